@@ -1,24 +1,24 @@
 public import BLEWire
 
-/// The client's half of an ATT bearer: bytes and time in, reactions out.
+/// The client side of an ATT bearer: takes PDUs and the time, returns reactions.
 ///
-/// One request is outstanding at a time, for 30 s at most; notifications, indications and the peer's own
-/// requests may come between. Core 5.4, Vol 3, Part F, 3.3.
+/// Only one request is outstanding at a time, for at most 30 s. Notifications, indications and the peer's
+/// requests may arrive in between. Core 5.4, Vol 3, Part F, 3.3.
 ///
-/// Responses carry no number that ties them to their request, and some devices respond twice or late. A response is ignored
-/// if its opcode or its handles belong to another request. If it might belong to the request before, it is held for a moment:
-/// a second response takes its place.
+/// Responses have no number that identifies their request, and some devices respond twice or late. A response
+/// is ignored if its opcode or handles belong to another request. If it might belong to the previous request,
+/// it is held for a moment: a second response replaces it.
 public struct ATTClientMachine: ~Copyable {
-  /// The most that an answer may take. Core 5.4, Vol 3, Part F, 3.3.3.
+  /// Time limit of a transaction. Core 5.4, Vol 3, Part F, 3.3.3.
   public static let transactionTimeout = Duration.seconds(30)
-  /// How long an Error Response for another handle is held. Some servers name a wrong one.
+  /// How long to hold an Error Response for another handle. Some servers report a wrong one.
   public static let misplacedErrorTimeout = Duration.seconds(2)
-  /// How long a response that may belong to the request before is held: two round trips, and no less than this.
+  /// How long to hold a response that may belong to the previous request: two round trips, but at least this.
   public static let doubtTimeout = Duration.milliseconds(50)
 
-  /// What the owner of the bearer has to do about a PDU.
+  /// What the bearer's owner must do after a PDU.
   public enum Reaction: Hashable, Sendable {
-    /// Nothing more: it was delivered, or may be ignored.
+    /// Nothing: the PDU was delivered or is ignored.
     case none
     /// An indication was delivered: send `HandleValueIndication.confirmation`.
     case confirm
@@ -26,26 +26,26 @@ public struct ATTClientMachine: ~Copyable {
     case completed
     /// The server refused the outstanding request.
     case refused(ErrorResponse)
-    /// The outstanding request fails with this; the bearer goes on.
+    /// The outstanding request fails with this error; the bearer stays usable.
     case failed(WireError)
-    /// The peer asks us: hand the PDU to the ATT server and send its answer.
+    /// The PDU is a request of the peer: pass it to the ATT server and send the response.
     case serve
-    /// The PDU belongs to no request: it was counted in `strayResponses`.
+    /// The PDU belongs to no request; it was counted in `strayResponses`.
     case stray
-    /// The PDU may belong to an earlier request: it is held until `deadline`, when `release` gives it.
+    /// The PDU may belong to an earlier request. It is held until `deadline`; then `release` returns it.
     case held
   }
 
-  /// What is known of the request that waits for its response.
+  /// The request that waits for its response.
   private struct Outstanding {
     let request: ATTOpcode
     let begunAt: MonotonicTime
     let deadline: MonotonicTime
-    /// The handles that a response may name; `nil` if it may name any.
+    /// Handles that the response may contain; `nil` if any.
     let handles: HandleRange?
     let fingerprint: UInt64
 
-    /// Whether it asks about a range of handles.
+    /// Whether the request is a discovery over a range of handles.
     var isSearch: Bool {
       switch request {
       case .findInformationRequest, .findByTypeValueRequest, .readByTypeRequest, .readByGroupTypeRequest: true
@@ -54,34 +54,38 @@ public struct ATTClientMachine: ~Copyable {
     }
   }
 
-  /// ATT_MTU in force, both ways.
+  /// ATT_MTU in force, for both directions.
   public private(set) var mtu = ATT.defaultMTU
-  /// Our receive MTU, offered in an exchange.
+  /// Receive MTU of this side, offered in an exchange.
   public let receiveMTU: Int
-  /// How long an answer may take: `transactionTimeout`, or less.
+  /// Time limit for a response: `transactionTimeout` or less.
   public var patience = ATTClientMachine.transactionTimeout {
     didSet { patience = min(patience, Self.transactionTimeout) }
   }
-  /// Whether confirmations are handed to the server: it indicates. Otherwise each of them is the peer's fault.
+  /// Whether the local server sends indications: confirmations are then passed to it. Otherwise a
+  /// confirmation is the peer's error.
   public var servesIndications = false
-  /// Whether a response that may belong to the request before is held. In a log nothing else follows.
+  /// Whether a response that may belong to the previous request is held. Turn it off to decode a log, which
+  /// has no later PDUs to wait for.
   public var holdsDoubtful = true
-  /// Whether the bearer may be older than this client, and its MTU not be known before it is exchanged here.
+  /// Whether the bearer may have been used before this client, so that its MTU is unknown until it is
+  /// exchanged.
   private var mayBeOlder: Bool
-  /// Responses and confirmations of the peer that belonged to nothing.
+  /// Responses and confirmations of the peer that belonged to no request or indication.
   public private(set) var strayResponses = 0
   private var outstanding: Outstanding?
   private var held: (pdu: [UInt8], until: MonotonicTime)?
   /// The last request that was answered, and its response.
   private var last: (request: UInt64, response: UInt64)?
   private var roundTrip = Duration.zero
-  /// What the exchange under way offers.
+  /// The MTU offered in the exchange in progress.
   private var offeredMTU: Int
 
   /// - Parameters:
   ///   - receiveMTU: 23 … 517.
-  ///   - mayBeOlder: whether somebody may have exchanged MTUs on this bearer before, as on a link that the kernel has kept
-  ///     for the next program: until they are exchanged here, a PDU of the peer's tells that ATT_MTU is no less, up to `receiveMTU`.
+  ///   - mayBeOlder: whether another program may have exchanged MTUs on this bearer, as on a link that the
+  ///     kernel has kept up. Until this client exchanges MTUs, a longer PDU of the peer raises ATT_MTU to its
+  ///     size, up to `receiveMTU`.
   public init(receiveMTU: Int = ATT.maximumMTU, mayBeOlder: Bool = false) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
     self.receiveMTU = receiveMTU
@@ -91,14 +95,14 @@ public struct ATTClientMachine: ~Copyable {
 
   public var isIdle: Bool { outstanding == nil }
 
-  /// When `release` or `expire` is wanted.
+  /// When to call `release` or `expire`.
   public var deadline: MonotonicTime? { .earliest(outstanding?.deadline, held?.until) }
 
-  /// Marks a request as handed to the bearer. Only one may be outstanding.
+  /// Records that a request was sent on the bearer. Only one may be outstanding.
   ///
   /// - Parameters:
   ///   - request: the PDU, opcode first.
-  ///   - now: the deadline counts from here.
+  ///   - now: start of the time limit.
   public mutating func begin(_ request: Span<UInt8>, now: MonotonicTime) {
     precondition(outstanding == nil, "one ATT request at a time")
     let opcode = ATTOpcode(rawValue: request.isEmpty ? 0 : request[0])
@@ -110,7 +114,7 @@ public struct ATTClientMachine: ~Copyable {
       handles: Self.handles(of: opcode, request), fingerprint: Self.fingerprint(request))
   }
 
-  /// The handles that a request is about.
+  /// The handles that a request refers to.
   private static func handles(of opcode: ATTOpcode, _ pdu: Span<UInt8>) -> HandleRange? {
     switch opcode {
     case .findInformationRequest, .findByTypeValueRequest, .readByTypeRequest, .readByGroupTypeRequest:
@@ -128,27 +132,27 @@ public struct ATTClientMachine: ~Copyable {
     return hash
   }
 
-  /// The outstanding request, if it has run out of time. The bearer must be closed then.
+  /// Returns the outstanding request if it has timed out. The bearer must then be closed.
   public mutating func expire(now: MonotonicTime) -> ATTOpcode? {
     guard let outstanding, outstanding.deadline <= now else { return nil }
     (self.outstanding, held) = (nil, nil)
     return outstanding.request
   }
 
-  /// The response that was held, if its time is up: no other has come.
+  /// Returns the held response if its time has passed and no other has arrived.
   public mutating func release(now: MonotonicTime) -> (reaction: Reaction, pdu: [UInt8])? {
     guard let held, held.until <= now, outstanding != nil else { return nil }
     let (pdu, opcode) = (held.pdu, ATTOpcode(rawValue: held.pdu[0]))
     return (conclude(opcode, pdu.span, now: nil), pdu)
   }
 
-  /// Takes one PDU of the peer; lends values of notifications and indications to `sink`.
+  /// Processes one PDU of the peer, and lends the values of notifications and indications to `sink`.
   ///
   /// - Parameters:
   ///   - pdu: opcode first.
-  ///   - now: read for responses only.
-  ///   - sink: gets each value.
-  /// - Throws: for a PDU that is dropped (empty, too short, longer than ATT_MTU): count it and go on.
+  ///   - now: evaluated only for responses.
+  ///   - sink: called with each value.
+  /// - Throws: If the PDU is dropped (empty, too short, longer than ATT_MTU). Count it and continue.
   public mutating func receive(
     _ pdu: Span<UInt8>, now: @autoclosure () -> MonotonicTime,
     sink: (borrowing HandleValueNotification) -> Void
@@ -173,7 +177,7 @@ public struct ATTClientMachine: ~Copyable {
       return .confirm
     case .response: return answer(opcode, pdu, now())
     case .request:
-      // One of another length is refused by the server: then nothing is agreed.
+      // The server refuses a request of another length, so the MTU does not change.
       if opcode == .exchangeMTURequest, pdu.count == ExchangeMTU.byteCount {
         agree(on: Int(try ExchangeMTU(validating: pdu).mtu), offering: receiveMTU)
       }
@@ -181,7 +185,7 @@ public struct ATTClientMachine: ~Copyable {
     case .command: return .serve
     case .confirmation:
       if servesIndications { return .serve }
-      // We never indicate, so none is pending.
+      // Without a local server no indication is sent, so no confirmation is pending.
       return stray()
     }
   }
@@ -202,7 +206,7 @@ public struct ATTClientMachine: ~Copyable {
     return .held
   }
 
-  /// How long a response has to be held; `nil` if it is not one to the outstanding request.
+  /// How long to hold a response; `nil` if it does not belong to the outstanding request.
   private func doubt(_ opcode: ATTOpcode, _ pdu: Span<UInt8>, _ outstanding: Outstanding) -> Duration? {
     let request = outstanding.request
     let isRepeated =
@@ -214,7 +218,8 @@ public struct ATTClientMachine: ~Copyable {
       guard let handles = outstanding.handles, error.handle != .none else {
         return isRepeated ? period : .zero
       }
-      // Attribute Not Found names the first handle asked about. Core 5.4, Vol 3, Part F, 3.4.3.2 and others.
+      // Attribute Not Found contains the first handle of the request. Core 5.4, Vol 3, Part F, 3.4.3.2 and
+      // others.
       let fits =
         outstanding.isSearch && error.code == .attributeNotFound
         ? error.handle == handles.start : handles.contains(error.handle)
@@ -227,7 +232,7 @@ public struct ATTClientMachine: ~Copyable {
       return nil
     }
     switch opcode {
-    // Nothing in them tells what they answer.
+    // These responses contain nothing that identifies their request.
     case .readResponse, .readBlobResponse, .readMultipleResponse, .readMultipleVariableResponse,
       .findByTypeValueResponse:
       return isRepeated || strayResponses > 0 ? period : .zero
@@ -235,7 +240,7 @@ public struct ATTClientMachine: ~Copyable {
     }
   }
 
-  /// The first handle that the response to a search names.
+  /// The first handle in a discovery response.
   private static func firstHandle(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) -> AttributeHandle? {
     let offset = opcode == .findByTypeValueResponse ? 1 : 2
     return pdu.count < offset + 2 ? nil : pdu.handle(at: offset)
@@ -254,7 +259,7 @@ public struct ATTClientMachine: ~Copyable {
     do throws(WireError) {
       if opcode == .errorResponse {
         let error = try ErrorResponse(validating: pdu)
-        // 0x00 is no error code: the request failed, but not by any rule.
+        // 0x00 is not an error code: the request failed, but the reason is invalid.
         return error.code.rawValue == 0
           ? .failed(WireError(.att, offset: 4, .invalidValue(0))) : .refused(error)
       }
@@ -265,7 +270,7 @@ public struct ATTClientMachine: ~Copyable {
     } catch { return .failed(error) }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.2.2: the smaller of both, never under 23.
+  /// Core 5.4, Vol 3, Part F, 3.4.2.2: the smaller of both, but at least 23.
   private mutating func agree(on peerMTU: Int, offering ours: Int) {
     mtu = max(ATT.defaultMTU, min(ours, peerMTU))
     mayBeOlder = false

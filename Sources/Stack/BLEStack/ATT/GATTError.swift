@@ -1,51 +1,52 @@
 public import BLEWire
 
-/// Why a GATT procedure did not give what was asked.
+/// The reason why a GATT procedure failed.
 public enum GATTError: Error, Hashable, Sendable {
   /// The server answered with an Error Response.
   case refused(ErrorResponse)
-  /// The server's answer was not what the specification allows.
+  /// The server's response violates the specification.
   case malformed(WireError)
-  /// No answer in time, 30 s unless less was asked for: the bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
+  /// No response in time, by default 30 s. The bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
   case timedOut(ATTOpcode, seconds: Int = 30)
-  /// The bearer ended before the answer came.
+  /// The bearer ended before the response arrived.
   case closed(BearerEnd)
-  /// The caller's task was cancelled before the procedure was through. What was sent has been answered.
+  /// The caller's task was cancelled before the procedure was complete. Every request that was sent has been
+  /// answered.
   case cancelled
-  /// A value that the procedure cannot carry: its octets, and how many go.
+  /// The value is too long for the procedure: its length and the limit, in bytes.
   case valueTooLong(byteCount: Int, limit: Int)
-  /// The echo of a prepared write differs from what was sent.
+  /// The echo of a prepared write differs from the value that was sent.
   case writeNotVerified(AttributeHandle)
-  /// The characteristic lacks what the call needs.
+  /// The characteristic lacks a property that the call needs.
   case notSupported(AttributeHandle, needs: CharacteristicProperties)
-  /// There is no key to sign with, its counter is used up, or could not be kept.
+  /// There is no signing key, its counter is exhausted, or the counter could not be stored.
   case cannotSign
 }
 
-/// How an ATT bearer came to its end.
+/// The reason why an ATT bearer ended.
 public enum BearerEnd: Hashable, Sendable {
-  /// We closed it.
+  /// Closed by this side.
   case closedLocally
   case linkLost(LinkLoss)
   /// An ATT transaction timed out.
   case transactionTimeout
-  /// Encryption of a link to a bonded device ended before the link: it was closed.
+  /// The link to a bonded device lost its encryption and was closed.
   case encryptionLost
-  /// The device's stream brought nothing for so many seconds, though the link stayed up: it was closed.
+  /// The device sent no samples for this many seconds although the link was up, and the link was closed.
   case silent(seconds: Int)
-  /// The peer asked on and on, and did not take the answers: so many waited.
+  /// The peer kept sending requests without reading the responses; this many were queued.
   case answersNotTaken(Int)
 }
 
-/// Why a link went.
+/// The reason why a link was lost.
 public enum LinkLoss: Hashable, Sendable {
-  /// Supervision time-out (0x08): out of range, or off.
+  /// Supervision timeout (0x08): the device is out of range or off.
   case silence
-  /// The device ended it (0x13 … 0x15).
+  /// The device closed the link (0x13 … 0x15).
   case closedByPeer
   /// The controller failed and was reset (0x03).
   case controllerReset
-  /// The kernel does not tell.
+  /// The kernel does not report the reason.
   case unknown
 }
 

@@ -1,33 +1,35 @@
 #if !hasFeature(Embedded)
   import BLEWire
 
-  /// Whoever can send an ATT request and bring its answer: a connection, or a script in a test.
+  /// A sender of ATT requests that returns the responses: a connection, or a script in a test.
   ///
-  /// The GATT procedures are extensions of it, so each is written once, without I/O.
+  /// The GATT procedures are extensions of this protocol, so each is written once and without I/O.
   public protocol ATTRequester {
     /// ATT_MTU in force.
     var mtu: Int { get async }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
-    /// - Returns: the response PDU, opcode first; never an Error Response.
-    /// - Throws: `refused` for an Error Response, or what ended the request otherwise.
+    /// - Returns: The response PDU, opcode first; never an Error Response.
+    /// - Throws: `refused` for an Error Response, or the reason why the request failed.
     func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8]
 
-    /// Sends a PDU that has no answer.
+    /// Sends a PDU that has no response.
     func send(_ command: [UInt8]) async throws(GATTError)
 
-    /// Waits until nobody else fills the server's queue of prepared writes. Each is ended by `endQueuedWrite`.
+    /// Waits until no other caller uses the server's queue of prepared writes. Each call needs a call of
+    /// `endQueuedWrite`.
     func beginQueuedWrite() async
     func endQueuedWrite() async
   }
 
   extension ATTRequester {
-    /// Enough where there is one caller at a time.
+    /// The default does nothing; it suffices for one caller at a time.
     public func beginQueuedWrite() async {}
     public func endQueuedWrite() async {}
 
-    /// A request whose refusal with one of `codes` is the normal end of a walk, given as `nil`.
+    /// Sends a request. Returns `nil` if it is refused with one of `codes`, which is the normal end of a
+    /// discovery.
     func answer(
       to request: [UInt8], orNilFor codes: ATTErrorCode...
     ) async throws(GATTError) -> [UInt8]? {
@@ -38,7 +40,7 @@
     }
   }
 
-  /// Decodes an answer; what the wire layer rejects is the peer's fault.
+  /// Decodes a response; a decoding error is reported as the peer's (`malformed`).
   func decoding<T>(_ body: () throws(WireError) -> T) throws(GATTError) -> T {
     do throws(WireError) { return try body() } catch { throw .malformed(error) }
   }

@@ -1,27 +1,28 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// What a characteristic's descriptors say about its value. Core 5.4, Vol 3, Part G, 3.3.3.
+  /// The descriptors that describe a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.3.
   public struct CharacteristicDetails: Hashable, Sendable {
     public var extendedProperties: CharacteristicExtendedProperties?
     public var userDescription: String?
-    /// How to read the value; several where it has parts, in their order.
+    /// Formats of the value; one for each part, in their order, if it has several.
     public var formats: [CharacteristicPresentationFormat] = []
 
     public init() {}
   }
 
   extension ATTRequester {
-    /// Discover Characteristics by UUID, 4.6.2. The walk is that of 4.6.1: no request finds them by type.
+    /// Discover Characteristics by UUID, 4.6.2. Uses the requests of 4.6.1, because no request finds
+    /// characteristics by type.
     public func discoverCharacteristics(
       _ uuid: BluetoothUUID, in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
       try await discoverCharacteristics(in: range).filter { $0.uuid == uuid }
     }
 
-    /// Reads the descriptors that are about the value, as far as the server lets us.
+    /// Reads the descriptors that describe the value. Skips those that the server refuses to send.
     ///
-    /// - Throws: `malformed` for a descriptor that does not hold what it must.
+    /// - Throws: `malformed` for a descriptor with an invalid value.
     public func readDetails(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> CharacteristicDetails {
@@ -43,7 +44,7 @@
       return details
     }
 
-    /// The presentation formats, in the order that the aggregate format gives them where there is one.
+    /// The presentation formats, in the order of the aggregate format if there is one.
     private func readFormats(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [CharacteristicPresentationFormat] {

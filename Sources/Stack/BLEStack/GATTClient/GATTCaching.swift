@@ -1,12 +1,12 @@
 public import BLEWire
 
 #if !hasFeature(Embedded)
-  /// What tells a client whether attributes that it knows are as they were. Core 5.4, Vol 3, Part G, 2.5.2 and 7.
+  /// Checks whether cached attributes are still valid. Core 5.4, Vol 3, Part G, 2.5.2 and 7.
   extension ATTRequester {
-    /// The Database Hash, which equals an earlier one of the same device where nothing has changed; `nil` where the
-    /// device has none, or does not give it away.
+    /// The Database Hash, which stays the same as long as the device's attributes do; `nil` if the device has
+    /// none or refuses to send it.
     ///
-    /// Asked for by its UUID over all handles, as its own handle may have changed too. Part G, 7.3.
+    /// Read by UUID over all handles, because its own handle may have changed too. Part G, 7.3.
     public func readDatabaseHash() async throws(GATTError) -> [UInt8]? {
       let request = [UInt8](encoding: 7) {
         ReadByTypeRequest(range: .all, type: .databaseHash).encode(into: &$0)
@@ -15,7 +15,7 @@ public import BLEWire
       let byteCount = try decoding { () throws(WireError) in
         try ReadByTypeResponse(validating: response.span).entryByteCount
       }
-      // Opcode and length, then the first entry: its handle and its value.
+      // Opcode and length, then the first entry: handle and value.
       let hash = Array(response[4..<2 + byteCount])
       return hash.count == 16 ? hash : nil
     }
@@ -29,9 +29,10 @@ public import BLEWire
   }
 #endif
 
-/// The value of Service Changed: what a server says to have changed. Core 5.4, Vol 3, Part G, 7.1.
+/// The value of Service Changed: the range of handles that the server reports as changed. Core 5.4, Vol 3,
+/// Part G, 7.1.
 extension HandleRange {
-  /// What is no range of handles stands for all.
+  /// An invalid range is treated as all handles.
   public init(serviceChanged value: Span<UInt8>) {
     self = .all
     guard value.count == 4 else { return }

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A server's attributes as discovery found them, in handle order.
+/// A server's attributes as discovered, in handle order.
 public struct GATTDatabase: Hashable, Sendable {
   public enum ServiceKind: Hashable, Sendable {
     case primary, secondary
@@ -13,7 +13,7 @@ public struct GATTDatabase: Hashable, Sendable {
     public var includes: [Include] = []
     public var characteristics: [Characteristic] = []
 
-    /// Whether it has a characteristic of this UUID that can notify or indicate.
+    /// Whether the service has a characteristic with this UUID that can notify or indicate.
     public func canPush(_ uuid: BluetoothUUID?) -> Bool {
       characteristics.contains { $0.uuid == uuid && $0.canPush }
     }
@@ -26,9 +26,9 @@ public struct GATTDatabase: Hashable, Sendable {
   }
 
   public struct Include: Hashable, Sendable {
-    /// Of the include declaration.
+    /// Handle of the include declaration.
     public var handle: AttributeHandle
-    /// Of the included service.
+    /// Handle range of the included service.
     public var range: HandleRange
     public var uuid: BluetoothUUID
 
@@ -40,11 +40,11 @@ public struct GATTDatabase: Hashable, Sendable {
   }
 
   public struct Characteristic: Hashable, Sendable {
-    /// Of the declaration.
+    /// Handle of the declaration.
     public var handle: AttributeHandle
     public var properties: CharacteristicProperties
     public var valueHandle: AttributeHandle
-    /// The last handle that belongs to it.
+    /// Last handle that belongs to the characteristic.
     public var endHandle: AttributeHandle
     public var uuid: BluetoothUUID
     public var descriptors: [Descriptor] = []
@@ -61,10 +61,11 @@ public struct GATTDatabase: Hashable, Sendable {
       self.descriptors = descriptors
     }
 
-    /// Whether it has values that the server sends by itself.
+    /// Whether the characteristic can notify or indicate.
     public var canPush: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
 
-    /// The descriptor that turns notifications on, where there is one.
+    /// Handle of the Client Characteristic Configuration descriptor, which enables notifications; `nil` if
+    /// there is none.
     public var configuration: AttributeHandle? {
       descriptors.first { $0.uuid == .clientCharacteristicConfiguration }?.handle
     }
@@ -84,7 +85,7 @@ public struct GATTDatabase: Hashable, Sendable {
 
   public init(services: [Service] = []) { self.services = services }
 
-  /// All characteristics with that UUID, within services of `service` if given, in handle order.
+  /// All characteristics with a UUID, in handle order; only those in services of type `service` if given.
   public func characteristics(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil
   ) -> [Characteristic] {
@@ -93,12 +94,12 @@ public struct GATTDatabase: Hashable, Sendable {
     }
   }
 
-  /// The first characteristic with that UUID.
+  /// The first characteristic with a UUID.
   ///
   /// - Parameters:
-  ///   - uuid: its type.
-  ///   - service: the type of the services that are looked through; `nil`: all.
-  ///   - properties: one that has any of these is preferred.
+  ///   - uuid: type of the characteristic.
+  ///   - service: type of the services to search; `nil` for all.
+  ///   - properties: a characteristic with any of these is preferred.
   public func characteristic(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil, with properties: CharacteristicProperties = []
   ) -> Characteristic? {
@@ -106,7 +107,7 @@ public struct GATTDatabase: Hashable, Sendable {
     return all.first { !$0.properties.isDisjoint(with: properties) } ?? all.first
   }
 
-  /// The characteristic whose value has that handle.
+  /// The characteristic with this value handle.
   public func characteristic(valueHandle: AttributeHandle) -> Characteristic? {
     for service in services {
       if let found = service.characteristics.first(where: { $0.valueHandle == valueHandle }) {

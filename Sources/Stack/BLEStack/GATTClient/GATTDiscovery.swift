@@ -1,19 +1,20 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// How services of one UUID are found.
+  /// How to find services with one UUID.
   public enum ServiceSearch: Hashable, Sendable {
-    /// By one Find By Type Value: as many as the server names in its response. Nothing in it tells what it responds to.
+    /// With one Find By Type Value request; finds the services that fit in the response. Nothing in the
+    /// response identifies its request.
     case uuid
-    /// By discovery of all primary services, whose responses have UUIDs.
+    /// With a discovery of all primary services, whose responses contain UUIDs.
     case allServices
   }
 
   /// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
   ///
-  /// Each walk asks again from the last found handle + 1, ends at Attribute Not Found or at the end of its range,
-  /// and fails where a server answers with handles that do not rise or lie outside what was asked: that would
-  /// go round for ever.
+  /// Each discovery sends requests that start at the last found handle + 1, and ends at Attribute Not Found
+  /// or at the end of its range. It fails if the handles in a response do not increase or lie outside the
+  /// requested range, which would make it loop forever.
   extension ATTRequester {
     /// The whole database: services with includes, characteristics and descriptors.
     ///
@@ -73,8 +74,8 @@
       }
     }
 
-    /// The primary services with that UUID, with their characteristics and descriptors, without the rest of the database: as
-    /// many as the server names in one response.
+    /// Discovers the primary services with one UUID, including their characteristics and descriptors: those
+    /// that fit in one response.
     public func discoverServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -101,19 +102,24 @@
       return characteristics
     }
 
-    /// Some characteristics of a service, as far as a stream needs them: declarations until all of these are found, and what
-    /// turns on the values of those that have any. What else the service has is left out, and where the last one ends.
+    /// Finds some characteristics of a service, as a stream needs them. Reads declarations until all of these
+    /// are found, and the configuration descriptors of those that can notify or indicate. Skips the service's
+    /// other attributes, and does not determine where the last characteristic ends.
     ///
-    /// A ring's, with the smallest MTU, take four requests: the service, two declarations, the descriptors.
+    /// For a ring with the smallest MTU this takes four requests: one for the service, two for declarations,
+    /// one for descriptors.
     ///
-    /// A device may have several services of one UUID, or several characteristics. Those count that have the first of `pushed`.
+    /// A device may have several services or characteristics with the same UUID. Services that have the first
+    /// of `pushed` are used.
     ///
     /// - Parameters:
-    ///   - pushed: must be able to notify or to indicate. Those that are not there are left out of the result.
-    ///   - others: need only be there.
-    ///   - service: primary services of this UUID.
-    ///   - search: how the services are found.
-    /// - Returns: the services that have the first of `pushed`: those where it can notify or indicate, else all.
+    ///   - pushed: characteristics that must be able to notify or indicate. Missing ones are left out of the
+    ///     result.
+    ///   - others: characteristics that only have to exist.
+    ///   - service: UUID of the primary services.
+    ///   - search: how to find the services.
+    /// - Returns: The services that have the first of `pushed`: those in which it can notify or indicate; if
+    ///   there are none, all.
     public func findCharacteristics(
       _ pushed: [BluetoothUUID], with others: [BluetoothUUID] = [], in service: BluetoothUUID,
       by search: ServiceSearch = .uuid
@@ -127,7 +133,7 @@
         do throws(GATTError) {
           candidates = try await discoverServices(.primary).filter { $0.uuid == service }
         } catch {
-          // A server that cannot be asked for all has said what it has.
+          // A server that refuses the discovery has no more services to report.
           guard case .refused = error else { throw error }
           return []
         }
@@ -162,7 +168,7 @@
       return result
     }
 
-    /// All characteristics of that UUID, whatever their services, without descriptors.
+    /// All characteristics with a UUID, in any service, without descriptors.
     public func findCharacteristics(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
@@ -191,14 +197,14 @@
       }
     }
 
-    /// All descriptors of a characteristic, where its end need not be known.
+    /// All descriptors of a characteristic. The end of the characteristic need not be known.
     public func findDescriptors(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
       try await findDescriptors(of: characteristic) { _ in false }
     }
 
-    /// The descriptors of a characteristic whose end need not be known: the next declaration ends them.
+    /// The descriptors of a characteristic whose end is unknown, up to the next declaration.
     private func findDescriptors(
       of characteristic: GATTDatabase.Characteristic, until isEnough: ([GATTDatabase.Descriptor]) -> Bool
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
@@ -211,7 +217,7 @@
       return Array(attributes.prefix { !declarations.contains($0.uuid) })
     }
 
-    /// Each characteristic ends before the next declaration.
+    /// Sets each characteristic's end to the handle before the next declaration.
     private func closeRanges(_ characteristics: inout [GATTDatabase.Characteristic]) {
       for index in characteristics.indices.dropLast() {
         characteristics[index].endHandle = AttributeHandle(
@@ -219,7 +225,7 @@
       }
     }
 
-    /// Discover All Primary Services, 4.4.1; or the same walk over secondary services.
+    /// Discover All Primary Services, 4.4.1; or the same for secondary services.
     public func discoverServices(
       _ kind: GATTDatabase.ServiceKind
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -255,7 +261,7 @@
       }
     }
 
-    /// The same, without the question whether there are more: what the server names in one response.
+    /// Like `discoverPrimaryServices`, but with one request only: the services that fit in the response.
     private func firstPrimaryServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -274,7 +280,8 @@
       }
     }
 
-    /// Find Included Services, 4.5.1. A 128-bit UUID is not in the reply and is read from the service.
+    /// Find Included Services, 4.5.1. The response does not contain 128-bit UUIDs; these are read from the
+    /// included service.
     public func findIncludedServices(
       in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Include] {
@@ -309,8 +316,8 @@
     /// Discover All Characteristics of a Service, 4.6.1; or Discover Characteristics by UUID, 4.6.2.
     ///
     /// - Parameters:
-    ///   - range: the service's.
-    ///   - isEnough: ends the walk early; the last one then ends with the range, as far as is known.
+    ///   - range: handle range of the service.
+    ///   - isEnough: return `true` to stop early. The last characteristic's end is then the end of the range.
     public func discoverCharacteristics(
       in range: HandleRange, until isEnough: ([GATTDatabase.Characteristic]) -> Bool = { _ in false }
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
@@ -354,14 +361,15 @@
         for index in 0..<list.count {
           found.append(GATTDatabase.Descriptor(handle: list[index].handle, uuid: list[index].type))
         }
-        // Some servers name them in another order. Each is named with its type, so nothing is mistaken.
+        // Some servers list them in another order. Each entry has its type, so sorting is safe.
         found[known...].sort { $0.handle < $1.handle }
       } extent: {
         HandleRange(start: $0.handle, end: $0.handle)
       }
     }
 
-    /// Asks on from the last found handle + 1, until the server finds nothing, the range is at its end or there is enough.
+    /// Sends requests, each from the last found handle + 1, until the server finds no more, the range ends,
+    /// or `isEnough` returns `true`.
     func walk<Item>(
       _ range: HandleRange, until isEnough: ([Item]) -> Bool = { _ in false },
       request: (HandleRange) -> some DiscoveryRequest,
@@ -371,7 +379,7 @@
       var rest = range
       while true {
         let pdu = [UInt8](encoding: 23) { request(rest).encode(into: &$0) }
-        // Unsupported Group Type is how servers without secondary services may answer.
+        // Servers without secondary services may respond with Unsupported Group Type.
         guard
           let response = try await answer(to: pdu, orNilFor: .attributeNotFound, .unsupportedGroupType)
         else { return found }
@@ -395,7 +403,7 @@
     }
   }
 
-  /// A request that asks about a range of handles.
+  /// A request for a range of handles.
   protocol DiscoveryRequest {
     func encode(into output: inout OutputSpan<UInt8>)
   }
@@ -403,7 +411,7 @@
   extension ReadByTypeRequest: DiscoveryRequest {}
   extension FindInformationRequest: DiscoveryRequest {}
 
-  /// Find By Type Value for a primary service, with its UUID as it lies on air.
+  /// Find By Type Value for a primary service, with its UUID in the byte order on air.
   private struct FindService: DiscoveryRequest {
     let range: HandleRange
     let uuid: BluetoothUUID

@@ -1,31 +1,32 @@
 public import BLEWire
 
-/// What a discovery on a connection found.
+/// Result of a service discovery on a connection.
 public struct GATTDiscoveryResult: Hashable, Sendable {
   public enum Extent: Hashable, Sendable {
     /// All services.
     case whole
-    /// Only services that were asked for.
+    /// Only the requested services.
     case part
-    /// Nothing: the device has changed, and what was found before is not true any more.
+    /// Nothing: the device has changed, and earlier results are no longer valid.
     case none
   }
 
-  /// By what a later link can tell that nothing has changed. Core 5.4, Vol 3, Part G, 2.5.2.
+  /// Evidence by which a later link can tell that the attributes have not changed. Core 5.4, Vol 3, Part G,
+  /// 2.5.2.
   public enum Proof: Hashable, Sendable {
-    /// The Database Hash is still this one.
+    /// The attributes are unchanged if the Database Hash equals this one.
     case hash([UInt8])
-    /// A device without Service Changed has the same attributes for its whole life.
+    /// A device without Service Changed never changes its attributes.
     case lasting
-    /// There is none. With Service Changed a device tells of a change only those that it is bonded with.
+    /// None. A device with Service Changed reports changes to bonded clients only.
     case none
   }
 
   public var database: GATTDatabase
   public var extent: Extent
-  /// 16 octets; `nil` where the device has none. Core 5.4, Vol 3, Part G, 7.3.
+  /// 16 bytes; `nil` if the device has no Database Hash. Core 5.4, Vol 3, Part G, 7.3.
   public var databaseHash: [UInt8]?
-  /// Of a part: what was asked for and is not there.
+  /// With extent `.part`: requested services that the device does not have.
   public var absent: [BluetoothUUID]
 
   public init(
@@ -46,10 +47,10 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     return .lasting
   }
 
-  /// Those services, as far as they are there: all of each UUID, in the order asked for.
+  /// The services with these UUIDs: all services of each UUID, in the order of `services`.
   ///
   /// - Parameter services: `nil` for all.
-  /// - Returns: `nil` where that is not known.
+  /// - Returns: `nil` if this discovery did not look for all of them.
   public func database(of services: [BluetoothUUID]?) -> GATTDatabase? {
     guard let services else { return extent == .whole ? database : nil }
     guard services.allSatisfy(hasLookedFor) else { return nil }

@@ -1,11 +1,11 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// One attribute of several that were read at once.
+  /// One of several attributes that were read with one request.
   public struct AttributeValue: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
-    /// Whether the value is all that the attribute has. A part is ended by reading the handle by itself.
+    /// Whether the value is complete. If not, read the handle by itself.
     public var isWhole: Bool
 
     public init(handle: AttributeHandle, value: [UInt8], isWhole: Bool = true) {
@@ -15,12 +15,13 @@
     }
   }
 
-  /// Reading several values, or values whose handles are not known. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and 4.8.5.
+  /// Reads several values, or values whose handles are not known. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
+  /// 4.8.5.
   extension ATTRequester {
-    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; none is an empty list.
+    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; empty if there are none.
     ///
-    /// A value that fills its place in the answer, min(ATT_MTU − 4, 253) octets, counts as a part of one.
-    /// - Throws: what refuses a value, also where others before it could be read.
+    /// A value that fills its place in the response, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
+    /// - Throws: The refusal of a value, even if earlier ones could be read.
     public func readValues(
       of uuid: BluetoothUUID, in range: HandleRange = .all
     ) async throws(GATTError) -> [AttributeValue] {
@@ -41,18 +42,19 @@
       }
     }
 
-    /// Read Multiple Characteristic Values, 4.8.4: the values end to end, with nothing between them.
+    /// Read Multiple Characteristic Values, 4.8.4: the values concatenated, without separators.
     ///
-    /// For values of known lengths; the last is cut where ATT_MTU − 1 octets do not hold all.
-    /// - Precondition: two handles or more.
+    /// For values of known lengths. The last is truncated if the values take more than ATT_MTU − 1 bytes.
+    /// - Precondition: at least two handles.
     public func readJoined(_ handles: [AttributeHandle]) async throws(GATTError) -> [UInt8] {
       Array(try await transact(try await multiple(.readMultipleRequest, handles)).dropFirst())
     }
 
     /// Read Multiple Variable Length Characteristic Values, 4.8.5.
     ///
-    /// - Returns: as many values as handles; what did not fit into the answer is not whole.
-    /// - Precondition: two handles or more.
+    /// - Returns: One value for each handle. A value that did not fit in the response has `isWhole` set to
+    ///   `false`.
+    /// - Precondition: at least two handles.
     public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
       let answer = try await transact(try await multiple(.readMultipleVariableRequest, handles))
       var values: [AttributeValue] = []

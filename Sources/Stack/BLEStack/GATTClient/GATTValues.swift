@@ -1,12 +1,12 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// Reading and writing values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.
+  /// Reads and writes values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.
   extension ATTRequester {
-    /// Exchange MTU, 4.3.1. At most once per connection: where the peer's own exchange has raised the MTU already,
-    /// nothing is sent, as some peers never answer a second one (embassy-rs/trouble#619).
+    /// Exchange MTU, 4.3.1, at most once per connection. Sends nothing if the peer's own exchange has already
+    /// raised the MTU, because some peers never respond to a second one (embassy-rs/trouble#619).
     ///
-    /// A server that does not know the request leaves the MTU at 23; that is no error.
+    /// If the server does not support the request, the MTU stays 23; that is not an error.
     public func exchangeMTU(_ receiveMTU: Int) async throws(GATTError) {
       guard await mtu == ATT.defaultMTU else { return }
       let request = [UInt8](encoding: 3) {
@@ -15,11 +15,12 @@
       _ = try await answer(to: request, orNilFor: .requestNotSupported)
     }
 
-    /// A whole value, however long: Read Request, then Read Blob while answers are full. 4.8.1 and 4.8.3.
+    /// Reads a whole value of any length: Read Request, then Read Blob while the responses are full. 4.8.1
+    /// and 4.8.3.
     ///
     /// - Parameters:
-    ///   - handle: of the value.
-    ///   - offset: octets from the start that are left out; with any, the first request is a Read Blob too.
+    ///   - handle: value handle.
+    ///   - offset: number of bytes to skip at the start; if not 0, the first request is a Read Blob too.
     public func read(
       _ handle: AttributeHandle, from offset: UInt16 = 0
     ) async throws(GATTError) -> [UInt8] {
@@ -34,7 +35,7 @@
       var value = Array(try await transact(request).dropFirst())
       var last = value.count
       while Int(offset) + value.count < ATT.maximumValueByteCount {
-        // The peer's own MTU exchange may cross the answer, which is full if it is so by either MTU.
+        // The peer's MTU exchange may cross the response, so it counts as full by the old or the new MTU.
         let after = await mtu
         guard last == before - 1 || last == after - 1 else { break }
         before = after
@@ -42,7 +43,8 @@
         let blob = [UInt8](encoding: 5) {
           ReadBlobRequest(handle: handle, offset: offset + UInt16(value.count)).encode(into: &$0)
         }
-        // A value that exactly fills the answers may be ended by Not Long or Invalid Offset.
+        // The server may report the end of a value that exactly fills the responses as Not Long or Invalid
+        // Offset.
         guard
           let part = try await answer(to: blob, orNilFor: .attributeNotLong, .invalidOffset)
         else { break }
@@ -52,7 +54,8 @@
       return value
     }
 
-    /// Writes a value and waits for the answer; a long one as prepared writes, verified. 4.9.3 and 4.9.4.
+    /// Writes a value and waits for the response. Writes a long value as prepared writes, and verifies it.
+    /// 4.9.3 and 4.9.4.
     public func write(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
       guard value.count <= ATT.maximumValueByteCount else {
         throw .valueTooLong(byteCount: value.count, limit: ATT.maximumValueByteCount)
@@ -67,7 +70,7 @@
       try await writeLong(value, to: handle)
     }
 
-    /// Writes a value without an answer: it may be lost at the peer. 4.9.1.
+    /// Writes a value without a response. The peer may drop it. 4.9.1.
     public func writeWithoutResponse(
       _ value: [UInt8], to handle: AttributeHandle
     ) async throws(GATTError) {
@@ -79,7 +82,7 @@
         })
     }
 
-    /// Turns notifications or indications on or off. 4.10 and 4.11.
+    /// Enables or disables notifications or indications. 4.10 and 4.11.
     public func configure(
       _ characteristic: GATTDatabase.Characteristic, _ configuration: ClientCharacteristicConfiguration
     ) async throws(GATTError) {

@@ -1,11 +1,11 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// A value for one attribute, to be written together with others.
+  /// A value to write to one attribute, together with writes to others.
   public struct AttributeWrite: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
-    /// Octets from the start of the attribute's value.
+    /// Offset in the attribute's value, in bytes.
     public var offset: Int
 
     public init(_ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0) {
@@ -15,21 +15,24 @@
     }
   }
 
-  /// Writing through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
+  /// Writes through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
   ///
-  /// The server has one queue for each client: whoever fills it has it alone until it is executed or cancelled.
+  /// The server has one queue per client. A caller that fills it has it exclusively until the queue is
+  /// executed or cancelled.
   extension ATTRequester {
-    /// Write Long Characteristic Value, 4.9.4: the octets from an offset on. Each part's echo is compared.
+    /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and compares the echo of
+    /// each part.
     public func writeLong(
       _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
     ) async throws(GATTError) {
       try await writeTogether([AttributeWrite(value, to: handle, at: offset)])
     }
 
-    /// Reliable Writes, 4.9.5: several values, each of which the server has echoed as it was sent, or none.
+    /// Reliable Writes, 4.9.5: writes all values if the server has echoed each of them correctly, otherwise
+    /// none.
     ///
-    /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for another echo, or what the server
-    ///   refused. Nothing is stored then.
+    /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for a wrong echo, or the server's
+    ///   refusal. No value is stored then.
     public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
       for write in writes where write.offset + write.value.count > ATT.maximumValueByteCount {
         throw .valueTooLong(
@@ -50,7 +53,7 @@
       let part = await mtu - 5
       var start = 0
       do throws(GATTError) {
-        // An empty value is a part too.
+        // An empty value takes one request too.
         repeat {
           if start > 0, Task.isCancelled { throw .cancelled }
           let end = min(start + part, write.value.count)
@@ -65,7 +68,7 @@
           start = end
         } while start < write.value.count
       } catch {
-        // What was prepared must not linger; the first cause is what the caller needs to see.
+        // Cancel the prepared writes. If that fails as well, the caller still gets the first error.
         _ = try? await execute(.cancel)
         throw error
       }

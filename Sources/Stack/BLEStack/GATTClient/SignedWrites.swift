@@ -1,25 +1,27 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// Makes the signature of a signed write: AES-CMAC with the CSRK that the peer was given when it was bonded.
+  /// Makes the signature of a signed write: AES-CMAC with the CSRK that the peer received when it was bonded.
   ///
-  /// Core 5.4, Vol 3, Part H, 2.4.5. It owns the sign counter, which never goes back, and keeps it with the bond before
-  /// the signature is used.
+  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases, and stores it
+  /// with the bond before the signature is used.
   public protocol WriteSigner {
     /// - Parameter message: opcode, handle and value.
-    /// - Returns: the counter (4 octets) and the code (8 octets), as they go on air; the counter has risen.
+    /// - Returns: The counter (4 bytes) and the authentication code (8 bytes) as sent on air. The call
+    ///   increments the counter.
     func signature(of message: [UInt8]) async throws(GATTError) -> [UInt8]
   }
 
-  /// Whether what is sent on a link is encrypted.
+  /// Whether a link is encrypted.
   public enum LinkEncryption: Hashable, Sendable {
     case off, on
   }
 
   extension ATTRequester {
-    /// Signed Write Without Response, 4.9.2: at most ATT_MTU − 15 octets.
+    /// Signed Write Without Response, 4.9.2: at most ATT_MTU − 15 bytes.
     ///
-    /// On an encrypted link it is a Write Command, as encryption authenticates more. Core 5.4, Vol 3, Part C, 10.4.1.
+    /// On an encrypted link this sends a Write Command instead, because encryption authenticates it already.
+    /// Core 5.4, Vol 3, Part C, 10.4.1.
     public func writeSigned(
       _ value: [UInt8], to handle: AttributeHandle, by signer: some WriteSigner,
       encryption: LinkEncryption = .off

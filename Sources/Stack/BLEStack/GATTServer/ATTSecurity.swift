@@ -1,23 +1,23 @@
 public import BLEWire
 
-/// How secure a link is, as its server sees it.
+/// Security of a link, as its server sees it.
 public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
   /// Core 5.4, Vol 3, Part C, 10.2.1: security mode 1, levels 1 to 3.
   public enum Level: UInt8, Comparable, Hashable, Sendable, BitwiseCopyable {
     case none, encrypted
-    /// Encrypted with a key whose pairing kept out a man in the middle.
+    /// Encrypted with a key from pairing with MITM protection.
     case authenticated
 
     public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
   }
 
-  /// What the two devices share while the link is not encrypted.
+  /// Whether the two devices share a key, while the link is not encrypted.
   public enum StoredKey: Hashable, Sendable, BitwiseCopyable {
     case none, present
   }
 
   public var level: Level
-  /// 7 … 16 octets on an encrypted link.
+  /// Encryption key size, 7 … 16 bytes, on an encrypted link.
   public var keyByteCount: Int
   public var storedKey: StoredKey
 
@@ -27,7 +27,7 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
     self.storedKey = storedKey
   }
 
-  /// Of a link with a device that has this bond, or none.
+  /// Security of a link to a device with this bond; `nil` if it has none.
   public init(_ bond: Bond?, isEncrypted: Bool) {
     let isAuthenticated = bond?.isAuthenticated ?? false
     self.init(
@@ -36,28 +36,29 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Whether a client may do something with an attribute, and what it is told if not.
+/// Whether a client may access an attribute, and the error code if not.
 public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
   case allowed
-  /// Any refusal of Core 5.4, Vol 3, Part F, 3.4.1.1, whatever the link is.
+  /// Refused with this code of Core 5.4, Vol 3, Part F, 3.4.1.1 on any link.
   case refused(ATTErrorCode)
-  /// Allowed on a link that is secure enough, with a key of so many octets or more.
+  /// Allowed on a link with at least this security level and encryption key size in bytes.
   case needs(ATTSecurity.Level, keyByteCount: Int = 7)
 
-  /// Whether a link has the security that is needed, if any is.
+  /// Whether a link has the required security, if any is required.
   func isSecureEnough(_ security: ATTSecurity) -> Bool {
     guard case .needs = self else { return true }
     return refusal(on: security) == nil
   }
 
-  /// What a client is told on a link like this; `nil` where it may. Core 5.4, Vol 3, Part C, 10.3.1.
+  /// The error code for a client on a link with this security; `nil` if access is allowed. Core 5.4, Vol 3,
+  /// Part C, 10.3.1.
   public func refusal(on security: ATTSecurity) -> ATTErrorCode? {
     switch self {
     case .allowed: nil
     case .refused(let code): code
     case .needs(let level, let keyByteCount):
       if security.level == .none, level > .none {
-        // With a key at hand it is enough to use it.
+        // If both sides have a key, encrypting with it is enough.
         security.storedKey == .present ? .insufficientEncryption : .insufficientAuthentication
       } else if security.level < level {
         .insufficientAuthentication

@@ -1,38 +1,38 @@
 public import BLEWire
 
-/// The server end of one ATT bearer: requests in, responses out, no I/O.
+/// The server side of one ATT bearer: takes requests, returns responses, does no I/O.
 ///
-/// It holds what belongs to one client: the MTU, the CCCDs and the queue of prepared writes. The attributes
-/// are passed in, so that several bearers share one database. Core 5.4, Vol 3, Part F, 3.
+/// It holds the state of one client: the MTU, the CCCDs and the queue of prepared writes. The attributes are
+/// passed in, so that several bearers can share one database. Core 5.4, Vol 3, Part F, 3.
 ///
-/// It answers requests, commands and confirmations. Responses, notifications and indications belong to the
-/// client end of the same bearer: the caller tells them apart by `ATTOpcode.kind`.
+/// It handles requests, commands and confirmations. Responses, notifications and indications belong to the
+/// client side of the same bearer: the caller separates them by `ATTOpcode.kind`.
 public struct ATTServer: Sendable {
-  /// Octets of values and parts of values that wait for Execute Write; enough for one value of 512 octets
-  /// at the smallest MTU. Beyond, Prepare Write is refused with Prepare Queue Full.
+  /// Maximum number of bytes that wait for Execute Write; enough for one value of 512 bytes at the smallest
+  /// MTU. Further Prepare Writes are refused with Prepare Queue Full.
   public static let preparedByteLimit = 2048
   public static let preparedWriteLimit = 64
 
-  /// Asked before a write is stored: an error code refuses it. The value borrows the PDU.
+  /// Called before a write is stored. Return an error code to refuse it. The value borrows the PDU.
   public typealias WriteCheck = (_ handle: AttributeHandle, _ value: Span<UInt8>) -> ATTErrorCode?
 
-  /// Asked before a signed write is stored: whether the signature is the client's, and newer than all before.
-  /// Core 5.4, Vol 3, Part H, 2.4.5.
+  /// Called before a signed write is stored. Return whether the signature is the client's and its counter is
+  /// new. Core 5.4, Vol 3, Part H, 2.4.5.
   public typealias SignatureCheck = @Sendable (borrowing SignedWriteCommand) -> Bool
 
-  /// The link as it is now; whoever encrypts it says so here.
+  /// Security of the link now. The owner of the link updates it when encryption changes.
   public var security = ATTSecurity()
-  /// Without one, signed writes are dropped.
+  /// If `nil`, signed writes are dropped.
   public var signatureCheck: SignatureCheck?
 
-  /// The longest PDU that this end takes, announced in the MTU exchange.
+  /// The longest PDU that this side accepts, announced in the MTU exchange.
   public let receiveMTU: Int
-  /// In force on the bearer, for both directions. Core 5.4, Vol 3, Part F, 3.2.8.
+  /// ATT_MTU in force, for both directions. Core 5.4, Vol 3, Part F, 3.2.8.
   public private(set) var mtu = ATT.defaultMTU
-  /// An indication was sent and not confirmed yet: no other may be sent.
+  /// Whether an indication was sent and not confirmed yet. No other may be sent until then.
   public private(set) var awaitsConfirmation = false
-  /// Confirmations that nothing waited for, PDUs longer than the MTU, commands too short to name an attribute, MTUs below
-  /// 23: the peer's faults that no Error Response tells it of.
+  /// Number of the peer's errors that get no Error Response: unexpected confirmations, PDUs longer than the
+  /// MTU, commands too short to contain a handle, MTUs below 23.
   public private(set) var faults = 0
 
   /// CCCD values, by slot.
@@ -43,7 +43,7 @@ public struct ATTServer: Sendable {
   var prepared = PreparedWrites()
 
   /// - Parameters:
-  ///   - database: what it serves.
+  ///   - database: the attributes to serve.
   ///   - receiveMTU: 23 … 517.
   public init(database: borrowing GATTServerDatabase, receiveMTU: Int = ATT.maximumMTU) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
@@ -51,14 +51,15 @@ public struct ATTServer: Sendable {
     configurations = Array(repeating: 0, count: database.configurationCount)
   }
 
-  /// The client end of this bearer has exchanged MTUs: one value holds for both directions.
+  /// Applies an MTU exchange of the client side of this bearer: the MTU holds for both directions.
   public mutating func exchangedMTU(peerMTU: UInt16) {
     mtu = max(ATT.defaultMTU, min(Int(peerMTU), receiveMTU))
   }
 
-  /// The link has ended: what the client finds again on its next one stays, its CCCDs and what it knows of the database.
+  /// Ends the link. Keeps what a bonded client finds again on its next link: its CCCDs and its knowledge of
+  /// the database.
   ///
-  /// For clients that are bonded; of others nothing is kept. Core 5.4, Vol 3, Part G, 3.3.3.3.
+  /// For bonded clients only; discard the server of any other client. Core 5.4, Vol 3, Part G, 3.3.3.3.
   public mutating func linkEnded() {
     security = ATTSecurity()
     mtu = ATT.defaultMTU
@@ -68,8 +69,8 @@ public struct ATTServer: Sendable {
     caching.linkEnded()
   }
 
-  /// The client of `bearer` has shown that it is the one that this server was kept for: what belongs to the link goes on,
-  /// and so does what it has written on it before.
+  /// Merges the server of a new link into this stored one, after the client has proved to be the bonded one.
+  /// Takes over the state of the link and what the client has written on it.
   public mutating func resume(_ bearer: ATTServer) {
     (security, signatureCheck, mtu) = (bearer.security, bearer.signatureCheck, bearer.mtu)
     (awaitsConfirmation, faults, prepared) = (bearer.awaitsConfirmation, bearer.faults, bearer.prepared)
@@ -79,16 +80,16 @@ public struct ATTServer: Sendable {
     caching.isIndicated = bearer.caching.isIndicated
   }
 
-  /// A long write was begun, and neither executed nor cancelled.
+  /// Whether a long write has begun that was neither executed nor cancelled.
   public var hasPreparedWrites: Bool { !prepared.writes.isEmpty }
 
-  /// Takes one PDU and appends the answer, if it has one, to `output`.
+  /// Processes one PDU and appends the response, if any, to `output`.
   ///
   /// - Parameters:
-  ///   - pdu: of the client.
-  ///   - database: what it serves.
-  ///   - output: with room for `max(mtu, receiveMTU)` octets. Nothing is appended where no answer is due.
-  ///   - check: asked before each write is stored, for CCCDs too.
+  ///   - pdu: PDU of the client.
+  ///   - database: the attributes to serve.
+  ///   - output: must have room for `max(mtu, receiveMTU)` bytes. Stays empty if no response is due.
+  ///   - check: called before each write is stored, for CCCDs too.
   public mutating func receive(
     _ pdu: Span<UInt8>, database: inout GATTServerDatabase, into output: inout OutputSpan<UInt8>,
     check: WriteCheck
@@ -120,22 +121,24 @@ public struct ATTServer: Sendable {
     }
   }
 
-  /// Whether a client asked for values of a characteristic and may have them on the link as it is now: a link that is no longer
-  /// encrypted gets none that need encryption. Core 5.4, Vol 3, Part G, 3.3.3.3; Vol 3, Part C, 10.3.1.1.
+  /// Whether a client has subscribed to a characteristic and may get its values on the link as it is now. A
+  /// link that is no longer encrypted gets no values that need encryption. Core 5.4, Vol 3, Part G, 3.3.3.3;
+  /// Vol 3, Part C, 10.3.1.1.
   public func isSubscribed(
     to valueHandle: AttributeHandle, _ push: ServerPush, in database: borrowing GATTServerDatabase
   ) -> Bool {
     guard let index = database.index(of: valueHandle),
       let slot = database.attributes[index].configurationSlot
     else { return false }
-    // The descriptor stands right behind its value.
+    // The CCCD directly follows its value.
     guard database.attributes[index].readAccess.isSecureEnough(security),
       database.attributes[index + 1].writeAccess.isSecureEnough(security)
     else { return false }
     return configurations[slot] & push.rawValue != 0
   }
 
-  /// Appends a notification or indication, if the client wants it; the value is cut to ATT_MTU − 3.
+  /// Appends a notification or indication if the client has subscribed. The value is truncated to ATT_MTU − 3
+  /// bytes.
   ///
   /// Core 5.4, Vol 3, Part F, 3.4.7.
   public mutating func push(
@@ -157,11 +160,12 @@ public struct ATTServer: Sendable {
     return .encoded
   }
 
-  /// Appends a Multiple Handle Value Notification of those values that the client wants, as many as go in whole.
+  /// Appends a Multiple Handle Value Notification with the values to which the client has subscribed, as many
+  /// as fit whole.
   ///
   /// Only for a client that has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F, 3.4.7.4.
-  /// - Returns: how many of `values` are settled, sent or not wanted; the rest goes with another PDU. Nothing is
-  ///   appended for a single value: that is a `push`.
+  /// - Returns: The number of leading `values` that are done, because they were sent or the client has not
+  ///   subscribed. Send the rest with another PDU. Nothing is appended for a single value: use `push`.
   public func pushTogether(
     _ values: [(handle: AttributeHandle, value: [UInt8])], database: borrowing GATTServerDatabase,
     into output: inout OutputSpan<UInt8>
@@ -221,23 +225,23 @@ public struct ATTServer: Sendable {
   }
 }
 
-/// How a server sends a value of its own accord. The raw value is the CCCD's bit.
+/// Kind of a value that a server sends unasked. The raw value is the CCCD's bit.
 public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
   case notification = 0x01
   case indication = 0x02
 }
 
-/// What became of a value that was to be pushed.
+/// Result of a `push`.
 public enum PushResult: Hashable, Sendable, BitwiseCopyable {
   case encoded
-  /// The client did not ask for it, the characteristic does not offer it, or the client does not know yet that the
+  /// The client has not subscribed, the characteristic cannot do it, or the client does not know yet that the
   /// database has changed.
   case notSubscribed
-  /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Only one indication may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
   case awaitsConfirmation
 }
 
-/// Why a request is answered with an Error Response.
+/// A request that is answered with an Error Response.
 struct Refusal: Error {
   let handle: AttributeHandle
   let code: ATTErrorCode

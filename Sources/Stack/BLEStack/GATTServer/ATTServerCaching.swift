@@ -1,39 +1,40 @@
 import BLEWire
 
-/// What a server keeps of one client's idea of the database. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.
+/// A client's knowledge of the database, for robust caching. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.
 ///
-/// Only a client that has switched robust caching on is held to it: others have Service Changed, or nothing.
+/// Enforced only for a client that has enabled robust caching. Other clients have Service Changed or nothing.
 struct ClientCaching: Sendable {
   private enum Awareness: Sendable {
     case aware
     /// The database has changed since.
     case unaware
-    /// It was told so, or has read the hash: its next request is taken for knowledge.
+    /// The client was told so, or has read the hash. Its next request makes it aware.
     case told
   }
 
   static let featuresByteCount = 1
-  /// Robust caching, enhanced bearers, several values in a notification: the others are for future use.
+  /// Robust caching, enhanced bearers, multiple value notifications. The other bits are reserved.
   static let knownFeatures: UInt8 = 0x07
   private static let robustCaching: UInt8 = 0x01
 
-  /// The Client Supported Features of this client.
+  /// Client Supported Features of this client.
   var features: UInt8 = 0
-  /// The indication that waits for its confirmation is Service Changed.
+  /// Whether the indication that waits for its confirmation is Service Changed.
   var isIndicated = false
   private var awareness = Awareness.aware
 
   private var isRobust: Bool { features & Self.robustCaching != 0 }
 
-  /// The database has changed, and the client has not confirmed that.
+  /// Whether the database has changed and the client has not confirmed that.
   var isBehind: Bool { awareness != .aware }
 
-  /// Commands of the client are ignored and values for it held back, but for Service Changed.
+  /// Whether the client's commands are ignored and its values, except Service Changed, are held back.
   var isHeldBack: Bool { isRobust && awareness != .aware }
 
   mutating func databaseChanged() { awareness = .unaware }
 
-  /// Knowledge that a request was to prove goes with the link. Core 5.4, Vol 3, Part G, 2.5.2.1.
+  /// A client that was told but has not sent another request loses that state with the link. Core 5.4, Vol 3,
+  /// Part G, 2.5.2.1.
   mutating func linkEnded() {
     isIndicated = false
     if awareness == .told { awareness = .unaware }
@@ -44,13 +45,13 @@ struct ClientCaching: Sendable {
     isIndicated = false
   }
 
-  /// A client sets bits and never clears one: Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
+  /// Clients may set bits but never clear one: Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
   func require(_ value: Span<UInt8>, _ handle: AttributeHandle) throws(Refusal) {
     guard value.count == Self.featuresByteCount else { throw Refusal(handle, .invalidAttributeValueLength) }
     guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
   }
 
-  /// - Throws: Database Out Of Sync, once, for a request that names a handle of a database that is no more.
+  /// - Throws: Database Out Of Sync, once, for a request with a handle of the old database.
   mutating func admit(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) throws(Refusal) {
     guard isRobust else { return }
     switch awareness {
@@ -67,7 +68,7 @@ struct ClientCaching: Sendable {
     }
   }
 
-  /// What a request is for.
+  /// Purpose of a request.
   private enum Purpose {
     case discovery, hash, value
   }
@@ -91,10 +92,10 @@ struct ClientCaching: Sendable {
 }
 
 extension ATTServer {
-  /// Whether the client is to be told by Service Changed that the database has changed.
+  /// Whether a Service Changed indication is due to the client.
   public var isBehind: Bool { caching.isBehind }
 
-  /// The device has other attributes now. CCCDs of characteristics that are where they were stay as they are.
+  /// Switches to a changed database. CCCDs keep their values if their characteristics have not moved.
   public mutating func databaseChanged(
     from old: borrowing GATTServerDatabase, to new: borrowing GATTServerDatabase
   ) {
@@ -115,22 +116,24 @@ extension ATTServer {
 }
 
 extension GATTServerDatabase {
-  /// 16 octets, the most significant first, as BlueZ sends it; others send the least significant first, and no client needs to know. Core 5.4, Vol 3, Part G, 7.3.1.
+  /// 16 bytes, most significant first, as BlueZ sends it. Others send the least significant first; clients
+  /// only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
   public var databaseHash: [UInt8] {
     let message = hashedOctets
     let code = AESCMAC(key: 0).code(message.span)
     return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
   }
 
-  /// What the Database Hash is the AES-CMAC of, with a key of 16 zero octets: declarations with their values, other
-  /// descriptors of the specification without, nothing else. Core 5.4, Vol 3, Part G, 7.3.1.
+  /// The input of the Database Hash, which is its AES-CMAC with a key of 16 zero bytes: declarations with
+  /// their values, other descriptors defined by the specification without values, and nothing else. Core 5.4,
+  /// Vol 3, Part G, 7.3.1.
   public var hashedOctets: [UInt8] {
     var octets: [UInt8] = []
     for attribute in attributes {
       guard let type = attribute.type.short else { continue }
       var value: [UInt8] = []
       switch type {
-      // Service and include declarations, characteristic declarations, extended properties.
+      // Service, include and characteristic declarations, extended properties.
       case 0x2800...0x2803, 0x2900: value = attribute.value
       case 0x2901...0x2905: break
       default: continue

@@ -1,9 +1,9 @@
 import BLEWire
 
-/// The requests that search. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.
+/// Discovery requests. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.
 ///
-/// All but Find By Type Value answer with a list of equal entries: the first that matches sets the length,
-/// and the list ends where the next does not fit or has another length. The client asks on from there.
+/// All responses except Find By Type Value are lists of entries of one length, which the first match sets.
+/// The list ends before an entry that does not fit or has another length. The client continues from there.
 extension ATTServer {
   func findInformation(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
@@ -62,7 +62,7 @@ extension ATTServer {
       guard database.attributes[index].handle <= range.end else { break }
       guard database.attributes[index].type == type else { continue }
       if let code = database.attributes[index].readAccess.refusal(on: security) {
-        // Only the first match's refusal is told; later ones end the list.
+        // Only a refusal of the first match is reported; a later one ends the list.
         if valueByteCount < 0 { throw Refusal(database.attributes[index].handle, code) }
         break
       }
@@ -116,7 +116,7 @@ extension ATTServer {
     return (try validRange(pdu), type)
   }
 
-  /// Start 0 or start beyond end is an Invalid Handle, told with the start handle.
+  /// A start of 0 or after the end is an Invalid Handle error with the start handle.
   private func validRange(_ pdu: Span<UInt8>) throws(Refusal) -> HandleRange {
     let range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
     guard range.isValid else { throw Refusal(range.start, .invalidHandle) }

@@ -1,6 +1,6 @@
 import BLEWire
 
-/// The requests that read by handle. Core 5.4, Vol 3, Part F, 3.4.4.3–3.4.4.8 and 3.4.4.11.
+/// Requests that read by handle. Core 5.4, Vol 3, Part F, 3.4.4.3–3.4.4.8 and 3.4.4.11.
 extension ATTServer {
   func read(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
@@ -12,7 +12,7 @@ extension ATTServer {
     appendValue(at: index, 0..<count, database, &output)
   }
 
-  /// An offset at the end reads as empty, one beyond it is Invalid Offset.
+  /// An offset at the end of the value reads as empty; a larger one is Invalid Offset.
   func readBlob(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -26,9 +26,9 @@ extension ATTServer {
     appendValue(at: index, offset..<min(count, offset + mtu - 1), database, &output)
   }
 
-  /// Read Multiple and Read Multiple Variable: the latter puts a length before each value.
+  /// Read Multiple and Read Multiple Variable. The latter precedes each value with its length.
   ///
-  /// Refused as a whole for the first handle that cannot be read.
+  /// The whole request is refused if any handle cannot be read; the error has the first such handle.
   func readMultiple(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -48,13 +48,13 @@ extension ATTServer {
         output.append(u16: UInt16(truncatingIfNeeded: count))
         room -= 2
       }
-      // The last value may be cut: its length still says how long it is.
+      // The last value may be truncated. Its length field still has the full length.
       appendValue(at: index, 0..<min(count, room), database, &output)
       room -= min(count, room)
     }
   }
 
-  /// Octets of the value as this client sees it.
+  /// Size of the value for this client, in bytes.
   func byteCount(at index: Int, in database: borrowing GATTServerDatabase) -> Int {
     if case .configuration = database.attributes[index].role { return 2 }
     if database.attributes[index].type == .clientSupportedFeatures { return ClientCaching.featuresByteCount }

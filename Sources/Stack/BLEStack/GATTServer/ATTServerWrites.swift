@@ -1,6 +1,6 @@
 import BLEWire
 
-/// The requests and the command that write. Core 5.4, Vol 3, Part F, 3.4.5 and 3.4.6.
+/// Write requests and commands. Core 5.4, Vol 3, Part F, 3.4.5 and 3.4.6.
 extension ATTServer {
   mutating func write(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
@@ -11,7 +11,7 @@ extension ATTServer {
     output.append(ATTOpcode.writeResponse.rawValue)
   }
 
-  /// A command that cannot be carried out is dropped without a word. Core 5.4, Vol 3, Part F, 3.4.5.3.
+  /// A command that fails is dropped silently. Core 5.4, Vol 3, Part F, 3.4.5.3.
   mutating func acceptCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -19,7 +19,8 @@ extension ATTServer {
     try? write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
   }
 
-  /// A signature stands for the encryption that a plain write would need; one that does not hold is dropped, too.
+  /// A signature counts as the encryption that a plain write would need. A command with an invalid signature
+  /// is dropped.
   mutating func acceptSignedCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -45,7 +46,7 @@ extension ATTServer {
     output.append(pdu.extracting(1...))
   }
 
-  /// All or nothing: each value is put together and checked before the first is stored.
+  /// All or nothing: each value is assembled and checked before the first is stored.
   mutating func executeWrite(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
     _ check: WriteCheck
@@ -56,7 +57,7 @@ extension ATTServer {
     var queue = PreparedWrites()
     swap(&queue, &prepared)
     if action == .write {
-      // The database has changed since. Core 5.4, Vol 3, Part F, 3.4.6.3.
+      // The database has changed since the values were prepared. Core 5.4, Vol 3, Part F, 3.4.6.3.
       if queue.isStale, let first = queue.writes.first { throw Refusal(first.handle, .databaseOutOfSync) }
       var values: [(handle: AttributeHandle, value: [UInt8])] = []
       for write in queue.writes {
@@ -132,7 +133,7 @@ extension ATTServer {
   }
 }
 
-/// Parts of values that wait for Execute Write, in the order they came.
+/// Parts of values that wait for Execute Write, in order of arrival.
 struct PreparedWrites: Sendable {
   struct Part: Sendable {
     let handle: AttributeHandle
@@ -142,10 +143,10 @@ struct PreparedWrites: Sendable {
 
   private(set) var writes: [Part] = []
   private(set) var bytes: [UInt8] = []
-  /// The attributes that they name may be others now.
+  /// Whether the database has changed, so that the handles may belong to other attributes.
   var isStale = false
 
-  /// - Returns: whether it fitted.
+  /// - Returns: `false` if the queue is full.
   mutating func append(_ value: Span<UInt8>, to handle: AttributeHandle, at offset: Int) -> Bool {
     guard writes.count < ATTServer.preparedWriteLimit,
       bytes.count + value.count <= ATTServer.preparedByteLimit
@@ -158,7 +159,7 @@ struct PreparedWrites: Sendable {
 }
 
 extension [UInt8] {
-  /// The part takes the place of everything from `offset` on, as a Write Request does from 0.
+  /// Replaces everything from `offset` on with the part, as a Write Request does from 0.
   fileprivate mutating func replaceTail(
     from offset: Int, with part: ArraySlice<UInt8>, _ handle: AttributeHandle,
     _ database: borrowing GATTServerDatabase

@@ -1,16 +1,16 @@
 public import BLEWire
 
-/// The attributes that a server offers, in handle order, with their values.
+/// The attributes that a server offers, with their values, in handle order.
 ///
-/// All links of a device share it; what belongs to one client (CCCDs, MTU) is in `ATTServer`.
+/// All links of a device share it. The state of one client (CCCDs, MTU) is in `ATTServer`.
 public struct GATTServerDatabase: Sendable {
-  /// What an attribute is to the server's rules.
+  /// Kind of an attribute, by which the server's rules apply.
   public enum Role: Hashable, Sendable {
-    /// A service, include or characteristic declaration: readable by all, written by none.
+    /// A service, include or characteristic declaration: always readable, never writable.
     case declaration
     case value
     case descriptor
-    /// A CCCD: its value is per client, in `slot` of the bearer's table.
+    /// A CCCD: its value is stored per client, in `slot` of the bearer's table.
     case configuration(slot: Int, allowed: UInt8)
   }
 
@@ -18,9 +18,9 @@ public struct GATTServerDatabase: Sendable {
     public let handle: AttributeHandle
     public let type: BluetoothUUID
     public let role: Role
-    /// Last handle of the group where this declares a service, else its own handle.
+    /// Last handle of the group if this declares a service, otherwise its own handle.
     public let groupEnd: AttributeHandle
-    /// The slot of the CCCD that governs this value.
+    /// Slot of the CCCD that controls this value.
     let configurationSlot: Int?
     public let maximumByteCount: Int
     public let readAccess: ATTAccess
@@ -29,15 +29,16 @@ public struct GATTServerDatabase: Sendable {
     public internal(set) var value: [UInt8]
   }
 
-  /// Rising in handle; handles may have gaps.
+  /// In ascending handle order; handles may have gaps.
   public private(set) var attributes: [Attribute]
-  /// CCCDs, which is how many slots a bearer keeps.
+  /// Number of CCCDs, and so of slots that a bearer keeps.
   public let configurationCount: Int
 
-  /// Gives out handles.
+  /// Assigns handles.
   ///
-  /// Where there is a Database Hash, its value is worked out, whatever the description says.
-  /// - Precondition: given handles rise, there are enough of them, and includes name services of the list.
+  /// If there is a Database Hash characteristic, its value is computed, and the description's value is
+  /// ignored.
+  /// - Precondition: given handles increase, the handles suffice, and includes refer to services of the list.
   public init(_ services: [GATTServiceDescription]) {
     var builder = Builder()
     builder.place(services)
@@ -48,13 +49,13 @@ public struct GATTServerDatabase: Sendable {
     }
   }
 
-  /// Where the attribute with this handle is in `attributes`.
+  /// Index of the attribute with this handle in `attributes`.
   public func index(of handle: AttributeHandle) -> Int? {
     let index = firstIndex(from: handle)
     return index < attributes.count && attributes[index].handle == handle ? index : nil
   }
 
-  /// Where the first attribute at or after `handle` is; `attributes.count` if there is none.
+  /// Index of the first attribute at or after `handle`; `attributes.count` if there is none.
   func firstIndex(from handle: AttributeHandle) -> Int {
     var low = 0
     var high = attributes.count
@@ -65,17 +66,17 @@ public struct GATTServerDatabase: Sendable {
     return low
   }
 
-  /// The value handle of the first characteristic of this type.
+  /// Value handle of the first characteristic of this type.
   public func valueHandle(of uuid: BluetoothUUID) -> AttributeHandle? {
     attributes.first { $0.type == uuid && $0.role == .value }?.handle
   }
 
-  /// The stored value, or `nil` for an unknown handle. A CCCD has none here.
+  /// The stored value; `nil` for an unknown handle. Empty for a CCCD, whose values are stored per client.
   public func value(of handle: AttributeHandle) -> [UInt8]? {
     index(of: handle).map { attributes[$0].value }
   }
 
-  /// Replaces a value, as the device itself does it: no permission is asked.
+  /// Replaces a value on behalf of the device itself, without a permission check.
   ///
   /// - Precondition: the handle exists and the value fits.
   public mutating func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
@@ -95,7 +96,7 @@ extension GATTServerDatabase {
     var attributes: [Attribute] = []
     var configurationCount = 0
     private static let unsigned = ATTAccess.refused(.writeNotPermitted)
-    /// `nil` after 0xFFFF.
+    /// `nil` after handle 0xFFFF.
     private var nextHandle: AttributeHandle? = .first
 
     private mutating func take(_ wanted: AttributeHandle?) -> AttributeHandle {
@@ -147,7 +148,7 @@ extension GATTServerDatabase {
           value: characteristic.value))
       if isPushed {
         let handle = take(nil)
-        // What may be read on a secure link only is pushed on such a link only.
+        // A value that is readable on a secure link only is also notified on such a link only.
         var configurationAccess = characteristic.configurationAccess
         if configurationAccess == .allowed, case .needs = characteristic.readAccess {
           configurationAccess = characteristic.readAccess
@@ -184,7 +185,7 @@ extension GATTServerDatabase {
           writeAccess: .refused(.writeNotPermitted), signedWriteAccess: Self.unsigned, value: value))
     }
 
-    /// First and last handle of each service: an include may name a service that comes later.
+    /// First and last handle of each service. Computed first because an include may refer to a later service.
     private static func ranges(of services: [GATTServiceDescription]) -> [HandleRange] {
       var next = 1
       func handle(_ wanted: AttributeHandle?) -> Int { wanted.map { Int($0.rawValue) } ?? next }

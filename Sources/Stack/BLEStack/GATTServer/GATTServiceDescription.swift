@@ -1,8 +1,8 @@
 public import BLEWire
 
-/// One service as a server offers it, before handles are given out.
+/// One service of a server, before handles are assigned.
 ///
-/// A database is built from a list of these. Handles rise in the order of the lists; give `handle` only to
+/// A database is built from a list of these. Handles increase in the order of the lists. Set `handle` only to
 /// copy the layout of a real device.
 public struct GATTServiceDescription: Sendable {
   /// Core 5.4, Vol 3, Part G, 3.1.
@@ -10,12 +10,12 @@ public struct GATTServiceDescription: Sendable {
 
   public var kind: Kind
   public var uuid: BluetoothUUID
-  /// Places of other services in the same list, for `include` declarations (Part G, 3.2).
+  /// Indices of other services in the same list, for `include` declarations (Part G, 3.2).
   public var includes: [Int]
   public var characteristics: [GATTCharacteristicDescription]
-  /// The declaration's handle, or `nil` for the next free one.
+  /// Handle of the declaration; `nil` for the next free one.
   public var handle: AttributeHandle?
-  /// The end of the group where it keeps handles free behind its last attribute, else `nil`.
+  /// Last handle of the group if it reserves handles after its last attribute, otherwise `nil`.
   public var endHandle: AttributeHandle?
 
   public init(
@@ -34,23 +34,23 @@ public struct GATTServiceDescription: Sendable {
 
 /// One characteristic: declaration, value, descriptors.
 ///
-/// A Client Characteristic Configuration descriptor follows the value by itself where the properties hold
-/// `notify` or `indicate`.
+/// If the properties contain `notify` or `indicate`, a Client Characteristic Configuration descriptor is
+/// added after the value.
 public struct GATTCharacteristicDescription: Sendable {
   public var uuid: BluetoothUUID
   public var properties: CharacteristicProperties
   public var value: [UInt8]
   /// Longer writes are refused with Invalid Attribute Value Length.
   public var maximumByteCount: Int
-  /// Follow from the properties unless given.
+  /// `readAccess` and `writeAccess` follow from the properties by default.
   public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
-  /// Of writes without a response that carry a signature, whatever the link is.
+  /// Access for signed writes without response, on any link.
   public var signedWriteAccess: ATTAccess
-  /// Of writing the Client Characteristic Configuration descriptor, where there is one.
+  /// Write access to the Client Characteristic Configuration descriptor, if there is one.
   public var configurationAccess = ATTAccess.allowed
   public var descriptors: [GATTDescriptorDescription]
-  /// The declaration's handle, or `nil` for the next free one.
+  /// Handle of the declaration; `nil` for the next free one.
   public var handle: AttributeHandle?
 
   public init(
@@ -75,8 +75,8 @@ public struct GATTCharacteristicDescription: Sendable {
 }
 
 extension GATTCharacteristicDescription {
-  /// What was allowed to anybody is so on a secure link only. A signature stands for encryption, and for no more: how its
-  /// key was exchanged, nobody asks. Core 5.4, Vol 3, Part C, 10.2.2.
+  /// Restricts all unrestricted access to secure links. A valid signature counts as encryption only, because
+  /// it does not show how its key was exchanged. Core 5.4, Vol 3, Part C, 10.2.2.
   public mutating func demand(_ access: ATTAccess) {
     if case .needs(let level, let keyByteCount) = access, level > .encrypted || keyByteCount > 7,
       signedWriteAccess == .allowed
@@ -89,13 +89,13 @@ extension GATTCharacteristicDescription {
   }
 }
 
-/// A descriptor: readable, unless it says otherwise; writable if it says so.
+/// A descriptor; by default readable and not writable.
 public struct GATTDescriptorDescription: Sendable {
   public var uuid: BluetoothUUID
   public var value: [UInt8]
   public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
-  /// Its handle, or `nil` for the next free one.
+  /// Handle of the descriptor; `nil` for the next free one.
   public var handle: AttributeHandle?
 
   public init(

@@ -1,8 +1,9 @@
 import BLEWire
 
-/// What a device that asks us finds: the GAP and GATT services, and correct errors for all else.
+/// The server for requests of a connected peer: GAP and GATT services, and correct errors for all other
+/// requests.
 ///
-/// Whoever holds the ATT channel is its server too. Reference `att-gatt-conformance.md`, 6.
+/// The holder of the ATT channel must be its server too. Reference `att-gatt-conformance.md`, 6.
 package struct LocalServer {
   private var server: ATTServer
   private var database: GATTServerDatabase
@@ -12,8 +13,8 @@ package struct LocalServer {
     server = ATTServer(database: database, receiveMTU: receiveMTU)
   }
 
-  /// - Parameter mtu: in force on the bearer.
-  /// - Returns: the answer; empty where none is due.
+  /// - Parameter mtu: ATT_MTU in force on the bearer.
+  /// - Returns: The response; empty if none is due.
   package mutating func answer(_ pdu: Span<UInt8>, mtu: Int) -> [UInt8] {
     server.exchangedMTU(peerMTU: UInt16(mtu))
     return [UInt8](encoding: ATT.maximumMTU) {

@@ -1,11 +1,12 @@
 import BLEWire
 
-/// Outgoing ACL fragments of all links, no more under way than the controller has buffers for.
+/// Outgoing ACL fragments of all links. No more are outstanding than the controller can buffer.
 ///
-/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that one that floods does not starve the others; and each has its
-/// share of the buffers to itself, so that one whose peer does not listen keeps no more than the others leave.
+/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that a busy one does not starve the others. Each link
+/// has its own share of the buffers, so that a peer that does not listen occupies only those that the others
+/// leave free.
 struct ACLQueue: ~Copyable {
-  /// Fragments that may wait on one link. Whoever has more does not look at `waiting`.
+  /// Maximum number of queued fragments per link. A sender that exceeds it ignores `waiting`.
   static let limit = 2048
 
   private struct Link {
@@ -14,13 +15,13 @@ struct ACLQueue: ~Copyable {
     var underWay = 0
   }
 
-  /// Octets of data that one ACL packet may carry, and packets that the controller buffers.
+  /// Size of the data in one ACL packet, in bytes, and number of packets that the controller can buffer.
   private(set) var byteCount = 27
   private var bufferCount = 0
   private(set) var underWay = 0
   private var links: [Link] = []
   private var turn = 0
-  /// Completions for links that are gone, or for more packets than were under way.
+  /// Completions for links that have ended, or for more packets than were outstanding.
   private(set) var strayCompletions = 0
 
   mutating func configure(byteCount: Int, packetCount: Int) {
@@ -33,7 +34,7 @@ struct ACLQueue: ~Copyable {
     links.append(Link(handle: handle))
   }
 
-  /// The link is gone: the controller has flushed what was under way.
+  /// Removes a link that has ended. The controller has flushed its outstanding packets.
   mutating func remove(_ handle: ConnectionHandle) {
     guard let index = links.firstIndex(where: { $0.handle == handle }) else { return }
     underWay -= links.remove(at: index).underWay
@@ -44,9 +45,9 @@ struct ACLQueue: ~Copyable {
     underWay = 0
   }
 
-  /// Cuts a payload into fragments and queues them with their H4 type octet.
+  /// Splits a payload into fragments and queues them, each preceded by its H4 type byte.
   ///
-  /// - Returns: `false` for a link that is not there, or that has too much waiting.
+  /// - Returns: `false` if the link does not exist or its queue is full.
   mutating func append(_ payload: Span<UInt8>, channelID: UInt16, to handle: ConnectionHandle) -> Bool {
     guard let index = links.firstIndex(where: { $0.handle == handle }),
       links[index].fragments.count < Self.limit
@@ -69,12 +70,12 @@ struct ACLQueue: ~Copyable {
     return true
   }
 
-  /// Fragments of a link that the controller has not taken yet.
+  /// Number of fragments of a link that were not sent to the controller yet.
   func waiting(_ handle: ConnectionHandle) -> Int {
     links.first { $0.handle == handle }?.fragments.count ?? 0
   }
 
-  /// The next fragment, if the controller has a buffer for it.
+  /// The next fragment, if the controller has a free buffer for it.
   mutating func next() -> [UInt8]? {
     guard underWay < bufferCount, !links.isEmpty else { return nil }
     for step in 1...links.count {
@@ -88,7 +89,8 @@ struct ACLQueue: ~Copyable {
     return nil
   }
 
-  /// Whether one of the free buffers may be this link's: its share is, one more only where the others have theirs left.
+  /// Whether this link may use a free buffer: one of its share always; beyond that, only if the other links'
+  /// shares stay free.
   private func hasBuffer(_ index: Int) -> Bool {
     let share = bufferCount / links.count
     let excess = links[index].underWay - share
@@ -98,7 +100,7 @@ struct ACLQueue: ~Copyable {
     return excess == 0 && bufferCount - underWay > reserved
   }
 
-  /// The controller has buffers free again.
+  /// Processes the controller's report of free buffers.
   mutating func completed(_ packets: Int, of handle: ConnectionHandle) {
     guard let index = links.firstIndex(where: { $0.handle == handle }) else {
       strayCompletions += packets

@@ -1,9 +1,10 @@
 public import BLEWire
 
-/// Puts the reports of long extended advertisements together.
+/// Reassembles the reports of long extended advertisements.
 ///
-/// A report is 229 octets at most; a longer advertisement comes as several, all but the last with the data status
-/// "incomplete, more data to come". Reports of other advertisers may come between. Core 5.4, Vol 4, Part E, 7.7.65.13.
+/// A report has at most 229 bytes. A longer advertisement arrives in several reports, all but the last with
+/// the data status "incomplete, more data to come". Reports of other advertisers may arrive in between. Core
+/// 5.4, Vol 4, Part E, 7.7.65.13.
 public struct AdvertisingReportAssembler: ~Copyable {
   /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
   public static let maximumByteCount = 1650
@@ -14,29 +15,29 @@ public struct AdvertisingReportAssembler: ~Copyable {
   private struct Key: Hashable {
     let address: DeviceAddress
     let set: UInt8
-    /// A scan response is not part of its advertisement.
+    /// A scan response is separate from its advertisement.
     let isScanResponse: Bool
   }
 
   private struct Partial {
     let key: Key
     var data: [UInt8]
-    /// There was more than an advertisement can have.
+    /// Whether there was more data than an advertisement can have.
     var isOverlong = false
   }
 
   private var partials: [Partial] = []
-  /// Advertisements that were not put together: too many at once, or too long.
+  /// Number of advertisements that could not be reassembled: too many at once, or too long.
   public private(set) var dropped = 0
-  /// Those that an earlier scan left under way.
+  /// Number of advertisements that were incomplete when their scan ended.
   private var forgotten = 0
-  /// Advertisements of which the rest did not come, or has not come yet; and those that were too long.
+  /// Number of advertisements whose remaining reports have not arrived, or that were too long.
   public var unfinished: Int { dropped + forgotten + partials.count }
 
   public init() {}
 
-  /// Takes the next report and lends it to `body`: at once and in place where it is whole, with all data where it is the
-  /// last of several, else not yet. What is too long is cut and marked as truncated.
+  /// Processes the next report and lends it to `body`: a complete report at once and in place; the last of
+  /// several with all their data; any other not yet. Data that is too long is truncated and marked as such.
   public mutating func take(
     _ report: borrowing AdvertisingReport, _ body: (borrowing AdvertisingReport) -> Void
   ) {
@@ -62,7 +63,7 @@ public struct AdvertisingReportAssembler: ~Copyable {
         data: data.span))
   }
 
-  /// Forgets what is under way: the scan is over.
+  /// Drops incomplete advertisements, because the scan has ended.
   public mutating func reset() {
     forgotten += partials.count
     partials = []

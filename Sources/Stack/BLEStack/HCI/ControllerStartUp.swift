@@ -1,8 +1,8 @@
 package import BLEWire
 
-/// The commands that bring a controller up, one after the other, and what their answers say.
+/// The commands that initialise a controller, in order, and the results of their responses.
 ///
-/// Core 5.4, Vol 4, Part E, Appendix A is the model. What an answer makes superfluous is left out.
+/// Follows Core 5.4, Vol 4, Part E, Appendix A. Commands that a response makes unnecessary are skipped.
 struct ControllerStartUp {
   /// One command of the sequence.
   struct Step {
@@ -22,15 +22,15 @@ struct ControllerStartUp {
 
   var opcodes: [HCIOpcode] { remaining.map { $0.opcode } }
 
-  /// The command to send now; `nil` at the end.
+  /// The command to send now; `nil` when the sequence is complete.
   var next: Step? { remaining.first }
 
-  /// Takes the answer to `next`.
+  /// Processes the response to `next`.
   mutating func take(
     _ opcode: HCIOpcode, _ status: HCIStatus, _ returned: [UInt8]
   ) throws(HCIHostFailure) {
     remaining.removeFirst()
-    // Optional for an LE controller; without it only what is mandatory is used.
+    // Optional for an LE controller. Without it only mandatory commands are used.
     if opcode == .readLocalSupportedCommands, status == .unknownCommand { return }
     guard status == .success else { throw .startUpRefused(opcode, status) }
     let octets = returned.span
@@ -39,7 +39,7 @@ struct ControllerStartUp {
       description.hciVersion = octets[0]
       description.manufacturer = octets.u16(at: 4)
     case .readLocalSupportedCommands: description.supportedCommands = returned
-    // LMP features, octet 4 bit 6: LE supported by the controller.
+    // LMP features, byte 4 bit 6: LE supported by the controller.
     case .readLocalSupportedFeatures where octets.count >= 8:
       guard octets[4] & 0x40 != 0 else { throw .notLowEnergy }
     case .readBDADDR where octets.count >= 6: description.address = octets.address(at: 0, type: .public)
@@ -47,7 +47,7 @@ struct ControllerStartUp {
       description.features = LEFeatures(bits: octets.u64(at: 0))
     case .leReadBufferSize where octets.count >= 3:
       try takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
-      // Shared with BR/EDR: the data packets of Read Buffer Size serve LE too.
+      // LE shares buffers with BR/EDR: use those of Read Buffer Size.
       if !hasBuffers { remaining.append(Step(.readBufferSize)) }
     case .readBufferSize where octets.count >= 7:
       try takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
@@ -56,9 +56,9 @@ struct ControllerStartUp {
     }
   }
 
-  /// A length or a number of 0: there are none of this kind. Core 5.4, Vol 4, Part E, 7.8.2.
+  /// A size or count of 0 means that there are no such buffers. Core 5.4, Vol 4, Part E, 7.8.2.
   ///
-  /// - Throws: `dataBuffersTooSmall` below what each controller must take.
+  /// - Throws: `dataBuffersTooSmall` below the size that every controller must support.
   private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) throws(HCIHostFailure) {
     guard byteCount > 0, packetCount > 0 else { return }
     guard byteCount >= 27 else { throw .dataBuffersTooSmall(byteCount: Int(byteCount)) }
@@ -69,7 +69,7 @@ struct ControllerStartUp {
 }
 
 extension HCIHost {
-  /// The commands that every start-up begins with: by them a log of our own host is known.
+  /// The first commands of every initialisation. They identify a log of this host.
   package static let startUpOpcodes = ControllerStartUp().opcodes
 }
 

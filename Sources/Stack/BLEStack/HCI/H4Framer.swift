@@ -1,30 +1,31 @@
 public import BLEWire
 
-/// Cuts a byte stream into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
+/// Splits a byte stream into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
 ///
-/// After garbage it looks for the next octet that starts a packet of a plausible length; what it skips is counted.
-/// A packet that lies whole in a chunk is lent in place.
+/// After invalid data it skips bytes, and counts them, until one starts a packet of plausible length. A
+/// packet that is contained in one chunk is lent in place.
 public struct H4Framer: ~Copyable {
-  /// The longest packet that is believed: beyond every controller's buffers. A longer length field is garbage.
+  /// The longest plausible packet, more than any controller's buffers. A larger length field is treated as
+  /// garbage.
   public static let maximumByteCount = 1 + 4 + 4096
 
-  /// Octets that belonged to no packet.
+  /// Number of bytes that belonged to no packet.
   public private(set) var garbage = 0
   private var pending: [UInt8] = []
-  /// Empty, with the capacity that `pending` had before.
+  /// An empty array with the former capacity of `pending`.
   private var spare: [UInt8] = []
 
   private let sender: HCIDirection
 
-  /// - Parameter sender: who is at the other end, which decides what packets may come.
+  /// - Parameter sender: the sender at the other end, which determines the valid packet types.
   public init(from sender: HCIDirection) {
     self.sender = sender
-    // Neither grows while a stream is steady.
+    // Neither array grows while packets arrive steadily.
     pending.reserveCapacity(2 * Self.maximumByteCount)
     spare.reserveCapacity(2 * Self.maximumByteCount)
   }
 
-  /// Takes the next octets and lends each packet that they complete, H4 type octet first, to `body`.
+  /// Processes the next bytes and lends each completed packet, preceded by its H4 type byte, to `body`.
   public mutating func receive(_ chunk: Span<UInt8>, _ body: (Span<UInt8>) -> Void) {
     guard !pending.isEmpty else {
       let used = cut(chunk, body)
@@ -41,7 +42,7 @@ public struct H4Framer: ~Copyable {
     swap(&octets, &spare)
   }
 
-  /// - Returns: octets that are done with.
+  /// - Returns: Number of bytes consumed.
   private mutating func cut(_ octets: Span<UInt8>, _ body: (Span<UInt8>) -> Void) -> Int {
     var offset = 0
     while offset < octets.count {
@@ -65,7 +66,7 @@ public struct H4Framer: ~Copyable {
     return offset
   }
 
-  /// Octets up to and including the length field; `nil` for what the other end never sends.
+  /// Number of bytes up to and including the length field; `nil` for a type that the other end never sends.
   private func headerByteCount(_ type: UInt8) -> Int? {
     switch HCIPacketType(rawValue: type) {
     case .event where sender == .controllerToHost: 3

@@ -1,21 +1,21 @@
 import BLEWire
 
-/// Tells one submitted command from another; never used twice.
+/// Identifies a submitted command; never reused.
 public struct CommandID: Hashable, Sendable {
   let number: UInt64
 }
 
-/// The host's commands in order, as many outstanding as the controller gives credit for.
+/// A FIFO queue of the host's commands. As many are outstanding as the controller gives credits for.
 ///
-/// Core 5.4, Vol 4, Part E, 4.4. Replies are told apart by opcode; of two outstanding commands with one opcode the
-/// older is answered first.
+/// Core 5.4, Vol 4, Part E, 4.4. Responses are matched by opcode. If two outstanding commands have the same
+/// opcode, the response belongs to the older one.
 struct HCICommandQueue: ~Copyable {
-  /// Commands that may wait. Whoever has more is stuck in a loop.
+  /// Maximum number of queued commands. A host that exceeds it is stuck in a loop.
   static let limit = 64
-  /// Controllers answer within milliseconds; Linux gives up after two seconds too.
+  /// Controllers respond within milliseconds; Linux times out after two seconds too.
   static let timeout = Duration.seconds(2)
 
-  /// How long a controller may take no command at all: the kernel's HCI_NCMD_TIMEOUT.
+  /// How long a controller may give no command credits: the kernel's HCI_NCMD_TIMEOUT.
   static let creditTimeout = Duration.seconds(4)
 
   private struct Waiting {
@@ -32,15 +32,15 @@ struct HCICommandQueue: ~Copyable {
 
   private var waiting: [Waiting] = []
   private var outstanding: [Outstanding] = []
-  /// One until the controller says otherwise. Core 5.4, Vol 4, Part E, 4.4.
+  /// One until the controller reports another number. Core 5.4, Vol 4, Part E, 4.4.
   private var credits = 1
-  /// When a controller that takes no commands, and has none to answer, is given up.
+  /// Time limit for a controller that gives no credits although no command is outstanding.
   private var creditDeadline: MonotonicTime?
   private var lastNumber: UInt64 = 0
 
-  /// Queues a command with its H4 type octet.
+  /// Queues a command, preceded by its H4 type byte.
   ///
-  /// - Returns: `nil` where too many wait already.
+  /// - Returns: `nil` if the queue is full.
   mutating func submit(_ opcode: HCIOpcode, parameters: Span<UInt8>) -> CommandID? {
     guard waiting.count < Self.limit else { return nil }
     lastNumber += 1
@@ -53,7 +53,7 @@ struct HCICommandQueue: ~Copyable {
     return id
   }
 
-  /// The next command, if the controller takes one now.
+  /// The next command, if the controller accepts one now.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard !waiting.isEmpty else { return nil }
     guard credits > 0 else {
@@ -69,9 +69,9 @@ struct HCICommandQueue: ~Copyable {
     return command.packet
   }
 
-  /// A Command Complete or Command Status has come.
+  /// Processes a Command Complete or Command Status.
   ///
-  /// - Returns: the command it answers; `nil` for one that nobody sent, or a mere change of credits.
+  /// - Returns: The command that it answers; `nil` if there is none or only the credits change.
   mutating func answered(_ opcode: HCIOpcode, credits: UInt8) -> CommandID? {
     self.credits = Int(credits)
     if credits > 0 { creditDeadline = nil }
@@ -79,20 +79,20 @@ struct HCICommandQueue: ~Copyable {
     return outstanding.remove(at: index).id
   }
 
-  /// Whether the controller takes a command now, and has none to answer.
+  /// Whether the controller accepts a command now and none is outstanding.
   var isIdle: Bool { credits > 0 && outstanding.isEmpty }
 
-  /// When the oldest outstanding command, or the wait for a credit, runs out of time.
+  /// When the oldest outstanding command, or the wait for a credit, times out.
   var deadline: MonotonicTime? { outstanding.map { $0.deadline }.min() ?? creditDeadline }
 
-  /// A command that has run out of time; the controller is not to be trusted any more.
+  /// Returns a command that has timed out. The controller must not be trusted any more.
   mutating func expired(now: MonotonicTime) -> HCIOpcode? {
     if let late = outstanding.first(where: { $0.deadline <= now }) { return late.opcode }
     guard let creditDeadline, creditDeadline <= now else { return nil }
     return waiting.first?.opcode
   }
 
-  /// Forgets everything: the controller was reset, or is gone.
+  /// Drops all commands, because the controller was reset or removed.
   mutating func reset() {
     waiting = []
     outstanding = []

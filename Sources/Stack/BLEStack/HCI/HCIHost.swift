@@ -1,9 +1,11 @@
 public import BLEWire
 
-/// An LE host above an HCI transport, central and peripheral: packets and time in, packets and events out, no I/O.
+/// An LE host for an HCI transport, as central and peripheral: takes packets and the time, returns packets
+/// and events, does no I/O.
 ///
-/// It starts the controller up, keeps command and data credits, holds the table of links, puts L2CAP frames
-/// together, and answers the signalling channel. Scanning, connecting and advertising are commands that its owner submits.
+/// It initialises the controller, tracks command and data credits, keeps the table of links, reassembles
+/// L2CAP frames, and responds on the signalling channel. To scan, connect or advertise, its owner submits
+/// commands.
 ///
 /// ```swift
 /// host.start()
@@ -12,10 +14,10 @@ public import BLEWire
 /// for event in host.takeEvents() { … }
 /// ```
 public struct HCIHost: ~Copyable {
-  /// ACL packets for links that are not known yet, while one may come up: with USB the first data may overtake
-  /// the event that announces its link.
+  /// Number of ACL packets to buffer for unknown links while a link may come up. With USB the first data may
+  /// arrive before the event that announces its link.
   public static let heldBackLimit = 16
-  /// Resets of a controller that failed, within `resetPeriod`. After them it is given up.
+  /// Number of resets of a failing controller within `resetPeriod`; after these the host fails.
   public static let resetLimit = 5
   public static let resetPeriod = Duration.seconds(60)
 
@@ -29,31 +31,31 @@ public struct HCIHost: ~Copyable {
   var acl = ACLQueue()
   var startUp = ControllerStartUp()
   var startUpCommand: CommandID?
-  /// What the controller is, while it starts up again.
+  /// Description of the controller while it is initialised again.
   private var known: ControllerDescription?
-  /// When the controller was reset because it failed; those of the last `resetPeriod`.
+  /// Times of the resets within the last `resetPeriod`.
   private var resets: [MonotonicTime] = []
-  /// Commands of the host's own, by the link that they are for.
+  /// Commands submitted by the host itself, with their links.
   var ownCommands: [CommandID: ConnectionHandle] = [:]
   var links: [ConnectionHandle: HCILink] = [:]
-  /// A Create Connection was sent, and no Connection Complete has come.
+  /// Whether a Create Connection was sent whose Connection Complete has not arrived.
   var isConnecting = false
-  /// Advertising was switched on, and no central has come since.
+  /// Whether advertising was enabled and no central has connected since.
   public internal(set) var isAdvertising = false
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
-  /// Some link pairs, or did a moment ago. Without, nothing is looked for.
+  /// Whether any link is pairing or was recently. If not, pairing deadlines are not checked.
   var hasPairings = false
   var takesSecurityRequests = false
   var responder: PairingResponder?
   var privacy: HostPrivacy?
   var attempts = RepeatedAttempts()
-  /// Commands that a controller refuses with Unknown Connection Identifier if it has started again and does not know the link
-  /// any more.
+  /// Commands by which to detect a controller that has restarted: it responds Unknown Connection Identifier
+  /// because it has lost the link.
   var probes: [CommandID: ConnectionHandle] = [:]
-  /// When a link was last asked about because the controller said something of its own.
+  /// Time of the last `probe`.
   var probedAt: MonotonicTime?
-  /// LE Enable Encryption, by the link that it is for.
+  /// LE Enable Encryption commands, with their links.
   var encryptions: [CommandID: ConnectionHandle] = [:]
   var events: [HCIHostEvent] = []
   var counts = HCIHostStatistics()
@@ -63,7 +65,7 @@ public struct HCIHost: ~Copyable {
 
   public var controller: ControllerDescription { known ?? startUp.description }
 
-  /// What was dropped or had no place, since the start.
+  /// Counts of dropped and unexpected packets since the start.
   public var statistics: HCIHostStatistics {
     var all = counts
     all.strayCompletions = acl.strayCompletions
@@ -71,54 +73,55 @@ public struct HCIHost: ~Copyable {
     return all
   }
 
-  /// Packets that broke the format.
+  /// Number of malformed packets.
   public var malformed: Int { counts.malformed }
-  /// Long advertisements that have not come whole.
+  /// Number of long advertisements that are incomplete.
   public var unfinishedReports: Int { assembler.unfinished }
-  /// Data that belong to no link.
+  /// Number of data packets that belong to no link.
   public var strayData: Int { counts.strayData }
 
   // MARK: Down to the controller
 
-  /// Resets the controller and brings it up; ends with the event `ready` or `failed`.
+  /// Resets and initialises the controller. Ends with the event `ready` or `failed`.
   public mutating func start() {
     precondition(state == .idle, "a host is started once")
     state = .starting
     submitStartUp()
   }
 
-  /// Queues a command; ends with the event `answered`.
+  /// Queues a command. Ends with the event `answered`.
   ///
-  /// - Returns: `nil` where the host is not ready, or far too many commands wait.
+  /// - Returns: `nil` if the host is not ready or the command queue is full.
   public mutating func submit<Command: HCICommand>(_ command: Command) -> CommandID? {
     guard state == .ready else { return nil }
     let opcode = Command.opcode
     switch opcode {
     case .leCreateConnection, .leExtendedCreateConnection: isConnecting = true
-    // What is left of an earlier scan does not continue.
+    // Fragments from an earlier scan have no continuation.
     case .leSetExtendedScanEnable: assembler.reset()
     default: break
     }
     return submit(opcode) { command.encodeParameters(into: &$0) }
   }
 
-  /// Links that are up.
+  /// Number of links that are up.
   public var linkCount: Int { links.count }
 
   /// Queues an ATT PDU.
   ///
-  /// - Returns: `false` where the link is gone, or far too much waits for the controller.
+  /// - Returns: `false` if the link has ended or its queue is full.
   public mutating func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> Bool {
     acl.append(pdu, channelID: ATT.channelID, to: handle)
   }
 
-  /// Fragments of a link that wait for the controller: how far its owner is ahead.
+  /// Number of fragments of a link that wait to be sent to the controller.
   public func waitingFragments(_ handle: ConnectionHandle) -> Int { acl.waiting(handle) }
 
-  /// Fragments that the controller has and has not reported sent, of all links.
+  /// Number of fragments of all links that the controller has not reported as sent.
   package var fragmentsUnderWay: Int { acl.underWay }
 
-  /// The next packet for the transport, H4 type octet first. Call it until it gives none, after everything else.
+  /// The next packet for the transport, preceded by its H4 type byte. After any other call, call this until
+  /// it returns `nil`.
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
     if let command = commands.next(now: now) { return command }
@@ -139,12 +142,13 @@ public struct HCIHost: ~Copyable {
     return id
   }
 
-  /// Ends a link that nobody asked for: that the controller does not know it proves nothing.
+  /// Closes a link that was not requested. If the controller does not know it, that is no sign of a restart.
   public mutating func decline(_ handle: ConnectionHandle) {
     if let id = submit(Disconnect(handle)) { probes[id] = nil }
   }
 
-  /// Asks the controller about a link, as it may have started again and know it no more: once a second at most.
+  /// Checks that the controller still knows one of the links, because it may have restarted. At most once per
+  /// second.
   mutating func probe(now: MonotonicTime) {
     guard let handle = links.keys.first, probedAt.map({ $0.duration(to: now) >= .seconds(1) }) ?? true else {
       return
@@ -153,9 +157,9 @@ public struct HCIHost: ~Copyable {
     _ = submitOwn(ReadRSSI(handle), for: handle)
   }
 
-  /// A command whose answer is nobody's business but the host's.
+  /// Submits a command whose completion is not reported to the owner.
   ///
-  /// - Returns: `false` where far too many commands wait.
+  /// - Returns: `false` if the command queue is full.
   mutating func submitOwn(_ command: some HCICommand, for handle: ConnectionHandle) -> Bool {
     guard let id = submit(command) else { return false }
     ownCommands[id] = handle
@@ -176,20 +180,20 @@ public struct HCIHost: ~Copyable {
 
   // MARK: Up from the controller
 
-  /// Events since the last call, in order.
+  /// Returns the events since the last call, in order.
   public mutating func takeEvents() -> [HCIHostEvent] {
     defer { events = [] }
     return events
   }
 
-  /// Takes one packet of the controller, H4 type octet first.
+  /// Processes one packet of the controller, preceded by its H4 type byte.
   ///
   /// - Parameters:
   ///   - packet: as the controller sent it.
-  ///   - now: deadlines count from here.
-  ///   - report: gets each advertising report, put together where it came in fragments.
-  ///   - attribute: gets each ATT PDU, in place where it came in one fragment.
-  /// - Throws: for a packet that is dropped; it is counted, and the host goes on.
+  ///   - now: start of any time limits.
+  ///   - report: called with each advertising report, reassembled if it arrived in fragments.
+  ///   - attribute: called with each ATT PDU, in place if it arrived in one fragment.
+  /// - Throws: If the packet is dropped. It is counted, and the host stays usable.
   public mutating func receive(
     _ packet: Span<UInt8>, now: MonotonicTime, report: (borrowing AdvertisingReport) -> Void,
     attribute: (ConnectionHandle, Span<UInt8>) -> Void
@@ -200,7 +204,7 @@ public struct HCIHost: ~Copyable {
       switch HCIPacketType(rawValue: packet[0]) {
       case .event: try take(try HCIEventPacket(validating: body), now, report, attribute)
       case .acl: try take(try ACLPacket(validating: body), packet, now, attribute)
-      // Synchronous data belong to links that an LE host does not have.
+      // Synchronous data packets belong to link types that an LE host does not have.
       case .sco, .iso: counts.strayData += 1
       default: throw WireError(.h4, offset: 0, .invalidValue(UInt32(packet[0])))
       }
@@ -213,7 +217,7 @@ public struct HCIHost: ~Copyable {
 
   // MARK: Time and ends
 
-  /// When `expire` is wanted.
+  /// When to call `expire`.
   public var deadline: MonotonicTime? {
     var earliest = commands.deadline
     if hasPairings {
@@ -222,13 +226,13 @@ public struct HCIHost: ~Copyable {
     return earliest
   }
 
-  /// Where a command's time is over, the controller is given up.
+  /// Handles timeouts. If a command has timed out, the host fails.
   public mutating func expire(now: MonotonicTime) {
     if let opcode = commands.expired(now: now) { fail(.commandTimedOut(opcode)) }
     for link in links.values { expirePairing(of: link, now) }
   }
 
-  /// The transport ended, or must not be used any more.
+  /// Call this when the transport has ended or must not be used any more.
   public mutating func lose() { fail(.transportLost) }
 
   mutating func fail(_ failure: HCIHostFailure) {
@@ -238,8 +242,8 @@ public struct HCIHost: ~Copyable {
     events.append(.failed(failure))
   }
 
-  /// Resets a controller that has failed and brings it up again, as the kernel's host does (`hci_error_reset`). All links
-  /// are gone.
+  /// Resets a failed controller and initialises it again, like the kernel's host (`hci_error_reset`). All
+  /// links end.
   mutating func restart(_ cause: HCIHostFailure, now: MonotonicTime) {
     if case .failed = state { return }
     resets.removeAll { $0.duration(to: now) >= Self.resetPeriod }
@@ -254,7 +258,7 @@ public struct HCIHost: ~Copyable {
     submitStartUp()
   }
 
-  /// Drops what belonged to the controller as it was.
+  /// Clears all state that depends on the controller.
   private mutating func forget(reason: HCIStatus) {
     for (handle, link) in links {
       losePairing(of: link, nil)

@@ -1,31 +1,31 @@
 package import BLEWire
 
-/// What belongs to one link.
+/// State of one link.
 final class HCILink {
-  /// The longest L2CAP frame that a peer has reason to send: what is longer is skipped, not kept.
+  /// The longest L2CAP frame that a peer has reason to send. Longer ones are skipped, not buffered.
   static let frameLimit = 2048
-  /// Fragments that may wait for the controller before answers to the peer are dropped: a peer that asks faster than it
-  /// listens shall not fill our memory.
+  /// Maximum number of queued fragments. Beyond it, responses to the peer are dropped, so that a peer that
+  /// sends requests faster than it reads responses cannot exhaust memory.
   static let answerLimit = 64
 
   let description: LinkDescription
   var recombiner = L2CAPRecombiner(maximumPayloadByteCount: HCILink.frameLimit)
-  /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
-  /// shall not fill the command queue.
+  /// Whether an LE Connection Update on the peer's request is in progress. Only one at a time, so that a peer
+  /// that sends requests endlessly cannot fill the command queue.
   var isUpdating = false
-  /// Updates that the peer asks for are accepted and put off.
+  /// Whether the peer's connection updates are accepted but deferred.
   var isTimingHeld = false
-  /// The latest that was put off.
+  /// The latest deferred update.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Where the key comes from that it is encrypted with, and the one that the controller was last given; `nil` for none. As the
-  /// central, what is encrypted counts as `stored`.
+  /// Origin of the key that encrypts the link, and of the key that the controller was given last; `nil` if
+  /// there is none. On a link as central the key counts as `stored`.
   var keySource: LinkKeySource?
   var givenKeySource: LinkKeySource?
   var pairing: Pairing?
-  /// How this side hid when the link came up.
+  /// Private address of this side when the link came up.
   var privacy: HostPrivacy?
-  /// No PDU of the Security Manager may be sent any more.
+  /// Set after a pairing timeout: no further Security Manager PDU may be sent.
   var hasPairingTimedOut = false
 
   init(_ description: LinkDescription) { self.description = description }
@@ -41,7 +41,8 @@ extension HCIHost {
       holdBack(handle, octets)
       return
     }
-    // Out of the link for as long as it lends frames: an access that lasts would be checked each time.
+    // Moved out of the link while it lends frames, because the exclusivity of a long access would be checked
+    // each time.
     var recombiner = L2CAPRecombiner()
     swap(&recombiner, &link.recombiner)
     let droppedBefore = recombiner.droppedFrames
@@ -61,7 +62,7 @@ extension HCIHost {
       case L2CAPFrame.FixedChannel.signalling:
         reaction = SignallingResponder.react(to: frame.payload, isUpdating: link.isUpdating)
       case L2CAPFrame.FixedChannel.securityManager: answer = takeSecurity(frame.payload, on: link, now: now)
-      // Nothing is sent on a channel that is not there. Core 5.4, Vol 3, Part A, 2.1.
+      // No response is sent on an unknown channel. Core 5.4, Vol 3, Part A, 2.1.
       default: isStray = true
       }
     }
@@ -81,10 +82,10 @@ extension HCIHost {
     if !answer.isEmpty { reply(answer, channelID, handle) }
   }
 
-  /// Puts off what the peer asks of the link's timing, until `releaseTiming`.
+  /// Defers the peer's connection updates until `releaseTiming`.
   package mutating func holdTiming(of handle: ConnectionHandle) { links[handle]?.isTimingHeld = true }
 
-  /// - Returns: what the peer has asked for meanwhile, if anything.
+  /// - Returns: The latest update that the peer requested meanwhile, if any.
   package mutating func releaseTiming(of handle: ConnectionHandle) -> LinkParameterRange? {
     links[handle]?.isTimingHeld = false
     return links[handle]?.wantedTiming.take()

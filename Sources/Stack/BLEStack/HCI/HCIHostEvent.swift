@@ -1,12 +1,13 @@
 public import BLEWire
 
-/// What a controller is, as its answers to the start-up said.
+/// A controller's properties, as it reported them during initialisation.
 public struct ControllerDescription: Hashable, Sendable {
   public var address = DeviceAddress.any
   public var features = LEFeatures(bits: 0)
-  /// 64 octets of bits. Core 5.4, Vol 4, Part E, 6.27.
+  /// 64 bytes of flags. Core 5.4, Vol 4, Part E, 6.27.
   public var supportedCommands: [UInt8] = []
-  /// Octets of data in one ACL packet to the controller, and how many packets it buffers.
+  /// Size of the data in one ACL packet to the controller, in bytes, and number of packets that it can
+  /// buffer.
   public var aclByteCount = 27
   public var aclPacketCount = 1
   public var hciVersion: UInt8 = 0
@@ -14,20 +15,22 @@ public struct ControllerDescription: Hashable, Sendable {
 
   public init() {}
 
-  /// Whether advertising sets are used, too: all commands that they need are there. Octet 36, bits 1 to 5. Of a controller
-  /// that has the extended scan commands and not these, nothing is used to advertise: it would refuse the legacy ones.
+  /// Whether advertising sets are used: the controller has all commands that they need. Byte 36, bits 1 to 5.
+  /// A controller that has the extended scan commands but not these cannot advertise: it would refuse the
+  /// legacy commands.
   public var hasAdvertisingSets: Bool { supportedCommands.count > 36 && supportedCommands[36] & 0x3E == 0x3E }
 
-  /// Whether the extended family of scan and connect commands is used. The legacy family is not touched then: a
-  /// controller refuses a mix. Octet 37, bits 5 and 6: both extended scan commands.
+  /// Whether the extended scan and connect commands are used. The legacy commands are not used then, because
+  /// a controller refuses a mix of both. Byte 37, bits 5 and 6: both extended scan commands.
   public var usesExtendedCommands: Bool {
     supportedCommands.count > 37 && supportedCommands[37] & 0x60 == 0x60
   }
 }
 
-/// What the controller and the peer's link layer say of a link; `nil` where a mode does not get to know.
+/// Properties of a link as reported by the controller and the peer's link layer; `nil` if they are not
+/// available in the current mode.
 public struct LinkFacts: Hashable, Sendable {
-  /// dBm, of the last packet that was heard.
+  /// RSSI of the last received packet, in dBm.
   public var rssi: Int8?
   public var version: LinkLayerVersion?
   public var features: LEFeatures?
@@ -35,71 +38,73 @@ public struct LinkFacts: Hashable, Sendable {
   public init() {}
 }
 
-/// A link, as it came up.
+/// A link at the time it came up.
 public struct LinkDescription: Hashable, Sendable {
   public let handle: ConnectionHandle
-  /// Ours: the central's where we connected, the peripheral's where we advertised.
+  /// Role of this side: central if it connected, peripheral if it advertised.
   public let role: LEConnectionComplete.Role
   public let peer: DeviceAddress
   public let parameters: LinkParameters
 }
 
-/// Why a host stopped working with its controller.
+/// The reason why a host stopped using its controller.
 public enum HCIHostFailure: Error, Hashable, Sendable {
-  /// The controller refused a command of the start-up.
+  /// The controller refused a command during initialisation.
   case startUpRefused(HCIOpcode, HCIStatus)
-  /// No answer to a command within two seconds.
+  /// The controller did not respond to a command within two seconds.
   case commandTimedOut(HCIOpcode)
   /// The controller reported a hardware error with this code.
   case hardwareError(UInt8)
-  /// It has reset itself: Command Complete of a Reset that this host did not send.
+  /// The controller has reset itself: Command Complete of a Reset that this host did not send.
   case unaskedReset
-  /// It has started again without a word of HCI: it said so in an event of its maker's, or does not know a link that is up.
+  /// The controller has restarted without an HCI event. It sent a vendor event, or no longer knows a link
+  /// that is up.
   case restarted
-  /// It knows no LE.
+  /// The controller does not support LE.
   case notLowEnergy
-  /// It has no buffers for data, neither for LE nor shared.
+  /// The controller has no data buffers, neither for LE nor shared.
   case noDataBuffers
-  /// Its buffers for data take fewer octets than the 27 of the specification.
+  /// The controller's data buffers are smaller than the specification's minimum of 27 bytes.
   case dataBuffersTooSmall(byteCount: Int)
   /// The transport ended.
   case transportLost
 }
 
-/// What happened, in order. Values and reports are lent by `HCIHost.receive` instead.
+/// Events of a host, in order. Values and advertising reports are lent by `HCIHost.receive` instead.
 public enum HCIHostEvent: Hashable, Sendable {
-  /// The start-up is done; again after `restarting`.
+  /// The controller is initialised; sent again after `restarting`.
   case ready(ControllerDescription)
-  /// A command of `submit` was answered; return parameters without the status octet.
+  /// The response to a command of `submit`: return parameters without the status byte.
   case answered(CommandID, HCIStatus, [UInt8])
   case connected(LinkDescription)
-  /// A connect ended without a link.
+  /// A connection attempt ended without a link.
   case connectFailed(HCIStatus)
   case parametersChanged(ConnectionHandle, LinkParameters)
-  /// An update of the timing, ours or the peer's, came to nothing.
+  /// A connection update, requested by either side, failed or had no effect.
   case parametersUnchanged(ConnectionHandle, HCIStatus)
   case dataLengthChanged(ConnectionHandle, LEDataLengthChange)
   case phyChanged(ConnectionHandle, LEPHYUpdateComplete)
   case phyUnchanged(ConnectionHandle, HCIStatus)
-  /// What the peer's link layer can; no features with another status than success.
+  /// LE features of the peer; meaningless unless the status is success.
   case remoteFeatures(ConnectionHandle, HCIStatus, LEFeatures)
-  /// Who made the peer's link layer; meaningless with another status than success.
+  /// Version and manufacturer of the peer's link layer; meaningless unless the status is success.
   case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
-  /// What the Security Manager of a link has to say.
+  /// An event of the link's Security Manager.
   case security(ConnectionHandle, SecurityEvent)
-  /// A link is encrypted, has another key, or could not be encrypted.
+  /// A link was encrypted, changed its key, or could not be encrypted.
   case encryption(ConnectionHandle, HCIStatus)
   case disconnected(ConnectionHandle, reason: HCIStatus)
-  /// The controller failed and is being reset. All links are gone, and commands without an answer get none; `ready` follows.
+  /// The controller failed and is being reset. All links have ended, outstanding commands get no response,
+  /// and `ready` follows.
   case restarting(HCIHostFailure)
-  /// Nothing works any more; every link is gone.
+  /// The host has failed and cannot be used any more; all links have ended.
   case failed(HCIHostFailure)
 }
 
-/// A command of a link whose Command Status only says that work has begun: its end is an event of its own.
+/// A procedure of a link whose Command Status only reports its start; its end is a separate event.
 ///
-/// To wait for it, keep a waiter under this key, and end it by `HCIHostEvent.end`, by a refusing status in
-/// `answered`, or with the link.
+/// To wait for it, register a waiter under this key. Resume it on `HCIHostEvent.end`, on a failure status in
+/// `answered`, or when the link ends.
 public struct LinkProcedure: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion, encryption
@@ -115,7 +120,7 @@ public struct LinkProcedure: Hashable, Sendable {
 }
 
 extension HCIHostEvent {
-  /// The procedure that this event ends, and how; `nil` for any other event.
+  /// The procedure that this event ends, with its status; `nil` for any other event.
   public var end: (procedure: LinkProcedure, status: HCIStatus)? {
     switch self {
     case .parametersChanged(let handle, _): (LinkProcedure(.connectionUpdate, on: handle), .success)

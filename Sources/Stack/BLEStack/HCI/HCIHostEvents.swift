@@ -18,7 +18,7 @@ extension HCIHost {
     case .hardwareError:
       try parameters.require(1, .hciEvent)
       restart(.hardwareError(parameters[0]), now: now)
-    // All other events before the end of the start-up are about what was before the reset.
+    // Other events before the end of the initialisation refer to the state before the reset.
     case _ where state != .ready: counts.strayEvents += 1
     case .numberOfCompletedPackets:
       let completed = try NumberOfCompletedPackets(validating: parameters)
@@ -53,13 +53,13 @@ extension HCIHost {
   ) {
     let wasIdle = commands.isIdle
     guard let id = commands.answered(opcode, credits: credits) else {
-      // Opcode 0 answers nothing: it brings credits, or tells that the controller has started.
+      // Opcode 0 answers no command: the event updates the credits, or shows that the controller has started.
       if opcode.rawValue != 0 {
         counts.strayAnswers += 1
       } else if wasIdle, state == .ready {
         probe(now: now)
       }
-      // It has reset itself: its links, masks and lists are gone.
+      // The controller has reset itself: its links, masks and lists are lost.
       if opcode == .reset, status == .success, state == .ready { restart(.unaskedReset, now: now) }
       return
     }
@@ -76,7 +76,7 @@ extension HCIHost {
       return
     }
     if let handle = encryptions.removeValue(forKey: id) {
-      // Success says that it has begun: the end is an event of its own.
+      // Success only means that encryption has started; a separate event reports the end.
       if status != .success { encryptionEnded(handle, status, isEncrypted: false, now) }
       return
     }
@@ -91,8 +91,8 @@ extension HCIHost {
     } catch { fail(error) }
   }
 
-  /// An event of the controller's maker may tell that it has started again. Two are known: Intel's boot-up (Linux,
-  /// `btintel.c`) and Zephyr's fatal error (`hci_vs.h`). With any other a link is asked about.
+  /// A vendor event may mean that the controller has restarted. Two such events are known: Intel's boot-up
+  /// (Linux, `btintel.c`) and Zephyr's fatal error (`hci_vs.h`). After any other, a link is probed.
   private mutating func takeVendorEvent(_ parameters: Span<UInt8>, _ now: MonotonicTime) {
     let code = parameters.count > 0 ? parameters[0] : 0
     switch (controller.manufacturer, code) {
@@ -138,12 +138,13 @@ extension HCIHost {
     }
   }
 
-  /// An event of a link that is there.
+  /// Reports an event of a link, if the link exists.
   private mutating func tell(_ event: HCIHostEvent, of handle: ConnectionHandle) {
     if links[handle] == nil { counts.strayEvents += 1 } else { events.append(event) }
   }
 
-  /// The link layer waits for an answer, or gives the link up. Core 5.4, Vol 4, Part E, 7.7.65.6.
+  /// The link layer waits for this response, and otherwise closes the link. Core 5.4, Vol 4, Part E,
+  /// 7.7.65.6.
   private mutating func answer(_ request: LERemoteConnectionParameterRequest) {
     let handle = request.handle
     guard links[handle] != nil else {
@@ -170,15 +171,15 @@ extension HCIHost {
     let handle = complete.handle
     guard complete.status == .success else {
       dropHeldBack()
-      // Of directed advertising, which nobody here does.
+      // A failure as peripheral belongs to directed advertising, which this host does not use.
       if complete.role == .central { events.append(.connectFailed(complete.status)) }
       return
     }
-    // Numbers beyond are reserved. Core 5.4, Vol 4, Part E, 5.4.2.
+    // Larger handles are reserved. Core 5.4, Vol 4, Part E, 5.4.2.
     guard handle.rawValue <= 0x0EFF else {
       throw WireError(.hciEvent, offset: 2, .invalidValue(UInt32(handle.rawValue)))
     }
-    // A link that is up cannot come up: it goes on as it is, as with the kernel's host.
+    // A second event for a link that is up is ignored, as the kernel's host does.
     guard links[handle] == nil else {
       counts.strayEvents += 1
       return

@@ -1,11 +1,11 @@
 package import BLEWire
 
-/// What a replay has a host say because the recorded one said it.
+/// Sends the commands and frames of a recorded host in a replay.
 extension HCIHost {
   /// Queues a command of a log.
   ///
-  /// - Parameter packet: without its H4 type octet.
-  /// - Returns: `false` for a packet that is none, where the host is not ready, or far too many commands wait.
+  /// - Parameter packet: the packet without its H4 type byte.
+  /// - Returns: `false` if the packet is not a command, the host is not ready, or the command queue is full.
   package mutating func submit(recorded packet: Span<UInt8>) -> Bool {
     guard state == .ready, let command = try? HCICommandPacket(validating: packet) else { return false }
     switch command.opcode {
@@ -18,7 +18,7 @@ extension HCIHost {
 
   /// Queues a frame of a log on any channel of a link.
   ///
-  /// - Returns: `false` where the link is gone, or far too much waits for the controller.
+  /// - Returns: `false` if the link has ended or its queue is full.
   package mutating func send(
     recorded payload: Span<UInt8>, on channelID: UInt16, of handle: ConnectionHandle
   ) -> Bool {

@@ -1,23 +1,23 @@
 public import BLEWire
 
-/// What a pairing, or a peer that wants one, has a host tell its owner.
+/// Events of a pairing, or of a peer that requests security.
 public enum SecurityEvent: Hashable, Sendable {
-  /// The peripheral asks for security: encrypt with its key, or pair. Core 5.4, Vol 3, Part H, 2.4.6.
+  /// The peripheral requests security: encrypt with its key, or pair. Core 5.4, Vol 3, Part H, 2.4.6.
   case requested(AuthenticationRequirements)
-  /// Show this passkey until the pairing has ended.
+  /// Show this passkey until the pairing ends.
   case showPasskey(UInt32)
-  /// Answer with `enterPasskey`.
+  /// Ask the user for a passkey, and call `enterPasskey`.
   case askPasskey
-  /// Answer with `confirmNumber`.
+  /// Ask the user to compare this number, and call `confirmNumber`.
   case compare(UInt32)
   case paired(Result<Bond, PairingError>)
-  /// A central encrypts by a key that we gave it: submit `LELongTermKeyRequestReply`, or the negative one.
+  /// A central encrypts with a key of this device: submit `LELongTermKeyRequestReply` or the negative reply.
   case keyWanted(random: UInt64, diversifier: UInt16)
 }
 
-/// What a link's Security Manager needs besides its configuration.
+/// Inputs of a pairing besides its configuration.
 public struct PairingSupplies: Sendable {
-  /// A key pair for one pairing; `nil` for one without Secure Connections.
+  /// A key pair for one pairing; `nil` to pair without Secure Connections.
   public var keyPair: (any P256KeyAgreement)?
   public var random: @Sendable () -> UInt128
 
@@ -30,26 +30,26 @@ public struct PairingSupplies: Sendable {
   }
 }
 
-/// With which key a link is encrypted.
+/// Origin of the key that encrypts a link.
 public enum LinkKeySource: Hashable, Sendable {
-  /// One that was given away in an earlier pairing.
+  /// A key from an earlier pairing.
   case stored
-  /// That of the pairing that is under way, or was on this link.
+  /// The key of the current pairing, or of an earlier one on this link.
   case pairing
 }
 
-/// How a host hides behind a resolvable private address. Core 5.4, Vol 3, Part C, 10.7.
+/// How a host uses a resolvable private address. Core 5.4, Vol 3, Part C, 10.7.
 public struct HostPrivacy: Sendable {
-  /// Whose links are made under the address.
+  /// Links that use the address.
   public enum Scope: Hashable, Sendable {
     case advertising
-    /// The controller has no other random address.
+    /// All links: the controller has no other random address.
     case all
   }
 
-  /// Of the moment.
+  /// The current private address.
   public var address: DeviceAddress
-  /// Told to centrals that pair.
+  /// Sent to centrals that pair.
   public var identity: DeviceIdentity
   public var scope: Scope
 
@@ -60,13 +60,13 @@ public struct HostPrivacy: Sendable {
   }
 }
 
-/// How a host pairs with centrals that ask for it.
+/// How a host responds to pairing requests of centrals.
 public struct PairingResponder: Sendable {
   public var configuration: PairingConfiguration
-  /// Under which this side advertises.
+  /// Address under which this device advertises.
   public var local: DeviceAddress
-  /// The stored bond of a central, which is replaced by one that is authenticated and at least as strong only: anybody may
-  /// come under its address.
+  /// Returns the stored bond of a central. A pairing may replace it only if it is authenticated and at least
+  /// as strong, because any device can use that address.
   public var bond: @Sendable (DeviceAddress) -> Bond?
   /// Called for each pairing.
   public var supplies: @Sendable () -> PairingSupplies
@@ -82,11 +82,11 @@ public struct PairingResponder: Sendable {
     self.supplies = supplies
   }
 
-  /// One pairing, before its first PDU.
+  /// Creates a pairing in its initial state.
   ///
   /// - Parameters:
   ///   - peer: the central's address on the link.
-  ///   - privacy: how this side hides on it; its identity is given away with the keys.
+  ///   - privacy: private address of this device on the link. Its identity is distributed with the keys.
   public func pairing(with peer: DeviceAddress, as privacy: HostPrivacy? = nil) -> Pairing {
     let supplies = supplies()
     var configuration = configuration
@@ -106,31 +106,35 @@ public struct PairingResponder: Sendable {
 
 /// The Security Manager, in either role. Core 5.4, Vol 3, Part H.
 extension HCIHost {
-  /// Whether peers may ask for security. Otherwise they are told that pairing is not supported.
+  /// Reports security requests of peers as events. Otherwise they are answered with Pairing Not Supported.
   public mutating func takeSecurityRequests() { takesSecurityRequests = true }
 
-  /// Centrals that ask for a pairing get one from now on; with `nil` they are told that it is not supported.
+  /// Sets the responder for pairing requests of centrals. With `nil` they are answered with Pairing Not
+  /// Supported.
   public mutating func answerPairings(by responder: PairingResponder?) { self.responder = responder }
 
-  /// Links that come up from now on are made under this address; those that are up keep theirs. `nil`: under the host's own.
+  /// Sets the private address for links that come up from now on; existing links are not affected. With `nil`
+  /// the host's own address is used.
   public mutating func hide(_ privacy: HostPrivacy?) { self.privacy = privacy }
 
-  /// Pairs with the peer of a link, or asks it to pair where it is the central; ends with the event `paired`.
+  /// Pairs with the peer of a link; as the peripheral, asks the central to pair. Ends with the event
+  /// `paired`.
   ///
   /// - Parameters:
-  ///   - handle: of the link.
-  ///   - configuration: what this side wants and can.
-  ///   - local: the address under which this side is on the link.
+  ///   - handle: handle of the link.
+  ///   - configuration: requirements and capabilities of this side.
+  ///   - local: address of this side on the link.
   ///   - supplies: key pair and random numbers.
-  ///   - now: the deadline counts from here.
-  /// - Returns: `false` where the link is gone or pairs already.
+  ///   - now: start of the time limit.
+  /// - Returns: `false` if the link has ended or is already pairing.
   public mutating func pair(
     on handle: ConnectionHandle, _ configuration: PairingConfiguration, local: DeviceAddress,
     _ supplies: PairingSupplies, now: MonotonicTime
   ) -> Bool {
     guard let link = links[handle], link.pairing == nil else { return false }
     let peer = link.description.peer
-    // After a time-out nothing more may be said on this link. Core 5.4, Vol 3, Part H, 3.4.
+    // After a pairing timeout no further Security Manager PDU is allowed on this link. Core 5.4, Vol 3, Part
+    // H, 3.4.
     if link.hasPairingTimedOut || attempts.mustWait(peer, now: now) {
       events.append(.security(handle, .paired(.failure(link.hasPairingTimedOut ? .timedOut : .tooSoon))))
       return true
@@ -145,28 +149,28 @@ extension HCIHost {
     return true
   }
 
-  /// Six digits that a person typed; `nil` where there are none.
+  /// Passes on the passkey that the user typed; `nil` if the user gave none.
   public mutating func enterPasskey(_ passkey: UInt32?, on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.enter(passkey: passkey, now: now)
     perform(on: link, now)
   }
 
-  /// A person says whether both numbers are the same.
+  /// Passes on the user's decision whether both numbers are equal.
   public mutating func confirmNumber(_ areEqual: Bool, on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.confirm(areEqual, now: now)
     perform(on: link, now)
   }
 
-  /// Gives a pairing up.
+  /// Cancels a pairing.
   public mutating func cancelPairing(on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.cancel()
     perform(on: link, now)
   }
 
-  /// Answers `keyWanted`; without a key it is told that there is none.
+  /// Answers `keyWanted`; with `nil` as key the central gets a negative reply.
   public mutating func answerKeyRequest(of handle: ConnectionHandle, _ key: UInt128?) {
     if let key {
       _ = submit(LELongTermKeyRequestReply(handle, key: key))
@@ -179,13 +183,14 @@ extension HCIHost {
   /// Whether a link is encrypted.
   public func isEncrypted(_ handle: ConnectionHandle) -> Bool { links[handle]?.isEncrypted ?? false }
 
-  /// With which key a link is encrypted of which we are the peripheral; `nil` where it is not.
+  /// Origin of the key of an encrypted link on which this side is the peripheral; `nil` if it is not
+  /// encrypted.
   public func keySource(of handle: ConnectionHandle) -> LinkKeySource? {
     guard let link = links[handle], link.isEncrypted else { return nil }
     return link.keySource
   }
 
-  // MARK: From below
+  // MARK: From the controller
 
   mutating func takeSecurity(_ payload: Span<UInt8>, on link: HCILink, now: MonotonicTime) -> [UInt8] {
     if link.pairing != nil {
@@ -203,11 +208,12 @@ extension HCIHost {
     return Self.refusePairing(payload)
   }
 
-  /// A central begins to pair.
+  /// Processes the first PDU of a central that wants to pair.
   private mutating func takePairingRequest(
     _ payload: Span<UInt8>, on link: HCILink, now: MonotonicTime
   ) -> [UInt8] {
-    // After a time-out nothing more may be said on this link. Core 5.4, Vol 3, Part H, 3.4.
+    // After a pairing timeout no further Security Manager PDU is allowed on this link. Core 5.4, Vol 3, Part
+    // H, 3.4.
     guard !link.hasPairingTimedOut else { return [] }
     guard let responder, payload.count > 0, payload[0] == SecurityManagerCode.pairingRequest.rawValue else {
       return Self.refusePairing(payload)
@@ -223,7 +229,7 @@ extension HCIHost {
     return []
   }
 
-  /// The key of a pairing that is under way is known here, all others to the owner.
+  /// The key of the current pairing is known here; other keys are requested from the owner.
   mutating func keyWanted(_ request: LELongTermKeyRequest) {
     guard let link = links[request.handle] else {
       counts.strayEvents += 1
@@ -242,7 +248,7 @@ extension HCIHost {
     }
   }
 
-  /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
+  /// Responds to a Pairing Request or Security Request that pairing is not supported; ignores other PDUs.
   ///
   /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
   private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
@@ -250,7 +256,7 @@ extension HCIHost {
     return [0x05, 0x05]
   }
 
-  /// Encryption has changed, could not be begun, or has another key.
+  /// Handles a change of encryption, a failure to encrypt, or a key refresh.
   mutating func encryptionEnded(
     _ handle: ConnectionHandle, _ status: HCIStatus, isEncrypted: Bool, _ now: MonotonicTime
   ) {
@@ -259,7 +265,7 @@ extension HCIHost {
       return
     }
     let isPeripheral = link.description.role == .peripheral
-    // Encryption by a key that this side did not give proves nothing (CVE-2019-19194: a key of zeros).
+    // Encryption with a key that this side did not supply proves nothing (CVE-2019-19194: a zero key).
     guard !isPeripheral || status != .success || !isEncrypted || link.givenKeySource != nil else {
       counts.strayEvents += 1
       return
@@ -270,7 +276,7 @@ extension HCIHost {
       if !isEncrypted { link.givenKeySource = nil }
     }
     events.append(.encryption(handle, status))
-    // A central may encrypt by an older key amid a pairing: its new key is not in force by that.
+    // A central may encrypt with an older key during a pairing. That does not put the new key into force.
     if !isPeripheral || link.givenKeySource != .stored {
       link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
     }
@@ -282,13 +288,13 @@ extension HCIHost {
     perform(on: link, now)
   }
 
-  /// The link is gone.
+  /// Ends the pairing of a link that has ended.
   mutating func losePairing(of link: HCILink, _ now: MonotonicTime?) {
     link.pairing?.lose()
     perform(on: link, now)
   }
 
-  /// Does what a pairing wants.
+  /// Performs the actions of a pairing.
   private mutating func perform(on link: HCILink, _ now: MonotonicTime?) {
     guard link.pairing != nil else { return }
     let handle = link.description.handle
@@ -319,7 +325,7 @@ extension HCIHost {
     case .success:
       attempts.succeeded(peer)
       if isByPasskey { attempts.passkeySucceeded() }
-    // A peer that leaves has tried, too.
+    // A peer that disconnects has used up an attempt too.
     case .failure(.linkLost) where isByPasskey: if let now { attempts.passkeyFailed(now: now) }
     case .failure(.linkLost), .failure(.cancelled): break
     case .failure(let error):
@@ -332,7 +338,7 @@ extension HCIHost {
     events.append(.security(link.description.handle, .paired(result)))
   }
 
-  /// The answer says only that it has begun; a refusal ends what was to be encrypted.
+  /// Command Status only reports the start; a refusal is treated as the end of the encryption attempt.
   private mutating func submitEncryption(_ command: LEEnableEncryption) -> Bool {
     guard let id = submit(command) else { return false }
     encryptions[id] = command.handle

@@ -1,26 +1,26 @@
-/// What a host dropped or had no place for. Each of these is a fault of the controller or of a peer.
+/// Counts of dropped and unexpected packets. Each is an error of the controller or of a peer.
 public struct HCIHostStatistics: Hashable, Sendable {
-  /// Packets that broke the format.
+  /// Malformed packets.
   public var malformed = 0
-  /// Data packets of links that are not there, or of kinds that an LE host does not have.
+  /// Data packets of unknown links, or of types that an LE host does not have.
   public var strayData = 0
-  /// Events for links that are not there, or before the controller was up.
+  /// Events for unknown links, or before the controller was initialised.
   public var strayEvents = 0
-  /// Answers to commands that nobody sent.
+  /// Responses to commands that the host did not send.
   public var strayAnswers = 0
-  /// Packets reported sent, of links that are gone, or more than were under way.
+  /// Packets reported as sent for links that have ended, or more than were outstanding.
   public var strayCompletions = 0
-  /// L2CAP frames that were not put together: cut short, without a start, too long.
+  /// L2CAP frames that could not be reassembled: truncated, without a start, or too long.
   public var droppedFrames = 0
-  /// L2CAP frames on channels that are not there, and signals without sense.
+  /// L2CAP frames on unknown channels, and invalid signalling commands.
   public var strayFrames = 0
-  /// Answers of ours that were not sent, because too much waited for the controller.
+  /// Responses of this host that were dropped because a queue was full.
   public var droppedAnswers = 0
-  /// Advertising reports that were not put together.
+  /// Advertising reports that could not be reassembled.
   public var droppedReports = 0
-  /// Data Buffer Overflow events: the controller's count of its buffers and ours differ.
+  /// Data Buffer Overflow events: the controller and the host disagree about free buffers.
   public var bufferOverflows = 0
-  /// Times that the controller failed and was reset.
+  /// Resets of a failed controller.
   public var resets = 0
 
   public init() {}

@@ -1,32 +1,33 @@
 public import BLEWire
 
-/// Puts the L2CAP frames of one direction of one link together from ACL fragments.
+/// Reassembles the L2CAP frames of one direction of one link from ACL fragments.
 ///
-/// A frame that arrives in one fragment is lent on in place, without a copy. Core 5.4, Vol 3, Part A, 7.2.
+/// A frame that arrives in one fragment is lent in place, without a copy. Core 5.4, Vol 3, Part A, 7.2.
 public struct L2CAPRecombiner: ~Copyable {
-  /// The longest frame that is put together: a whole L2CAP basic frame of 65,535 octets of payload.
+  /// Size of the longest frame: an L2CAP basic frame with 65,535 bytes of payload.
   public static let maximumByteCount = L2CAPFrame.headerByteCount + 65_535
 
   private let maximumPayloadByteCount: Int
-  /// The rest of a frame that is longer than that is still to come.
+  /// Whether the rest of a frame longer than that is being skipped.
   private var isSkipping = false
-  /// The frame under way; empty between frames.
+  /// The incomplete frame; empty between frames.
   private var frame: [UInt8] = []
-  /// Octets that `frame` will have, once its header is known.
+  /// Complete size of `frame` in bytes, once its header has arrived.
   private var expectedByteCount = 0
-  /// Frames that were given up: a new start inside one, a continuation without a start, too much data, too long.
+  /// Number of dropped frames: a new start within a frame, a continuation without a start, too much data, or
+  /// too long.
   public private(set) var droppedFrames = 0
 
-  /// - Parameter maximumPayloadByteCount: octets of the longest frame that is kept; what announces more is skipped.
+  /// - Parameter maximumPayloadByteCount: longest payload to keep, in bytes. Longer frames are skipped.
   public init(maximumPayloadByteCount: Int = 65_535) {
     self.maximumPayloadByteCount = maximumPayloadByteCount
   }
 
-  /// Takes the next fragment and lends the frame to `body` when it completes one.
+  /// Processes the next fragment, and lends the frame to `body` if it is now complete.
   ///
-  /// - Throws: `invalidValue` for a continuation without a start, `lengthMismatch` for more octets than
-  ///   the frame's header announced, or where it announced more than is kept. The frame under way is dropped and
-  ///   counted; the next start goes on.
+  /// - Throws: `invalidValue` for a continuation without a start; `lengthMismatch` for more bytes than the
+  ///   frame's header announced, or if it announced more than the limit. The incomplete frame is dropped and
+  ///   counted; the next start is accepted.
   public mutating func receive(
     _ packet: borrowing ACLPacket, _ body: (borrowing L2CAPFrame) -> Void
   ) throws(WireError) {
@@ -53,8 +54,8 @@ public struct L2CAPRecombiner: ~Copyable {
     try finish(body)
   }
 
-  /// Takes a fragment of which the end is not known, as a log has it whose writer cut the record, and lends what is known of
-  /// its frame to `body`: the first bytes, header included. The rest of the frame is skipped.
+  /// Processes a fragment whose end is missing, as in a log with truncated records. Lends the known part of
+  /// its frame, header included, to `body`, and skips the rest of the frame.
   public mutating func receiveCut(_ packet: borrowing ACLPacket, _ body: (Span<UInt8>) -> Void) {
     if packet.boundary == .continuation {
       guard !frame.isEmpty else {
@@ -80,7 +81,7 @@ public struct L2CAPRecombiner: ~Copyable {
       .l2cap, offset: 0, .lengthMismatch(claimed: claimed, available: maximumPayloadByteCount))
   }
 
-  /// Forgets the frame under way, without counting it: the link is gone.
+  /// Drops the incomplete frame, without counting it, because the link has ended.
   public mutating func reset() {
     isSkipping = false
     clear()

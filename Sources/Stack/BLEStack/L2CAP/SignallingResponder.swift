@@ -1,25 +1,25 @@
 package import BLEWire
 
-/// Answers the peer on the LE signalling channel. Core 5.4, Vol 3, Part A, 4.
+/// Responds to the peer on the LE signalling channel. Core 5.4, Vol 3, Part A, 4.
 enum SignallingResponder {
   enum Reaction {
-    /// Nothing to say.
     case none
     case answer([UInt8])
-    /// The answer, and the timing that the peer may have from now on.
+    /// The response, and the connection parameters that the peer may have from now on.
     case update(LinkParameterRange, answer: [UInt8])
-    /// No command, or one that answers nothing that was asked.
+    /// Not a valid command, or a response without a request.
     case stray
   }
 
   /// MTU_sig of an LE link. Core 5.4, Vol 3, Part A, 4, table 4.1.
   static let maximumByteCount = 23
 
-  /// - Parameter isUpdating: an update that the peer asked for is under way: another one has to wait.
+  /// - Parameter isUpdating: whether an update on the peer's request is in progress. Further requests are
+  ///   then rejected.
   static func react(to payload: Span<UInt8>, isUpdating: Bool) -> Reaction {
     guard payload.count <= maximumByteCount else { return rejectOversized(payload) }
-    // One command a frame, and no identifier 0. What breaks this is dropped, as the kernel's host does: its identifier
-    // may be none.
+    // A frame has exactly one command, and identifier 0 is invalid. Other frames are dropped, as the kernel's
+    // host does, because their identifier may be meaningless.
     guard let signal = try? L2CAPSignal(validating: payload), signal.identifier != 0 else { return .stray }
     switch signal.code {
     case L2CAPSignal.connectionParameterUpdateRequest:
@@ -41,8 +41,8 @@ enum SignallingResponder {
     L2CAPSignal.encoded(L2CAPSignal.commandReject, identifier, 0x0000)
   }
 
-  /// Signalling MTU exceeded: one Command Reject for the whole frame, with the identifier of its first request; none
-  /// where it holds responses only. Core 5.4, Vol 3, Part A, 4.1.
+  /// Signalling MTU exceeded: one Command Reject for the whole frame, with the identifier of its first
+  /// request; no response if it contains only responses. Core 5.4, Vol 3, Part A, 4.1.
   private static func rejectOversized(_ payload: Span<UInt8>) -> Reaction {
     var offset = 0
     while offset + 4 <= payload.count {
@@ -59,7 +59,7 @@ enum SignallingResponder {
 }
 
 extension L2CAPSignal {
-  /// Responses, rejects and indications: what is never answered.
+  /// Whether a code is a response, reject or indication, which gets no response.
   package static func isResponse(_ code: UInt8) -> Bool {
     switch code {
     case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x15, 0x16, 0x18, 0x1A: true
@@ -67,7 +67,7 @@ extension L2CAPSignal {
     }
   }
 
-  /// A command whose data are these numbers.
+  /// A command whose data consists of these values.
   static func encoded(_ code: UInt8, _ identifier: UInt8, _ values: UInt16...) -> [UInt8] {
     let data = [UInt8](encoding: 2 * values.count) { for value in values { $0.append(u16: value) } }
     return [UInt8](encoding: 4 + data.count) {

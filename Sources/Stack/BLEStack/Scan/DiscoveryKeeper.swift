@@ -1,15 +1,16 @@
-/// Whose discovery is on at an adapter, and what to do about it. The kernel has one for everybody, ends it after about
-/// 10 s, and lets anybody end it.
+/// Keeps discovery running on an adapter that other programs use too. The kernel has one discovery per
+/// adapter for all programs, ends it after about 10 s, and lets any program stop it.
 ///
-/// Decides only; `ManagementChannel` acts and tells what came of it. So ours goes on until it is unwanted, nobody
-/// else's is ever ended, and while another is on, its findings do: the kernel sends them to everybody.
+/// This type only decides; `ManagementChannel` acts and reports the results. Our discovery runs until the
+/// caller ends it, and another program's is never stopped. While another one runs, its results serve as well,
+/// because the kernel sends them to all programs.
 package struct DiscoveryKeeper {
   package enum State: Hashable {
     case off
-    /// Our start has not been answered.
+    /// The kernel has not answered the start command.
     case starting
     case ours
-    /// Another is in the way, or the adapter cannot now: the next chance is ours.
+    /// Another program's discovery is running, or the adapter cannot start one now; retry later.
     case waiting
   }
 
@@ -26,7 +27,7 @@ package struct DiscoveryKeeper {
     return start()
   }
 
-  /// The kernel has answered our start.
+  /// Processes the kernel's answer to the start command.
   package mutating func answered(_ answer: Answer) -> Step {
     switch (answer, isWanted) {
     case (.started, true): state = .ours
@@ -39,19 +40,20 @@ package struct DiscoveryKeeper {
     return .nothing
   }
 
-  /// A discovery has ended: ours by the kernel's clock or by somebody's hand, or the one that was in the way.
+  /// A discovery has ended: ours, by the kernel's timeout or another program, or the other program's that was
+  /// in the way.
   package mutating func ended() -> Step {
     switch state {
-    // What ended was there before ours: the answer to our start tells.
+    // The discovery that ended began before ours; the answer to the start command decides.
     case .off, .starting: .nothing
     case .ours, .waiting: start()
     }
   }
 
-  /// Some time has passed in `waiting`.
+  /// Retries after some time in `waiting`.
   package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
-  /// Ours ends now if it is on, else as soon as the start is answered.
+  /// Ends our discovery now if it runs, otherwise as soon as the start command is answered.
   package mutating func end() -> Step {
     isWanted = false
     switch state {

@@ -1,11 +1,11 @@
-/// Values by key, of the keys that were used last: with one more than fit, the one used longest ago goes.
+/// A table with a limited number of keys. When it is full, a new key replaces the least recently used one.
 ///
-/// Each use takes the same time, however many there are.
+/// Each use takes constant time.
 package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Entry: Sendable {
     var key: Key
     var value: Value
-    /// The neighbours in the order of use.
+    /// Neighbours in the order of use.
     var older: Int?
     var newer: Int?
   }
@@ -15,10 +15,10 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   private var entries: [Entry] = []
   private var oldest: Int?
   private var newest: Int?
-  /// Keys that went because there was no room.
+  /// Number of keys that were removed for lack of room.
   package private(set) var forgotten = 0
 
-  /// - Parameter limit: how many there may be, at least 1.
+  /// - Parameter limit: maximum number of keys, at least 1.
   package init(limit: Int) {
     precondition(limit > 0)
     self.limit = limit
@@ -28,10 +28,10 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
 
   package subscript(_ key: Key) -> Value? { places[key].map { entries[$0].value } }
 
-  /// Lends the value of a key in place, which is the one used last from now on.
+  /// Lends the value of a key in place, and makes the key the most recently used.
   ///
   /// - Parameters:
-  ///   - first: the value of a key that is not there.
+  ///   - first: value for a key that is not in the table.
   package mutating func use<Result>(
     _ key: Key, first: @autoclosure () -> Value, _ body: (inout Value) -> Result
   ) -> Result {
@@ -46,7 +46,7 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     return body(&entries[place].value)
   }
 
-  /// - Returns: its place, not yet in the order of use.
+  /// - Returns: The key's index, not yet linked into the order of use.
   private mutating func add(_ key: Key, _ value: Value) -> Int {
     var place = entries.count
     if entries.count < limit {

@@ -1,31 +1,33 @@
 package import BLEWire
 
-/// What others on one controller do to our raw scan, by the commands of theirs that pass.
+/// Detects when the kernel or another program interrupts a raw scan, from the commands that it sends to the
+/// controller.
 ///
-/// When a program connects, the kernel turns any scan off, scans for that device alone, and leaves it off
-/// (`hci_connect_le_scan`, `hci_update_passive_scan` in `net/bluetooth`). Ours may go on when nobody else scans or
-/// connects any more: a scan turned on amid a connect would have the controller refuse the kernel's next command.
+/// When a program connects, the kernel turns off any scan, scans for that device only, and leaves the scan
+/// off (`hci_connect_le_scan`, `hci_update_passive_scan` in `net/bluetooth`). Our scan may resume when no
+/// other program scans or connects any more: turning it on during a connect would make the controller refuse
+/// the kernel's next command.
 package struct ScanInterruption: Hashable {
-  /// The kernel's commands of one connect follow each other within milliseconds.
+  /// The kernel sends the commands of one connect within milliseconds.
   package static let pause = Duration.seconds(1)
 
   private var othersScan = false
   private var othersConnect = false
-  /// Since when our scan is off.
+  /// When our scan was interrupted; `nil` if it is on.
   package private(set) var began: MonotonicTime?
   private var latest = MonotonicTime(nanoseconds: 0)
 
   package init() {}
 
-  /// Whether the controller is at work for others: what is on now is theirs.
+  /// Whether other programs use the controller; a scan that is on is theirs.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
-  /// Until when to wait before it is turned on again; `nil` where it is on, or others are not done.
+  /// When to turn our scan on again; `nil` if it is on, or if other programs are still active.
   package var resumption: MonotonicTime? {
     began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }
 
-  /// A command that the kernel, or another program, gives the controller while our scan is on.
+  /// Processes a command that the kernel or another program sends while our scan is on.
   package mutating func take(_ command: borrowing HCICommandPacket, at time: MonotonicTime) {
     switch command.opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable:
@@ -38,7 +40,7 @@ package struct ScanInterruption: Hashable {
     latest = time
   }
 
-  /// A command of others has failed.
+  /// Processes a failed command of another program.
   package mutating func takeFailure(of opcode: HCIOpcode) {
     switch opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable: othersScan = false
@@ -47,12 +49,12 @@ package struct ScanInterruption: Hashable {
     }
   }
 
-  /// A connect has ended, with a link or without.
+  /// Processes the end of a connect, with or without a link.
   package mutating func takeConnectionComplete(at time: MonotonicTime) {
     othersConnect = false
     latest = time
   }
 
-  /// Our scan could not be turned on: to be tried again.
+  /// Our scan could not be turned on; defers the retry.
   package mutating func postpone(at time: MonotonicTime) { latest = time }
 }

@@ -1,8 +1,8 @@
-/// AES-128 in one direction: all of the Security Manager is built on it, and nothing in it decrypts.
+/// AES-128 encryption. The whole Security Manager is built on it, and nothing needs decryption.
 ///
-/// FIPS 197. Blocks and keys are numbers whose most significant octet is the first in print; on air Bluetooth sends the
-/// least significant first. Look-ups in the S-box depend on the key: fit for a host's few blocks, not to hide a key
-/// from another program on the same processor.
+/// FIPS 197. Blocks and keys are numbers whose most significant byte is the first in print; Bluetooth sends
+/// the least significant byte first. The S-box lookups depend on the key: suitable for a host's few blocks,
+/// but not protected against timing attacks by another program on the same processor.
 public struct AES128: Sendable {
   public static let blockByteCount = 16
 
@@ -23,7 +23,7 @@ public struct AES128: Sendable {
     schedule = words
   }
 
-  /// e of Core 5.4, Vol 3, Part H, 2.2.1.
+  /// Function e of Core 5.4, Vol 3, Part H, 2.2.1.
   public func encrypt(_ block: UInt128) -> UInt128 {
     let (schedule, mixed) = (schedule.span, Self.mixed.span)
     var a = UInt32(truncatingIfNeeded: block >> 96) ^ schedule[0]
@@ -47,7 +47,8 @@ public struct AES128: Sendable {
 
   // MARK: Steps of a round
 
-  /// SubBytes, ShiftRows and MixColumns for one column: row r comes from r columns on. FIPS 197, 5.1.1 to 5.1.3.
+  /// SubBytes, ShiftRows and MixColumns for one column; row r is taken from the column r places ahead. FIPS
+  /// 197, 5.1.1 to 5.1.3.
   @inline(__always)
   private static func column(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ mixed: Span<UInt32>
@@ -57,7 +58,7 @@ public struct AES128: Sendable {
     return first ^ (second >> 8 | second << 24) ^ (third >> 16 | third << 16) ^ (fourth >> 24 | fourth << 8)
   }
 
-  /// The last round mixes no columns.
+  /// The last round has no MixColumns.
   @inline(__always)
   private static func lastColumn(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ box: Span<UInt8>
@@ -66,7 +67,8 @@ public struct AES128: Sendable {
       | UInt32(box[Int(c >> 8 & 0xFF)]) << 8 | UInt32(box[Int(d & 0xFF)])
   }
 
-  /// What an octet of the first row gives to its column, substituted and mixed: 2, 1, 1 and 3 times. FIPS 197, 5.1.3.
+  /// Contribution of a byte in the first row to its column, after SubBytes and MixColumns: 2, 1, 1 and 3
+  /// times the value. FIPS 197, 5.1.3.
   private static let mixed: [UInt32] = box.map { octet in
     let double = doubled(octet)
     return UInt32(double) << 24 | UInt32(octet) << 16 | UInt32(octet) << 8 | UInt32(double ^ octet)
@@ -78,12 +80,12 @@ public struct AES128: Sendable {
     return result
   }
 
-  /// Times x in GF(2⁸). FIPS 197, 4.2.1.
+  /// Multiplication by x in GF(2⁸). FIPS 197, 4.2.1.
   private static func doubled(_ octet: UInt8) -> UInt8 { octet << 1 ^ (octet & 0x80 == 0 ? 0 : 0x1B) }
 
-  /// The inverse in GF(2⁸), then the affine map. FIPS 197, 5.1.1.
+  /// The S-box: the inverse in GF(2⁸), then the affine map. FIPS 197, 5.1.1.
   ///
-  /// `power` goes through all numbers but 0 as powers of 3, `inverse` through those of 1/3.
+  /// `power` runs through all nonzero values as powers of 3, `inverse` through those of 1/3.
   private static let box: [UInt8] = {
     var box = [UInt8](repeating: 0x63, count: 256)
     var (power, inverse): (UInt8, UInt8) = (1, 1)

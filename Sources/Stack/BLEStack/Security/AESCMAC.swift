@@ -1,14 +1,16 @@
 import BLEWire
 
-/// AES-CMAC with a key of 128 bits: a message's authentication code. RFC 4493; Core 5.4, Vol 3, Part H, 2.2.5.
+/// AES-CMAC with a 128-bit key: the authentication code of a message. RFC 4493; Core 5.4, Vol 3, Part H,
+/// 2.2.5.
 public struct AESCMAC: Sendable {
   private let cipher: AES128
 
   public init(key: UInt128) { cipher = AES128(key: key) }
 
-  /// The code, whose most significant octet is the first in print.
+  /// The authentication code, whose most significant byte is the first in print.
   public func code(_ message: Span<UInt8>) -> UInt128 {
-    // The last block is whole, or padded with a one and zeros; an empty message is one of padding only.
+    // The last block is complete, or padded with a one bit and zeros. An empty message consists of padding
+    // only.
     let lastStart = message.isEmpty ? 0 : (message.count - 1) / 16 * 16
     var state: UInt128 = 0
     var offset = 0
@@ -27,7 +29,7 @@ public struct AESCMAC: Sendable {
     return cipher.encrypt(state ^ last)
   }
 
-  /// The code of a message that `write` writes: at most `capacity` octets.
+  /// The authentication code of a message that `write` produces, at most `capacity` bytes.
   package static func code(
     key: UInt128, capacity: Int, _ write: (inout OutputSpan<UInt8>) -> Void
   ) -> UInt128 {
@@ -35,13 +37,13 @@ public struct AESCMAC: Sendable {
     return AESCMAC(key: key).code(message.span)
   }
 
-  /// Octets from `offset` on as the most significant of a block.
+  /// Bytes from `offset` on, as the most significant bytes of a block.
   private static func block(_ message: Span<UInt8>, _ offset: Int, _ byteCount: Int) -> UInt128 {
     var block: UInt128 = 0
     for index in 0..<byteCount { block |= UInt128(message[offset + index]) << UInt128(120 - 8 * index) }
     return block
   }
 
-  /// Times x in GF(2¹²⁸): how a subkey is made. RFC 4493, 2.3.
+  /// Multiplication by x in GF(2¹²⁸), which derives the subkeys. RFC 4493, 2.3.
   private static func doubled(_ block: UInt128) -> UInt128 { block << 1 ^ (block >> 127 == 0 ? 0 : 0x87) }
 }

@@ -1,9 +1,9 @@
 public import BLEWire
 
-/// A long-term key with the numbers by which the side that gave it away finds it. Core 5.4, Vol 3, Part H, 2.4.2.
+/// A long-term key with the numbers by which its distributor identifies it. Core 5.4, Vol 3, Part H, 2.4.2.
 public struct LongTermKey: Hashable, Sendable {
   public var key: UInt128
-  /// EDIV and Rand; 0 for a key of Secure Connections.
+  /// EDIV and Rand; both 0 for a Secure Connections key.
   public var diversifier: UInt16
   public var random: UInt64
 
@@ -14,10 +14,10 @@ public struct LongTermKey: Hashable, Sendable {
   }
 }
 
-/// Who a device is behind its private addresses. Core 5.4, Vol 3, Part H, 2.4.2.1.
+/// The identity of a device with private addresses. Core 5.4, Vol 3, Part H, 2.4.2.1.
 public struct DeviceIdentity: Hashable, Sendable {
   public var resolvingKey: UInt128
-  /// Public or static.
+  /// A public or static address.
   public var address: DeviceAddress
 
   public init(resolvingKey: UInt128, address: DeviceAddress) {
@@ -25,9 +25,9 @@ public struct DeviceIdentity: Hashable, Sendable {
     self.address = address
   }
 
-  /// Whether this device made the resolvable private address. Core 5.4, Vol 6, Part B, 1.3.2.3.
+  /// Whether this resolvable private address belongs to this device. Core 5.4, Vol 6, Part B, 1.3.2.3.
   public func matches(_ private: DeviceAddress) -> Bool {
-    // A key of zeros resolves nothing. Core 5.4, Vol 3, Part H, 2.4.2.1.
+    // A zero key resolves no address. Core 5.4, Vol 3, Part H, 2.4.2.1.
     guard `private`.type == .random, `private`.bits >> 46 == 0b01, resolvingKey != 0 else { return false }
     let hash = SecurityToolbox.ah(resolvingKey, UInt32(truncatingIfNeeded: `private`.bits >> 24))
     return hash == UInt32(truncatingIfNeeded: `private`.bits & 0xFF_FFFF)
@@ -35,10 +35,11 @@ public struct DeviceIdentity: Hashable, Sendable {
 }
 
 extension DeviceIdentity {
-  /// An address behind which the device hides from all that do not have its key. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  /// A resolvable private address, which only devices with the key can resolve. Core 5.4, Vol 6, Part B,
+  /// 1.3.2.2.
   ///
-  /// - Parameter randomBits: 22 bits are used.
-  /// - Returns: `nil` where they would be all zeros or all ones, which is not allowed.
+  /// - Parameter randomBits: the low 22 bits are used.
+  /// - Returns: `nil` if these bits are all zeros or all ones, which is not allowed.
   public func privateAddress(_ randomBits: UInt32) -> DeviceAddress? {
     let part = randomBits & 0x3F_FFFF
     guard part != 0, part != 0x3F_FFFF else { return nil }
@@ -48,28 +49,29 @@ extension DeviceIdentity {
   }
 }
 
-/// What a pairing leaves behind. Its text shows no key.
+/// The keys and properties that result from a pairing. Its description contains no key.
 public struct Bond: Hashable, Sendable {
-  /// Nobody was in the middle: passkey or numeric comparison.
+  /// Whether the pairing had MITM protection: passkey, numeric comparison or out-of-band data.
   public var isAuthenticated: Bool
   public var isSecureConnections: Bool
-  /// 7 … 16 octets.
+  /// Encryption key size, 7 … 16 bytes.
   public var keyByteCount: UInt8
-  /// The peer asked to keep the keys, and so did we.
+  /// Whether both sides asked to keep the keys.
   public var isBonded: Bool
-  /// By which we encrypt as the central.
+  /// Key with which this side encrypts as the central.
   public var peerKey: LongTermKey?
-  /// By which a central encrypts with us.
+  /// Key with which a central encrypts a link to this side.
   public var localKey: LongTermKey?
   public var peerIdentity: DeviceIdentity?
-  /// By which the peer resolves our private addresses, where it was given it.
+  /// Key by which the peer resolves this side's private addresses, if it was distributed.
   public var localResolvingKey: UInt128?
-  /// For checking what the peer signs, and for signing ourselves.
+  /// Keys for checking the peer's signatures (`peerSigningKey`) and for signing.
   public var peerSigningKey: UInt128?
   public var localSigningKey: UInt128?
-  /// Of the next message that we sign: no number is used twice with a key. Core 5.4, Vol 3, Part H, 2.4.5.
+  /// Counter for the next message to sign. No number is used twice with a key. Core 5.4, Vol 3, Part H,
+  /// 2.4.5.
   public var localSignCounter: UInt32 = 0
-  /// The least with which the peer may sign its next message.
+  /// Lowest counter that is accepted in the peer's next signed message.
   public var peerSignCounter: UInt32 = 0
 
   public init(
@@ -90,20 +92,21 @@ public struct Bond: Hashable, Sendable {
 }
 
 extension Bond {
-  /// Whether replacing `other` by this bond loses neither authentication, Secure Connections nor bytes of the key.
+  /// Whether replacing `other` by this bond loses neither authentication, Secure Connections nor key size.
   public func isAtLeastAsStrong(as other: Bond) -> Bool {
     (isAuthenticated || !other.isAuthenticated) && (isSecureConnections || !other.isSecureConnections)
       && keyByteCount >= other.keyByteCount
   }
 
-  /// The key that a central asks for by these numbers; `nil` where it was given none like that.
+  /// The key that a central requests with these numbers; `nil` if it was given no such key.
   public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
     guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }
     return localKey.key
   }
 }
 
-// No key gets into a log by way of a text: neither of these, nor of what holds them.
+// Descriptions and mirrors of these types, and of types that contain them, show no key, so that none gets
+// into a log.
 extension LongTermKey: CustomStringConvertible {
   public var description: String { "key" }
 }

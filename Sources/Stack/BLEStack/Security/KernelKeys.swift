@@ -1,8 +1,9 @@
 #if !hasFeature(Embedded)
   package import BLEWire
 
-  /// The keys that the kernel holds for an adapter. The management interface replaces them and never tells them; debugfs
-  /// does, to root: `long_term_keys_show` and `identity_resolving_keys_show` in `net/bluetooth/hci_debugfs.c`.
+  /// The keys that the kernel holds for an adapter. The management interface can replace them but not read
+  /// them. Root can read them in debugfs: `long_term_keys_show` and `identity_resolving_keys_show` in
+  /// `net/bluetooth/hci_debugfs.c`.
   package struct KernelKeys: Hashable {
     package var longTerm: [ManagementLongTermKey] = []
     package var identity: [ManagementDeviceKey] = []
@@ -10,9 +11,9 @@
     package init() {}
 
     /// - Parameters:
-    ///   - longTerm: `F0:F1:F2:F3:F4:F8 (type 1) 0 0x03 16 0000 0000000000000000 00112233…`: address, authenticated, kind,
-    ///     octets, EDIV, Rand, key.
-    ///   - identity: `F0:F1:F2:F3:F4:F8 (type 1) 00112233… 4A:…`: address, key, the last private address.
+    ///   - longTerm: `F0:F1:F2:F3:F4:F8 (type 1) 0 0x03 16 0000 0000000000000000 00112233…`: address,
+    ///     authenticated, kind, key size, EDIV, Rand, key.
+    ///   - identity: `F0:F1:F2:F3:F4:F8 (type 1) 00112233… 4A:…`: address, key, last private address.
     package init(longTerm: String, identity: String) {
       self.longTerm = longTerm.split(separator: "\n").compactMap { Self.longTermKey($0) }
       self.identity = identity.split(separator: "\n").compactMap { line in
@@ -24,7 +25,8 @@
       }
     }
 
-    /// Of the kinds that the kernel can be told: neither short-term keys nor those of a debugging pair.
+    /// Parses a key of a kind that can be loaded into the kernel. Skips short-term keys and keys of a pairing
+    /// with debug keys.
     private static func longTermKey(_ line: Substring) -> ManagementLongTermKey? {
       let words = line.split(separator: " ")
       guard words.count == 9, let peer = address(words), let key = key(words[8]),
@@ -53,12 +55,12 @@
       DeviceAddress(String(words[0]), type: words[2] == "0)" ? .public : .random)
     }
 
-    /// In the order of the octets.
+    /// In the byte order of the line.
     private static func key(_ digits: Substring) -> UInt128? {
       digits.utf8.count == 32 ? UInt128(digits, radix: 16).map(\.byteSwapped) : nil
     }
 
-    /// Puts a bond's keys in the place of what is there of the same device; leaves all else.
+    /// Adds a bond's keys, replacing those of the same device.
     package mutating func add(_ stored: StoredBond) {
       let keys = stored.kernelKeys
       if !keys.isEmpty {
@@ -72,9 +74,9 @@
   }
 
   extension StoredBond {
-    /// As the kernel takes them.
+    /// The bond's keys in the kernel's format.
     fileprivate var kernelKeys: [ManagementLongTermKey] {
-      // The kernel looks a key up by the address of the link, unless that is a private one.
+      // The kernel finds a key by the link's address, unless that is a private address.
       [device, pairedAddress].compactMap(\.self).flatMap(kernelKeys)
     }
 
@@ -91,7 +93,7 @@
           peer: peer, kind: kind, role: role, keyByteCount: bond.keyByteCount, diversifier: key.diversifier,
           random: key.random, key: key.key)
       }
-      // A key of Secure Connections serves both roles, and the kernel tells it as the peripheral's.
+      // A Secure Connections key serves both roles, and the kernel reports it as the peripheral's.
       if bond.isSecureConnections {
         return (bond.peerKey ?? bond.localKey).map { [key($0, .peripheral)] } ?? []
       }
@@ -105,7 +107,7 @@
     package static let none = Bond(
       isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: false)
 
-    /// Takes a key that the kernel has told.
+    /// Adds a key that the kernel reported.
     package mutating func take(_ key: ManagementLongTermKey) {
       isAuthenticated = key.kind.isAuthenticated
       isSecureConnections = key.kind.isSecureConnections

@@ -1,14 +1,14 @@
 import BLEWire
 
-/// Takes keys out of packets before somebody writes them down.
+/// Removes keys from packets before they are logged.
 public enum KeyConcealment {
-  /// A copy of an HCI packet with zeros in the place of its keys.
+  /// A copy of an HCI packet with its keys replaced by zeros.
   ///
-  /// The keys of the encryption commands, and those that the Security Manager gives away. Such a PDU fits into the first
-  /// fragment of its frame, which has 27 octets at least. The key of a legacy pairing itself, the STK, can be found from
-  /// what is left; it encrypts nothing but the first link.
+  /// Covers the keys of the encryption commands and those that the Security Manager distributes. Such a PDU
+  /// fits in the first fragment of its frame, which has at least 27 bytes. The key of a legacy pairing
+  /// itself, the STK, can be derived from the remaining data; it encrypts only the first link.
   ///
-  /// - Parameter packet: H4 type octet first.
+  /// - Parameter packet: the packet, preceded by its H4 type byte.
   /// - Returns: `nil` for a packet without keys.
   public static func concealed(_ packet: Span<UInt8>) -> [UInt8]? {
     guard let keys = keys(in: packet) else { return nil }
@@ -18,13 +18,13 @@ public enum KeyConcealment {
     }
   }
 
-  /// Where they are.
+  /// Position of the keys in a packet.
   private static func keys(in packet: Span<UInt8>) -> Range<Int>? {
     guard packet.count > 9 else { return nil }
     switch HCIPacketType(rawValue: packet[0]) {
     case .command: return keys(of: HCIOpcode(rawValue: packet.u16(at: 1)))
     case .acl:
-      // Boundary 1 continues a frame. Length of the frame, channel and code follow the header of four octets.
+      // Boundary 1 is a continuation. The four-byte ACL header is followed by frame length, channel and code.
       guard packet[2] & 0x30 != 0x10, packet.u16(at: 7) == L2CAPFrame.FixedChannel.securityManager else {
         return nil
       }
@@ -36,7 +36,7 @@ public enum KeyConcealment {
     }
   }
 
-  /// By the layouts of Core 5.4, Vol 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38; four octets go before.
+  /// Layouts of Core 5.4, Vol 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38, preceded by four bytes.
   private static func keys(of opcode: HCIOpcode) -> Range<Int>? {
     switch opcode {
     case .leEncrypt: 4..<20

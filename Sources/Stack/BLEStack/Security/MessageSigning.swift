@@ -1,18 +1,18 @@
 public import BLEWire
 
-/// Signatures of messages that go over a link without encryption. Core 5.4, Vol 3, Part H, 2.4.5.
+/// Signatures of messages on an unencrypted link. Core 5.4, Vol 3, Part H, 2.4.5.
 extension Bond {
-  /// The counter for a message that we sign, which is used up then.
+  /// Returns the counter for a message that this side signs, and increments it.
   ///
-  /// - Returns: `nil` where the peer was given no key, or all numbers are used up: only a new pairing helps.
+  /// - Returns: `nil` if the peer received no key, or the counter is exhausted, which requires a new pairing.
   public mutating func takeSignCounter() -> UInt32? {
     guard localSigningKey != nil, localSignCounter < .max else { return nil }
     defer { localSignCounter += 1 }
     return localSignCounter
   }
 
-  /// Whether the peer signed this with its key and a counter above those of all messages before; the counter is used up
-  /// then. One that was skipped may be of a message that got lost.
+  /// Whether the peer signed this command with its key and a counter above those of all earlier messages. On
+  /// success the counter is used up. Gaps are allowed, because messages may get lost.
   public mutating func accepts(_ command: borrowing SignedWriteCommand) -> Bool {
     guard let key = peerSigningKey else { return false }
     let counter = command.signature.u32(at: 0)
@@ -25,14 +25,14 @@ extension Bond {
   }
 }
 
-/// A signature as it goes on air: the counter (4 octets), then the code (8 octets).
+/// A signature as sent on air: the counter (4 bytes), then the authentication code (8 bytes).
 public struct MessageSignature: Hashable, Sendable {
   public let counter: UInt32
   public let code: UInt64
 
   /// - Parameters:
   ///   - message: opcode, handle and value.
-  ///   - counter: of the messages signed with this key.
+  ///   - counter: sign counter of this key.
   ///   - key: the signer's CSRK.
   public init(of message: Span<UInt8>, counter: UInt32, key: UInt128) {
     self.counter = counter

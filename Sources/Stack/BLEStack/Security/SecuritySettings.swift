@@ -1,15 +1,15 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// Who answers what a pairing asks: a person, or a program in place of one.
+  /// The user interface of a pairing: a person, or a program in place of one.
   public struct PairingAgent: Sendable {
-    /// What can be shown and typed; decides how the pairing is made sure of.
+    /// Input and output capability; determines the pairing method.
     public var capability: IOCapability
-    /// Shows a passkey, 0 … 999,999, for the device's keyboard. Must not block.
+    /// Shows a passkey, 0 … 999,999, to type on the device. Must not block.
     public var showPasskey: @Sendable (UInt32) -> Void
-    /// Has the passkey typed that the device shows; `nil` for none.
+    /// Asks for the passkey that the device shows; returns `nil` if none is entered.
     public var askPasskey: @Sendable () async -> UInt32?
-    /// Has a number compared with the one that the device shows.
+    /// Asks whether the device shows the same number.
     public var compare: @Sendable (UInt32) async -> Bool
 
     public init(
@@ -23,17 +23,17 @@
       self.compare = compare
     }
 
-    /// Nobody: only Just Works is left.
+    /// No user interface: only Just Works is possible.
     public static let nobody = PairingAgent(.noInputNoOutput)
   }
 
-  /// What is kept of a device that was paired with.
+  /// The stored bond of a paired device, with its addresses.
   public struct StoredBond: Hashable, Sendable {
-    /// Under which the device is known: its identity address, where it told one.
+    /// Address of the device: its identity address if it sent one.
     public var device: DeviceAddress
-    /// Under which this side was on the link: the device looks for its key by it.
+    /// Address of this side on the link. The device finds its key by it.
     public var local: DeviceAddress
-    /// Address at which the device was paired, if that is permanent and another than `device`.
+    /// Address at which the device was paired, if that address is permanent and differs from `device`.
     public var pairedAddress: DeviceAddress?
     public var bond: Bond
 
@@ -46,29 +46,29 @@
       self.bond = bond
     }
 
-    /// Whether this address is the device's, for now or for good.
+    /// Whether this is an address of the device, permanent or private.
     public func isMeant(by address: DeviceAddress) -> Bool {
       device == address || pairedAddress == address || bond.peerIdentity?.matches(address) ?? false
     }
   }
 
-  /// Where bonds are kept. Called on the receive thread: it must not block for long.
+  /// Storage for bonds. Called on the receive thread; must not block for long.
   public protocol BondStore: Sendable {
     func bonds() -> [StoredBond]
-    /// Keeps a bond in the place of an older one of the same device.
+    /// Stores a bond, replacing an older one of the same device.
     func keep(_ bond: StoredBond)
-    /// The counter for the next signature with the key that this device was given. What follows it is kept before this
-    /// returns: none is used twice, whatever happens then.
+    /// Returns the counter for the next signature with the key that this device received. Stores the
+    /// following value before it returns, so that no counter is used twice, even after a crash.
     ///
-    /// - Returns: `nil` where there is no key, no number is left, or it cannot be kept.
+    /// - Returns: `nil` if there is no key, the counter is exhausted, or it cannot be stored.
     func takeSignCounter(of device: DeviceAddress) -> UInt32?
-    /// Whether a device has signed this, and never before. Its counter is kept before this returns: what was heard on air is
-    /// accepted no second time, whatever happens then.
+    /// Whether the device signed this command and its counter is new. Stores the counter before it returns,
+    /// so that a recorded command is not accepted again, even after a crash.
     func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool
   }
 
   extension BondStore {
-    /// For a store from which one caller takes at a time, and that cannot fail.
+    /// For a store with one caller at a time that cannot fail.
     public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
       guard var stored = bonds().last(where: { $0.device == device }),
         let counter = stored.bond.takeSignCounter()
@@ -87,13 +87,13 @@
     }
   }
 
-  /// Signs writes with the key that a device was given when it was bonded.
+  /// Signs writes with the key that a device received when it was bonded.
   public struct BondSigner: WriteSigner, Sendable {
     private let store: any BondStore
     private let device: DeviceAddress
     private let key: UInt128
 
-    /// - Returns: `nil` where the device was given no key.
+    /// - Returns: `nil` if the device received no key.
     package init?(_ stored: StoredBond, in store: any BondStore) {
       guard let key = stored.bond.localSigningKey else { return nil }
       self.store = store
@@ -107,30 +107,31 @@
     }
   }
 
-  /// What an adapter needs to encrypt and to pair.
+  /// Settings for encryption and pairing of an adapter's links.
   public struct SecuritySettings: Sendable {
-    /// What is done when a device wants more security.
+    /// Action when a device requires more security.
     public enum Raising: Hashable, Sendable {
-      /// The link is encrypted, if the device's key is known.
+      /// Encrypt the link if the device's key is known.
       case byStoredKey
-      /// And paired, if it is not.
+      /// Encrypt the link; pair if the key is not known.
       case byPairing
     }
 
-    /// When a link to a bonded device is encrypted.
+    /// When to encrypt a link to a bonded device.
     public enum Encryption: Hashable, Sendable {
-      /// As soon as it is up.
+      /// As soon as the link is up.
       case atOnce
-      /// When the device refuses something for want of it; until then writes can be signed, and what the device gives without it
-      /// is delivered in clear text, whatever `bondedLinks` says.
+      /// When the device refuses a request for lack of encryption. Until then writes can be signed, and
+      /// values that the device sends unencrypted are delivered, regardless of `bondedLinks`.
       case whenWanted
     }
 
-    /// What a link to a bonded device must have.
+    /// Required security of a link to a bonded device.
     public enum BondedLinks: Hashable, Sendable {
-      /// Encryption by the bond's key, before a value of the device is delivered. A link without is closed.
+      /// Encryption with the bond's key before any value of the device is delivered. A link that cannot be
+      /// encrypted is closed.
       case encrypted
-      /// Nothing: a device without its key is read from and written to in clear text.
+      /// None: a device that has lost its key is read and written unencrypted.
       case any
     }
 
@@ -141,11 +142,11 @@
     /// Whether legacy pairing is accepted.
     public var kind = PairingConfiguration.Kind.any
     public var protection: PairingConfiguration.Protection
-    /// Where keys are kept; `nil`: until the link ends.
+    /// Storage for bonds; if `nil`, keys are kept until the link ends.
     public var store: (any BondStore)?
-    /// Makes a key pair for each pairing; `nil` leaves legacy pairing.
+    /// Makes a key pair for each pairing; if `nil`, only legacy pairing is possible.
     public var makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
-    /// The shortest key that is put up with, 7 … 16 octets. Core 5.4, Vol 3, Part H, 2.3.4.
+    /// Minimum encryption key size, 7 … 16 bytes. Core 5.4, Vol 3, Part H, 2.3.4.
     public var minimumKeyByteCount: UInt8
 
     public init(
@@ -163,15 +164,15 @@
 
     /// Stores the bond of a finished pairing.
     ///
-    /// A bond replaces an older one of the same device if it is at least as strong. An identity address must be valid, and
-    /// must not belong to another bond: naming it proves nothing.
+    /// A bond replaces an older one of the same device only if it is at least as strong. An identity address
+    /// must be valid and must not belong to another bond, because a peer can send any address.
     ///
     /// - Parameters:
-    ///   - bond: of the pairing.
+    ///   - bond: result of the pairing.
     ///   - peer: the device's address on the link.
-    ///   - local: the address under which this side is known.
-    /// - Returns: the bond; not `isBonded` if there is no store.
-    /// - Throws: `identityRefused`, `weakerThanBond`; the older bond is kept.
+    ///   - local: address of this side.
+    /// - Returns: The bond, with `isBonded` set to `false` if there is no store.
+    /// - Throws: `identityRefused` or `weakerThanBond`; the older bond is kept.
     package func keeping(
       _ bond: Bond, of peer: DeviceAddress, local: DeviceAddress
     ) throws(PairingError) -> Bond {
@@ -196,26 +197,28 @@
       return bond
     }
 
-    /// The bond of a device that is stored; `nil` if there is none.
+    /// The stored bond of a device; `nil` if there is none.
     package func storedBond(of peer: DeviceAddress) -> StoredBond? {
       store?.bonds().last { $0.isMeant(by: peer) }
     }
 
-    /// Who this side is to those that it is bonded with, and gave a key to; else by a new key.
+    /// Identity of this side: with the resolving key that its bonded peers already have, otherwise with a new
+    /// key.
     package func identity(as address: DeviceAddress) -> DeviceIdentity {
       let known = store?.bonds().last { $0.local == address && $0.bond.localResolvingKey != nil }
       return DeviceIdentity(
         resolvingKey: known?.bond.localResolvingKey ?? .random(in: 1 ... .max), address: address)
     }
 
-    /// How centrals that want to pair are answered by a device with this address.
+    /// The responder for pairing requests of centrals, for a device with this address.
     package func responder(as address: DeviceAddress) -> PairingResponder {
       PairingResponder(responderConfiguration, local: address, bond: { storedBond(of: $0)?.bond }) {
         PairingSupplies(keyPair: makeKeyPair?())
       }
     }
 
-    /// What is answered to a central that wants to pair; it gets no identity of ours either.
+    /// Configuration for the pairing request of a central. This side's identity is not distributed to it
+    /// either.
     package var responderConfiguration: PairingConfiguration {
       var answer = configuration
       if store != nil {
@@ -225,15 +228,15 @@
       return answer
     }
 
-    /// What is asked of this peripheral: no less than its bond was worth.
+    /// Configuration for pairing with this peripheral: the result must be at least as strong as its bond.
     package func configuration(for peer: DeviceAddress) -> PairingConfiguration {
       var configuration = configuration
       configuration.replacedBond = storedBond(of: peer)?.bond
       return configuration
     }
 
-    /// What is asked of a peripheral. It gets no identity of ours: we never hide behind private addresses, and a peer that
-    /// knows a resolving key may insist on them. Core 5.4, Vol 6, Part B, 4.7.
+    /// Configuration for pairing with a peripheral. This side's identity is not distributed: it uses no
+    /// private addresses, and a peer that has a resolving key may require them. Core 5.4, Vol 6, Part B, 4.7.
     package var configuration: PairingConfiguration {
       var requirements = AuthenticationRequirements()
       if store != nil { requirements.insert(.bonding) }

@@ -1,17 +1,18 @@
 public import BLEWire
 
-/// The functions from which pairing makes its values and keys. Core 5.4, Vol 3, Part H, 2.2.
+/// The functions that compute the values and keys of a pairing. Core 5.4, Vol 3, Part H, 2.2.
 ///
-/// Numbers stand as the specification prints them, most significant octet first.
+/// Numbers are in the order in which the specification prints them, most significant byte first.
 public enum SecurityToolbox {
   /// A hash for resolvable private addresses: 24 bits of prand in, 24 bits out. Core 5.4, Vol 3, Part H, 2.2.2.
   public static func ah(_ key: UInt128, _ prand: UInt32) -> UInt32 {
     UInt32(truncatingIfNeeded: AES128(key: key).encrypt(UInt128(prand & 0xFF_FFFF)) & 0xFF_FFFF)
   }
 
-  /// Whose address takes part in a legacy pairing, and what both said first.
+  /// Addresses and feature PDUs of a legacy pairing.
   public struct LegacyContext: Hashable, Sendable {
-    /// Pairing Request and Response as on air, seven octets each, as numbers: code least significant.
+    /// Pairing Request and Response as sent on air, seven bytes each, as numbers with the code as the least
+    /// significant byte.
     public var request: UInt64
     public var response: UInt64
     public var initiator: DeviceAddress
@@ -38,8 +39,8 @@ public enum SecurityToolbox {
   ///
   /// - Parameters:
   ///   - key: the temporary key.
-  ///   - responderRandom: its low half becomes the high one.
-  ///   - initiatorRandom: its low half becomes the low one.
+  ///   - responderRandom: its low half becomes the high half of the input.
+  ///   - initiatorRandom: its low half becomes the low half of the input.
   public static func s1(_ key: UInt128, _ responderRandom: UInt128, _ initiatorRandom: UInt128) -> UInt128 {
     let low = UInt128(UInt64.max)
     return AES128(key: key).encrypt((responderRandom & low) << 64 | initiatorRandom & low)
@@ -78,12 +79,12 @@ public enum SecurityToolbox {
   ///
   /// - Parameters:
   ///   - w: the MacKey.
-  ///   - n1: the random number of who sends the check.
-  ///   - n2: the other's random number.
-  ///   - r: what the user compared, typed or carried; else 0.
+  ///   - n1: random number of the side that sends the check.
+  ///   - n2: random number of the other side.
+  ///   - r: the passkey or out-of-band value; 0 for other methods.
   ///   - capability: AuthReq, OOB flag and IO capability, 24 bits in that order.
-  ///   - a1: the address of who sends the check.
-  ///   - a2: the other's address.
+  ///   - a1: address of the side that sends the check.
+  ///   - a2: address of the other side.
   public static func f6(
     _ w: UInt128, _ n1: UInt128, _ n2: UInt128, _ r: UInt128, capability: UInt32, _ a1: DeviceAddress,
     _ a2: DeviceAddress
@@ -99,7 +100,8 @@ public enum SecurityToolbox {
     }
   }
 
-  /// The number that both sides compare: its last six decimal digits. Core 5.4, Vol 3, Part H, 2.2.9.
+  /// The value for numeric comparison; both sides show its last six decimal digits. Core 5.4, Vol 3, Part H,
+  /// 2.2.9.
   public static func g2(_ u: P256Coordinate, _ v: P256Coordinate, _ x: UInt128, _ y: UInt128) -> UInt32 {
     UInt32(
       truncatingIfNeeded: AESCMAC.code(key: x, capacity: 80) {
@@ -119,7 +121,7 @@ public enum SecurityToolbox {
     AESCMAC.code(key: salt, capacity: 16) { $0.append(BE: w) }
   }
 
-  /// The key of the other transport: a BR/EDR link key from a long-term key, or the other way round.
+  /// Conversion of a key to the other transport: a BR/EDR link key from a long-term key, or vice versa.
   ///
   /// Core 5.4, Vol 3, Part H, 2.4.2.4 and 2.4.2.5.
   public enum Conversion: Hashable, Sendable {
@@ -127,9 +129,9 @@ public enum SecurityToolbox {
   }
 
   /// - Parameters:
-  ///   - key: what is converted.
-  ///   - conversion: what it becomes.
-  ///   - usesH7: both sides set CT2.
+  ///   - key: the key to convert.
+  ///   - conversion: direction of the conversion.
+  ///   - usesH7: whether both sides set CT2.
   public static func converted(_ key: UInt128, _ conversion: Conversion, usesH7: Bool) -> UInt128 {
     let (number, last): (UInt32, UInt32) =
       switch conversion {
@@ -140,7 +142,8 @@ public enum SecurityToolbox {
     return h6(intermediate, keyID: last)
   }
 
-  /// The signature of an ATT PDU: counter, then the upper half of a code over PDU and counter, all of it reversed.
+  /// The signature of an ATT PDU: the upper half of the authentication code over PDU and counter in reversed
+  /// byte order.
   ///
   /// Core 5.4, Vol 3, Part H, 2.4.5.
   public static func signature(of pdu: Span<UInt8>, counter: UInt32, key: UInt128) -> UInt64 {
@@ -163,7 +166,7 @@ extension OutputSpan where Element == UInt8 {
     append(BE: coordinate.low)
   }
 
-  /// Type octet, then the address. Core 5.4, Vol 3, Part H, 2.2.7.
+  /// Address type byte, then the address. Core 5.4, Vol 3, Part H, 2.2.7.
   fileprivate mutating func append(BE address: DeviceAddress) {
     append(address.type.rawValue)
     for index in (0..<6).reversed() { append(address.octet(index)) }

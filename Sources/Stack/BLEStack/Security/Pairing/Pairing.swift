@@ -1,35 +1,35 @@
 public import BLEWire
 
-/// What one side wants of a pairing.
+/// Requirements and capabilities of one side of a pairing.
 public struct PairingConfiguration: Sendable {
-  /// The least that the keys must be worth; a pairing that cannot give it fails.
+  /// Minimum protection of the keys. A pairing that cannot provide it fails.
   public enum Protection: Hashable, Sendable {
-    /// No protection against a man in the middle.
+    /// Encryption without MITM protection.
     case encrypted
     case authenticated
   }
 
   public enum Kind: Hashable, Sendable {
-    /// Secure Connections if the peer has them, else legacy pairing.
+    /// Secure Connections if the peer supports it, otherwise legacy pairing.
     case any
-    /// Secure Connections only: a peer that offers legacy pairing is refused. Core 5.4, Vol 3, Part C, 10.2.4.
+    /// Secure Connections only: legacy pairing is refused. Core 5.4, Vol 3, Part C, 10.2.4.
     case secureConnections
   }
 
-  /// What is asked for and offered; Secure Connections goes without a key pair.
+  /// Features to request and offer. Without a key pair the Secure Connections flag is cleared.
   public var features: PairingFeatures
   public var protection: Protection
-  /// 7 … 16 octets.
+  /// Minimum encryption key size, 7 … 16 bytes.
   public var minimumKeyByteCount: UInt8
-  /// Given to the peer where it takes it.
+  /// Distributed to the peer if it accepts it.
   public var identity: DeviceIdentity?
   /// Whether legacy pairing is accepted.
   public var kind = Kind.any
-  /// The stored bond of the peer: a pairing that would be weaker fails.
+  /// The stored bond of the peer. A pairing that would be weaker fails.
   public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
-  /// Shown in place of a random one: that of a device without a display, which has it printed on.
+  /// A fixed passkey instead of a random one, for a device without a display that has it printed on its case.
   public var passkey: UInt32?
 
   public init(
@@ -44,23 +44,23 @@ public struct PairingConfiguration: Sendable {
   }
 }
 
-/// How a pairing ended without keys.
+/// The reason why a pairing failed.
 public enum PairingError: Error, Hashable, Sendable {
-  /// The peer said so.
+  /// The peer sent Pairing Failed with this reason.
   case refused(PairingFailure)
-  /// We did.
+  /// This side sent Pairing Failed with this reason.
   case failed(PairingFailure)
-  /// No PDU for 30 s: no more may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
+  /// No PDU for 30 s. No more may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
   case timedOut
   /// The link could not be encrypted with the new key.
   case notEncrypted(HCIStatus)
-  /// The device named this identity address, which is invalid or belongs to another bond.
+  /// The device sent this identity address, which is invalid or belongs to another bond.
   case identityRefused(DeviceAddress)
-  /// The device has a bond that is stronger than this pairing would be. The bond is kept.
+  /// The device has a bond that is stronger than this pairing would be. That bond is kept.
   case weakerThanBond
-  /// The device offers legacy pairing only, and Secure Connections were required.
+  /// The device supports only legacy pairing, but Secure Connections is required.
   case notSecureConnections
-  /// The last one failed a moment ago.
+  /// The previous attempt failed too recently.
   case tooSoon
   /// The link ended.
   case linkLost
@@ -94,24 +94,24 @@ extension PairingError: CustomStringConvertible {
   }
 }
 
-/// What a pairing wants done, in order.
+/// Action that a pairing requests of its owner, in order.
 public enum PairingAction: Hashable, Sendable {
   case send(SecurityManagerPDU)
   /// Show this number, 0 … 999,999, until the pairing ends.
   case showPasskey(UInt32)
-  /// Have a passkey typed; answer with `enter`.
+  /// Ask the user for a passkey; answer with `enter`.
   case askPasskey
-  /// Have this number compared with the peer's; answer with `confirm`.
+  /// Ask the user to compare this number with the peer's; answer with `confirm`.
   case compare(UInt32)
-  /// Encrypt the link with this key; answer with `encryptionEnded`. The initiator only.
+  /// Encrypt the link with this key; answer with `encryptionEnded`. Initiator only.
   case encrypt(UInt128)
   case finished(Result<Bond, PairingError>)
 }
 
-/// One pairing from its first PDU to its last key, in either role, I/O-free.
+/// One pairing in either role, from its first PDU to its last key, without I/O.
 ///
-/// PDUs, time, answers of a person and the outcome of encryption go in; `takeActions` tells what is to be done.
-/// Core 5.4, Vol 3, Part H, 2.3 and 2.4.
+/// Pass in PDUs, the time, the user's answers and the result of encryption. `takeActions` returns the actions
+/// to perform. Core 5.4, Vol 3, Part H, 2.3 and 2.4.
 public struct Pairing {
   public enum Role: Hashable, Sendable {
     /// The central.
@@ -124,7 +124,7 @@ public struct Pairing {
   public static let timeout = Duration.seconds(30)
 
   enum Step {
-    /// The initiator waits for the Response, the responder for the Request.
+    /// The initiator waits for the Pairing Response, the responder for the Pairing Request.
     case features
     case legacyConfirm, legacyRandom
     case publicKey
@@ -145,24 +145,24 @@ public struct Pairing {
   var step = Step.features
   var actions: [PairingAction] = []
   public private(set) var deadline: MonotonicTime?
-  /// A person is asked.
+  /// Whether the user is being asked.
   var isAsking = false
-  /// PDUs that came while a person was asked, or before the word of encryption.
+  /// PDUs that arrived while the user was being asked, or before the result of encryption.
   private var held: [SecurityManagerPDU] = []
-  /// All keys of one side.
+  /// Enough for all keys of one side.
   private static let heldLimit = 5
 
-  // What was agreed on.
+  // Agreed parameters.
   var request: PairingFeatures?
   var response: PairingFeatures?
   var isSecure = false
   var method = PairingMethod.justWorks
   var keyByteCount: UInt8 = 16
 
-  // Stage 1.
+  // Authentication stage 1.
   var passkey: UInt32 = 0
   var temporaryKey: UInt128 = 0
-  /// Bits of the passkey that are done with.
+  /// Number of passkey bits that are confirmed.
   var round: UInt32 = 0
   var localRandom: UInt128 = 0
   var peerRandom: UInt128 = 0
@@ -171,22 +171,22 @@ public struct Pairing {
   var peerPublicKey: P256PublicKey?
   var dhKey: P256Coordinate?
   var macKey: UInt128 = 0
-  /// STK or LTK: with what the link is to be encrypted.
+  /// STK or LTK with which the link is to be encrypted.
   public internal(set) var key: UInt128?
 
-  // Keys.
+  // Key distribution.
   var bond: Bond?
   var awaited: Set<SecurityManagerCode> = []
   var receivedKey: UInt128 = 0
   var receivedResolvingKey: UInt128 = 0
 
   /// - Parameters:
-  ///   - role: whether this side asks or answers.
-  ///   - configuration: what this side wants and can.
-  ///   - local: the address under which this side is on the link.
-  ///   - peer: the address under which the other side is on the link.
-  ///   - keyPair: made for this pairing; without one there are no Secure Connections.
-  ///   - random: a new random number at each call.
+  ///   - role: initiator or responder.
+  ///   - configuration: requirements and capabilities of this side.
+  ///   - local: address of this side on the link.
+  ///   - peer: address of the other side on the link.
+  ///   - keyPair: made for this pairing; `nil` disables Secure Connections.
+  ///   - random: returns a new random number at each call.
   public init(
     _ role: Role, _ configuration: PairingConfiguration, local: DeviceAddress, peer: DeviceAddress,
     keyPair: (any P256KeyAgreement)?, random: @escaping @Sendable () -> UInt128
@@ -208,7 +208,7 @@ public struct Pairing {
     if case .over = step { true } else { false }
   }
 
-  /// What is to be done since the last call.
+  /// Returns the actions to perform since the last call.
   public mutating func takeActions() -> [PairingAction] {
     defer { actions = [] }
     return actions
@@ -216,7 +216,7 @@ public struct Pairing {
 
   // MARK: In
 
-  /// The initiator sends its Request; the responder asks for one.
+  /// As initiator, sends a Pairing Request; as responder, a Security Request.
   public mutating func start(now: MonotonicTime) {
     touch(now)
     switch role {
@@ -231,7 +231,7 @@ public struct Pairing {
     guard !isOver else { return }
     let pdu: SecurityManagerPDU
     do throws(WireError) { pdu = try SecurityManagerPDU(validating: octets) } catch {
-      // What is not known may be left unanswered. Core 5.4, Vol 3, Part H, 3.3.
+      // An unknown PDU may be ignored. Core 5.4, Vol 3, Part H, 3.3.
       if case .unexpectedOpcode = error.reason { return }
       return fail(.invalidParameters)
     }
@@ -247,7 +247,7 @@ public struct Pairing {
     }
   }
 
-  /// Six digits that a person typed; `nil` where there are none.
+  /// Passes on the passkey that the user typed; `nil` if the user gave none.
   public mutating func enter(passkey: UInt32?, now: MonotonicTime) {
     guard isAsking, case .passkey = method else { return }
     isAsking = false
@@ -258,7 +258,7 @@ public struct Pairing {
     resume()
   }
 
-  /// A person says whether both numbers are the same.
+  /// Passes on the user's decision whether both numbers are equal.
   public mutating func confirm(_ areEqual: Bool, now: MonotonicTime) {
     guard isAsking, method == .numericComparison else { return }
     isAsking = false
@@ -268,7 +268,7 @@ public struct Pairing {
     resume()
   }
 
-  /// The link is encrypted with `key`, or could not be.
+  /// Passes on the result of encrypting the link with `key`.
   public mutating func encryptionEnded(_ status: HCIStatus, now: MonotonicTime) {
     guard case .encryption = step else { return }
     guard status == .success else { return end(.failure(.notEncrypted(status))) }
@@ -281,7 +281,7 @@ public struct Pairing {
     end(.failure(.timedOut))
   }
 
-  /// Gives it up, and tells the peer.
+  /// Cancels the pairing and notifies the peer.
   public mutating func cancel() {
     guard !isOver else { return }
     send(.pairingFailed(.unspecifiedReason))
@@ -290,7 +290,7 @@ public struct Pairing {
 
   public mutating func lose() { end(.failure(.linkLost)) }
 
-  // MARK: Parts
+  // MARK: Internals
 
   private mutating func touch(_ now: MonotonicTime) { deadline = now.advanced(by: Self.timeout) }
 
@@ -298,7 +298,7 @@ public struct Pairing {
     if held.count < Self.heldLimit { held.append(pdu) } else { fail(.unspecifiedReason) }
   }
 
-  /// Takes what was held.
+  /// Processes the held PDUs.
   mutating func resume() {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
@@ -323,7 +323,7 @@ public struct Pairing {
     case (.random, .pairingRandom(let value)): revealed(value)
     case (.check, .dhKeyCheck(let value)): checked(value)
     case (.keys, _): takeKey(pdu)
-    // The link layer may tell of encryption after the first key has come.
+    // The link layer may report encryption after the first key has arrived.
     case (.encryption, _): hold(pdu)
     default: fail(.unspecifiedReason)
     }
@@ -331,7 +331,7 @@ public struct Pairing {
 
   mutating func send(_ pdu: SecurityManagerPDU) { actions.append(.send(pdu)) }
 
-  /// Tells the peer and ends.
+  /// Sends Pairing Failed and ends the pairing.
   mutating func fail(_ reason: PairingFailure) {
     guard !isOver else { return }
     send(.pairingFailed(reason))
@@ -362,7 +362,7 @@ public struct Pairing {
 
   private mutating func responded(_ features: PairingFeatures) {
     guard let request else { return }
-    // Keys that were not asked for.
+    // The response contains keys that were not requested.
     guard request.initiatorKeys.isSuperset(of: features.initiatorKeys),
       request.responderKeys.isSuperset(of: features.responderKeys)
     else { return fail(.invalidParameters) }
@@ -382,7 +382,7 @@ public struct Pairing {
     if configuration.protection == .authenticated, !method.isAuthenticated {
       refusal = .authenticationRequirements
     }
-    // Out-of-band data of Secure Connections were never given away here.
+    // This side never provides out-of-band data for Secure Connections.
     if method == .outOfBand, isSecure || configuration.temporaryKey == nil {
       refusal = .outOfBandNotAvailable
     }
@@ -396,7 +396,7 @@ public struct Pairing {
     return false
   }
 
-  /// What is missing of what was agreed on, beside what the specification has a code for.
+  /// An agreed feature that is too weak but has no error code of its own in the specification.
   private var weakness: PairingError? {
     if configuration.kind == .secureConnections, !isSecure { return .notSecureConnections }
     guard let bond = configuration.replacedBond else { return nil }
@@ -416,7 +416,7 @@ public struct Pairing {
     }
   }
 
-  /// Shows, asks for, or does without a passkey; `passkeyKnown` follows.
+  /// Generates the passkey, asks for it, or skips it; `passkeyKnown` follows.
   mutating func findPasskey() {
     guard case .passkey(let entry) = method else { return passkeyKnown() }
     let shows: PairingMethod.PasskeyEntry = role == .initiator ? .initiatorShows : .responderShows
@@ -434,7 +434,7 @@ public struct Pairing {
     if isSecure { beginRound() } else { beginLegacy() }
   }
 
-  /// A key of the agreed size. Core 5.4, Vol 3, Part H, 2.3.4.
+  /// Shortens a key to the agreed size. Core 5.4, Vol 3, Part H, 2.3.4.
   func shortened(_ key: UInt128) -> UInt128 {
     keyByteCount == 16 ? key : key & ((1 as UInt128) << UInt128(8 * keyByteCount) - 1)
   }

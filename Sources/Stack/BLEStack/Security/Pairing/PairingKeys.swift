@@ -1,9 +1,9 @@
 import BLEWire
 
-/// Keys that are given away over the encrypted link: the responder's first. Core 5.4, Vol 3, Part H, 3.6.
+/// Key distribution over the encrypted link; the responder's keys come first. Core 5.4, Vol 3, Part H, 3.6.
 extension Pairing {
-  /// The key once each check has held and nobody is asked any more: a central that had it before would be spared the comparison
-  /// of numbers.
+  /// The key, but only after all checks have succeeded and the user has answered. A central that got it
+  /// earlier could skip the numeric comparison.
   var agreedKey: UInt128? {
     switch step {
     case .encryption, .keys: key
@@ -28,12 +28,12 @@ extension Pairing {
   }
 
   mutating func takeKey(_ pdu: SecurityManagerPDU) {
-    // What was not agreed on is not kept.
+    // Keys that were not agreed on are ignored.
     guard awaited.remove(pdu.code) != nil else { return }
     switch pdu {
     case .encryptionInformation(let key): receivedKey = key
     case .centralIdentification(let diversifier, let random):
-      // No key came before, or one that everybody knows.
+      // No key arrived before, or it was zero, which is publicly known.
       guard receivedKey != 0 else { return fail(.keyRejected) }
       bond?.peerKey = LongTermKey(key: receivedKey, diversifier: diversifier, random: random)
     case .identityInformation(let key): receivedResolvingKey = key

@@ -1,6 +1,7 @@
 import BLEWire
 
-/// LE legacy pairing: a temporary key confirmed, a short-term key made of it. Core 5.4, Vol 3, Part H, 2.3.5.5.
+/// LE legacy pairing: confirms a temporary key and derives a short-term key from it. Core 5.4, Vol 3, Part H,
+/// 2.3.5.5.
 extension Pairing {
   mutating func beginLegacy() {
     temporaryKey = method == .outOfBand ? configuration.temporaryKey ?? 0 : UInt128(passkey)
@@ -10,7 +11,7 @@ extension Pairing {
   }
 
   mutating func legacyConfirmed(_ value: UInt128) {
-    // Our own value come back proves nothing.
+    // A reflected confirm value proves nothing.
     guard role == .responder || value != localConfirm else { return fail(.confirmValueFailed) }
     peerConfirm = value
     step = .legacyRandom
@@ -43,7 +44,7 @@ extension Pairing {
         initiator: initiator, responder: responder))
   }
 
-  /// Seven octets, code least significant.
+  /// Seven bytes as a number, with the code as the least significant byte.
   private static func number(_ pdu: SecurityManagerPDU) -> UInt64 {
     let octets = [UInt8](encoding: 7) { pdu.encode(into: &$0) }
     return octets.reversed().reduce(0) { $0 << 8 | UInt64($1) }

@@ -1,20 +1,20 @@
 import BLEWire
 
-/// How two devices make sure, or do not, that nobody is in the middle. Core 5.4, Vol 3, Part H, 2.3.5.1.
+/// The method by which two devices authenticate each other, if they do. Core 5.4, Vol 3, Part H, 2.3.5.1.
 public enum PairingMethod: Hashable, Sendable {
   case justWorks
   case passkey(PasskeyEntry)
   case numericComparison
   case outOfBand
 
-  /// Who shows the passkey and who types it.
+  /// The sides that show and type the passkey.
   public enum PasskeyEntry: Hashable, Sendable {
     case initiatorShows, responderShows, bothType
   }
 
   public var isAuthenticated: Bool { self != .justWorks }
 
-  /// - Parameter isSecure: both set the flag for Secure Connections.
+  /// - Parameter isSecure: whether both sides set the Secure Connections flag.
   init(_ initiator: PairingFeatures, _ responder: PairingFeatures, isSecure: Bool) {
     let (i, r) = (initiator.hasOutOfBandData, responder.hasOutOfBandData)
     if isSecure ? i || r : i && r {

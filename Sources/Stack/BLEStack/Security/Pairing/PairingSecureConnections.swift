@@ -2,14 +2,14 @@ import BLEWire
 
 /// LE Secure Connections. Core 5.4, Vol 3, Part H, 2.3.5.6.
 extension Pairing {
-  /// Bits of a passkey, each confirmed by itself. Core 5.4, Vol 3, Part H, 2.3.5.6.3.
+  /// Number of passkey bits; each is confirmed in a round of its own. Core 5.4, Vol 3, Part H, 2.3.5.6.3.
   private static let passkeyBits: UInt32 = 20
 
   // MARK: Phase 1
 
   mutating func exchanged(_ peer: P256PublicKey) {
     guard let keyPair else { return }
-    // Ours come back, or one whose private key everybody knows.
+    // The peer reflects this side's key, or uses the debug key, whose private key is public.
     guard peer.x != keyPair.publicKey.x, peer.x != P256PublicKey.debug.x,
       let secret = keyPair.sharedSecret(with: peer)
     else { return fail(.invalidParameters) }
@@ -22,7 +22,7 @@ extension Pairing {
 
   // MARK: Authentication stage 1
 
-  /// Starts a round: one for each bit of a passkey, else one in all.
+  /// Starts a round: one for each passkey bit, or a single one.
   mutating func beginRound() {
     localRandom = makeRandom()
     if case .passkey = method {
@@ -45,7 +45,7 @@ extension Pairing {
 
   mutating func revealed(_ value: UInt128) {
     peerRandom = value
-    // The initiator of Just Works and of a comparison commits itself to nothing.
+    // The initiator of Just Works or numeric comparison sends no commitment.
     let isCommitted =
       if case .passkey = method { true } else { role == .initiator }
     guard !isCommitted || commitment(of: value) == peerConfirm else { return fail(.confirmValueFailed) }
@@ -67,7 +67,7 @@ extension Pairing {
   private var localX: P256Coordinate { keyPair?.publicKey.x ?? P256Coordinate(high: 0, low: 0) }
   private var peerX: P256Coordinate { peerPublicKey?.x ?? P256Coordinate(high: 0, low: 0) }
 
-  /// z of f4: the bit of this round, or 0.
+  /// z of f4: the passkey bit of this round, or 0.
   private var roundBit: UInt8 {
     if case .passkey = method { 0x80 | UInt8(passkey >> round & 1) } else { 0 }
   }
@@ -78,7 +78,7 @@ extension Pairing {
     SecurityToolbox.f4(peerX, localX, random, roundBit)
   }
 
-  /// What both sides show. Core 5.4, Vol 3, Part H, 2.3.5.6.2.
+  /// The number that both sides show. Core 5.4, Vol 3, Part H, 2.3.5.6.2.
   private var number: UInt32 {
     let value =
       role == .initiator
@@ -99,7 +99,7 @@ extension Pairing {
     key = shortened(keys.longTermKey)
   }
 
-  /// Nobody has anything against it.
+  /// Called when the user has confirmed the number, or need not.
   mutating func compared() {
     if role == .initiator { send(.dhKeyCheck(localCheck)) }
   }
@@ -132,7 +132,7 @@ extension Pairing {
     if case .passkey = method { UInt128(passkey) } else { 0 }
   }
 
-  /// AuthReq, OOB flag, IO capability.
+  /// AuthReq, OOB flag and IO capability as a 24-bit number.
   private static func number(_ features: PairingFeatures?) -> UInt32 {
     guard let features else { return 0 }
     return UInt32(features.requirements.rawValue) << 16 | (features.hasOutOfBandData ? 0x100 : 0)

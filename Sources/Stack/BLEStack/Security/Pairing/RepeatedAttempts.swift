@@ -1,14 +1,14 @@
 import BLEWire
 
-/// How long a peer has to wait after a pairing that failed: twice as long after each. Core 5.4, Vol 3, Part H, 2.3.6.
+/// Waiting time of a peer after a failed pairing; doubles after each failure. Core 5.4, Vol 3, Part H, 2.3.6.
 ///
-/// A peer that guesses a passkey learns a bit of it by each attempt, and may come under another address each time: after such
-/// a failure all peers wait.
+/// A peer that guesses a passkey learns one bit per attempt, and may use another address each time. So all
+/// peers must wait after such a failure.
 struct RepeatedAttempts {
   static let firstWait = Duration.seconds(1)
-  /// 64 s.
+  /// The longest wait is 64 s.
   static let doublings = 6
-  /// Peers that are remembered; with one more the oldest is forgotten.
+  /// Number of peers to remember; a further one replaces the oldest.
   static let limit = 32
 
   private struct Attempts {
@@ -18,7 +18,7 @@ struct RepeatedAttempts {
   }
 
   private var peers: [Attempts] = []
-  /// Failed pairings by passkey since the last that succeeded.
+  /// Number of failed passkey pairings since the last successful one.
   private var passkeyFailures = 0
   private var passkeyEnd: MonotonicTime?
 
@@ -27,7 +27,7 @@ struct RepeatedAttempts {
     return peers.contains { $0.peer == peer && now < $0.end }
   }
 
-  /// A central's pairing with this side by passkey has failed.
+  /// Records a failed passkey pairing of a central.
   mutating func passkeyFailed(now: MonotonicTime) {
     passkeyEnd = now.advanced(by: Self.firstWait * (1 << min(passkeyFailures, Self.doublings)))
     passkeyFailures += 1
