@@ -1,5 +1,5 @@
 extension Span where Element == UInt8 {
-  /// The octets as a little-endian number. Bluetooth is little-endian but for a few sensor payloads.
+  /// A little-endian number. Bluetooth is little-endian except for a few sensor payloads.
   @inlinable package func u16(at offset: Int) -> UInt16 {
     UInt16(self[offset]) | UInt16(self[offset + 1]) << 8
   }
@@ -8,7 +8,7 @@ extension Span where Element == UInt8 {
     UInt32(u16(at: offset)) | UInt32(self[offset + 2]) << 16
   }
 
-  /// With one check for all of them, the octets make one load.
+  /// A single bounds check lets the compiler merge the bytes into one load.
   @inlinable package func u32(at offset: Int) -> UInt32 {
     let octets = extracting(offset...)
     precondition(octets.count >= 4, "the octets are not there")
@@ -36,12 +36,12 @@ extension Span where Element == UInt8 {
     AttributeHandle(u16(at: offset))
   }
 
-  /// Six octets in transmission order.
+  /// Six bytes in transmission order.
   @inlinable package func address(at offset: Int, type: AddressType) -> DeviceAddress {
     DeviceAddress(bits: UInt64(u32(at: offset)) | UInt64(u16(at: offset + 4)) << 32, type: type)
   }
 
-  /// A UUID of 2, 4 or 16 octets, or `nil` for any other size.
+  /// A UUID of 2, 4 or 16 bytes; `nil` for any other size.
   @inlinable package func uuid(at offset: Int, byteCount: Int) -> BluetoothUUID? {
     switch byteCount {
     case 2: BluetoothUUID(u16(at: offset))
@@ -59,8 +59,8 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// One check for octets that are appended next, one by one: in a function without branches, which is why those below
-  /// are not inlined, the optimiser then makes one store of them.
+  /// Checks the capacity once for bytes that are then appended one by one. In a function without branches the
+  /// optimiser merges these into one store, which is why the functions below are not inlined.
   @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
     precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the octets")
   }
@@ -131,7 +131,7 @@ extension OutputSpan where Element == UInt8 {
     append(u16: UInt16(truncatingIfNeeded: address.bits >> 32))
   }
 
-  /// The short form where there is one, as every ATT PDU allows.
+  /// Appends the short form if there is one, which every ATT PDU allows.
   @inlinable package mutating func append(_ uuid: BluetoothUUID) {
     if let short = uuid.short { append(u16: short) } else { append(wide: uuid) }
   }
@@ -141,7 +141,7 @@ extension OutputSpan where Element == UInt8 {
     append(u64: uuid.high)
   }
 
-  /// Sixteen octets at a time: the standard library has no bulk copy into an `OutputSpan` that is safe.
+  /// Copies 16 bytes at a time, because the standard library has no safe bulk copy into an `OutputSpan`.
   @inlinable package mutating func append(_ bytes: Span<UInt8>) {
     var rest = bytes
     while rest.count >= 16 {
@@ -172,14 +172,13 @@ extension OutputSpan where Element == UInt8 {
 
 #if !NO_ALLOCATIONS
   extension Array where Element == UInt8 {
-    /// Encodes a PDU of at most `capacity` octets into a new array. For the control plane and tests.
+    /// Encodes a PDU of at most `capacity` bytes into a new array. For the control plane and tests.
     @inlinable public init<E: Error>(
       encoding capacity: Int, _ body: (inout OutputSpan<UInt8>) throws(E) -> Void
     ) throws(E) {
       try self.init(capacity: capacity, initializingWith: body)
     }
 
-    /// Appends a copy of the octets.
     @inlinable package mutating func append(copying octets: Span<UInt8>) {
       append(addingCapacity: octets.count) { $0.append(octets) }
     }

@@ -1,4 +1,4 @@
-/// The first octet of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
+/// The first byte of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
 public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -36,10 +36,10 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let writeCommand = ATTOpcode(0x52)
   public static let signedWriteCommand = ATTOpcode(0xD2)
 
-  /// Bit 6: needs no answer, and is ignored where it is unknown.
+  /// Bit 6: the PDU needs no response, and is ignored if it is unknown.
   @inlinable public var isCommand: Bool { rawValue & 0x40 != 0 }
 
-  /// Unknown opcodes are commands with bit 6 set, requests without. Core 5.4, Vol 3, Part F, 3.3.
+  /// Unknown opcodes with bit 6 set are commands, others are requests. Core 5.4, Vol 3, Part F, 3.3.
   @inlinable public var kind: Kind {
     switch rawValue {
     case 0x1B, 0x23: .notification
@@ -50,14 +50,14 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.3.
+  /// Kind of a PDU. Core 5.4, Vol 3, Part F, 3.3.
   public enum Kind: Hashable, Sendable, BitwiseCopyable {
     case request, response, command, notification, indication, confirmation
   }
 }
 
 extension ATTOpcode {
-  /// The specification's name of the PDU.
+  /// Name of the PDU in the specification.
   public var name: StaticString {
     switch self {
     case .errorResponse: "Error Response"
@@ -97,12 +97,12 @@ extension ATTOpcode {
 }
 
 extension Span where Element == UInt8 {
-  /// - Throws: `truncated` for less than the opcode and its fields, `unexpectedOpcode` for another PDU.
+  /// - Throws: `truncated` for fewer than `byteCount` bytes, `unexpectedOpcode` for another PDU.
   @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
     try require(byteCount, of: opcode, or: opcode)
   }
 
-  /// Of two PDUs with the same fields.
+  /// Accepts either of two PDUs with the same fields.
   @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode, or other: ATTOpcode) throws(WireError) {
     try require(byteCount, .att)
     guard self[0] == opcode.rawValue || self[0] == other.rawValue else {
@@ -110,9 +110,9 @@ extension Span where Element == UInt8 {
     }
   }
 
-  /// For a PDU without a part of variable length: more octets are as wrong as fewer.
+  /// For a PDU of fixed length.
   ///
-  /// - Throws: also `lengthMismatch`.
+  /// - Throws: `lengthMismatch` for additional bytes; otherwise like `require`.
   @inlinable func requireExactly(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
     try require(byteCount, of: opcode)
     guard count == byteCount else {
@@ -123,9 +123,9 @@ extension Span where Element == UInt8 {
 
 /// ATT_MTU limits and the fixed channel. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
 public enum ATT {
-  /// In force on LE until an exchange raises it.
+  /// The MTU on LE until an exchange raises it.
   public static let defaultMTU = 23
-  /// Carries a 512-octet value in one Prepare Write; larger gains nothing.
+  /// Lets one Prepare Write carry a 512-byte value; a larger MTU has no benefit.
   public static let maximumMTU = 517
   /// The longest attribute value. Core 5.4, Vol 3, Part F, 3.2.9.
   public static let maximumValueByteCount = 512

@@ -1,4 +1,4 @@
-/// Why a request was refused. Core 5.4, Vol 3, Part F, 3.4.1.1. Unknown codes are kept as values.
+/// The reason why a request was refused. Core 5.4, Vol 3, Part F, 3.4.1.1. Unknown codes are kept.
 public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -28,7 +28,7 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let procedureAlreadyInProgress = ATTErrorCode(0xFE)
   public static let outOfRange = ATTErrorCode(0xFF)
 
-  /// The specification's name, or the range that an unknown code lies in.
+  /// Name of the code in the specification, or the range that an unknown code belongs to.
   public var name: StaticString {
     switch rawValue {
     case 0x01: "Invalid Handle"
@@ -60,12 +60,12 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   }
 }
 
-/// A refused request. Core 5.4, Vol 3, Part F, 3.4.1.1. Exactly 5 octets.
+/// The response to a refused request. Core 5.4, Vol 3, Part F, 3.4.1.1. Exactly 5 bytes.
 @frozen public struct ErrorResponse: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 5
 
   public let request: ATTOpcode
-  /// For information only: servers in the field name another handle than the one asked for.
+  /// For information only: some servers return another handle than the requested one.
   public let handle: AttributeHandle
   public let code: ATTErrorCode
 
@@ -75,7 +75,7 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
     self.code = code
   }
 
-  /// - Throws: `lengthMismatch` unless the PDU is exactly 5 octets; `unexpectedOpcode`.
+  /// - Throws: `lengthMismatch` unless the PDU has exactly 5 bytes; `unexpectedOpcode` for another PDU.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     guard pdu.count == Self.byteCount else {
       throw WireError(

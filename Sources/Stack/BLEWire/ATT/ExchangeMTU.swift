@@ -1,11 +1,11 @@
-/// Exchange MTU Request and Response: both carry the sender's receive MTU.
+/// Exchange MTU Request and Response: both contain the sender's receive MTU.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.2. A client sends the request at most once per connection.
 @frozen public struct ExchangeMTU: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 3
 
   public let opcode: ATTOpcode
-  /// The sender's receive MTU in octets.
+  /// The sender's receive MTU in bytes.
   public let mtu: UInt16
 
   @inlinable public init(request mtu: UInt16) {
@@ -18,7 +18,8 @@
     self.mtu = mtu
   }
 
-  /// - Throws: `truncated` or `lengthMismatch` unless the PDU is exactly 3 octets; `unexpectedOpcode`.
+  /// - Throws: `truncated` or `lengthMismatch` unless the PDU has exactly 3 bytes; `unexpectedOpcode` for
+  ///   another PDU.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(Self.byteCount, of: .exchangeMTURequest, or: .exchangeMTUResponse)
     opcode = ATTOpcode(pdu[0])

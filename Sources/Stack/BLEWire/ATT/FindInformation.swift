@@ -1,4 +1,4 @@
-/// A range of handles, both ends included.
+/// A range of handles, including both ends.
 @frozen public struct HandleRange: Hashable, Sendable, BitwiseCopyable {
   public let start: AttributeHandle
   public let end: AttributeHandle
@@ -10,7 +10,8 @@
 
   public static let all = HandleRange(start: .first, end: .last)
 
-  /// Whether a request may name it: not from 0x0000, not backwards. Core 5.4, Vol 3, Part F, 3.4.3.1.
+  /// Whether a request may contain the range: `start` is not 0x0000 and not after `end`. Core 5.4, Vol 3,
+  /// Part F, 3.4.3.1.
   @inlinable public var isValid: Bool { start != .none && start <= end }
 
   @inlinable public func contains(_ handle: AttributeHandle) -> Bool {
@@ -18,7 +19,7 @@
   }
 }
 
-/// Asks for handles and types of all attributes in a range. Core 5.4, Vol 3, Part F, 3.4.3.1.
+/// A request for the handles and types of all attributes in a range. Core 5.4, Vol 3, Part F, 3.4.3.1.
 @frozen public struct FindInformationRequest: Hashable, Sendable, BitwiseCopyable {
   public let range: HandleRange
 
@@ -36,12 +37,13 @@
   }
 }
 
-/// Handles with their types, all of one UUID size. Core 5.4, Vol 3, Part F, 3.4.3.2.
+/// Handles with their types; all UUIDs have the same size. Core 5.4, Vol 3, Part F, 3.4.3.2.
 @frozen public struct FindInformationResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
   @usableFromInline let uuidByteCount: Int
 
-  /// - Throws: `invalidValue` for a format other than 1 or 2, `lengthMismatch` for an empty or ragged list.
+  /// - Throws: `invalidValue` for a format other than 1 or 2, `lengthMismatch` for an empty list or an
+  ///   incomplete entry.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(2, of: .findInformationResponse)
@@ -58,7 +60,7 @@
 
   @inlinable public subscript(index: Int) -> (handle: AttributeHandle, type: BluetoothUUID) {
     let offset = index * (uuidByteCount + 2)
-    // The size is 2 or 16, so a UUID is always there.
+    // The size is 2 or 16, so `uuid` never returns `nil`.
     return (
       entries.handle(at: offset),
       entries.uuid(at: offset + 2, byteCount: uuidByteCount) ?? BluetoothUUID(0)
@@ -67,7 +69,7 @@
 }
 
 extension Span where Element == UInt8 {
-  /// A list reply is at least one entry, and whole entries only.
+  /// Checks that a list has at least one entry and no incomplete one.
   @inlinable func requireList(ofEntries byteCount: Int, from offset: Int) throws(WireError) {
     guard count > 0, count.isMultiple(of: byteCount) else {
       throw WireError(

@@ -1,21 +1,21 @@
-/// A server-initiated value update that needs no confirmation.
+/// A server-initiated value update without confirmation.
 ///
-/// `value` borrows the receive buffer and is valid only inside the call that delivered it.
-/// Core 5.4, Vol 3, Part F, 3.4.7.1. Value length: 0 … ATT_MTU − 3 octets.
+/// `value` borrows the receive buffer and is valid only inside the call that delivered it. Core 5.4, Vol 3,
+/// Part F, 3.4.7.1. Value length: 0 … ATT_MTU − 3 bytes.
 @frozen public struct HandleValueNotification: ~Escapable, Sendable, BitwiseCopyable {
   public let handle: AttributeHandle
   public let value: Span<UInt8>
 
-  /// - Throws: `truncated` for fewer than 3 octets, `unexpectedOpcode` for another PDU.
+  /// - Throws: `truncated` for fewer than 3 bytes, `unexpectedOpcode` for another PDU.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(3, of: .handleValueNotification)
     try self.init(dispatched: pdu)
   }
 
-  /// Of a PDU that was already told from others by its opcode, as the receive path does: it is not looked at again.
+  /// Decodes a PDU whose opcode the caller has already checked, as on the receive path.
   ///
-  /// - Throws: `truncated` for fewer than 3 octets.
+  /// - Throws: `truncated` for fewer than 3 bytes.
   @_lifetime(copy pdu)
   @inlinable public init(dispatched pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(3, .att)
@@ -35,7 +35,7 @@
     output.append(value)
   }
 
-  /// One of the updates of a `MultipleHandleValueNotification`, behind its opcode and those before.
+  /// Encodes one entry of a `MultipleHandleValueNotification`, without the opcode.
   @inlinable public func encodeTuple(into output: inout OutputSpan<UInt8>) {
     output.append(handle)
     output.append(u16: UInt16(truncatingIfNeeded: value.count))
@@ -45,7 +45,7 @@
 
 /// A server-initiated value update that the client confirms. Core 5.4, Vol 3, Part F, 3.4.7.2.
 @frozen public struct HandleValueIndication: ~Escapable, Sendable, BitwiseCopyable {
-  /// The client's answer, all of it. Core 5.4, Vol 3, Part F, 3.4.7.3.
+  /// The client's complete response, one byte. Core 5.4, Vol 3, Part F, 3.4.7.3.
   public static let confirmation: UInt8 = 0x1E
 
   public let handle: AttributeHandle
@@ -81,9 +81,9 @@
     tuples = pdu.extracting(1...)
   }
 
-  /// Hands each whole tuple to `body`, in order.
+  /// Passes each complete entry to `body`, in order.
   ///
-  /// - Throws: after the whole tuples, `truncated` or `lengthMismatch` for a bad tail.
+  /// - Throws: `truncated` or `lengthMismatch` for an incomplete last entry, after the complete ones.
   @inlinable public func forEach(
     _ body: (borrowing HandleValueNotification) -> Void
   ) throws(WireError) {

@@ -15,10 +15,10 @@
   }
 }
 
-/// Read Blob Request: a value from an offset on. Core 5.4, Vol 3, Part F, 3.4.4.5.
+/// Read Blob Request: reads a value from an offset on. Core 5.4, Vol 3, Part F, 3.4.4.5.
 @frozen public struct ReadBlobRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: AttributeHandle
-  /// Octets from the start of the value.
+  /// Offset in the value, in bytes.
   public let offset: UInt16
 
   @inlinable public init(handle: AttributeHandle, offset: UInt16) {

@@ -1,4 +1,4 @@
-/// Read By Type and Read By Group Type Request: same fields, another opcode.
+/// Read By Type Request and Read By Group Type Request, which differ only in their opcodes.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.4.1 and 3.4.4.9.
 @frozen public struct ReadByTypeRequest: Hashable, Sendable, BitwiseCopyable {
@@ -18,7 +18,7 @@
     self.type = type
   }
 
-  /// - Throws: `lengthMismatch` unless the UUID has 2 or 16 octets.
+  /// - Throws: `lengthMismatch` unless the UUID has 2 or 16 bytes.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(7, of: .readByTypeRequest, or: .readByGroupTypeRequest)
     opcode = ATTOpcode(pdu[0])
@@ -37,13 +37,15 @@
   }
 }
 
-/// Attributes of one type with their values, all of one length. Core 5.4, Vol 3, Part F, 3.4.4.2.
+/// Attributes of one type with their values; all values have the same length. Core 5.4, Vol 3, Part F,
+/// 3.4.4.2.
 @frozen public struct ReadByTypeResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
-  /// Octets of each entry: handle and value.
+  /// Size of each entry in bytes: handle and value.
   public let entryByteCount: Int
 
-  /// - Throws: `invalidValue` for an entry length under 2, `lengthMismatch` for an empty or ragged list.
+  /// - Throws: `invalidValue` for an entry length under 2, `lengthMismatch` for an empty list or an
+  ///   incomplete entry.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(2, of: .readByTypeResponse)
@@ -67,13 +69,14 @@
   }
 }
 
-/// Groups (services) with their declarations' values. Core 5.4, Vol 3, Part F, 3.4.4.10.
+/// Groups (services) with the values of their declarations. Core 5.4, Vol 3, Part F, 3.4.4.10.
 @frozen public struct ReadByGroupTypeResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
-  /// Octets of each entry: start, end and value.
+  /// Size of each entry in bytes: start, end and value.
   public let entryByteCount: Int
 
-  /// - Throws: `invalidValue` for an entry length under 4, `lengthMismatch` for an empty or ragged list.
+  /// - Throws: `invalidValue` for an entry length under 4, `lengthMismatch` for an empty list or an
+  ///   incomplete entry.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(2, of: .readByGroupTypeResponse)
@@ -92,7 +95,7 @@
     return HandleRange(start: entries.handle(at: offset), end: entries.handle(at: offset + 2))
   }
 
-  /// The group's UUID, or `nil` where the value is neither 2 nor 16 octets.
+  /// The group's UUID; `nil` if the value has neither 2 nor 16 bytes.
   @inlinable public func uuid(_ index: Int) -> BluetoothUUID? {
     entryByteCount == 6 || entryByteCount == 20
       ? entries.uuid(at: index * entryByteCount + 4, byteCount: entryByteCount - 4) : nil

@@ -1,11 +1,11 @@
-/// Read Multiple and Read Multiple Variable Request: same fields, another opcode.
+/// Read Multiple Request and Read Multiple Variable Request, which differ only in their opcodes.
 ///
-/// Core 5.4, Vol 3, Part F, 3.4.4.7 and 3.4.4.11. Two handles or more.
+/// Core 5.4, Vol 3, Part F, 3.4.4.7 and 3.4.4.11. At least two handles.
 @frozen public struct ReadMultipleRequest: ~Escapable {
   public let opcode: ATTOpcode
   @usableFromInline let octets: Span<UInt8>
 
-  /// - Throws: `truncated` for fewer than two handles, `lengthMismatch` for half a handle.
+  /// - Throws: `truncated` for fewer than two handles, `lengthMismatch` for an incomplete handle.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(5, of: .readMultipleRequest, or: .readMultipleVariableRequest)
@@ -20,7 +20,7 @@
 
   @inlinable public subscript(index: Int) -> AttributeHandle { octets.handle(at: index * 2) }
 
-  /// - Precondition: two handles or more.
+  /// - Precondition: at least two handles.
   @inlinable public static func encode(
     _ opcode: ATTOpcode, _ handles: Span<AttributeHandle>, into output: inout OutputSpan<UInt8>
   ) {
@@ -30,9 +30,9 @@
   }
 }
 
-/// The values of several attributes, each behind its length. Core 5.4, Vol 3, Part F, 3.4.4.12.
+/// The values of several attributes, each preceded by its length. Core 5.4, Vol 3, Part F, 3.4.4.12.
 ///
-/// Read Multiple Response (3.4.4.8) has no lengths: its values lie end to end behind the opcode.
+/// Read Multiple Response (3.4.4.8) has no lengths: its values are concatenated after the opcode.
 @frozen public struct ReadMultipleVariableResponse: ~Escapable {
   @usableFromInline let tuples: Span<UInt8>
 
@@ -42,10 +42,10 @@
     tuples = pdu.extracting(1...)
   }
 
-  /// Hands each value to `body`, in order, with the octets that the attribute has: more than the value's where the
-  /// last one did not fit.
+  /// Passes each value to `body`, in order, with the attribute's full length in bytes, which is larger than
+  /// the value if the last one did not fit.
   ///
-  /// - Throws: `truncated` for half a length field.
+  /// - Throws: `truncated` for an incomplete length field.
   @inlinable public func forEach(
     _ body: (_ value: Span<UInt8>, _ wholeByteCount: Int) -> Void
   ) throws(WireError) {

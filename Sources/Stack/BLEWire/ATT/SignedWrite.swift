@@ -1,13 +1,13 @@
-/// A Write Command with an authentication signature behind the value. Core 5.4, Vol 3, Part F, 3.4.5.4.
+/// A Write Command with an authentication signature after the value. Core 5.4, Vol 3, Part F, 3.4.5.4.
 ///
-/// Value length: 0 … ATT_MTU − 15 octets. Not sent on an encrypted link.
+/// Value length: 0 … ATT_MTU − 15 bytes. Not sent on an encrypted link.
 @frozen public struct SignedWriteCommand: ~Escapable {
-  /// The sign counter (4), then the code (8). Core 5.4, Vol 3, Part H, 2.4.5.
+  /// Sign counter (4 bytes), then authentication code (8 bytes). Core 5.4, Vol 3, Part H, 2.4.5.
   public static let signatureByteCount = 12
 
   public let handle: AttributeHandle
   public let value: Span<UInt8>
-  /// 12 octets.
+  /// 12 bytes.
   public let signature: Span<UInt8>
 
   @_lifetime(copy value, copy signature)
@@ -26,7 +26,7 @@
     signature = pdu.extracting((pdu.count - Self.signatureByteCount)...)
   }
 
-  /// What the signature is made over, but for the counter: opcode, handle and value.
+  /// Encodes the signed message without the counter: opcode, handle and value.
   @inlinable public func encodeMessage(into output: inout OutputSpan<UInt8>) {
     output.append(ATTOpcode.signedWriteCommand.rawValue)
     output.append(handle)

@@ -1,6 +1,6 @@
-/// Write Request and Write Command: same fields, another opcode. Core 5.4, Vol 3, Part F, 3.4.5.
+/// Write Request and Write Command, which differ only in their opcodes. Core 5.4, Vol 3, Part F, 3.4.5.
 ///
-/// Value length: 0 … ATT_MTU − 3 octets.
+/// Value length: 0 … ATT_MTU − 3 bytes.
 @frozen public struct Write: ~Escapable {
   public let opcode: ATTOpcode
   public let handle: AttributeHandle
@@ -35,13 +35,13 @@
   }
 }
 
-/// Prepare Write Request and its echo. Core 5.4, Vol 3, Part F, 3.4.6.1–2.
+/// Prepare Write Request and the response that echoes it. Core 5.4, Vol 3, Part F, 3.4.6.1–2.
 ///
-/// Value length: 0 … ATT_MTU − 5 octets.
+/// Value length: 0 … ATT_MTU − 5 bytes.
 @frozen public struct PrepareWrite: ~Escapable {
   public let opcode: ATTOpcode
   public let handle: AttributeHandle
-  /// Octets from the start of the value.
+  /// Offset in the value, in bytes.
   public let offset: UInt16
   public let value: Span<UInt8>
 

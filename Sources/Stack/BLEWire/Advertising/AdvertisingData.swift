@@ -1,4 +1,4 @@
-/// The kind of one AD structure. Bluetooth Assigned Numbers, 2.3. Unknown values are kept.
+/// Type of an AD structure. Bluetooth Assigned Numbers, 2.3. Unknown values are kept.
 public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -30,7 +30,7 @@ public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, Bitwise
   public static let advertisingIntervalLong = AdvertisingDataType(rawValue: 0x2F)
   public static let manufacturerSpecificData = AdvertisingDataType(rawValue: 0xFF)
 
-  /// Octets of each UUID where the structure is a list of service UUIDs, else `nil`.
+  /// Size of each UUID in bytes if the structure is a list of service UUIDs, otherwise `nil`.
   @inlinable public var serviceUUIDByteCount: Int? {
     switch rawValue {
     case 0x02, 0x03: 2
@@ -40,7 +40,7 @@ public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, Bitwise
     }
   }
 
-  /// Octets of the UUID that leads a service-data structure, else `nil`.
+  /// Size in bytes of the UUID at the start of a service data structure, otherwise `nil`.
   @inlinable public var serviceDataUUIDByteCount: Int? {
     switch rawValue {
     case 0x16: 2
@@ -58,9 +58,10 @@ public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, Bitwise
   @_lifetime(copy data)
   @inlinable public init(_ data: Span<UInt8>) { self.data = data }
 
-  /// Hands type and value of each structure to `body`. A zero length ends the list early, as allowed.
+  /// Passes type and value of each structure to `body`. A zero length ends the list early, as the
+  /// specification allows.
   ///
-  /// - Throws: after the good structures, `lengthMismatch` at the first that runs past the end.
+  /// - Throws: `lengthMismatch` for the first structure that extends past the end, after the valid ones.
   @inlinable public func forEach(
     _ body: (AdvertisingDataType, Span<UInt8>) -> Void
   ) throws(WireError) {

@@ -1,8 +1,8 @@
-/// One advertisement or scan response as the controller saw it, from either event.
+/// One advertisement or scan response as the controller reported it, in a legacy or extended event.
 ///
 /// `data` borrows the receive buffer. Core 5.4, Vol 4, Part E, 7.7.65.2 and 7.7.65.13.
 @frozen public struct AdvertisingReport: ~Escapable {
-  /// What the advertiser allows, in the bits of the extended report's Event_Type.
+  /// Properties of the advertisement, as the bits of the extended report's Event_Type.
   public struct Properties: Hashable, Sendable, BitwiseCopyable {
     public let bits: UInt16
     @inlinable public init(bits: UInt16) { self.bits = bits }
@@ -12,22 +12,22 @@
     public var isDirected: Bool { bits & 0x04 != 0 }
     public var isScanResponse: Bool { bits & 0x08 != 0 }
     public var isLegacy: Bool { bits & 0x10 != 0 }
-    /// More fragments of the same advertisement follow.
+    /// Whether more fragments of the same advertisement follow.
     public var isIncomplete: Bool { bits & 0x60 == 0x20 }
-    /// The controller dropped the rest.
+    /// Whether the controller dropped the rest of the data.
     public var isTruncated: Bool { bits & 0x60 == 0x40 }
-    /// The same, but truncated.
+    /// The same properties, marked as truncated.
     public var truncated: Properties { Properties(bits: bits & ~0x60 | 0x40) }
   }
 
   public let properties: Properties
-  /// Identity addresses (types 2 and 3) are given as public and random.
+  /// Identity addresses (types 2 and 3) are returned as public and random.
   public let address: DeviceAddress
-  /// dBm, or `nil` where the controller does not know (0x7F).
+  /// RSSI in dBm; `nil` if the controller does not know it (0x7F).
   public let rssi: Int8?
-  /// dBm from an extended advertisement's header.
+  /// Transmit power in dBm, from the header of an extended advertisement.
   public let txPower: Int8?
-  /// Advertising_SID: which of the advertiser's sets, 0 … 15; 0xFF where there is none, as with legacy PDUs.
+  /// Advertising_SID: one of the advertiser's sets, 0 … 15; 0xFF if there is none, as with legacy PDUs.
   public let advertisingSet: UInt8
   public let data: Span<UInt8>
 
@@ -44,7 +44,7 @@
     self.data = data
   }
 
-  /// The same report with other data: those of several reports together.
+  /// The last of several reports, with the data of all of them.
   @_lifetime(copy data)
   @inlinable package init(
     _ last: borrowing AdvertisingReport, properties: Properties, data: Span<UInt8>
@@ -57,7 +57,7 @@
     self.data = data
   }
 
-  /// The legacy PDU types 0 … 4 in terms of the extended report. `nil` for a reserved type.
+  /// Converts the legacy PDU types 0 … 4 to the bits of the extended report; `nil` for a reserved type.
   @inlinable static func properties(legacyType: UInt8) -> Properties? {
     switch legacyType {
     case 0: Properties(bits: 0x13)  // ADV_IND
@@ -74,13 +74,13 @@
   }
 }
 
-/// The reports of one LE Meta event, legacy or extended.
+/// The advertising reports of one LE Meta event, legacy or extended.
 @frozen public struct AdvertisingReports: ~Escapable {
   @usableFromInline let reports: Span<UInt8>
   @usableFromInline let form: LESubevent
 
-  /// - Parameter parameters: of the LE Meta event, from the subevent code on.
-  /// - Throws: `invalidValue` for a subevent that carries no reports.
+  /// - Parameter parameters: parameters of the LE Meta event, including the subevent code.
+  /// - Throws: `invalidValue` for a subevent without advertising reports.
   @_lifetime(copy parameters)
   @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(2, .hciEvent)
@@ -91,12 +91,12 @@
     reports = parameters.extracting(2...)
   }
 
-  /// Hands each report to `body`.
+  /// Passes each report to `body`.
   ///
-  /// Reports follow one another as BlueZ and all known controllers send them (fields of one report together),
-  /// not in the column order that a strict reading of the legacy event suggests.
+  /// The fields of one report are expected together, as BlueZ and all known controllers send them, not in the
+  /// column order that a strict reading of the legacy event suggests.
   ///
-  /// - Throws: after the good reports, `truncated` or `lengthMismatch` at the first that does not fit.
+  /// - Throws: `truncated` or `lengthMismatch` for the first report that does not fit, after the valid ones.
   @inlinable public func forEach(
     _ body: (borrowing AdvertisingReport) -> Void
   ) throws(WireError) {
@@ -121,7 +121,7 @@
       }
       let data = reports.extracting(offset + headerByteCount..<end)
       if isLegacy {
-        // A reserved type says nothing about the advertiser: take it as neither connectable nor scannable.
+        // A reserved type is treated as neither connectable nor scannable.
         body(
           AdvertisingReport(
             properties: AdvertisingReport.properties(legacyType: reports[offset])
@@ -144,13 +144,13 @@
 }
 
 extension AdvertisingReport {
-  /// Data of one report in an event of 255 octets.
+  /// Maximum data size of one report in a 255-byte event.
   private static var pieceByteCount: Int { 229 }
 
-  /// Hands the LE Meta events to `body` by which a controller would tell this, for a log: of the extended kind, which has room
-  /// for all of it. Core 5.4, Vol 4, Part E, 7.7.65.13.
+  /// Passes the LE Meta events for this report to `body`, as a controller would send them; used to write a
+  /// log. Uses extended events, which have fields for all of its content. Core 5.4, Vol 4, Part E, 7.7.65.13.
   ///
-  /// - Parameter body: gets event code, length and parameters; one event for 229 octets of data each.
+  /// - Parameter body: called with event code, length and parameters, once per 229 bytes of data.
   package func events(_ body: (Span<UInt8>) -> Void) {
     var start = 0
     repeat {
@@ -165,7 +165,7 @@ extension AdvertisingReport {
         output.append(u16: properties.bits & ~0x60 | status)
         output.append(address.type == .public ? 0 : 1)
         output.append(address)
-        // LE 1M; nothing is known of a secondary channel, nor of periodic advertising, nor of who was meant.
+        // LE 1M. The secondary channel, periodic advertising and the directed peer are unknown.
         output.append(1)
         output.append(0)
         output.append(advertisingSet)

@@ -1,4 +1,4 @@
-/// What may be done with a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.1.1.
+/// Permitted operations on a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.1.1.
 public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -13,13 +13,14 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
   public static let extendedProperties = CharacteristicProperties(rawValue: 0x80)
 }
 
-// Set literals are built through an array, which a build without allocations refuses.
+// Set literals create an array, which a build without allocations does not allow.
 #if !NO_ALLOCATIONS
   extension CharacteristicProperties: OptionSet {}
   extension ClientCharacteristicConfiguration: OptionSet {}
 
   extension CharacteristicProperties {
-    /// `read`, `notify`, … in the order of their bits: the words of the command line and of JSON.
+    /// Names of the set properties, in bit order: `read`, `notify`, … as used by the command line and in
+    /// JSON.
     public var names: [String] {
       let words = [
         "broadcast", "read", "writeWithoutResponse", "write", "notify", "indicate",
@@ -44,7 +45,7 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
     self.uuid = uuid
   }
 
-  /// - Throws: `lengthMismatch` unless the value has 5 or 19 octets.
+  /// - Throws: `lengthMismatch` unless the value has 5 or 19 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == 5 || value.count == 19,
       let uuid = value.uuid(at: 3, byteCount: value.count - 3)
@@ -61,7 +62,8 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
   }
 }
 
-/// What a Client Characteristic Configuration Descriptor (0x2902) asks for. Core 5.4, Vol 3, Part G, 3.3.3.3.
+/// Value of a Client Characteristic Configuration Descriptor (0x2902): subscription to notifications or
+/// indications. Core 5.4, Vol 3, Part G, 3.3.3.3.
 @frozen public struct ClientCharacteristicConfiguration: RawRepresentable, Hashable, Sendable, BitwiseCopyable
 {
   public let rawValue: UInt16

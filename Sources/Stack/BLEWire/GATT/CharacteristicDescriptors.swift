@@ -5,10 +5,10 @@
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
 
   public static let reliableWrite = CharacteristicExtendedProperties(rawValue: 0x0001)
-  /// The user description may be written.
+  /// Whether the user description descriptor is writable.
   public static let writableAuxiliaries = CharacteristicExtendedProperties(rawValue: 0x0002)
 
-  /// - Throws: `lengthMismatch` unless the value has 2 octets.
+  /// - Throws: `lengthMismatch` unless the value has 2 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == 2 else {
       throw WireError(.att, offset: 0, .lengthMismatch(claimed: 2, available: value.count))
@@ -23,21 +23,22 @@
   extension CharacteristicExtendedProperties: OptionSet {}
 #endif
 
-/// The value of a Characteristic Presentation Format descriptor (0x2904): how to read the characteristic's value.
+/// The value of a Characteristic Presentation Format descriptor (0x2904): the format of the characteristic's
+/// value.
 ///
-/// Core 5.4, Vol 3, Part G, 3.3.3.5. `BLESensors` renders values by it.
+/// Core 5.4, Vol 3, Part G, 3.3.3.5. `BLESensors` uses it to format values.
 @frozen public struct CharacteristicPresentationFormat: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 7
 
   /// Bluetooth Assigned Numbers, 2.4.1.
   public let format: UInt8
-  /// The power of ten that an integer is multiplied by.
+  /// Power of ten by which an integer is multiplied.
   public let exponent: Int8
-  /// A 16-bit UUID of Bluetooth Assigned Numbers, 3.5.
+  /// 16-bit UUID of a unit. Bluetooth Assigned Numbers, 3.5.
   public let unit: UInt16
-  /// 1 is the SIG's: then `description` is one of Bluetooth Assigned Numbers, 2.4.2.
+  /// 1 is the SIG: `description` is then defined in Bluetooth Assigned Numbers, 2.4.2.
   public let nameSpace: UInt8
-  /// Which of several like it: first, left, inside, …
+  /// Distinguishes several similar values: first, left, inside, …
   public let description: UInt16
 
   @inlinable public init(
@@ -50,7 +51,7 @@
     self.description = description
   }
 
-  /// - Throws: `lengthMismatch` unless the value has 7 octets.
+  /// - Throws: `lengthMismatch` unless the value has 7 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == Self.byteCount else {
       throw WireError(
@@ -78,7 +79,7 @@
 @frozen public struct CharacteristicAggregateFormat: ~Escapable {
   @usableFromInline let handles: Span<UInt8>
 
-  /// - Throws: `lengthMismatch` for an empty list or half a handle.
+  /// - Throws: `lengthMismatch` for an empty list or an incomplete handle.
   @_lifetime(copy value)
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count > 0, value.count % 2 == 0 else {
@@ -89,6 +90,6 @@
 
   @inlinable public var count: Int { handles.count / 2 }
 
-  /// Where one of the presentation formats is.
+  /// Handle of a presentation format descriptor.
   @inlinable public subscript(index: Int) -> AttributeHandle { handles.handle(at: index * 2) }
 }

@@ -1,8 +1,8 @@
-/// Which events the controller sends. Core 5.4, Vol 4, Part E, 7.3.1.
+/// Selects the events that the controller sends. Core 5.4, Vol 4, Part E, 7.3.1.
 public struct SetEventMask: HCICommand {
   public static let opcode = HCIOpcode.setEventMask
-  /// Disconnection, encryption change and refresh, remote version, hardware error, completed packets' overflow,
-  /// LE Meta: what an LE host can meet.
+  /// The events that concern an LE host: disconnection, encryption change and key refresh, remote version,
+  /// hardware error, data buffer overflow, LE Meta.
   public static let host = SetEventMask(
     bits: 1 << 4 | 1 << 7 | 1 << 11 | 1 << 15 | 1 << 25 | 1 << 47 | 1 << 61)
   public let bits: UInt64
@@ -12,11 +12,12 @@ public struct SetEventMask: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u64: bits) }
 }
 
-/// Which LE Meta events the controller sends. Core 5.4, Vol 4, Part E, 7.8.1.
+/// Selects the LE Meta events that the controller sends. Core 5.4, Vol 4, Part E, 7.8.1.
 public struct LESetEventMask: HCICommand {
   public static let opcode = HCIOpcode.leSetEventMask
-  /// Connection complete, reports, updates, remote features, long term key request, parameter request, data length,
-  /// enhanced connection complete, PHY update, extended reports. A controller ignores bits that it does not know.
+  /// Connection complete, advertising reports, connection updates, remote features, long-term key request,
+  /// parameter request, data length, enhanced connection complete, PHY update, extended reports. A controller
+  /// ignores bits that it does not know.
   public static let host = LESetEventMask(
     bits: 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 12)
   public let bits: UInt64
@@ -26,7 +27,7 @@ public struct LESetEventMask: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u64: bits) }
 }
 
-/// The LE features that decide which commands may be used. Core 5.4, Vol 6, Part B, 4.6.
+/// The LE features that determine which commands may be used. Core 5.4, Vol 6, Part B, 4.6.
 public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt64
   @inlinable public init(bits: UInt64) { self.bits = bits }

@@ -1,4 +1,4 @@
-/// The number of an HCI command: group in the upper 6 bits, command in the lower 10.
+/// Opcode of an HCI command: group in the upper 6 bits, command in the lower 10.
 ///
 /// Core 5.4, Vol 4, Part E, 5.4.1 and 7. Unknown values are kept.
 public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
@@ -57,7 +57,7 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     self.parameters = parameters
   }
 
-  /// - Parameter packet: the packet without its H4 type octet.
+  /// - Parameter packet: the packet without its H4 type byte.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
     try packet.require(Self.headerByteCount, .hciCommand)
@@ -78,31 +78,32 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A command that knows its opcode and how to write its parameters.
+/// A command with its opcode and the encoding of its parameters.
 public protocol HCICommand: Sendable {
   static var opcode: HCIOpcode { get }
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
-/// A command whose Command Complete brings more than its status.
+/// A command whose Command Complete has more return parameters than the status.
 public protocol HCIQuery: HCICommand {
   associatedtype Reply: HCIReply
 }
 
-/// What a Command Complete brings.
+/// Return parameters of a Command Complete.
 public protocol HCIReply: Hashable, Sendable {
-  /// - Parameter returned: the return parameters after the status octet.
+  /// - Parameter returned: the return parameters after the status byte.
   init(validating returned: Span<UInt8>) throws(WireError)
 }
 
-/// 64 octets of bits, one for each command. Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.
+/// The reply has 64 bytes of flags, one bit per command. Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.
 public struct ReadLocalSupportedCommands: HCICommand {
   public static let opcode = HCIOpcode.readLocalSupportedCommands
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// What the link layer can; answered with eight octets, `LEFeatures`. Core 5.4, Vol 4, Part E, 7.8.3.
+/// The reply has the features of the link layer in eight bytes, see `LEFeatures`. Core 5.4, Vol 4, Part E,
+/// 7.8.3.
 public struct LEReadLocalSupportedFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadLocalSupportedFeatures
   @inlinable public init() {}

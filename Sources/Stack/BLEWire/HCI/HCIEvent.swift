@@ -12,7 +12,7 @@
     self.parameters = parameters
   }
 
-  /// - Parameter packet: the packet without its H4 type octet.
+  /// - Parameter packet: the packet without its H4 type byte.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
     try packet.require(Self.headerByteCount, .hciEvent)
@@ -33,7 +33,7 @@
   }
 }
 
-/// Core 5.4, Vol 4, Part E, 7.7. Unknown codes are kept.
+/// Code of an HCI event. Core 5.4, Vol 4, Part E, 7.7. Unknown codes are kept.
 public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -46,7 +46,7 @@ public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let numberOfCompletedPackets = HCIEventCode(rawValue: 0x13)
   public static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
   public static let leMeta = HCIEventCode(rawValue: 0x3E)
-  /// The meaning is the controller's maker's. Core 5.4, Vol 4, Part E, 5.4.4.
+  /// Vendor event: defined by the controller's manufacturer. Core 5.4, Vol 4, Part E, 5.4.4.
   public static let vendor = HCIEventCode(rawValue: 0xFF)
 }
 
@@ -68,7 +68,7 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
 }
 
 extension Span where Element == UInt8 {
-  /// Of the parameters of an LE Meta event, from the subevent on. There may be more of them than are known.
+  /// Checks the parameters of an LE Meta event, including the subevent code. Additional bytes are allowed.
   ///
   /// - Throws: `truncated`, or `unexpectedOpcode` for another subevent.
   @inlinable func require(_ byteCount: Int, of subevent: LESubevent) throws(WireError) {
@@ -79,13 +79,13 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// The answer to most commands. Core 5.4, Vol 4, Part E, 7.7.14.
+/// The response to most commands. Core 5.4, Vol 4, Part E, 7.7.14.
 @frozen public struct CommandComplete: ~Escapable {
-  /// How many more commands the controller takes now.
+  /// Number of further commands that the controller accepts now.
   public let credits: UInt8
-  /// 0 where the event only carries credits.
+  /// 0 if the event only updates the credits.
   public let opcode: HCIOpcode
-  /// Starts with the status for nearly every command.
+  /// For nearly every command these begin with the status.
   public let returnParameters: Span<UInt8>
 
   @_lifetime(copy returnParameters)
@@ -110,7 +110,7 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// The answer to commands whose result comes in an event of its own. Core 5.4, Vol 4, Part E, 7.7.15.
+/// The response to commands whose result is reported by a separate event. Core 5.4, Vol 4, Part E, 7.7.15.
 @frozen public struct CommandStatus: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let credits: UInt8

@@ -1,4 +1,4 @@
-/// The packet indicator of UART transports, `/dev/vhci` and HCI sockets. Core 5.4, Vol 4, Part A, 2.
+/// The packet type byte of UART transports, `/dev/vhci` and HCI sockets. Core 5.4, Vol 4, Part A, 2.
 public struct HCIPacketType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -8,17 +8,18 @@ public struct HCIPacketType: RawRepresentable, Hashable, Sendable, BitwiseCopyab
   public static let sco = HCIPacketType(rawValue: 0x03)
   public static let event = HCIPacketType(rawValue: 0x04)
   public static let iso = HCIPacketType(rawValue: 0x05)
-  /// Not HCI: `/dev/vhci`'s own control packets.
+  /// Not HCI: control packets of `/dev/vhci`.
   public static let vendor = HCIPacketType(rawValue: 0xFF)
 }
 
-/// Who sent a packet across the host–controller interface.
+/// Direction of a packet between host and controller.
 public enum HCIDirection: UInt8, Hashable, Sendable, BitwiseCopyable {
   case hostToController = 0
   case controllerToHost = 1
 }
 
-/// Why the controller refused, or why a link ended. Core 5.4, Vol 1, Part F. Unknown codes are kept.
+/// The reason why the controller refused a command, or why a link ended. Core 5.4, Vol 1, Part F. Unknown
+/// codes are kept.
 public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -38,7 +39,8 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
-  /// The specification's name, for a feature that LE has in common with BR/EDR that of LE; `other` for a code without one.
+  /// Name of the code in the specification; `other` if it has none. For a feature that LE shares with BR/EDR,
+  /// the LE name.
   public var name: StaticString { rawValue < 0x24 ? lowName : highName }
 
   private var lowName: StaticString {

@@ -1,15 +1,15 @@
-/// What a packet is for the order of a conversation: what is asked, and what answers it. Told by its first octets, so that
-/// packets that are cut or spoiled still have one.
+/// Role of a packet in a sequence of requests and responses. Only its first bytes are read, so truncated or
+/// corrupt packets have a role too.
 public enum HCIPacketRole: Hashable, Sendable {
   case command(HCIOpcode)
-  /// Command Complete or Command Status of this command; of opcode 0 where the event brings credits alone.
+  /// Command Complete or Command Status of this command; opcode 0 if the event only updates the credits.
   case answer(HCIOpcode)
-  /// An ATT PDU that is whole in its packet, or starts there.
+  /// An ATT PDU that is complete in its packet, or starts there.
   case att(ConnectionHandle, ATTOpcode)
   case disconnection(ConnectionHandle)
   case other
 
-  /// - Parameter packet: H4 type octet first.
+  /// - Parameter packet: the packet, preceded by its H4 type byte.
   public init(_ packet: Span<UInt8>) {
     self = .other
     guard packet.count > 3 else { return }

@@ -1,11 +1,11 @@
-/// How strongly the peer was heard last. Core 5.4, Vol 4, Part E, 7.5.4.
+/// Reads the RSSI of a link. Core 5.4, Vol 4, Part E, 7.5.4.
 public struct ReadRSSI: HCIQuery {
   public static let opcode = HCIOpcode.readRSSI
   public let handle: ConnectionHandle
 
   public struct Reply: HCIReply {
     public let handle: ConnectionHandle
-    /// dBm, or `nil` where the controller does not know (0x7F).
+    /// RSSI in dBm; `nil` if the controller does not know it (0x7F).
     public let rssi: Int8?
 
     public init(validating returned: Span<UInt8>) throws(WireError) {
@@ -20,7 +20,7 @@ public struct ReadRSSI: HCIQuery {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Asks what the peer's link layer can; the answer is an event of its own. Core 5.4, Vol 4, Part E, 7.8.21.
+/// Requests the LE features of the peer, which a separate event reports. Core 5.4, Vol 4, Part E, 7.8.21.
 public struct LEReadRemoteFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadRemoteFeatures
   public let handle: ConnectionHandle
@@ -30,7 +30,8 @@ public struct LEReadRemoteFeatures: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Asks who made the peer's link layer; the answer is an event of its own. Core 5.4, Vol 4, Part E, 7.1.23.
+/// Requests the version and manufacturer of the peer's link layer, which a separate event reports. Core 5.4,
+/// Vol 4, Part E, 7.1.23.
 public struct ReadRemoteVersionInformation: HCICommand {
   public static let opcode = HCIOpcode.readRemoteVersionInformation
   public let handle: ConnectionHandle

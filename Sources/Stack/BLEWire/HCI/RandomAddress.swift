@@ -1,4 +1,4 @@
-/// What the two most significant bits of a random address say. Core 5.4, Vol 6, Part B, 1.3.2.
+/// Type of a random address, from its two most significant bits. Core 5.4, Vol 6, Part B, 1.3.2.
 public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case nonResolvablePrivate = 0b00
   case resolvablePrivate = 0b01
@@ -8,7 +8,7 @@ public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   /// - Returns: `nil` for a public address.
   public init?(_ address: DeviceAddress) {
     guard address.type == .random else { return nil }
-    // Two bits have four values, and each has a case.
+    // Every value of the two bits has a case.
     self.init(rawValue: UInt8(address.bits >> 46))
   }
 }
@@ -16,8 +16,9 @@ public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
 extension DeviceAddress {
   private static let randomPart: UInt64 = 1 << 46 - 1
 
-  /// Whether this may be an identity address: a public address other than 00:00:00:00:00:00 and FF:FF:FF:FF:FF:FF, or a
-  /// static address whose random part is neither all zeros nor all ones. Core 5.4, Vol 6, Part B, 1.3.1 and 1.3.2.1.
+  /// Whether this can be an identity address: a public address other than 00:00:00:00:00:00 and
+  /// FF:FF:FF:FF:FF:FF, or a static address whose random part is neither all zeros nor all ones. Core 5.4,
+  /// Vol 6, Part B, 1.3.1 and 1.3.2.1.
   public var isValidIdentity: Bool {
     switch RandomAddressKind(self) {
     case nil: bits != 0 && bits != 0xFFFF_FFFF_FFFF
@@ -26,20 +27,21 @@ extension DeviceAddress {
     }
   }
 
-  /// A static address, which a device keeps until it is switched off. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  /// Creates a static address, which a device keeps until it is switched off. Core 5.4, Vol 6, Part B,
+  /// 1.3.2.1.
   ///
-  /// - Parameter randomBits: 46 bits are used.
-  /// - Returns: `nil` where the random part would be all zeros or all ones, which is not allowed.
+  /// - Parameter randomBits: the low 46 bits are used.
+  /// - Returns: `nil` if these bits are all zeros or all ones, which is not allowed.
   public static func randomStatic(_ randomBits: UInt64) -> DeviceAddress? {
     random(.static, randomBits)
   }
 
-  /// A private address that nobody can resolve. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  /// Creates a non-resolvable private address. Core 5.4, Vol 6, Part B, 1.3.2.2.
   ///
   /// - Parameters:
-  ///   - randomBits: 46 bits are used.
-  ///   - own: the device's public address, whose octets must differ.
-  /// - Returns: `nil` where the random part would be all zeros or all ones, or the address that of `own`.
+  ///   - randomBits: the low 46 bits are used.
+  ///   - own: the device's public address, from which the result must differ.
+  /// - Returns: `nil` if these bits are all zeros or all ones, or if the address equals `own`.
   public static func nonResolvablePrivate(
     _ randomBits: UInt64, differingFrom own: DeviceAddress = .any
   ) -> DeviceAddress? {

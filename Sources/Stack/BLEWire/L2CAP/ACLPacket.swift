@@ -9,7 +9,7 @@
     case continuation = 1
     /// First fragment, controller to host.
     case firstFlushable = 2
-    /// A whole PDU on a loopback or AMP link: not used on LE.
+    /// A complete PDU on a loopback or AMP link; not used on LE.
     case complete = 3
   }
 
@@ -24,8 +24,8 @@
     self.data = data
   }
 
-  /// - Parameter packet: the packet without its H4 type octet.
-  /// - Throws: `truncated`, or `lengthMismatch` where the header claims another length than there is.
+  /// - Parameter packet: the packet without its H4 type byte.
+  /// - Throws: `truncated`, or `lengthMismatch` if the header's length differs from the actual one.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
     try packet.require(Self.headerByteCount, .acl)
@@ -37,7 +37,7 @@
     }
     let word = packet.u16(at: 0)
     handle = ConnectionHandle(word)
-    // The flag has two bits and each of the four values has a case.
+    // Every value of the two-bit flag has a case.
     boundary = Boundary(rawValue: UInt8(word >> 12 & 3)) ?? .complete
     data = packet.extracting(Self.headerByteCount...)
   }

@@ -17,7 +17,7 @@
     self.payload = payload
   }
 
-  /// - Throws: `truncated`, or `lengthMismatch` unless the frame is whole.
+  /// - Throws: `truncated`, or `lengthMismatch` unless the frame is complete.
   @_lifetime(copy frame)
   @inlinable public init(validating frame: Span<UInt8>) throws(WireError) {
     try frame.require(Self.headerByteCount, .l2cap)

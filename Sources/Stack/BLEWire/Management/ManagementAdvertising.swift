@@ -5,7 +5,7 @@ extension ManagementOpcode {
   public static let addExtendedAdvertisingData = ManagementOpcode(rawValue: 0x0055)
 }
 
-/// What the kernel's host advertises, and could. `mgmt-api.txt`, 0x003D.
+/// Requests the advertising instances and capabilities of the kernel's host. `mgmt-api.txt`, 0x003D.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode = ManagementOpcode.readAdvertisingFeatures
   @inlinable public init() {}
@@ -16,9 +16,9 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
 @frozen public struct AdvertisingFeatures: ~Escapable {
   @usableFromInline let reply: Span<UInt8>
 
-  /// How many the kernel's host takes, numbered from 1.
+  /// Maximum number of instances; they are numbered from 1.
   public var limit: UInt8 { reply[6] }
-  /// Those that are there.
+  /// Number of existing instances.
   public var count: Int { Int(reply[7]) }
 
   @_lifetime(copy reply)
@@ -28,10 +28,10 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
     self.reply = reply
   }
 
-  /// The number of one.
+  /// Number of an existing instance.
   public func instance(_ index: Int) -> UInt8 { reply[8 + index] }
 
-  /// The least number that is free; `nil` where all are taken.
+  /// The lowest free number; `nil` if all are in use.
   public var free: UInt8? {
     var number: UInt8 = 1
     while number <= limit {
@@ -44,8 +44,9 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Makes an advertisement of the kernel's host, or gives one others parameters: connectable, until it is removed. Data
-/// follow, and switch it on. It stays when the socket is closed. `mgmt-api.txt`, 0x0054, since Linux 5.11.
+/// Creates an advertising instance of the kernel's host, or changes the parameters of one. It is connectable,
+/// without a time limit. Data follows in a second command, which enables it. It outlives the socket.
+/// `mgmt-api.txt`, 0x0054, since Linux 5.11.
 public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public static let opcode = ManagementOpcode.addExtendedAdvertisingParameters
   public let instance: UInt8
@@ -63,16 +64,16 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public var parameterByteCount: Int { 18 }
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(instance)
-    // Bit 0 connectable, 7 extended PDUs with LE 1M, 14 the interval is given.
+    // Bit 0 is connectable, 7 extended PDUs with LE 1M, 14 interval given.
     output.append(u32: form == .extended ? 0x4081 : 0x4001)
-    output.append(zeros: 4)  // duration and time-out
+    output.append(zeros: 4)  // duration and timeout
     output.append(u32: UInt32(interval.least))
     output.append(u32: UInt32(interval.most))
     output.append(0)  // power
   }
 }
 
-/// Takes an advertisement away. `mgmt-api.txt`, 0x003F.
+/// Removes an advertising instance. `mgmt-api.txt`, 0x003F.
 public struct RemoveAdvertising: ManagementCommand {
   public static let opcode = ManagementOpcode.removeAdvertising
   public let instance: UInt8
@@ -82,14 +83,15 @@ public struct RemoveAdvertising: ManagementCommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// What an advertisement says and answers: AD structures, as many octets as the controller takes. `mgmt-api.txt`, 0x0055.
+  /// Advertising data and scan response of an instance: AD structures, up to the controller's limit.
+  /// `mgmt-api.txt`, 0x0055.
   public struct AddExtendedAdvertisingData: ManagementCommand {
     public static let opcode = ManagementOpcode.addExtendedAdvertisingData
     public let instance: UInt8
     public let data: [UInt8]
     public let scanResponse: [UInt8]
 
-    /// - Precondition: 251 octets each, at most.
+    /// - Precondition: at most 251 bytes each.
     public init(_ instance: UInt8, _ data: [UInt8], scanResponse: [UInt8]) {
       precondition(max(data.count, scanResponse.count) <= LESetExtendedAdvertisingData.maximumByteCount)
       self.instance = instance

@@ -1,4 +1,4 @@
-/// The number of a management command. `mgmt-api.txt`. Unknown values are kept.
+/// Opcode of a management command. `mgmt-api.txt`. Unknown values are kept.
 public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -10,62 +10,63 @@ public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let loadConnectionParameters = ManagementOpcode(rawValue: 0x0035)
 }
 
-/// A management command that knows its opcode and how to write its parameters.
+/// A management command with its opcode and the encoding of its parameters.
 public protocol ManagementCommand: Sendable {
   static var opcode: ManagementOpcode { get }
-  /// Octets of the parameters, at most.
+  /// Maximum size of the parameters in bytes.
   var parameterByteCount: Int { get }
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
 extension ManagementCommand {
-  /// Enough for all commands of fixed length here.
+  /// The default suffices for all commands of fixed length in this file.
   public var parameterByteCount: Int { 7 }
 }
 
-/// What the kernel knows of an adapter; answered with `ControllerSettings`. `mgmt-api.txt`, 0x0004.
+/// Requests information about an adapter; the reply has `ControllerSettings`. `mgmt-api.txt`, 0x0004.
 public struct ReadControllerInformation: ManagementCommand {
   public static let opcode = ManagementOpcode.readControllerInformation
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// What is switched on at an adapter, from the reply to Read Controller Information.
+/// Settings in force on an adapter, from the reply to Read Controller Information.
 public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt32
 
   public var isPowered: Bool { bits & 1 != 0 }
   public var isLowEnergy: Bool { bits & 1 << 9 != 0 }
   public var isBondable: Bool { bits & 1 << 4 != 0 }
-  /// As `btmgmt advertising` sets it. What is advertised beside, by instances or commands of HCI, does not show here.
+  /// As set by `btmgmt advertising`. Does not include advertising by instances or HCI commands.
   public var isAdvertising: Bool { bits & 1 << 10 != 0 }
   public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
 
-  /// The kernel's host goes by resolvable private addresses, and gives its key away when it pairs.
+  /// Whether the kernel's host uses resolvable private addresses, and distributes its key when it pairs.
   public var isPrivate: Bool { bits & 1 << 13 != 0 }
 
   public init(bits: UInt32) { self.bits = bits }
 
-  /// - Parameter reply: of Read Controller Information: address, version, manufacturer, supported settings, current
-  ///   settings, class, names.
+  /// - Parameter reply: reply to Read Controller Information: address, version, manufacturer, supported
+  ///   settings, current settings, class, names.
   public init(informationReply reply: Span<UInt8>) throws(WireError) {
     try reply.require(17, .management)
     bits = reply.u32(at: 13)
   }
 }
 
-/// Looks for devices with LE addresses, public and random, actively and for about 10 s. The kernel has one discovery
-/// for everybody: `busy` while any is on. `mgmt-api.txt`, 0x0023.
+/// Discovers devices with LE addresses, public and random, by active scanning for about 10 s. The kernel has
+/// one discovery for all programs: `busy` while any is on. `mgmt-api.txt`, 0x0023.
 public struct StartDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.startDiscovery
-  /// One bit for each address type: LE public, LE random.
+  /// One bit per address type: LE public, LE random.
   static let lowEnergy: UInt8 = 0x06
 
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(Self.lowEnergy) }
 }
 
-/// Ends a discovery of the same address types, whoever started it: `rejected` where none is on. `mgmt-api.txt`, 0x0024.
+/// Stops a discovery of the same address types, even another program's; `rejected` if none is on.
+/// `mgmt-api.txt`, 0x0024.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.stopDiscovery
 
@@ -75,7 +76,7 @@ public struct StopDiscovery: ManagementCommand {
   }
 }
 
-/// How a link stands; answered with `ConnectionInformation`. `mgmt-api.txt`, 0x0031.
+/// Requests the state of a link; the reply has `ConnectionInformation`. `mgmt-api.txt`, 0x0031.
 public struct GetConnectionInformation: ManagementCommand {
   public static let opcode = ManagementOpcode.getConnectionInformation
   public let peer: DeviceAddress
@@ -84,9 +85,10 @@ public struct GetConnectionInformation: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// The kernel keeps the values for a second or more before it asks the controller again.
+/// The state of a link. The kernel caches the values for at least a second before it asks the controller
+/// again.
 public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
-  /// dBm; `nil` where it is not known (127).
+  /// RSSI in dBm; `nil` if it is unknown (127).
   public let rssi: Int8?
 
   /// - Parameter reply: address, RSSI, transmit power, its maximum.
@@ -97,13 +99,15 @@ public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
 }
 
 #if !NO_ALLOCATIONS
-  /// The timing that the kernel will ask for when it connects these devices. `mgmt-api.txt`, 0x0035.
+  /// Sets the connection parameters that the kernel requests when it connects to these devices.
+  /// `mgmt-api.txt`, 0x0035.
   ///
-  /// The kernel first forgets all entries but those of devices that it connects by itself (`load_conn_param` in
-  /// `net/bluetooth/mgmt.c`, `hci_conn_params_clear_disabled` in `hci_core.c`), and no command reads them.
+  /// The kernel first deletes all entries except those of devices that it connects to on its own
+  /// (`load_conn_param` in `net/bluetooth/mgmt.c`, `hci_conn_params_clear_disabled` in `hci_core.c`). No
+  /// command reads them.
   public struct LoadConnectionParameters: ManagementCommand {
     public struct Entry: Hashable, Sendable {
-      /// Its identity address where it is bonded.
+      /// Identity address of the device if it is bonded.
       public let peer: DeviceAddress
       public let parameters: LinkParameterRange
 

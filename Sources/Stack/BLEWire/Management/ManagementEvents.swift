@@ -1,4 +1,4 @@
-/// The number of a management event. `mgmt-api.txt`. Unknown values are kept.
+/// Code of a management event. `mgmt-api.txt`. Unknown values are kept.
 public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -10,8 +10,8 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   public static let discovering = ManagementEventCode(rawValue: 0x0013)
 }
 
-/// The answer to a command: Command Complete, or Command Status where it is over at once.
-/// `mgmt-api.txt`, events 0x0001 and 0x0002.
+/// The reply to a command: Command Complete, or Command Status if the command failed or has no return
+/// parameters. `mgmt-api.txt`, events 0x0001 and 0x0002.
 @frozen public struct ManagementReply: ~Escapable {
   public let opcode: ManagementOpcode
   public let status: ManagementStatus
@@ -28,9 +28,9 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   }
 }
 
-/// The kernel's one discovery began or ended, whoever wanted it. `mgmt-api.txt`, event 0x0013.
+/// The kernel's discovery has started or ended, for any program. `mgmt-api.txt`, event 0x0013.
 public struct Discovering: Hashable, Sendable, BitwiseCopyable {
-  /// One bit for each address type: BR/EDR, LE public, LE random.
+  /// One bit per address type: BR/EDR, LE public, LE random.
   public let addressTypes: UInt8
   public let isOn: Bool
 
@@ -41,16 +41,16 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A device was seen: its advertisement with the scan response behind it, where the kernel has both.
+/// A device was found: its advertisement, followed by the scan response if the kernel has both.
 /// `mgmt-api.txt`, event 0x0012. The kernel sends it to every management socket.
 @frozen public struct DeviceFound: ~Escapable {
   static let headerByteCount = 14
 
-  /// `false` for a device of BR/EDR: its report means nothing to LE.
+  /// `false` for a BR/EDR device, whose report has no meaning for LE.
   public let isLowEnergy: Bool
   public let report: AdvertisingReport
 
-  /// - Throws: `lengthMismatch` where the data are not as long as they say.
+  /// - Throws: `lengthMismatch` if the length field differs from the actual length of the data.
   @_lifetime(copy event)
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(Self.headerByteCount, .management)
@@ -67,8 +67,8 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
       txPower: 0x7F, data: event.extracting(Self.headerByteCount...))
   }
 
-  /// The flags of the event in terms of an advertising report: bit 2 is "not connectable", bit 5 a scan response whose
-  /// advertisement the kernel has not seen.
+  /// Converts the event's flags to those of an advertising report. Bit 2 is "not connectable"; bit 5 is a
+  /// scan response whose advertisement the kernel has not received.
   private static func properties(flags: UInt32) -> AdvertisingReport.Properties {
     if flags & 1 << 5 != 0 { return AdvertisingReport.Properties(bits: 0x1B) }
     return AdvertisingReport.Properties(bits: flags & 1 << 2 != 0 ? 0x10 : 0x13)

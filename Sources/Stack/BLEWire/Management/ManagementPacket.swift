@@ -1,12 +1,12 @@
-/// A packet of the kernel's management interface, to it or from it: code, adapter, length, parameters.
+/// A packet to or from the kernel's management interface: code, adapter, length, parameters.
 ///
 /// BlueZ, `doc/mgmt-api.txt`, "Packet Structures"; Linux, `include/net/bluetooth/mgmt.h`, `struct mgmt_hdr`.
 @frozen public struct ManagementPacket: ~Escapable {
   public static let headerByteCount = 6
 
-  /// The number of a command or an event, by direction.
+  /// Opcode of a command or code of an event, depending on the direction.
   public let code: UInt16
-  /// The adapter: 0 for `hci0`.
+  /// Index of the adapter: 0 for `hci0`.
   public let index: UInt16
   public let parameters: Span<UInt8>
 
@@ -39,7 +39,7 @@
   }
 }
 
-/// How the kernel answered a command. `mgmt-api.txt`, "Error codes". Unknown values are kept.
+/// Status in the kernel's reply to a command. `mgmt-api.txt`, "Error codes". Unknown values are kept.
 public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -53,7 +53,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let invalidIndex = ManagementStatus(rawValue: 0x11)
   public static let permissionDenied = ManagementStatus(rawValue: 0x14)
 
-  /// The interface's name for the code, else `other`.
+  /// Name of the code in the interface; `other` if it has none.
   public var name: StaticString {
     switch rawValue {
     case 0x00: "Success"
@@ -83,7 +83,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
 }
 
 extension Span where Element == UInt8 {
-  /// Six octets and the kernel's address type; `nil` for BR/EDR and for types that are none.
+  /// Six bytes and the kernel's address type; `nil` for BR/EDR and unknown types.
   func managementAddress(at offset: Int) -> DeviceAddress? {
     switch self[offset + 6] {
     case 1: address(at: offset, type: .public)
@@ -94,7 +94,7 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Six octets and the kernel's address type, which counts from 1 for LE.
+  /// Six bytes and the kernel's address type, which starts at 1 for LE.
   mutating func append(management address: DeviceAddress) {
     append(address)
     append(address.type == .public ? 1 : 2)

@@ -21,13 +21,13 @@ extension ManagementStatus {
   public static let alreadyPaired = ManagementStatus(rawValue: 0x13)
 }
 
-/// What may be switched at an adapter that is powered.
+/// State of a setting on a powered adapter.
 public enum ManagementSwitch: UInt8, Sendable {
   case off, on
 }
 
-/// Whether the kernel's host offers to keep keys. The kernel switches it off when the management interface is first used.
-/// `mgmt-api.txt`, 0x0009.
+/// Whether the kernel's host offers bonding. The kernel turns it off when the management interface is first
+/// used. `mgmt-api.txt`, 0x0009.
 public struct SetBondable: ManagementCommand {
   public static let opcode = ManagementOpcode.setBondable
   public let state: ManagementSwitch
@@ -36,7 +36,7 @@ public struct SetBondable: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(state.rawValue) }
 }
 
-/// Whether the kernel's host offers Secure Connections, beside legacy pairing. `mgmt-api.txt`, 0x002D.
+/// Whether the kernel's host offers Secure Connections in addition to legacy pairing. `mgmt-api.txt`, 0x002D.
 public struct SetSecureConnections: ManagementCommand {
   public static let opcode = ManagementOpcode.setSecureConnections
   public let state: ManagementSwitch
@@ -45,7 +45,7 @@ public struct SetSecureConnections: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(state.rawValue) }
 }
 
-/// What links that are made from now on can show and be told in a pairing. `mgmt-api.txt`, 0x0018.
+/// Input and output capability for pairing on links that are made from now on. `mgmt-api.txt`, 0x0018.
 public struct SetIOCapability: ManagementCommand {
   public static let opcode = ManagementOpcode.setIOCapability
   public let capability: IOCapability
@@ -54,8 +54,8 @@ public struct SetIOCapability: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(capability.rawValue) }
 }
 
-/// Pairs with a device and answers when that has ended; `alreadyPaired` where the kernel has a key of it.
-/// `mgmt-api.txt`, 0x0019.
+/// Pairs with a device. The reply arrives when the pairing has ended; `alreadyPaired` if the kernel has a key
+/// of the device. `mgmt-api.txt`, 0x0019.
 public struct PairDevice: ManagementCommand {
   public static let opcode = ManagementOpcode.pairDevice
   public let peer: DeviceAddress
@@ -73,7 +73,7 @@ public struct PairDevice: ManagementCommand {
   }
 }
 
-/// Gives up a Pair Device that this socket began. `mgmt-api.txt`, 0x001A.
+/// Cancels a Pair Device command of this socket. `mgmt-api.txt`, 0x001A.
 public struct CancelPairDevice: ManagementCommand {
   public static let opcode = ManagementOpcode.cancelPairDevice
   public let peer: DeviceAddress
@@ -82,7 +82,7 @@ public struct CancelPairDevice: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// Has the kernel forget a device's keys; a link with it stays. `mgmt-api.txt`, 0x001B.
+/// Deletes a device's keys in the kernel; a link to it stays up. `mgmt-api.txt`, 0x001B.
 public struct UnpairDevice: ManagementCommand {
   public static let opcode = ManagementOpcode.unpairDevice
   public let peer: DeviceAddress
@@ -95,7 +95,8 @@ public struct UnpairDevice: ManagementCommand {
   }
 }
 
-/// Both sides show the same number, or a pairing that nobody can check may go on. `mgmt-api.txt`, 0x001C.
+/// Confirms that both sides show the same number, or permits a pairing without user verification.
+/// `mgmt-api.txt`, 0x001C.
 public struct UserConfirmationReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userConfirmationReply
   public let peer: DeviceAddress
@@ -131,7 +132,7 @@ public struct UserPasskeyReply: ManagementCommand {
   }
 }
 
-/// Nobody typed a passkey. `mgmt-api.txt`, 0x001F.
+/// No passkey was entered. `mgmt-api.txt`, 0x001F.
 public struct UserPasskeyNegativeReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userPasskeyNegativeReply
   public let peer: DeviceAddress
@@ -140,11 +141,11 @@ public struct UserPasskeyNegativeReply: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// A long-term key as the kernel takes it and tells it: `struct mgmt_ltk_info` in `include/net/bluetooth/mgmt.h`.
+/// A long-term key in the kernel's format: `struct mgmt_ltk_info` in `include/net/bluetooth/mgmt.h`.
 public struct ManagementLongTermKey: Hashable, Sendable {
   static let byteCount = 36
 
-  /// How it was made sure of. Unknown values are kept; the kernel leaves keys of those out.
+  /// Security properties of a key. Unknown values are kept; the kernel skips keys with such values.
   public struct Kind: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -158,7 +159,7 @@ public struct ManagementLongTermKey: Hashable, Sendable {
     public var isSecureConnections: Bool { rawValue >= 2 }
   }
 
-  /// Who encrypts with a key of legacy pairing. One of Secure Connections serves both.
+  /// Side that encrypts with a key from legacy pairing. A Secure Connections key serves both sides.
   public enum Role: UInt8, Sendable {
     case peripheral, central
   }
@@ -167,7 +168,7 @@ public struct ManagementLongTermKey: Hashable, Sendable {
   public var peer: DeviceAddress
   public var kind: Kind
   public var role: Role
-  /// 7 … 16 octets.
+  /// Encryption key size, 7 … 16 bytes.
   public var keyByteCount: UInt8
   /// EDIV and Rand; 0 for Secure Connections.
   public var diversifier: UInt16
@@ -187,7 +188,7 @@ public struct ManagementLongTermKey: Hashable, Sendable {
     self.key = key
   }
 
-  /// `nil` for a key of BR/EDR.
+  /// Returns `nil` for a BR/EDR key.
   fileprivate init?(_ octets: Span<UInt8>, at offset: Int) {
     guard let peer = octets.managementAddress(at: offset) else { return nil }
     self.init(
@@ -208,12 +209,12 @@ public struct ManagementLongTermKey: Hashable, Sendable {
   }
 }
 
-/// A key of a device: that behind its private addresses, as `struct mgmt_irk_info` in `include/net/bluetooth/mgmt.h`, or
-/// one for signatures.
+/// A key of a device: its identity resolving key (`struct mgmt_irk_info` in `include/net/bluetooth/mgmt.h`)
+/// or a signature resolving key.
 public struct ManagementDeviceKey: Hashable, Sendable {
   static let byteCount = 23
 
-  /// Public or static.
+  /// A public or static address.
   public var peer: DeviceAddress
   public var key: UInt128
 
@@ -224,7 +225,7 @@ public struct ManagementDeviceKey: Hashable, Sendable {
 }
 
 #if !NO_ALLOCATIONS
-  // No key gets into a log by way of a text.
+  // Descriptions and mirrors show no key, so that none gets into a log.
   extension ManagementLongTermKey: CustomStringConvertible {
     public var description: String { "key of \(peer)" }
   }
@@ -233,7 +234,7 @@ public struct ManagementDeviceKey: Hashable, Sendable {
     public var description: String { "key of \(peer)" }
   }
 
-  /// The kernel's long-term keys from now on: it forgets all that it had (`load_long_term_keys` in `net/bluetooth/mgmt.c`,
+  /// Replaces all long-term keys of the kernel (`load_long_term_keys` in `net/bluetooth/mgmt.c`,
   /// `hci_smp_ltks_clear`). `mgmt-api.txt`, 0x0013.
   public struct LoadLongTermKeys: ManagementCommand {
     public static let opcode = ManagementOpcode.loadLongTermKeys
@@ -248,8 +249,9 @@ public struct ManagementDeviceKey: Hashable, Sendable {
     }
   }
 
-  /// The kernel's identity resolving keys from now on, in the place of all that it had. Once it has been told any, or
-  /// none, it asks devices for theirs when it pairs (`load_irks`, HCI_RPA_RESOLVING). `mgmt-api.txt`, 0x0030.
+  /// Replaces all identity resolving keys of the kernel. After the first such command, even with no keys, the
+  /// kernel requests these keys from devices when it pairs (`load_irks`, HCI_RPA_RESOLVING). `mgmt-api.txt`,
+  /// 0x0030.
   public struct LoadIdentityResolvingKeys: ManagementCommand {
     public static let opcode = ManagementOpcode.loadIdentityResolvingKeys
     public let keys: [ManagementDeviceKey]
@@ -279,33 +281,34 @@ extension ManagementEventCode {
   public static let newSignatureResolvingKey = ManagementEventCode(rawValue: 0x0019)
 }
 
-/// What the kernel tells and asks while it pairs with a device of LE.
+/// Events and requests of the kernel while it pairs with an LE device.
 public enum ManagementSecurityEvent: Hashable, Sendable {
-  /// Whether the kernel means a key to outlive the link: both sides asked for it, and the address will be the same.
+  /// Whether the key should be stored beyond the link: both sides requested bonding, and the address is
+  /// permanent.
   public enum Keeping: Hashable, Sendable {
     case forThisLink, forGood
   }
 
-  /// Whose signatures a key checks.
+  /// Side whose signatures a key verifies.
   public enum Signer: Hashable, Sendable {
     case local, peer
   }
 
   case longTermKey(ManagementLongTermKey, Keeping)
-  /// With the private address under which the device was met, all zeros where it used none.
+  /// Includes the private address at which the device was met; all zeros if it used none.
   case identityKey(ManagementDeviceKey, met: DeviceAddress, Keeping)
   case signingKey(ManagementDeviceKey, of: Signer, Keeping)
-  /// The device shows this number as well.
+  /// The device shows this number too.
   case compare(DeviceAddress, UInt32)
-  /// Nobody can check this pairing: may it go on?
+  /// The pairing has no user verification: may it continue?
   case permit(DeviceAddress)
   case askPasskey(DeviceAddress)
-  /// To be typed on the device, where that many digits are typed already.
+  /// Show a passkey to type on the device; `typed` digits have been entered so far.
   case showPasskey(DeviceAddress, UInt32, typed: UInt8)
   case failed(DeviceAddress, ManagementStatus)
 
-  /// - Returns: `nil` for events of other kinds and for devices of BR/EDR.
-  /// - Throws: `truncated` for what is shorter than its kind.
+  /// - Returns: `nil` for other events and for BR/EDR devices.
+  /// - Throws: `truncated` if the parameters are too short for the event.
   public init?(_ code: ManagementEventCode, _ event: Span<UInt8>) throws(WireError) {
     switch code {
     case .newLongTermKey:

@@ -1,4 +1,4 @@
-/// What a device can show and be told. Core 5.4, Vol 3, Part H, 2.3.2 and 3.5.1.
+/// Input and output capability of a device. Core 5.4, Vol 3, Part H, 2.3.2 and 3.5.1.
 public enum IOCapability: UInt8, Hashable, Sendable, BitwiseCopyable {
   case displayOnly = 0
   case displayYesNo = 1
@@ -7,25 +7,25 @@ public enum IOCapability: UInt8, Hashable, Sendable, BitwiseCopyable {
   case keyboardDisplay = 4
 }
 
-/// AuthReq: what a pairing is asked to give. Core 5.4, Vol 3, Part H, 3.5.1.
+/// AuthReq: the requested properties of a pairing. Core 5.4, Vol 3, Part H, 3.5.1.
 public struct AuthenticationRequirements: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let bonding = AuthenticationRequirements(rawValue: 0x01)
-  /// Protection against somebody in the middle.
+  /// MITM protection.
   public static let authenticated = AuthenticationRequirements(rawValue: 0x04)
   public static let secureConnections = AuthenticationRequirements(rawValue: 0x08)
   public static let keypress = AuthenticationRequirements(rawValue: 0x10)
   public static let ct2 = AuthenticationRequirements(rawValue: 0x20)
 }
 
-/// Keys that a side gives away after pairing. Core 5.4, Vol 3, Part H, 3.6.1.
+/// Keys that a side distributes after pairing. Core 5.4, Vol 3, Part H, 3.6.1.
 public struct KeyDistribution: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Long-term key, EDIV and Rand; without meaning for Secure Connections.
+  /// Long-term key, EDIV and Rand; meaningless for Secure Connections.
   public static let encryption = KeyDistribution(rawValue: 0x01)
   /// Identity resolving key and identity address.
   public static let identity = KeyDistribution(rawValue: 0x02)
@@ -45,10 +45,10 @@ public struct PairingFeatures: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 6
 
   public var capability: IOCapability
-  /// The sender has the peer's out-of-band data.
+  /// Whether the sender has the peer's out-of-band data.
   public var hasOutOfBandData: Bool
   public var requirements: AuthenticationRequirements
-  /// The longest key in octets: 7 … 16.
+  /// Maximum encryption key size, 7 … 16 bytes.
   public var maximumKeyByteCount: UInt8
   public var initiatorKeys: KeyDistribution
   public var responderKeys: KeyDistribution

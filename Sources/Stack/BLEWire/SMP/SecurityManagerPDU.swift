@@ -1,4 +1,4 @@
-/// The first octet of each PDU of the Security Manager. Core 5.4, Vol 3, Part H, 3.3.
+/// The first byte of a Security Manager PDU. Core 5.4, Vol 3, Part H, 3.3.
 public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   case pairingRequest = 0x01
   case pairingResponse = 0x02
@@ -15,7 +15,7 @@ public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   case dhKeyCheck = 0x0D
   case keypress = 0x0E
 
-  /// Octets of the PDU, this one among them.
+  /// Size of the PDU in bytes, including this byte.
   @inlinable public var byteCount: Int {
     switch self {
     case .pairingRequest, .pairingResponse: 1 + PairingFeatures.byteCount
@@ -30,7 +30,7 @@ public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Why a pairing ends without keys. Core 5.4, Vol 3, Part H, 3.5.5. Unknown codes are kept.
+/// The reason why a pairing failed. Core 5.4, Vol 3, Part H, 3.5.5. Unknown codes are kept.
 public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -49,7 +49,7 @@ public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopya
   public static let numericComparisonFailed = PairingFailure(rawValue: 0x0C)
   public static let keyRejected = PairingFailure(rawValue: 0x0F)
 
-  /// The specification's name, else `other`.
+  /// Name of the code in the specification; `other` if it has none.
   public var name: StaticString {
     switch rawValue {
     case 0x01: "Passkey Entry Failed"
@@ -72,11 +72,11 @@ public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopya
   }
 }
 
-/// A PDU of the Security Manager, on the channel 0x0006. Core 5.4, Vol 3, Part H, 3.5 and 3.6.
+/// A Security Manager PDU, on channel 0x0006. Core 5.4, Vol 3, Part H, 3.5 and 3.6.
 ///
-/// Numbers of 128 bits are little-endian on air, as all of it.
+/// 128-bit numbers are little-endian on air, like all others.
 public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
-  /// The longest: a public key.
+  /// Size of the longest PDU, a public key.
   public static let maximumByteCount = 1 + P256PublicKey.byteCount
 
   case pairingRequest(PairingFeatures)
@@ -86,7 +86,7 @@ public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
   case pairingFailed(PairingFailure)
   /// The sender's long-term key.
   case encryptionInformation(UInt128)
-  /// EDIV and Rand, by which the sender finds its long-term key again.
+  /// EDIV and Rand, by which the sender identifies its long-term key.
   case centralIdentification(UInt16, UInt64)
   /// The sender's identity resolving key.
   case identityInformation(UInt128)
@@ -96,11 +96,11 @@ public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
   case securityRequest(AuthenticationRequirements)
   case publicKey(P256PublicKey)
   case dhKeyCheck(UInt128)
-  /// What was pressed, 0 … 4. Core 5.4, Vol 3, Part H, 3.5.8.
+  /// Type of the key press, 0 … 4. Core 5.4, Vol 3, Part H, 3.5.8.
   case keypress(UInt8)
 
-  /// - Throws: `unexpectedOpcode` for a code that is not known, `truncated` or `lengthMismatch` unless the PDU has the
-  ///   length of its kind, `invalidValue` for an IO capability, an OOB flag, a key size or an address type without a meaning.
+  /// - Throws: `unexpectedOpcode` for an unknown code, `truncated` or `lengthMismatch` unless the PDU has the
+  ///   length for its code, `invalidValue` for an invalid IO capability, OOB flag, key size or address type.
   public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(1, .smp)
     guard let code = SecurityManagerCode(rawValue: pdu[0]) else {

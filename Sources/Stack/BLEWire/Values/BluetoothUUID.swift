@@ -1,8 +1,8 @@
-/// An attribute type or service identifier. A 16-bit UUID and its 128-bit form are one and the same.
+/// An attribute type or service identifier. A 16-bit UUID equals its 128-bit form.
 ///
 /// Core 5.4, Vol 3, Part B, 2.5.1.
 public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
-  /// Most significant 64 bits: the first 16 digits in print, the last 8 octets on air.
+  /// Most significant 64 bits: the first 16 digits in print, the last 8 bytes on air.
   public let high: UInt64
   /// Least significant 64 bits.
   public let low: UInt64
@@ -12,15 +12,15 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     self.low = low
   }
 
-  /// A UUID that the SIG assigned: `0000xxxx-0000-1000-8000-00805f9b34fb`.
+  /// A UUID assigned by the SIG: `0000xxxx-0000-1000-8000-00805f9b34fb`.
   @inlinable public init(_ short: UInt16) { self.init(short32: UInt32(short)) }
 
-  /// The rarely seen 32-bit form of the same.
+  /// A UUID assigned by the SIG, in the rarely used 32-bit form.
   @inlinable public init(short32: UInt32) {
     self.init(high: UInt64(short32) << 32 | 0x0000_1000, low: 0x8000_0080_5F9B_34FB)
   }
 
-  /// The 16-bit form, where there is one.
+  /// The 16-bit form; `nil` if there is none.
   @inlinable public var short: UInt16? {
     guard low == 0x8000_0080_5F9B_34FB, high & 0xFFFF_FFFF == 0x1000, high >> 48 == 0 else {
       return nil
@@ -28,19 +28,19 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     return UInt16(truncatingIfNeeded: high >> 32)
   }
 
-  /// Octet `index` of the 128-bit form in transmission order (little-endian).
+  /// Byte `index` of the 128-bit form in transmission order (little-endian).
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: index < 8 ? low >> (8 * UInt64(index)) : high >> (8 * UInt64(index - 8)))
   }
 
-  /// Octets on air: 2 where the short form exists, else 16.
+  /// Size on air in bytes: 2 if the short form exists, otherwise 16.
   @inlinable public var byteCount: Int { short == nil ? 16 : 2 }
 }
 
 #if !NO_ALLOCATIONS
   extension BluetoothUUID: CustomStringConvertible {
-    /// Reads `180d`, `0000180d` or `0000180d-0000-1000-8000-00805f9b34fb` (either case, `0x` allowed
-    /// before the short forms).
+    /// Parses `180d`, `0000180d` or `0000180d-0000-1000-8000-00805f9b34fb`, in upper or lower case. The short
+    /// forms may begin with `0x`.
     public init?(_ text: some StringProtocol) {
       var digits = String(text.lowercased())
       if digits.hasPrefix("0x"), digits.utf8.count <= 10 { digits.removeFirst(2) }

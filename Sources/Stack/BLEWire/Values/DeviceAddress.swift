@@ -1,9 +1,9 @@
-/// Which kind of number a device address is.
+/// Type of a device address.
 ///
-/// Core 5.4, Vol 6, Part B, 1.3. The raw value is the address type of HCI commands and events; the
-/// kernel's L2CAP sockets count from 1 instead (`BDADDR_LE_PUBLIC`).
+/// Core 5.4, Vol 6, Part B, 1.3. The raw value is the address type in HCI commands and events. The kernel's
+/// L2CAP sockets count from 1 instead (`BDADDR_LE_PUBLIC`).
 public enum AddressType: UInt8, Hashable, Sendable, BitwiseCopyable {
-  /// An IEEE 802 EUI-48 that the manufacturer bought.
+  /// An IEEE 802 EUI-48 that is assigned to the manufacturer.
   case `public` = 0
   /// Any random address: static, resolvable private or non-resolvable private.
   case random = 1
@@ -17,24 +17,24 @@ public enum AddressType: UInt8, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A 48-bit device address with its type, `AA:BB:CC:DD:EE:FF` in print and little-endian on air.
+/// A 48-bit device address with its type; `AA:BB:CC:DD:EE:FF` in print, little-endian on air.
 public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
-  /// The address as a number: the first printed octet is the most significant of 48 bits.
+  /// The address as a number. The first printed byte is the most significant of 48 bits.
   public let bits: UInt64
   public let type: AddressType
 
   /// - Parameters:
-  ///   - bits: the address in its low 48 bits; higher bits are dropped.
-  ///   - type: what `bits` is: public or random.
+  ///   - bits: the address in its low 48 bits; higher bits are ignored.
+  ///   - type: public or random.
   @inlinable public init(bits: UInt64, type: AddressType) {
     self.bits = bits & 0xFFFF_FFFF_FFFF
     self.type = type
   }
 
-  /// `00:00:00:00:00:00`, the kernel's "any".
+  /// `00:00:00:00:00:00`, the kernel's `BDADDR_ANY`.
   public static let any = DeviceAddress(bits: 0, type: .public)
 
-  /// Octet `index` in transmission order: 0 is the least significant.
+  /// Byte `index` in transmission order; 0 is the least significant.
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: bits >> (8 * UInt64(index)))
   }
@@ -47,9 +47,9 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
 
 #if !NO_ALLOCATIONS
   extension DeviceAddress: CustomStringConvertible {
-    /// Reads `AA:BB:CC:DD:EE:FF` (either case).
+    /// Parses `AA:BB:CC:DD:EE:FF`, in upper or lower case.
     ///
-    /// - Returns: `nil` unless the text is six colon-separated octets of two hexadecimal digits.
+    /// - Returns: `nil` unless the text consists of six colon-separated bytes of two hexadecimal digits.
     public init?(_ text: some StringProtocol, type: AddressType = .public) {
       let parts = text.split(separator: ":", omittingEmptySubsequences: false)
       guard parts.count == 6 else { return nil }
@@ -68,7 +68,7 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Two lower-case digits, then the next octet, without separators.
+  /// A byte as two lower-case hexadecimal digits.
   package func hexadecimal(_ octet: UInt8) -> String {
     let digits = String(octet, radix: 16)
     return octet < 16 ? "0" + digits : digits

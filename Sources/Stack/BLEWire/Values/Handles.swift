@@ -1,4 +1,4 @@
-/// The number of an attribute on its server: 0x0001 … 0xFFFF. Core 5.4, Vol 3, Part F, 3.2.2.
+/// Handle of an attribute on its server: 0x0001 … 0xFFFF. Core 5.4, Vol 3, Part F, 3.2.2.
 public struct AttributeHandle: RawRepresentable, Hashable, Comparable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -9,7 +9,7 @@ public struct AttributeHandle: RawRepresentable, Hashable, Comparable, Sendable,
   public static let first = AttributeHandle(0x0001)
   public static let last = AttributeHandle(0xFFFF)
 
-  /// The next handle, or `nil` after 0xFFFF, where every walk stops.
+  /// The next handle; `nil` after 0xFFFF, where every discovery ends.
   @inlinable public var next: AttributeHandle? {
     rawValue == 0xFFFF ? nil : AttributeHandle(rawValue + 1)
   }
@@ -19,7 +19,7 @@ public struct AttributeHandle: RawRepresentable, Hashable, Comparable, Sendable,
   }
 }
 
-/// The controller's number for a link: 0x0000 … 0x0EFF. Core 5.4, Vol 4, Part E, 5.3.1.
+/// The controller's handle for a link: 0x0000 … 0x0EFF. Core 5.4, Vol 4, Part E, 5.3.1.
 public struct ConnectionHandle: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue & 0x0FFF }

@@ -1,36 +1,35 @@
-/// A bound on what somebody outside can make grow: a queue, a table, a cache, a document.
+/// A bound on data that grows with outside input: a queue, a table, a cache, a document.
 ///
-/// A limit is declared where it holds, and nowhere twice. `Tools/tidy` reads the declarations and writes their table into the
-/// threat model, so each is one `static let` of literals:
-///
+/// Declare each limit once, where it is enforced. `Tools/tidy` reads the declarations and writes them as a
+/// table into the threat model, so each must be a single `static let` of literals:
 /// ```swift
 /// static let advertisers = Limit(
 ///   4_096, "advertisers of a scan", by: .air, whenFull: "the one heard longest ago goes", counted: "`forgotten` of a scan")
 /// ```
 public struct Limit: Hashable, Sendable {
-  /// Who can make it grow.
+  /// Origin of the input.
   public enum Source: Sendable {
-    /// Whoever is in range, connected or not.
+    /// Any device in range, connected or not.
     case air
     /// A controller, or the kernel in its place.
     case controller
     /// A log, a capture or another file.
     case file
-    /// A broker, and whoever publishes there.
+    /// A broker, and clients that publish there.
     case broker
-    /// Another program of this machine.
+    /// Another program on this machine.
     case program
   }
 
-  /// How many, or bytes where `what` says so.
+  /// Maximum number of items, or of bytes if the description says so.
   public let count: Int
 
   /// - Parameters:
-  ///   - count: how many there may be.
+  ///   - count: maximum number of items.
   ///   - what: what is bounded, in a few words.
-  ///   - source: who can make it grow.
-  ///   - rule: what happens to what comes beyond it.
-  ///   - counter: where a person sees that it happened.
+  ///   - source: origin of the input.
+  ///   - rule: what happens when the limit is exceeded.
+  ///   - counter: where a user can see that it happened.
   @inlinable public init(
     _ count: Int, _ what: StaticString, by source: Source, whenFull rule: StaticString,
     counted counter: StaticString

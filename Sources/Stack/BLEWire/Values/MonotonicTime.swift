@@ -1,4 +1,4 @@
-/// A point on a clock that is never stepped, for deadlines: CLOCK_MONOTONIC, or virtual time.
+/// A time for deadlines, on a clock that is never stepped: CLOCK_MONOTONIC, or virtual time.
 public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let nanoseconds: Int64
 
@@ -8,7 +8,7 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     a.nanoseconds < b.nanoseconds
   }
 
-  /// The point so much later; the last or the first of all where that is beyond, some 292 years away.
+  /// The time after a duration. Saturates at the first or last representable time, some 292 years away.
   @inlinable public func advanced(by duration: Duration) -> MonotonicTime {
     let parts = duration.components
     let (whole, isTooLong) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -24,7 +24,7 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     .nanoseconds(TimeSpan(from: nanoseconds, to: other.nanoseconds).nanoseconds)
   }
 
-  /// The earlier of two deadlines; `nil` is none.
+  /// The earlier of two deadlines; `nil` means no deadline.
   @inlinable public static func earliest(_ a: MonotonicTime?, _ b: MonotonicTime?) -> MonotonicTime? {
     guard let a else { return b }
     guard let b else { return a }

@@ -1,7 +1,7 @@
-/// How long from one time to another: nanoseconds, below zero where the other is earlier.
+/// The difference of two times in nanoseconds; negative if the second is earlier.
 ///
-/// Times come from logs, devices and clocks that are set, so they may be any number. No operation traps: what does not fit
-/// becomes the longest span, some 292 years.
+/// Times come from logs, devices and clocks that can be set, so they can have any value. No operation traps:
+/// results saturate at the longest span, some 292 years.
 public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let nanoseconds: Int64
 
@@ -9,7 +9,7 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 
   @inlinable public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-  /// From one number of nanoseconds to another on the same clock.
+  /// The span between two times in nanoseconds on the same clock.
   @inlinable public init(from start: Int64, to end: Int64) {
     let (difference, isOver) = end.subtractingReportingOverflow(start)
     nanoseconds = !isOver ? difference : end < start ? .min : .max
@@ -30,19 +30,19 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 }
 
 extension ReceiveTime {
-  /// How long ago the second time was at the first: never traps, whatever the clocks did.
+  /// The span from the second time to the first. Never traps, even if the clocks were stepped.
   @inlinable public static func - (a: ReceiveTime, b: ReceiveTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }
 
-  /// The time so much later, or the last one that there is.
+  /// The time after a span; saturates at the last representable time.
   @inlinable public static func + (a: ReceiveTime, span: TimeSpan) -> ReceiveTime {
     ReceiveTime(nanoseconds: (TimeSpan(nanoseconds: a.nanoseconds) + span).nanoseconds)
   }
 }
 
 extension MonotonicTime {
-  /// How long ago the second time was at the first.
+  /// The span from the second time to the first.
   @inlinable public static func - (a: MonotonicTime, b: MonotonicTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }

@@ -1,12 +1,12 @@
-/// The one error of all byte decoding: which layer, where, and what was wrong.
+/// The only error of all byte decoding: layer, offset and reason.
 public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
-  /// The format that was being read.
+  /// The format that was decoded.
   public enum Layer: UInt8, Hashable, Sendable, BitwiseCopyable {
     case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, smp, ring, management
     case btsnoop, pcap, pcapng, packetLogger
-    /// A packet of the air, by octets of what its file packs around it.
+    /// A packet captured on air; offsets count the pseudo-header that its file puts before it.
     case airLog
-    /// A packet log of a format that its start does not tell.
+    /// A packet log whose format could not be detected.
     case packetLog
     // Values of characteristics, each named after its service.
     case battery, coreTemperature, cyclingSpeed, deviceInformation, heartRate, polarMeasurement, pulseOximeter
@@ -14,20 +14,20 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   }
 
   public enum Reason: Hashable, Sendable, BitwiseCopyable {
-    /// Fewer octets than the field at `offset` needs.
+    /// The PDU has fewer bytes than the field at `offset` needs.
     case truncated(needed: Int, available: Int)
-    /// A length field that contradicts what is there.
+    /// A length field differs from the actual length.
     case lengthMismatch(claimed: Int, available: Int)
-    /// A value that the specification forbids at `offset`.
+    /// The specification does not allow the value at `offset`.
     case invalidValue(UInt32)
-    /// A checksum that does not fit the octets before it.
+    /// A checksum does not match the bytes before it.
     case checksum(expected: UInt8, found: UInt8)
-    /// Another PDU than the one asked for.
+    /// The PDU is not of the requested type.
     case unexpectedOpcode(UInt8)
   }
 
   public var layer: Layer
-  /// Octets from the start of the PDU of `layer`.
+  /// Offset in the PDU of `layer`, in bytes.
   public var offset: Int
   public var reason: Reason
 
@@ -37,7 +37,7 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
     self.reason = reason
   }
 
-  /// Too few octets to hold a PDU whose smallest form has `needed`.
+  /// An error for a PDU with fewer bytes than its minimum size `needed`.
   @inlinable public static func truncated(_ layer: Layer, needed: Int, available: Int) -> WireError {
     WireError(layer, offset: available, .truncated(needed: needed, available: available))
   }

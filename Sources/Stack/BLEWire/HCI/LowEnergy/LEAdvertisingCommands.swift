@@ -5,17 +5,18 @@ extension HCIOpcode {
   public static let leSetAdvertisingEnable = HCIOpcode(group: 0x08, command: 0x00A)
 }
 
-/// What may be asked of an advertiser: the legacy PDU types that are not directed. Core 5.4, Vol 4, Part E, 7.8.5.
+/// Whether an advertiser can be connected to or scanned: the undirected legacy PDU types. Core 5.4, Vol 4,
+/// Part E, 7.8.5.
 public enum AdvertisingKind: UInt8, Hashable, Sendable, BitwiseCopyable {
-  /// A connection, and a scan response.
+  /// Accepts connections and scan requests.
   case connectable = 0
-  /// A scan response.
+  /// Accepts scan requests.
   case scannable = 2
   case nonConnectable = 3
 }
 
-/// The time from one advertisement to the next, in units of 0.625 ms; range 0x20 … 0x4000, 20 ms … 10.24 s. The
-/// controller chooses within it.
+/// The time between two advertisements, in units of 0.625 ms; range 0x20 … 0x4000, 20 ms … 10.24 s. The
+/// controller chooses a value from the interval.
 public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
   /// Core 5.4, Vol 4, Part E, 7.8.5.
   public static let range: ClosedRange<UInt16> = 0x20...0x4000
@@ -23,19 +24,21 @@ public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
   public let least: UInt16
   public let most: UInt16
 
-  /// - Parameter units: the ends are moved into `range`.
+  /// - Parameter units: values outside `range` are clamped.
   @inlinable public init(_ units: ClosedRange<UInt16>) {
     least = max(Self.range.lowerBound, min(units.lowerBound, Self.range.upperBound))
     most = max(Self.range.lowerBound, min(units.upperBound, Self.range.upperBound))
   }
 
-  /// 30 … 60 ms, while somebody waits to find the device: TGAP(adv_fast_interval1). Core 5.4, Vol 3, Part C, Appendix A.
+  /// 30 … 60 ms, while a user tries to find the device: TGAP(adv_fast_interval1). Core 5.4, Vol 3, Part C,
+  /// Appendix A.
   public static let fast = AdvertisingInterval(0x30...0x60)
-  /// 1 … 1.2 s, of a device that nobody waits for: TGAP(adv_slow_interval).
+  /// 1 … 1.2 s, for background advertising: TGAP(adv_slow_interval).
   public static let slow = AdvertisingInterval(0x640...0x780)
 }
 
-/// Parameters of undirected legacy advertising on all three channels, to anybody. Core 5.4, Vol 4, Part E, 7.8.5.
+/// Parameters of undirected legacy advertising on all three channels, for all devices. Core 5.4, Vol 4, Part
+/// E, 7.8.5.
 public struct LESetAdvertisingParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetAdvertisingParameters
   public let kind: AdvertisingKind
@@ -55,19 +58,19 @@ public struct LESetAdvertisingParameters: HCICommand {
     output.append(u16: interval.most)
     output.append(kind.rawValue)
     output.append(ownType.rawValue)
-    output.append(zeros: 7)  // peer: of directed advertising only
+    output.append(zeros: 7)  // peer: for directed advertising only
     output.append(0x07)  // channels 37, 38 and 39
     output.append(0)  // scan and connect requests of all devices
   }
 }
 
-/// Whether an advertiser is heard.
+/// Whether advertising is enabled.
 public enum AdvertisingState: UInt8, Hashable, Sendable, BitwiseCopyable {
   case off = 0
   case on = 1
 }
 
-/// Switches legacy advertising on, until a central connects, or off. Core 5.4, Vol 4, Part E, 7.8.9.
+/// Enables legacy advertising until a central connects, or disables it. Core 5.4, Vol 4, Part E, 7.8.9.
 public struct LESetAdvertisingEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetAdvertisingEnable
   public let state: AdvertisingState
@@ -78,15 +81,15 @@ public struct LESetAdvertisingEnable: HCICommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// What an advertiser sends, or answers a scan request with: AD structures of 31 octets at most.
+  /// The data of an advertiser: AD structures, at most 31 bytes.
   ///
-  /// Core 5.4, Vol 4, Part E, 7.8.7. Always 32 octets on the wire: the length, and the data filled up with zeros.
+  /// Core 5.4, Vol 4, Part E, 7.8.7. Always 32 bytes on the wire: the length, and the data padded with zeros.
   public struct LESetAdvertisingData: HCICommand {
     public static let opcode = HCIOpcode.leSetAdvertisingData
     public static let maximumByteCount = 31
     public let data: [UInt8]
 
-    /// - Precondition: 31 octets at most.
+    /// - Precondition: at most 31 bytes.
     public init(_ data: [UInt8]) {
       precondition(data.count <= Self.maximumByteCount)
       self.data = data
@@ -95,12 +98,12 @@ public struct LESetAdvertisingEnable: HCICommand {
     public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(legacy: data) }
   }
 
-  /// The answer to a scan request. Core 5.4, Vol 4, Part E, 7.8.8.
+  /// The response to a scan request. Core 5.4, Vol 4, Part E, 7.8.8.
   public struct LESetScanResponseData: HCICommand {
     public static let opcode = HCIOpcode.leSetScanResponseData
     public let data: [UInt8]
 
-    /// - Precondition: 31 octets at most.
+    /// - Precondition: at most 31 bytes.
     public init(_ data: [UInt8]) {
       precondition(data.count <= LESetAdvertisingData.maximumByteCount)
       self.data = data

@@ -12,17 +12,19 @@ extension LESubevent {
   public static let advertisingSetTerminated = LESubevent(rawValue: 0x12)
 }
 
-/// The number that a host gives to one of its advertisers; 0 … 0xEF. Core 5.4, Vol 4, Part E, 7.8.53.
+/// The number by which a host identifies an advertising set; 0 … 0xEF. Core 5.4, Vol 4, Part E, 7.8.53.
 public struct AdvertisingSetHandle: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let first = AdvertisingSetHandle(rawValue: 0)
-  /// Beside the kernel's host, which numbers its own from 0 up (`hci_find_adv_instance`, `net/bluetooth/hci_core.c`).
+  /// For a set in addition to those of the kernel's host, which numbers them from 0 up
+  /// (`hci_find_adv_instance`, `net/bluetooth/hci_core.c`).
   public static let besideKernel = AdvertisingSetHandle(rawValue: 0xEF)
 }
 
-/// The random address of one set; after its parameters, and before it is switched on. Core 5.4, Vol 4, Part E, 7.8.52.
+/// Sets the random address of one set, after its parameters and before it is enabled. Core 5.4, Vol 4, Part
+/// E, 7.8.52.
 public struct LESetAdvertisingSetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetAdvertisingSetRandomAddress
   public let set: AdvertisingSetHandle
@@ -39,15 +41,16 @@ public struct LESetAdvertisingSetRandomAddress: HCICommand {
   }
 }
 
-/// Parameters of a set that advertises undirected on the 1M PHY, to anybody, at the power that the controller prefers.
+/// Parameters of a set for undirected advertising on the 1M PHY, for all devices, at the controller's
+/// preferred power.
 ///
 /// Core 5.4, Vol 4, Part E, 7.8.53.
 public struct LESetExtendedAdvertisingParameters: HCICommand {
-  /// Which PDUs are on air.
+  /// Type of the PDUs on air.
   public enum Form: Hashable, Sendable, BitwiseCopyable {
-    /// Those that every scanner hears; 31 octets of data.
+    /// Legacy PDUs, which every scanner receives; 31 bytes of data.
     case legacy
-    /// Those that only scanners for extended advertising hear. A connectable one has no scan response.
+    /// Extended PDUs, which only extended scanners receive. Connectable ones have no scan response.
     case extended
   }
 
@@ -69,7 +72,7 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
     self.ownType = ownType
   }
 
-  /// Bit 0 connectable, 1 scannable, 4 legacy PDUs. Of legacy PDUs the connectable ones are scannable, too.
+  /// Bit 0 is connectable, 1 scannable, 4 legacy PDUs. Connectable legacy PDUs are scannable too.
   var properties: UInt16 {
     switch (form, kind) {
     case (.legacy, .connectable): 0x0013
@@ -88,22 +91,22 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
     output.append(u24: UInt32(interval.most))
     output.append(0x07)  // channels 37, 38 and 39
     output.append(ownType.rawValue)
-    output.append(zeros: 7)  // peer: of directed advertising only
+    output.append(zeros: 7)  // peer: for directed advertising only
     output.append(0)  // scan and connect requests of all devices
-    output.append(0x7F)  // no preference of power
+    output.append(0x7F)  // no preferred power
     output.append(1)  // primary PHY: LE 1M
-    output.append(0)  // no auxiliary packet is left out
+    output.append(0)  // no auxiliary packet is skipped
     output.append(1)  // secondary PHY: LE 1M
     output.append(0)  // advertising set identifier
     output.append(0)  // scan requests are not reported
   }
 }
 
-/// Switches one set on, without an end of its own, or sets off. Core 5.4, Vol 4, Part E, 7.8.56.
+/// Enables one set without a time limit, or disables sets. Core 5.4, Vol 4, Part E, 7.8.56.
 public struct LESetExtendedAdvertisingEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedAdvertisingEnable
   public let state: AdvertisingState
-  /// `nil` for all; they can only be switched off together.
+  /// `nil` for all sets, which can only be disabled together.
   public let set: AdvertisingSetHandle?
 
   @inlinable public init(_ state: AdvertisingState, _ set: AdvertisingSetHandle) {
@@ -119,12 +122,12 @@ public struct LESetExtendedAdvertisingEnable: HCICommand {
     output.append(set == nil ? 0 : 1)
     guard let set else { return }
     output.append(set.rawValue)
-    output.append(u16: 0)  // for any time
-    output.append(0)  // for any number of advertisements
+    output.append(u16: 0)  // no time limit
+    output.append(0)  // no limit on advertising events
   }
 }
 
-/// Gives a set back to the controller, which must be off. Core 5.4, Vol 4, Part E, 7.8.59.
+/// Removes a set, which must be disabled. Core 5.4, Vol 4, Part E, 7.8.59.
 public struct LERemoveAdvertisingSet: HCICommand {
   public static let opcode = HCIOpcode.leRemoveAdvertisingSet
   public let set: AdvertisingSetHandle
@@ -134,22 +137,23 @@ public struct LERemoveAdvertisingSet: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(set.rawValue) }
 }
 
-/// Gives all sets back, which must be off. Core 5.4, Vol 4, Part E, 7.8.60.
+/// Removes all sets, which must be disabled. Core 5.4, Vol 4, Part E, 7.8.60.
 public struct LEClearAdvertisingSets: HCICommand {
   public static let opcode = HCIOpcode.leClearAdvertisingSets
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// A set is off: a central has connected, or its time is over. Core 5.4, Vol 4, Part E, 7.7.65.18.
+/// A set was disabled because a central connected or its time limit was reached. Core 5.4, Vol 4, Part E,
+/// 7.7.65.18.
 @frozen public struct LEAdvertisingSetTerminated: Hashable, Sendable, BitwiseCopyable {
-  /// Success where a central has connected.
+  /// Success if a central has connected.
   public let status: HCIStatus
   public let set: AdvertisingSetHandle
-  /// Of the link; without meaning for any other status than success.
+  /// Handle of the link; meaningless unless the status is success.
   public let handle: ConnectionHandle
 
-  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(6, of: .advertisingSetTerminated)
     status = HCIStatus(rawValue: event[1])
@@ -159,7 +163,8 @@ public struct LEClearAdvertisingSets: HCICommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// What a set sends, all at once: AD structures of 31 octets at most with legacy PDUs, else of 251 in one command.
+  /// The complete data of a set: AD structures, at most 31 bytes with legacy PDUs, otherwise 251 in one
+  /// command.
   ///
   /// Core 5.4, Vol 4, Part E, 7.8.54.
   public struct LESetExtendedAdvertisingData: HCICommand {
@@ -168,7 +173,7 @@ public struct LEClearAdvertisingSets: HCICommand {
     public let set: AdvertisingSetHandle
     public let data: [UInt8]
 
-    /// - Precondition: 251 octets at most.
+    /// - Precondition: at most 251 bytes.
     public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
       precondition(data.count <= Self.maximumByteCount)
       self.set = set
@@ -178,13 +183,13 @@ public struct LEClearAdvertisingSets: HCICommand {
     public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(data, of: set) }
   }
 
-  /// The answer of a set to a scan request. Core 5.4, Vol 4, Part E, 7.8.55.
+  /// The response of a set to a scan request. Core 5.4, Vol 4, Part E, 7.8.55.
   public struct LESetExtendedScanResponseData: HCICommand {
     public static let opcode = HCIOpcode.leSetExtendedScanResponseData
     public let set: AdvertisingSetHandle
     public let data: [UInt8]
 
-    /// - Precondition: 251 octets at most.
+    /// - Precondition: at most 251 bytes.
     public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
       precondition(data.count <= LESetExtendedAdvertisingData.maximumByteCount)
       self.set = set
@@ -197,7 +202,7 @@ public struct LEClearAdvertisingSets: HCICommand {
   extension OutputSpan where Element == UInt8 {
     fileprivate mutating func append(_ data: [UInt8], of set: AdvertisingSetHandle) {
       append(set.rawValue)
-      append(3)  // all of it
+      append(3)  // complete data
       append(1)  // the controller should not fragment it
       append(UInt8(truncatingIfNeeded: data.count))
       append(data.span)

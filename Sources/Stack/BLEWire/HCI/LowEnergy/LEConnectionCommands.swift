@@ -1,8 +1,8 @@
-/// Connects to one device, or to the first of the Filter Accept List that advertises, from the own public or random
-/// address. Core 5.4, Vol 4, Part E, 7.8.12.
+/// Connects to one device, or to the first device on the Filter Accept List that advertises, from this
+/// device's public or random address. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LECreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnection
-  /// `nil` for whoever is on the accept list.
+  /// `nil` for any device on the accept list.
   public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange
@@ -29,10 +29,11 @@ public struct LECreateConnection: HCICommand {
   }
 }
 
-/// The same on a controller that uses the extended commands; on the 1M PHY. Core 5.4, Vol 4, Part E, 7.8.66.
+/// Like `LECreateConnection`, for controllers that use the extended commands; on the 1M PHY. Core 5.4, Vol 4,
+/// Part E, 7.8.66.
 public struct LEExtendedCreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leExtendedCreateConnection
-  /// `nil` for whoever is on the accept list.
+  /// `nil` for any device on the accept list.
   public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange
@@ -60,7 +61,7 @@ public struct LEExtendedCreateConnection: HCICommand {
   }
 }
 
-/// The random address that is used where the own address type is random. Core 5.4, Vol 4, Part E, 7.8.4.
+/// Sets the random address, which is used if the own address type is random. Core 5.4, Vol 4, Part E, 7.8.4.
 public struct LESetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetRandomAddress
   public let address: DeviceAddress
@@ -70,14 +71,14 @@ public struct LESetRandomAddress: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(address) }
 }
 
-/// Gives up a connect that is under way. Core 5.4, Vol 4, Part E, 7.8.13.
+/// Cancels a connection attempt. Core 5.4, Vol 4, Part E, 7.8.13.
 public struct LECreateConnectionCancel: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnectionCancel
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// Ends a link. Core 5.4, Vol 4, Part E, 7.1.6.
+/// Closes a link. Core 5.4, Vol 4, Part E, 7.1.6.
 public struct Disconnect: HCICommand {
   public static let opcode = HCIOpcode.disconnect
   public let handle: ConnectionHandle
@@ -94,7 +95,7 @@ public struct Disconnect: HCICommand {
   }
 }
 
-/// Asks for other timing of a link. Core 5.4, Vol 4, Part E, 7.8.18.
+/// Requests other connection parameters for a link. Core 5.4, Vol 4, Part E, 7.8.18.
 public struct LEConnectionUpdate: HCICommand {
   public static let opcode = HCIOpcode.leConnectionUpdate
   public let handle: ConnectionHandle
@@ -111,7 +112,7 @@ public struct LEConnectionUpdate: HCICommand {
   }
 }
 
-/// Accepts the timing that the peer's link layer asks for. Core 5.4, Vol 4, Part E, 7.8.31.
+/// Accepts the connection parameters that the peer's link layer requests. Core 5.4, Vol 4, Part E, 7.8.31.
 public struct LERemoteConnectionParameterRequestReply: HCICommand {
   public static let opcode = HCIOpcode.leRemoteConnectionParameterRequestReply
   public let handle: ConnectionHandle
@@ -128,7 +129,7 @@ public struct LERemoteConnectionParameterRequestReply: HCICommand {
   }
 }
 
-/// Refuses it. Core 5.4, Vol 4, Part E, 7.8.32.
+/// Rejects the connection parameters that the peer's link layer requests. Core 5.4, Vol 4, Part E, 7.8.32.
 public struct LERemoteConnectionParameterRequestNegativeReply: HCICommand {
   public static let opcode = HCIOpcode.leRemoteConnectionParameterRequestNegativeReply
   public let handle: ConnectionHandle
@@ -150,7 +151,7 @@ extension AdvertiserFilter {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Type and address; the controller ignores both where the accept list decides.
+  /// Address type and address. The controller ignores both if the accept list is used.
   fileprivate mutating func append(initiatorPeer peer: DeviceAddress?) {
     append((peer ?? .any).type.rawValue)
     append(peer ?? .any)

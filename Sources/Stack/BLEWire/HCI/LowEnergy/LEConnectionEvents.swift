@@ -1,4 +1,4 @@
-/// A link came up, or a connect failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and 7.7.65.10.
+/// A link came up, or a connection attempt failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and 7.7.65.10.
 @frozen public struct LEConnectionComplete: Hashable, Sendable, BitwiseCopyable {
   public enum Role: UInt8, Hashable, Sendable, BitwiseCopyable {
     case central = 0
@@ -22,11 +22,11 @@
     self.parameters = parameters
   }
 
-  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(1, .hciEvent)
-    // The enhanced forms have two resolvable private addresses more before the timing, the second of them two handles
-    // more at its end.
+    // The enhanced forms have two more resolvable private addresses before the connection parameters. The
+    // second version has two more handles at its end.
     let subevent = LESubevent(rawValue: event[0])
     let isEnhanced = subevent == .enhancedConnectionComplete || subevent == .enhancedConnectionCompleteV2
     if !isEnhanced { try event.require(1, of: .connectionComplete) }
@@ -39,11 +39,11 @@
     parameters = event.linkParameters(at: timing)
   }
 
-  /// Of the form that `encode` writes.
+  /// Size of the form that `encode` writes.
   public static let byteCount = 19
 
-  /// Parameters of the LE Meta event, from the subevent on, in the form that is not enhanced. The central's clock
-  /// accuracy is 0.
+  /// Encodes the parameters of the LE Meta event, including the subevent code, in the form that is not
+  /// enhanced. The central's clock accuracy is 0.
   public func encode(into output: inout OutputSpan<UInt8>) {
     output.append(LESubevent.connectionComplete.rawValue)
     output.append(status.rawValue)
@@ -58,7 +58,7 @@
   }
 }
 
-/// Timing of a link changed, or did not. Core 5.4, Vol 4, Part E, 7.7.65.3.
+/// A connection update of a link succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.3.
 @frozen public struct LEConnectionUpdateComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
@@ -72,7 +72,8 @@
   }
 }
 
-/// The peer's link layer asks for other timing, and waits for the host's answer. Core 5.4, Vol 4, Part E, 7.7.65.6.
+/// The peer's link layer requests other connection parameters, and waits for the host's response. Core 5.4,
+/// Vol 4, Part E, 7.7.65.6.
 @frozen public struct LERemoteConnectionParameterRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
   public let wanted: LinkParameterRange
@@ -86,7 +87,7 @@
   }
 }
 
-/// What the peer's link layer can, or why that is not known. Core 5.4, Vol 4, Part E, 7.7.65.4.
+/// LE features of the peer, or the reason why they are unknown. Core 5.4, Vol 4, Part E, 7.7.65.4.
 @frozen public struct LEReadRemoteFeaturesComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
@@ -100,13 +101,14 @@
   }
 }
 
-/// Who made the peer's link layer, or why that is not known. Core 5.4, Vol 4, Part E, 7.7.12.
+/// Version and manufacturer of the peer's link layer, or the reason why they are unknown. Core 5.4, Vol 4,
+/// Part E, 7.7.12.
 @frozen public struct ReadRemoteVersionComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
   public let version: LinkLayerVersion
 
-  /// - Parameter parameters: of the event; it is no LE Meta event.
+  /// - Parameter parameters: parameters of the event, which is not an LE Meta event.
   public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(8, .hciEvent)
     status = HCIStatus(rawValue: parameters[0])
@@ -118,9 +120,9 @@
 
 /// LL_VERSION_IND of a peer. Core 5.4, Vol 6, Part B, 2.4.2.13.
 public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
-  /// 6 is 4.0, 9 is 5.0, 13 is 5.4: the assigned numbers of the link layer.
+  /// Assigned number of the version: 6 is 4.0, 9 is 5.0, 13 is 5.4.
   public let version: UInt8
-  /// The assigned number of the maker.
+  /// Assigned number of the manufacturer.
   public let company: UInt16
   public let subversion: UInt16
 
@@ -131,10 +133,10 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Data packets of a link became longer or shorter. Core 5.4, Vol 4, Part E, 7.7.65.7.
+/// The maximum size of a link's data packets changed. Core 5.4, Vol 4, Part E, 7.7.65.7.
 @frozen public struct LEDataLengthChange: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
-  /// Octets of a data packet that we send and receive, at most.
+  /// Maximum size of the data packets that this side sends and receives, in bytes.
   public let transmitOctets: UInt16
   public let receiveOctets: UInt16
 
@@ -146,11 +148,11 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// The PHY of a link changed, or did not. Core 5.4, Vol 4, Part E, 7.7.65.12.
+/// A PHY update of a link succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.12.
 @frozen public struct LEPHYUpdateComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
-  /// `nil` for a PHY that we do not know.
+  /// `nil` for an unknown PHY.
   public let transmit: LEPHY?
   public let receive: LEPHY?
 
@@ -163,7 +165,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// ACL packets that the controller has sent, by link. Core 5.4, Vol 4, Part E, 7.7.19.
+/// Number of ACL packets that the controller has sent, by link. Core 5.4, Vol 4, Part E, 7.7.19.
 @frozen public struct NumberOfCompletedPackets: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
 
@@ -195,7 +197,7 @@ extension Span where Element == UInt8 {
 
 #if !NO_ALLOCATIONS
   extension LEConnectionComplete {
-    /// The whole event, without an H4 type octet.
+    /// The complete event, without its H4 type byte.
     package var event: [UInt8] {
       [UInt8](encoding: HCIEventPacket.headerByteCount + Self.byteCount) {
         $0.append(HCIEventCode.leMeta.rawValue)
@@ -206,7 +208,7 @@ extension Span where Element == UInt8 {
   }
 
   extension DisconnectionComplete {
-    /// The whole event, without an H4 type octet.
+    /// The complete event, without its H4 type byte.
     package var event: [UInt8] {
       [UInt8](encoding: HCIEventPacket.headerByteCount + 4) {
         $0.append(HCIEventCode.disconnectionComplete.rawValue)

@@ -1,10 +1,10 @@
-/// Asks for longer data packets on a link. Core 5.4, Vol 4, Part E, 7.8.33.
+/// Requests longer data packets on a link. Core 5.4, Vol 4, Part E, 7.8.33.
 public struct LESetDataLength: HCICommand {
   public static let opcode = HCIOpcode.leSetDataLength
   public let handle: ConnectionHandle
-  /// 27 … 251 octets.
+  /// Maximum number of bytes in a packet that this side sends, 27 … 251.
   public let octets: UInt16
-  /// 328 … 17,040 µs.
+  /// Maximum duration of such a packet, 328 … 17,040 µs.
   public let microseconds: UInt16
 
   public init(_ handle: ConnectionHandle, octets: UInt16 = 251, microseconds: UInt16 = 2120) {

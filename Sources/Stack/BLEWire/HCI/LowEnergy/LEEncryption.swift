@@ -19,16 +19,16 @@ extension LESubevent {
 extension HCIStatus {
   public static let authenticationFailure = HCIStatus(rawValue: 0x05)
   public static let pinOrKeyMissing = HCIStatus(rawValue: 0x06)
-  /// Connection Terminated Due to MIC Failure: the two sides have different keys.
+  /// Connection Terminated Due to MIC Failure: the two sides use different keys.
   public static let micFailure = HCIStatus(rawValue: 0x3D)
 }
 
-/// Encrypts a link, or changes the key of one that is encrypted; the central's host asks. The outcome comes as Encryption
-/// Change, or Encryption Key Refresh Complete. Core 5.4, Vol 4, Part E, 7.8.24.
+/// Encrypts a link, or changes the key of an encrypted link. Sent by the central's host. Encryption Change or
+/// Encryption Key Refresh Complete reports the result. Core 5.4, Vol 4, Part E, 7.8.24.
 public struct LEEnableEncryption: HCICommand {
   public static let opcode = HCIOpcode.leEnableEncryption
   public let handle: ConnectionHandle
-  /// Rand and EDIV, by which the peer finds its key; 0 but for keys of a legacy pairing.
+  /// Rand and EDIV, by which the peer finds its key; 0 except for keys from legacy pairing.
   public let random: UInt64
   public let diversifier: UInt16
   public let key: UInt128
@@ -55,14 +55,15 @@ public struct LEEnableEncryption: HCICommand {
   }
 }
 
-/// A central begins to encrypt, and the peripheral's host is asked for the key. Core 5.4, Vol 4, Part E, 7.7.65.5.
+/// A central starts to encrypt, and the controller requests the key from the peripheral's host. Core 5.4, Vol
+/// 4, Part E, 7.7.65.5.
 @frozen public struct LELongTermKeyRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
-  /// Rand and EDIV, by which the key is found; 0 but for keys of a legacy pairing.
+  /// Rand and EDIV, which identify the key; 0 except for keys from legacy pairing.
   public let random: UInt64
   public let diversifier: UInt16
 
-  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(13, of: .longTermKeyRequest)
     handle = ConnectionHandle(event.u16(at: 1))
@@ -71,7 +72,7 @@ public struct LEEnableEncryption: HCICommand {
   }
 }
 
-/// The key that a central encrypts with. Core 5.4, Vol 4, Part E, 7.8.25.
+/// Supplies the key for a central's encryption request. Core 5.4, Vol 4, Part E, 7.8.25.
 public struct LELongTermKeyRequestReply: HCICommand {
   public static let opcode = HCIOpcode.leLongTermKeyRequestReply
   public let handle: ConnectionHandle
@@ -88,7 +89,7 @@ public struct LELongTermKeyRequestReply: HCICommand {
   }
 }
 
-/// There is no such key: the central hears of PIN or Key Missing. Core 5.4, Vol 4, Part E, 7.8.26.
+/// Reports that there is no such key; the central gets PIN or Key Missing. Core 5.4, Vol 4, Part E, 7.8.26.
 public struct LELongTermKeyRequestNegativeReply: HCICommand {
   public static let opcode = HCIOpcode.leLongTermKeyRequestNegativeReply
   public let handle: ConnectionHandle
@@ -98,12 +99,12 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// A link is encrypted, or is not, or could not be. Core 5.4, Vol 4, Part E, 7.7.8.
+/// Encryption of a link was turned on or off, or failed. Core 5.4, Vol 4, Part E, 7.7.8.
 @frozen public struct EncryptionChange: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
   public let isEncrypted: Bool
-  /// Octets of the key; `nil` in the first version of the event.
+  /// Encryption key size in bytes; `nil` in the first version of the event.
   public let keyByteCount: UInt8?
 
   @inlinable public init(
@@ -115,7 +116,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
     self.keyByteCount = keyByteCount
   }
 
-  /// The first version, code 0x08.
+  /// Decodes the first version, code 0x08.
   public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(4, .hciEvent)
     self.init(
@@ -123,7 +124,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
       isEncrypted: parameters[3] != 0)
   }
 
-  /// The second version, code 0x59.
+  /// Decodes the second version, code 0x59.
   public init(validatingV2 parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(5, .hciEvent)
     self.init(
@@ -139,7 +140,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
   }
 }
 
-/// A link that was encrypted has another key. Core 5.4, Vol 4, Part E, 7.7.39.
+/// The key of an encrypted link was changed. Core 5.4, Vol 4, Part E, 7.7.39.
 @frozen public struct EncryptionKeyRefreshComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle

@@ -1,4 +1,4 @@
-/// A physical layer. The raw value is that of events; commands have a bit for each.
+/// A physical layer. The raw value is the one in events; commands use one bit for each.
 public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
   case le1M = 1
   case le2M = 2
@@ -7,7 +7,7 @@ public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
   @inlinable var bit: UInt8 { 1 << (rawValue - 1) }
 }
 
-/// PHYs that may be used in one direction. Core 5.4, Vol 4, Part E, 7.8.48.
+/// The PHYs that may be used in one direction. Core 5.4, Vol 4, Part E, 7.8.48.
 public struct LEPHYSet: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -22,7 +22,7 @@ public struct LEPHYSet: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   extension LEPHYSet: OptionSet {}
 #endif
 
-/// What the controller should prefer when it sends on the coded PHY. Core 5.4, Vol 4, Part E, 7.8.49.
+/// Preferred coding for sending on the coded PHY. Core 5.4, Vol 4, Part E, 7.8.49.
 public enum LECodedPreference: UInt16, Hashable, Sendable, BitwiseCopyable {
   case none = 0
   /// 500 kbit/s.
@@ -31,16 +31,16 @@ public enum LECodedPreference: UInt16, Hashable, Sendable, BitwiseCopyable {
   case s8 = 2
 }
 
-/// Asks for PHYs on a link; the outcome comes as LE PHY Update Complete. Core 5.4, Vol 4, Part E, 7.8.49.
+/// Requests PHYs for a link; LE PHY Update Complete reports the result. Core 5.4, Vol 4, Part E, 7.8.49.
 public struct LESetPHY: HCICommand {
   public static let opcode = HCIOpcode.leSetPHY
   public let handle: ConnectionHandle
-  /// `nil` where the host does not mind.
+  /// `nil` if the host has no preference.
   public let transmit: LEPHYSet?
   public let receive: LEPHYSet?
   public let coded: LECodedPreference
 
-  /// One PHY in both directions.
+  /// Requests the same PHY in both directions.
   public init(_ handle: ConnectionHandle, _ phy: LEPHY) {
     self.init(handle, transmit: LEPHYSet(phy), receive: LEPHYSet(phy))
   }
@@ -63,7 +63,7 @@ public struct LESetPHY: HCICommand {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// All_PHYs, with a bit for each direction that the host does not mind, then both sets.
+  /// All_PHYs, with a bit for each direction without a preference, then both sets.
   fileprivate mutating func append(transmit: LEPHYSet?, receive: LEPHYSet?) {
     append((transmit == nil ? 1 : 0) | (receive == nil ? 2 : 0))
     append(transmit?.rawValue ?? 0)

@@ -1,10 +1,10 @@
-/// Whether the scanner asks advertisers for their scan response.
+/// Whether the scanner sends scan requests to advertisers.
 public enum ScanKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case passive = 0
   case active = 1
 }
 
-/// Whether the controller reports an advertiser once or on each advertisement.
+/// Whether the controller reports each advertisement or each advertiser only once.
 public enum DuplicateFilter: UInt8, Hashable, Sendable, BitwiseCopyable {
   case reportAll = 0
   case reportOnce = 1
@@ -20,14 +20,14 @@ public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
     self.window = window
   }
 
-  /// 60 ms of each 60 ms: the radio listens all the time.
+  /// 60 ms of every 60 ms: the radio listens all the time.
   public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
 }
 
-/// Which advertisers a scanner or an initiator listens to. Core 5.4, Vol 6, Part B, 4.3.3.
+/// The advertisers that a scanner or an initiator accepts. Core 5.4, Vol 6, Part B, 4.3.3.
 public enum AdvertiserFilter: UInt8, Hashable, Sendable, BitwiseCopyable {
   case all = 0
-  /// Those on the controller's Filter Accept List.
+  /// Devices on the controller's Filter Accept List.
   case acceptList = 1
 }
 
@@ -36,7 +36,7 @@ public struct LESetScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
-  /// Under which an active scan asks.
+  /// Type of the address that an active scan uses in its requests.
   public let ownType: AddressType
   public let filter: AdvertiserFilter
 
@@ -58,10 +58,10 @@ public struct LESetScanParameters: HCICommand {
   }
 }
 
-/// Core 5.4, Vol 4, Part E, 7.8.11.
+/// Enables or disables scanning. Core 5.4, Vol 4, Part E, 7.8.11.
 public struct LESetScanEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetScanEnable
-  /// `nil` switches scanning off.
+  /// `nil` disables scanning.
   public let duplicates: DuplicateFilter?
 
   @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
@@ -77,7 +77,7 @@ public struct LESetExtendedScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
-  /// Under which an active scan asks.
+  /// Type of the address that an active scan uses in its requests.
   public let ownType: AddressType
   public let filter: AdvertiserFilter
 
@@ -100,10 +100,11 @@ public struct LESetExtendedScanParameters: HCICommand {
   }
 }
 
-/// Without end (duration 0, period 0). Core 5.4, Vol 4, Part E, 7.8.65.
+/// Enables extended scanning without a time limit (duration 0, period 0), or disables it. Core 5.4, Vol 4,
+/// Part E, 7.8.65.
 public struct LESetExtendedScanEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedScanEnable
-  /// `nil` switches scanning off.
+  /// `nil` disables scanning.
   public let duplicates: DuplicateFilter?
 
   @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
