@@ -46,7 +46,7 @@ package final class Turns: Sendable {
     }
   }
 
-  /// - Returns: `nil` if the turn was free; the caller now has it.
+  /// - Returns: `nil` if the turn was free; the caller has taken it now.
   private func lineUp() -> OneShot<Bool>? {
     state.withLock { state in
       guard state.isTaken else {

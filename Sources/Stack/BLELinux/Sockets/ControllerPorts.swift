@@ -15,7 +15,7 @@ public enum ControllerPort {
   /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down, unless the socket was
   /// inherited.
   ///
-  /// - Throws: EBUSY while the adapter is up, EUSERS if another program has it, ENODEV if it does not exist.
+  /// - Throws: EBUSY while the adapter is up, EUSERS if another program uses it, ENODEV if it does not exist.
   package static func userChannel(index: UInt16) throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.userChannel(index)) { return handed }
     let descriptor = try openSocket(

@@ -188,7 +188,7 @@ public enum Files {
     try output.commit()
   }
 
-  /// The folder part of a path; `.` if it has none.
+  /// The folder part of a path; `.` for a bare name.
   package static func folder(of path: String) -> String {
     path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
   }

@@ -16,7 +16,7 @@ public struct ATTClientMachine: ~Copyable {
   /// How long to hold a response that may belong to the previous request: two round trips, but at least this.
   public static let doubtTimeout = Duration.milliseconds(50)
 
-  /// What the bearer's owner must do after a PDU.
+  /// Required action of the bearer's owner after a PDU.
   public enum Reaction: Hashable, Sendable {
     /// Nothing: the PDU was delivered or is ignored.
     case none

@@ -64,8 +64,7 @@ public struct GATTDatabase: Hashable, Sendable {
     /// Whether the characteristic can notify or indicate.
     public var canPush: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
 
-    /// Handle of the Client Characteristic Configuration descriptor, which enables notifications; `nil` if
-    /// there is none.
+    /// Handle of the Client Characteristic Configuration descriptor, which enables notifications.
     public var configuration: AttributeHandle? {
       descriptors.first { $0.uuid == .clientCharacteristicConfiguration }?.handle
     }

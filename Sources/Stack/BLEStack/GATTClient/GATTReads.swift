@@ -18,7 +18,7 @@
   /// Reads several values, or values whose handles are not known. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
   /// 4.8.5.
   extension ATTRequester {
-    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; empty if there are none.
+    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; may be empty.
     ///
     /// A value that fills its place in the response, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
     /// - Throws: The refusal of a value, even if earlier ones could be read.

@@ -17,8 +17,8 @@
 
   /// Writes through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
   ///
-  /// The server has one queue per client. A caller that fills it has it exclusively until the queue is
-  /// executed or cancelled.
+  /// The server has one queue per client. A caller that fills it owns it until the queue is executed or
+  /// cancelled.
   extension ATTRequester {
     /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and compares the echo of
     /// each part.

@@ -27,7 +27,7 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
     self.storedKey = storedKey
   }
 
-  /// Security of a link to a device with this bond; `nil` if it has none.
+  /// Security of a link to a device with this bond; `nil` if the device is not bonded.
   public init(_ bond: Bond?, isEncrypted: Bool) {
     let isAuthenticated = bond?.isAuthenticated ?? false
     self.init(

@@ -55,7 +55,7 @@ public struct GATTServerDatabase: Sendable {
     return index < attributes.count && attributes[index].handle == handle ? index : nil
   }
 
-  /// Index of the first attribute at or after `handle`; `attributes.count` if there is none.
+  /// Index of the first attribute at or after `handle`; `attributes.count` if all are lower.
   func firstIndex(from handle: AttributeHandle) -> Int {
     var low = 0
     var high = attributes.count

@@ -71,7 +71,7 @@ struct HCICommandQueue: ~Copyable {
 
   /// Processes a Command Complete or Command Status.
   ///
-  /// - Returns: The command that it answers; `nil` if there is none or only the credits change.
+  /// - Returns: The command that it answers; `nil` if it matches no command or only updates the credits.
   mutating func answered(_ opcode: HCIOpcode, credits: UInt8) -> CommandID? {
     self.credits = Int(credits)
     if credits > 0 { creditDeadline = nil }

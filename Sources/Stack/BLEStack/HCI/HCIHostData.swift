@@ -18,8 +18,8 @@ final class HCILink {
   /// The latest deferred update.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Origin of the key that encrypts the link, and of the key that the controller was given last; `nil` if
-  /// there is none. On a link as central the key counts as `stored`.
+  /// Origin of the key that encrypts the link, and of the key that the controller was given last. On a
+  /// link as central the key counts as `stored`.
   var keySource: LinkKeySource?
   var givenKeySource: LinkKeySource?
   var pairing: Pairing?

@@ -197,7 +197,7 @@
       return bond
     }
 
-    /// The stored bond of a device; `nil` if there is none.
+    /// The stored bond of a device; `nil` if it is not bonded.
     package func storedBond(of peer: DeviceAddress) -> StoredBond? {
       store?.bonds().last { $0.isMeant(by: peer) }
     }

@@ -27,7 +27,7 @@
   public let rssi: Int8?
   /// Transmit power in dBm, from the header of an extended advertisement.
   public let txPower: Int8?
-  /// Advertising_SID: one of the advertiser's sets, 0 … 15; 0xFF if there is none, as with legacy PDUs.
+  /// Advertising_SID: one of the advertiser's sets, 0 … 15; 0xFF without a set, as with legacy PDUs.
   public let advertisingSet: UInt8
   public let data: Span<UInt8>
 

@@ -39,8 +39,8 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
-  /// Name of the code in the specification; `other` if it has none. For a feature that LE shares with BR/EDR,
-  /// the LE name.
+  /// Name of the code in the specification; `other` for an unknown code. For a feature that LE shares
+  /// with BR/EDR, the LE name.
   public var name: StaticString { rawValue < 0x24 ? lowName : highName }
 
   private var lowName: StaticString {

@@ -53,7 +53,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let invalidIndex = ManagementStatus(rawValue: 0x11)
   public static let permissionDenied = ManagementStatus(rawValue: 0x14)
 
-  /// Name of the code in the interface; `other` if it has none.
+  /// Name of the code in the interface; `other` for an unknown code.
   public var name: StaticString {
     switch rawValue {
     case 0x00: "Success"

@@ -49,7 +49,7 @@ public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopya
   public static let numericComparisonFailed = PairingFailure(rawValue: 0x0C)
   public static let keyRejected = PairingFailure(rawValue: 0x0F)
 
-  /// Name of the code in the specification; `other` if it has none.
+  /// Name of the code in the specification; `other` for an unknown code.
   public var name: StaticString {
     switch rawValue {
     case 0x01: "Passkey Entry Failed"

@@ -29,7 +29,7 @@ public struct PairingConfiguration: Sendable {
   public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
-  /// A fixed passkey instead of a random one, for a device without a display that has it printed on its case.
+  /// A fixed passkey instead of a random one, for a device without a display whose case shows the passkey.
   public var passkey: UInt32?
 
   public init(
@@ -171,7 +171,7 @@ public struct Pairing {
   var peerPublicKey: P256PublicKey?
   var dhKey: P256Coordinate?
   var macKey: UInt128 = 0
-  /// STK or LTK with which the link is to be encrypted.
+  /// STK or LTK for encrypting the link.
   public internal(set) var key: UInt128?
 
   // Key distribution.
