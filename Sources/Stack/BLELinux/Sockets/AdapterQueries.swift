@@ -26,7 +26,7 @@ public struct AdapterLink: Hashable, Sendable {
     let number = descriptor.rawValue
     var links = [ringtap_hci_link](repeating: ringtap_hci_link(), count: limit)
     let count = try checked("ioctl(HCIGETCONNLIST)") {
-      // SAFETY: `links` has room for as many as the call is told.
+      // SAFETY: `links` has room for `limit` entries.
       unsafe ringtap_hci_links(number, index, &links, CInt(limit))
     }
     return links.prefix(Int(count)).map {
@@ -60,7 +60,7 @@ extension ManagementSocket {
     var length = CInt(packet.count)
     for _ in 0..<packetLimit {
       let count = try checked("exchange(HCI_CHANNEL_CONTROL)") {
-        // SAFETY: both arrays are as long as the call is told.
+        // SAFETY: the call gets the lengths of both arrays.
         unsafe packet.withUnsafeBufferPointer {
           unsafe ringtap_exchange(
             number, $0.baseAddress, length, &answer, CInt(answerByteCount), patienceMilliseconds)

@@ -132,7 +132,7 @@ public enum LinkSecurityLevel: UInt8, Hashable, Sendable, Comparable {
   case medium
   /// Encrypted with a key from pairing with MITM protection.
   case high
-  /// Encrypted with a key from Secure Connections pairing.
+  /// Like `high`, with a key from Secure Connections pairing.
   case fips
 
   public static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }

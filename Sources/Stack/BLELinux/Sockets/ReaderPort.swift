@@ -96,7 +96,7 @@ extension FileDescriptor {
     _ = unsafe poll(&wanted, 1, -1)
   }
 
-  /// Discards pending input. Closing a TCP socket with unread input would reset the connection and lose data
+  /// Discards pending input. Closing a socket with unread input would reset the connection and lose data
   /// that was sent.
   ///
   /// - Parameter limit: maximum number of reads, because a peer may send endlessly.

@@ -118,8 +118,8 @@
     ///   - others: characteristics that only have to exist.
     ///   - service: UUID of the primary services.
     ///   - search: how to find the services.
-    /// - Returns: The services in which the first of `pushed` can notify or indicate; if it can in no service,
-    ///   all services that have it.
+    /// - Returns: The services in which the first of `pushed` can notify or indicate. If it can in no
+    ///   service, all services that have it.
     public func findCharacteristics(
       _ pushed: [BluetoothUUID], with others: [BluetoothUUID] = [], in service: BluetoothUUID,
       by search: ServiceSearch = .uuid

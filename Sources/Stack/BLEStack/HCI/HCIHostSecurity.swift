@@ -106,7 +106,7 @@ public struct PairingResponder: Sendable {
 
 /// The Security Manager, in either role. Core 5.4, Vol 3, Part H.
 extension HCIHost {
-  /// Reports security requests of peers as events. Otherwise they are answered with Pairing Not Supported.
+  /// Enables events for security requests of peers. Otherwise they are answered with Pairing Not Supported.
   public mutating func takeSecurityRequests() { takesSecurityRequests = true }
 
   /// Sets the responder for pairing requests of centrals. With `nil` they are answered with Pairing Not

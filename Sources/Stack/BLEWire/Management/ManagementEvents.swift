@@ -10,8 +10,8 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   public static let discovering = ManagementEventCode(rawValue: 0x0013)
 }
 
-/// The reply to a command: Command Complete, or Command Status if the command failed or has no return
-/// parameters. `mgmt-api.txt`, events 0x0001 and 0x0002.
+/// The reply to a command: Command Complete, or Command Status if the command ends at once. `mgmt-api.txt`,
+/// events 0x0001 and 0x0002.
 @frozen public struct ManagementReply: ~Escapable {
   public let opcode: ManagementOpcode
   public let status: ManagementStatus
