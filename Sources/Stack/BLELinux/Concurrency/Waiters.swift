@@ -3,8 +3,8 @@ import Synchronization
 /// A condition variable for tasks: waiters re-check their predicate when signalled.
 ///
 /// Change the state first, then call `wakeAll`, from any thread: a task that checks the predicate in between
-/// misses neither. The predicate must read state that is safe to read there: state of the waiting actor, or
-/// state under a lock.
+/// sees the change or is woken. The predicate must read state that is safe to read there: state of the
+/// waiting actor, or state under a lock.
 package final class Waiters: Sendable {
   /// A place is set to `true` when it is woken, to `false` when its task is cancelled.
   private let places = Mutex<[OneShot<Bool>]>([])

@@ -1,8 +1,8 @@
 import CBluetoothLinux
 import Glibc
 
-/// Metadata that the kernel reports with received packets. If a kernel lacks one, only that information is
-/// missing.
+/// Metadata that the kernel reports with received packets. If the kernel does not report a fact,
+/// only that information is missing.
 public enum ReceiveFact: Hashable, Sendable, CaseIterable {
   /// SO_TIMESTAMPNS: time of arrival of a packet.
   case time

@@ -3,8 +3,8 @@ import CBluetoothLinux
 /// The kernel's monitor channel: a copy of every packet between the kernel and its controllers, for all
 /// adapters, and records of adapters that are added, removed, opened and closed.
 public enum MonitorSocket {
-  /// Size of the header of a record: opcode, adapter and length, 16 bits each, little-endian. `K:
-  /// include/net/bluetooth/hci_mon.h`.
+  /// Size of the header of a record: opcode, adapter and length, 16 bits each, little-endian.
+  /// `K: include/net/bluetooth/hci_mon.h`.
   package static let headerByteCount = 6
   /// Size of the longest record: the length field has 16 bits.
   package static let recordByteCountLimit = headerByteCount + 65_535

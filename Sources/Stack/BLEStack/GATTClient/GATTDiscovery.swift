@@ -14,7 +14,7 @@
   ///
   /// Each discovery sends requests that start at the last found handle + 1, and ends at Attribute Not Found
   /// or at the end of its range. It fails if the handles in a response do not increase or lie outside the
-  /// requested range, which would make it loop forever.
+  /// requested range, because it could otherwise loop forever.
   extension ATTRequester {
     /// The whole database: services with includes, characteristics and descriptors.
     ///

@@ -3,7 +3,7 @@ import BLEWire
 /// The server for requests of a connected peer: GAP and GATT services, and correct errors for all other
 /// requests.
 ///
-/// The holder of the ATT channel must be its server too. Reference `att-gatt-conformance.md`, 6.
+/// The program that holds the ATT channel must also act as its server. Reference `att-gatt-conformance.md`, 6.
 package struct LocalServer {
   private var server: ATTServer
   private var database: GATTServerDatabase

@@ -57,8 +57,8 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// The controller has reset itself: Command Complete of a Reset that this host did not send.
   case unaskedReset
-  /// The controller has restarted without an HCI event. It sent a vendor event, or no longer knows a link
-  /// that is up.
+  /// The controller has restarted and reported it only by a vendor event, or not at all: it no longer knows
+  /// a link that is up.
   case restarted
   /// The controller does not support LE.
   case notLowEnergy

@@ -40,8 +40,8 @@ package struct DiscoveryKeeper {
     return .nothing
   }
 
-  /// A discovery has ended: ours, by the kernel's timeout or another program, or the other program's that was
-  /// in the way.
+  /// Processes the end of a discovery: ours, stopped by the kernel's timeout or another program, or the one
+  /// that was in the way.
   package mutating func ended() -> Step {
     switch state {
     // The discovery that ended began before ours; the answer to the start command decides.

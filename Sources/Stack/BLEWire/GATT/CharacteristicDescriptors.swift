@@ -73,7 +73,8 @@
   }
 }
 
-/// The value of a Characteristic Aggregate Format descriptor (0x2905): the presentation formats of a value's parts.
+/// The value of a Characteristic Aggregate Format descriptor (0x2905): the handles of the presentation
+/// formats of a value's parts.
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.6.
 @frozen public struct CharacteristicAggregateFormat: ~Escapable {
