@@ -3,7 +3,8 @@ import BLEWire
 /// The server for requests of a connected peer: GAP and GATT services, and correct errors for all other
 /// requests.
 ///
-/// The program that holds the ATT channel must also act as its server. Reference `att-gatt-conformance.md`, 6.
+/// The program that holds the ATT channel must also act as its server. Reference
+/// `att-gatt-conformance.md`, 6.
 package struct LocalServer {
   private var server: ATTServer
   private var database: GATTServerDatabase
