@@ -4,29 +4,32 @@ import JSONText
 import Physiology
 import Recording
 
-/// What a capture has that another sensor on the same body can have seen: movement, and heart beats.
+/// The movement and heartbeats in one capture, for comparison with other sensors on the same body.
 struct AlignedSensor: Sendable {
-  /// Of its directory.
+  /// Name of the capture's directory.
   let name: String
   private(set) var motion = MotionSeries()
-  /// Seconds from the origin, rising.
+  /// Seconds from the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether its beats are those of the blood in the skin, which come a quarter of a second after the heart's.
+  /// Whether the beats come from optical pulse, which arrives about a quarter of a second after the
+  /// heartbeat.
   private(set) var seesBlood = false
-  /// What the kernel's clock takes for a unit of its own: seconds; `nil` where it has none.
+  /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
+  /// own.
   private(set) var pace: Double?
   private(set) var counts = StraightClock.Unit.seconds
-  /// How much later than sent its rows are; `nil` if that cannot be known, or there are none on its own clock.
+  /// Delay from sending to the recorded rows; `nil` if it is unknown, or if no rows are on the sensor's own
+  /// clock.
   private(set) var wait: LinkWait?
-  /// Connection intervals that were in force.
+  /// Connection intervals that were in force, in order.
   private(set) var intervals: [LinkWait.Interval] = []
-  /// Tables that end before their time.
+  /// Tables that could not be read to their end.
   private(set) var problems: [String] = []
 
-  /// The zero of all seconds: nanoseconds since the Unix epoch.
+  /// Zero of all seconds, in nanoseconds since the Unix epoch.
   private let origin: Int64
 
-  /// - Parameter origin: the zero of all seconds: nanoseconds since the Unix epoch.
+  /// - Parameter origin: zero of all seconds, in nanoseconds since the Unix epoch.
   init(_ directory: String, origin: Int64) throws(AnalysisError) {
     name = CaptureGroup.name(directory)
     self.origin = origin
@@ -45,7 +48,7 @@ struct AlignedSensor: Sendable {
 
   private func seconds(_ time: Int64) -> Double { Double(time &- origin) / 1e9 }
 
-  /// The first moment of a capture: nanoseconds since the Unix epoch; `nil` where it has no rows.
+  /// Time of the first row of a capture, in nanoseconds since the Unix epoch; `nil` if it has no rows.
   static func start(of directory: String) -> Int64? {
     guard let capture = try? RecordedCapture(directory) else { return nil }
     let starts = capture.tables.compactMap { table -> Int64? in
@@ -74,7 +77,7 @@ struct AlignedSensor: Sendable {
     if let problem = reader.problem { problems.append("\(name): \(problem)") }
   }
 
-  /// The columns of an acceleration.
+  /// The acceleration columns of a table.
   private struct Axes {
     let places: [Int]
     let scale: Double
@@ -86,7 +89,8 @@ struct AlignedSensor: Sendable {
         let places = ["x", "y", "z"].compactMap { axis in
           table.columns.firstIndex { $0.name == "\(axis)_\(unit)" }
         }
-        // A ring's own table of them has stamps alone; `samples` has the same on its clock.
+        // A ring's own acceleration table has only receive timestamps; `samples` has the same values on the
+        // ring's clock.
         guard places.count == 3, SignalTable(table) != nil else { continue }
         (self.places, self.scale) = (places, scale)
         return
@@ -105,7 +109,7 @@ struct AlignedSensor: Sendable {
 
   // MARK: The link
 
-  /// Columns with the stamps of what a row came in.
+  /// Indices of the columns that hold the timestamp of the frame that carried a row.
   private static func stamps(_ table: RecordedTable) -> [Int] {
     let names = ["frame_time_ns"] + RingStream.allCases.map { "\($0.name)_time_ns" }
     return table.columns.indices.filter { names.contains(table.columns[$0].name) }
@@ -149,7 +153,8 @@ struct AlignedSensor: Sendable {
       hasWholeFrames: hasWholeFrames)
   }
 
-  /// Whether the link's packets hold any frame, by `session.json`; a capture without one tells nothing against it.
+  /// Whether one link-layer packet can hold any frame, from `session.json`. True for a capture without that
+  /// file.
   private static func hasWholeFrames(_ capture: RecordedCapture) -> Bool {
     guard let changes = capture.session?["connection"]?["changes"]?.array else {
       return capture.session == nil
@@ -157,12 +162,12 @@ struct AlignedSensor: Sendable {
     return changes.compactMap { $0["receiveDataLength"]?.integer(Int.self) }.last ?? 27 >= longestPacket
   }
 
-  /// Bytes of a data packet with the longest data length: Core 5.4, Vol 6, Part B, 2.4.
+  /// Size in bytes of a data packet with the maximum data length. Core 5.4, Vol 6, Part B, 2.4.
   private static let longestPacket = 251
 
   // MARK: Beats
 
-  /// Those of a strap; `nil` where it has no intervals.
+  /// Beats from a strap; `nil` if the capture has no intervals.
   private(set) var strap: StrapBeats?
 
   private mutating func readIntervals(_ table: RecordedTable, of capture: RecordedCapture) throws(SystemError)
@@ -182,7 +187,7 @@ struct AlignedSensor: Sendable {
     beats = strap.beats
   }
 
-  /// Those of an electrocardiogram, or of a pulse, where a strap has told none.
+  /// Takes beats from an ECG or an optical pulse if no strap reported any.
   private mutating func findBeats(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) {
     guard beats.isEmpty,
       capture.tables.contains(where: { table in

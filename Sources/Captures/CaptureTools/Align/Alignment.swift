@@ -1,38 +1,41 @@
 import BLELinux
 package import JSONText
 
-/// How the clocks of several devices that were recorded together lie to each other: `alignment.json` in the directory above theirs.
+/// Offsets between the clocks of devices recorded together: `alignment.json` in the parent directory of their
+/// captures.
 package struct Alignment: Sendable, Hashable {
   package static let fileName = "alignment.json"
   private static let documentLimit = 1 << 22
 
   package struct Device: Sendable, Hashable {
-    /// The name of its directory.
+    /// Name of the device's directory.
     package var directory: String
-    /// How much later than the reference it has the same things at `Alignment.at`: nanoseconds; `nil` if that is not known.
+    /// Delay behind the reference at `Alignment.at`, in nanoseconds: the device's timestamp for an event
+    /// minus the reference's. `nil` if unknown.
     package var late: Double?
-    /// Half of the range around `late` that has, in 95 of 100 cases, how much later the device sends what both have seen. It has the
-    /// waits for connection events in it, which rows cannot be told from. `nil` if a wait is not known.
+    /// Half-width of the 95 % interval around `late` for the delay at which the device sends what both
+    /// sensors measured. It includes the waits for connection events, which cannot be seen in the rows. `nil`
+    /// if a wait is unknown.
     package var lateUncertainty: Double?
-    /// Half of the range of the distance between the rows of both alone, which is what `convert --grid` needs; `nil` for a strap,
-    /// which has no rows on a clock of its own.
+    /// Half-width of the 95 % interval for the offset between the rows of both devices alone, which is what
+    /// `convert --grid` needs. `nil` for a strap, which has no rows on a clock of its own.
     package var rowUncertainty: Double?
-    /// How that grows: nanoseconds a second, a thousandth part in a million each.
+    /// Growth of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
     package var drift = 0.0
-    /// `nil` where no drift could be told.
+    /// `nil` if the drift could not be determined.
     package var driftUncertainty: Double?
-    /// How much faster than the reference's own clock its own runs, if it tells seconds: a share. The kernel's is in the place of a
-    /// reference's that tells none.
+    /// Relative rate of the device's clock against the reference's clock, minus 1, if the device counts
+    /// seconds. If the reference has no clock in seconds, the kernel's clock takes its place.
     package var clockDrift: Double?
-    /// Half of the range that has it in 95 of 100 cases: a share.
+    /// Half-width of the 95 % interval of `clockDrift`.
     package var clockUncertainty: Double?
-    /// Ticks a second by that clock, if it counts ticks.
+    /// Ticks per second of the device's clock, if it counts ticks.
     package var rate: Double?
-    /// Half of the range that has it in 95 of 100 cases: ticks a second.
+    /// Half-width of the 95 % interval of `rate`, in ticks per second.
     package var rateUncertainty: Double?
-    /// By what it was found, from one device to the other.
+    /// The comparisons that led to the result, along the chain of devices from the reference.
     package var evidence: [Evidence] = []
-    /// Why it was not found by others.
+    /// Comparisons that found nothing, with their reasons.
     package var refusals: [Refusal] = []
 
     package init(directory: String) { self.directory = directory }
@@ -44,9 +47,10 @@ package struct Alignment: Sendable, Hashable {
     package var kind: String
     package var likeness: Double
     package var places: Int
-    /// Root mean square: nanoseconds.
+    /// Root mean square residual, in nanoseconds.
     package var residual: Double
-    /// Whether one of them sees beats as they come through the arteries: the offset has that way in it.
+    /// Whether one of the two sensors measures the pulse optically, so that the offset includes the pulse
+    /// transit time.
     package var hasPulseTransit: Bool
 
     package init(
@@ -66,7 +70,7 @@ package struct Alignment: Sendable, Hashable {
 
   /// The directory of the device that the others are compared with.
   package var reference: String
-  /// When `late` is: nanoseconds since the Unix epoch.
+  /// Time at which `late` holds, in nanoseconds since the Unix epoch.
   package var at: Int64
   package var devices: [Device]
 
@@ -74,7 +78,8 @@ package struct Alignment: Sendable, Hashable {
     (self.reference, self.at, self.devices) = (reference, at, devices)
   }
 
-  /// What a time of a device is on the reference's clock: both in nanoseconds since the Unix epoch. As it was where nothing is known.
+  /// Converts a device's time to the reference's clock; both are in nanoseconds since the Unix epoch. Returns
+  /// the time unchanged if the offset is unknown.
   package func time(_ time: Int64, of device: Device) -> Int64 {
     guard let late = device.late else { return time }
     return time &- Int64((late + device.drift * Double(time &- at) / 1e9).rounded())
@@ -131,9 +136,9 @@ package struct Alignment: Sendable, Hashable {
     }
   }
 
-  /// What `ringtap align` has left in a directory.
+  /// Reads the file that `ringtap align` wrote to a directory.
   ///
-  /// - Throws: why it cannot be used.
+  /// - Throws: the reason why the file cannot be used.
   package init(in directory: String) throws(ConversionError) {
     let path = directory + "/" + Self.fileName
     let octets: [UInt8]

@@ -1,6 +1,6 @@
 import Recording
 
-/// An alignment in words, a line for each thing.
+/// Describes an alignment for people, one fact a line.
 package enum AlignmentText {
   package static func text(_ alignment: Alignment) -> String {
     let width = alignment.devices.map(\.directory.count).max() ?? 0

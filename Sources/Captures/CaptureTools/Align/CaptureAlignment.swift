@@ -3,22 +3,23 @@ import BLEWire
 import JSONText
 import Physiology
 
-/// Finds how the clocks of devices that were recorded together lie to each other, from what they have seen of the same body.
+/// Finds the clock offsets between devices that were recorded together, from shared movement or heartbeats.
 ///
-/// Each pair is compared by movement, else by beats. Of all pairs those are taken that tell most, as many as connect the devices; the
-/// reference is the device with the most of them, or the one that is asked for.
+/// Each pair is compared by movement, or by beats if movement does not match. The most precise pairs that
+/// connect the devices are kept. The reference is the requested device, or the one in most of these pairs.
 package enum CaptureAlignment {
-  /// Where the lateness of a sensor lies at a time, less that of the times it was compared by: seconds.
+  /// Range of a sensor's lateness at a time, relative to the times it was compared by, in seconds.
   private typealias Lateness = @Sendable (Double) -> ClosedRange<Double>?
 
-  /// What two sensors have seen of the same body.
+  /// The match between two sensors on the same body.
   private struct Found {
     var kind: SharedEvidence.Kind
     var line: LagLine
     var likeness: Double
-    /// What a second of each is to the other's times; `nil` where it has no clock of its own.
+    /// Seconds of the other's times per second of each sensor's clock; `nil` if a sensor has no clock of its
+    /// own.
     var paces: (first: Double?, second: Double?)
-    /// Half of the range of the ratio of both: a share.
+    /// Half-width of the range of the ratio of both, relative.
     var paceUncertainty: Double?
     var lateness: (first: Lateness, second: Lateness)
     /// Whether one of them is a strap, which has no rows on a clock of its own.
@@ -42,7 +43,7 @@ package enum CaptureAlignment {
     }
 
     var line: LagLine { found.line }
-    /// Seconds by which it may be off, to choose by.
+    /// Uncertainty in seconds, used to rank pairs.
     var uncertainty: Double {
       let ranges = [found.lateness.first(line.center), found.lateness.second(line.center)]
       let waits = ranges.map { $0.map { $0.upperBound - $0.lowerBound } ?? unknown }
@@ -50,20 +51,22 @@ package enum CaptureAlignment {
     }
   }
 
-  /// A wait that is not known is worse than any that is: seconds.
+  /// Stands for an unknown wait, and is longer than any known one: seconds.
   private static let unknown = 10.0
-  /// From an R wave to the peak of its pulse in a finger, at most: seconds. Allen, Photoplethysmography and its application in clinical
-  /// physiological measurement, Physiol. Meas. 28(3), 2007: 0.2 s to its foot, and up to 0.3 s from there.
+  /// Longest time from an R wave to the peak of its pulse in a finger, in seconds. Allen,
+  /// Photoplethysmography and its application in clinical physiological measurement, Physiol. Meas. 28(3),
+  /// 2007: 0.2 s to the foot of the pulse, and up to 0.3 s from there to the peak.
   private static let longestTransit = 0.5
-  /// A beat is not the same moment for two sensors that see the heart's currents: half a sample at 130 Hz.
+  /// Difference between the times at which two electrical sensors detect the same beat: half a sample at 130
+  /// Hz.
   private static let beatUncertainty = 0.004
 
   /// - Parameters:
-  ///   - directory: of a group.
-  ///   - reference: the name of a directory in it, or an address; `nil` for the best.
-  ///   - search: how far apart the clocks may be, either way: seconds.
+  ///   - directory: the directory of a group of captures.
+  ///   - reference: the name or address of a device in it; `nil` to choose the best.
+  ///   - search: largest clock offset to search in either direction, in seconds.
   ///   - progress: called for each device and pair.
-  /// - Returns: what was found, and which tables ended before their time.
+  /// - Returns: the alignment, and the tables that could not be read to their end.
   package static func run(
     _ directory: String, reference: String?, search: Double, progress: (String) -> Void
   ) throws(AnalysisError) -> (alignment: Alignment, problems: [String]) {
@@ -110,7 +113,7 @@ package enum CaptureAlignment {
 
   private static func fileName(_ address: String) -> String { address.uppercased().replacing(":", with: "-") }
 
-  /// By movement, else by beats.
+  /// Compares by movement, or by beats if that finds nothing.
   private static func compare(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
   ) -> Result<Found, Reasons> {
@@ -128,7 +131,7 @@ package enum CaptureAlignment {
     } catch { return .failure(Reasons(reasons + [error])) }
   }
 
-  /// Both have rows on clocks of their own.
+  /// A match of two sensors that both have rows on clocks of their own.
   private static func rows(_ evidence: SharedEvidence, _ a: AlignedSensor, _ b: AlignedSensor) -> Found {
     Found(
       kind: evidence.kind, line: evidence.line, likeness: evidence.likeness, paces: (a.pace, b.pace),
@@ -139,12 +142,13 @@ package enum CaptureAlignment {
     { [wait = sensor.wait] seconds in wait?.range(at: seconds) }
   }
 
-  /// One of them is a strap: its beats get the times that the other has of them, and its stamps tell how much later it told them.
+  /// A match with a strap. The strap's beats get the times that the other sensor has for them; the strap's
+  /// timestamps show how much later it reported them.
   private static func byStrap(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
   ) throws(SharedEvidence.Refusal) -> Found {
     let lag = try SharedEvidence.roughBeats(a.beats, b.beats, within: search)
-    // Of two straps the one with fewer gaps has the times.
+    // If both are straps, the one with fewer gaps supplies the times.
     let isSecond =
       a.strap == nil || (b.strap.map { $0.stretches.count >= a.strap?.stretches.count ?? 0 } ?? false)
     let (sensor, other) = isSecond ? (b, a) : (a, b)
@@ -156,7 +160,7 @@ package enum CaptureAlignment {
       others: other.beats, hasPulseTransit ? .light : .electric)
     let center = middle(anchored.times)
     let late = strap.lateness(of: anchored.times, sensor.intervals)
-    // Where nothing tells how late the strap is, it is known as well as its stamps.
+    // If the strap's lateness cannot be determined, its accuracy is that of its timestamps.
     let sign = isSecond ? 1.0 : -1.0
     let drift = sign * (late.map { middle($0.distance.slopes) - middle($0.wait.paceError) } ?? 0)
     let ownLate: (Double) -> ClosedRange<Double>? = { seconds in
@@ -174,11 +178,12 @@ package enum CaptureAlignment {
       guard let late else { return nil }
       let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
       let placed = sign * line.lag(at: seconds)
-      // The strap is placed so much later than the times of its beats; it truly is so much later.
+      // The range between the offset at which the strap was placed and its true lateness.
       return placed - (distance.upperBound - wait.lowerBound)...placed
         - (distance.lowerBound - wait.upperBound)
     }
-    // Its clock by the other's rows; the drift is one of stamps, so it is taken out again where both are joined.
+    // The strap's clock is measured against the other's rows. The drift is one of timestamps; joining the
+    // pairs takes it out again.
     let pace = (1 + anchored.slope) * (1 + drift * sign)
     let otherLateness = other.strap == nil ? lateness(other) : standing(other)
     return Found(
@@ -189,7 +194,7 @@ package enum CaptureAlignment {
       isStrap: (a.strap != nil, b.strap != nil), hasPulseTransit: hasPulseTransit)
   }
 
-  /// Lateness of a strap whose beats are where its own stamps put them.
+  /// Lateness of a strap whose beats were placed by its own timestamps.
   private static func standing(_ sensor: AlignedSensor) -> Lateness {
     let stretches = sensor.strap?.stretches ?? []
     let times = stretches.map { stretch in stretch.places.map { Double?($0 + stretch.offset) } }
@@ -214,19 +219,19 @@ package enum CaptureAlignment {
 
   // MARK: All together
 
-  /// A device on its way from the reference.
+  /// A device in the chain from the reference.
   private struct Placed {
     var late = 0.0
     var drift = 0.0
-    /// Of the comparison alone, 95 of 100: seconds.
+    /// 95 % uncertainty of the comparison alone, in seconds.
     var uncertainty = 0.0
     var driftUncertainty: Double? = 0
     var paceUncertainty: Double? = 0
-    /// Bounds that waits leave; `nil` if one is not known.
+    /// Bounds from the waits; `nil` if one of them is unknown.
     var waits: ClosedRange<Double>? = 0...0
-    /// The same without those of this device.
+    /// The same bounds without the waits of this device.
     var before: ClosedRange<Double>?
-    /// Straps are placed by stamps, so they lie elsewhere in each pair.
+    /// A strap is placed by timestamps, so its position differs from pair to pair.
     var isStrap = false
     var referencePace: Double?
   }
@@ -240,7 +245,7 @@ package enum CaptureAlignment {
       sensors[place].strap != nil || sensors[place].pace != nil && sensors[place].counts == .seconds
     }
     func rank(_ place: Int) -> Int { !tellsSeconds(place) ? 0 : sensors[place].strap != nil ? 1 : 2 }
-    // Of those with as many, one with a clock of its own.
+    // Among devices with equally many pairs, prefer one with a clock of its own.
     let best = sensors.indices.max { first, second in
       (degree(first), rank(first)) < (degree(second), rank(second))
     }
@@ -260,7 +265,7 @@ package enum CaptureAlignment {
       known[to] = placed
       take(placed, pair, with: sensors[from].name, into: &devices[to])
       if let pace = isForward ? pair.found.paces.second : pair.found.paces.first {
-        // Of the reference's seconds, if it has some, else of the kernel's.
+        // Relative to the reference's seconds if it has a clock in seconds, otherwise to the kernel's.
         let isOfReference = tellsSeconds(reference) && placed.referencePace != nil
         let rate = (isOfReference ? placed.referencePace ?? 1 : 1) / pace * (1 + placed.drift)
         let kernel = isOfReference ? 0 : sensors[reference].wait.map { width($0.paceError) }
@@ -300,7 +305,7 @@ package enum CaptureAlignment {
     ]
   }
 
-  /// Where all lines are told: the middle of what the pairs have seen.
+  /// The common time for which all lines are evaluated: the mean of the pairs' centers.
   private static func middle(_ pairs: [Pair]) -> Double {
     pairs.isEmpty ? 0 : pairs.map(\.line.center).reduce(0, +) / Double(pairs.count)
   }
@@ -324,7 +329,7 @@ package enum CaptureAlignment {
     placed.referencePace =
       isReference ? (isForward ? found.paces.first : found.paces.second) : parent.referencePace
     if !isReference, !parent.isStrap {
-      // The rows of a device on the way are the same for both pairs: how late they are does not matter.
+      // Both pairs use the same rows of an intermediate device, so its own lateness cancels.
       placed.before = parent.before
     } else if let waits = parent.waits, let other = theirs(center) {
       placed.before = waits.lowerBound + other.lowerBound...waits.upperBound + other.upperBound

@@ -2,33 +2,35 @@ import JSONText
 import Physiology
 import Recording
 
-/// How much later than a sensor sends it a recording has what it measured: the wait for a connection event, and the time on the air.
+/// The delay between a sensor sending a measurement and the recording's timestamp: the wait for a connection
+/// event plus the air time.
 ///
-/// A straight line below all stamps has the most punctual frames on it. How long those waited is told by the others: no frame waits
-/// longer than one connection interval unless a packet was lost, so the more the waits differ, the less is left. If the
-/// sensor's steps are a multiple of the interval, all frames wait equally long, and anything up to an interval is possible.
+/// The most punctual frames lie on a straight line below all timestamps. The other frames show how long those
+/// waited: no frame waits longer than one connection interval unless a packet is lost, so the more the waits
+/// differ, the smaller the remaining uncertainty. If the sensor's period is a multiple of the interval, all
+/// frames wait equally long, and any wait up to one interval is possible.
 struct LinkWait: Sendable {
-  /// A frame: when the last of its samples was measured by the line, and its stamp, in seconds.
+  /// A frame: the time of its last sample on the line, and its timestamp, in seconds.
   struct Frame {
     var time: Double
     var stamp: Double
     var rows = 1
-    /// Seconds from sample to sample; 0 if there is one in each frame.
+    /// Seconds between samples; 0 if each frame has one sample.
     var period = 0.0
   }
 
-  /// What one connection event brought, or several that follow each other: when the last of it was measured by the line, and the
-  /// first stamp.
+  /// The frames of one connection event, or of several consecutive ones: the time of the last sample on the
+  /// line, and the first timestamp.
   private struct Arrival {
     var expected: Double
     var stamp: Double
-    /// From one stamp of an event to the next one: less than 1.5 intervals.
+    /// Whether the next event's timestamp follows within 1.5 intervals.
     var goesOn = false
 
     var late: Double { stamp - expected }
   }
 
-  /// Connection intervals in force, in order: from when, and how long, in seconds.
+  /// A connection interval: its start and its length, in seconds.
   struct Interval: Sendable {
     var since: Double
     var length: Double
@@ -36,49 +38,53 @@ struct LinkWait: Sendable {
 
   private let band: LineBand
 
-  /// From the start of a connection event to the stamp of its first frame: the central's packet, a pause, and the frame itself,
-  /// at 2 Mbit/s and without payload, or at 1 Mbit/s and as long as the MTU allows. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
+  /// Time from the start of a connection event to the timestamp of its first frame: the central's packet, the
+  /// inter-frame space, and the frame. The shortest is at 2 Mbit/s without payload, the longest at 1 Mbit/s
+  /// with a full MTU. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
   private static let shortest = 0.000_25
   private static func longest(_ isLong: Bool) -> Double { isLong ? 0.003_5 : 0.001 }
-  /// Frames of one event follow each other without a longer pause: seconds.
+  /// Longest pause between frames of one event, in seconds.
   private static let pause = 0.006
-  /// Stamps vary by this: seconds.
+  /// Timestamp jitter, in seconds.
   private static let jitter = 0.001_5
-  /// Intervals after which an event is not the next one.
+  /// Events further apart than this many intervals are not consecutive.
   private static let next = 1.5
-  /// Of the events, so many must be the last of what a sensor had; else it sends in each.
+  /// Smallest share of events that must end a batch; below it, the sensor is taken to send in every event.
   private static let lasts = 0.25
-  /// Arrivals that an interval must have to tell something.
+  /// Fewest arrivals in an interval's time that permit an estimate.
   private static let fewest = 20
-  /// Bytes of a link's packet unless a longer one was agreed on, and about those of a row: Core 5.4, Vol 6, Part B, 4.5.10.
+  /// Default size in bytes of a link-layer packet's payload, and the approximate size of a row. Core 5.4, Vol
+  /// 6, Part B, 4.5.10.
   private static let packet = 27
   private static let bytesOfRow = 3
-  /// Fragments that one event surely has room for, and seconds that each takes at 1 Mbit/s with its acknowledgement.
+  /// Fragments that fit into any event, and the seconds that each takes at 1 Mbit/s with its acknowledgement.
   private static let fewFragments = 4
   private static let exchange = 0.000_71
-  /// Waits of so many arrivals are of all lengths if no larger share of the interval is missing.
+  /// Waits of `chunk` arrivals count as covering the interval if no gap between them is a larger share of it
+  /// than `largestGap`.
   private static let chunk = 40
   private static let largestGap = 0.2
-  /// The share of arrivals that may wait seemingly long because a packet was lost.
+  /// Share of arrivals that may seem to wait long because a packet was lost.
   private static let lost = 0.03
-  /// Connection intervals that are looked for where nothing tells them: units of 1.25 ms.
+  /// Connection intervals to search when the recording has none, in units of 1.25 ms.
   private static let known = 6...400
 
-  /// Where the lateness of the line lies at a time: seconds.
+  /// Range of the line's lateness at a time, in seconds.
   func range(at seconds: Double) -> ClosedRange<Double> {
     let range = band.range(at: seconds)
     return max(0, range.lowerBound)...max(0, range.lowerBound, range.upperBound)
   }
 
-  /// By how much the pace of the line may be off: a share.
+  /// Possible error of the line's slope, relative.
   var paceError: ClosedRange<Double> { band.slopes }
 
   /// - Parameters:
-  ///   - frames: in order of their stamps.
-  ///   - intervals: as the recording tells them; empty if it does not.
-  ///   - isStraight: times of the frames are by a straight line; else only their mean is known.
-  ///   - hasWholeFrames: the link's packets hold any frame; else a long one is sent in fragments, whose last one has the stamp.
-  /// - Returns: `nil` if it cannot be known.
+  ///   - frames: in order of their timestamps.
+  ///   - intervals: from the recording; empty if it has none.
+  ///   - isStraight: whether the frames' times lie on a straight line; otherwise only their mean is known.
+  ///   - hasWholeFrames: whether one packet holds any frame; otherwise a long frame is sent in fragments, and
+  ///     the last fragment has the timestamp.
+  /// - Returns: `nil` if the wait cannot be determined.
   init?(_ frames: [Frame], _ intervals: [Interval], isStraight: Bool = true, hasWholeFrames: Bool = true) {
     var intervals = intervals
     if intervals.isEmpty {
@@ -93,19 +99,20 @@ struct LinkWait: Sendable {
     var below: [LineBand.Bound] = []
     for (index, interval) in intervals.enumerated() {
       let end = index + 1 < intervals.count ? intervals[index + 1].since : .infinity
-      // What came in the first events of an interval may have waited for the change.
+      // Frames in the first events of an interval may have waited for the change.
       let events = arrivals.filter { $0.stamp >= interval.since + 1 && $0.stamp < end }
-      // Of a sensor that sends several frames at once, those of one time must be told from those of the next.
+      // If a sensor sends several frames at once, group the frames by time.
       let batches = isSampled ? Self.batches(events) : events
       let these = batches ?? events
       guard these.count >= Self.fewest else { continue }
-      // If not all waits come about, an event that another link of the same radio takes away may be missed each time.
+      // If the waits do not cover the interval, each wait may include one event that another link of the same
+      // radio displaced.
       let isFilled = batches != nil && Self.isFilled(these, interval.length)
-      // Fragments of a long frame may take another event.
+      // Fragments of a long frame may need another event.
       let missed = (isFilled ? 0 : interval.length) + (fragments > Self.fewFragments ? interval.length : 0)
       let least = these.map(\.late).sorted()[Int(Self.lost * Double(these.count))]
       var bounds = these.map { arrival in
-        // What was sent again waited so many intervals longer.
+        // A retransmitted frame waited one interval longer for each retry.
         if batches == nil {
           return LineBand.Bound(seconds: arrival.expected, value: interval.length + missed + longest - least)
         }
@@ -126,13 +133,13 @@ struct LinkWait: Sendable {
     self.band = band
   }
 
-  /// Packets of the shortest data length that the longest frame takes.
+  /// Number of packets of the default data length that the longest frame needs.
   private static func fragments(_ frames: [Frame]) -> Int {
     let rows = frames.map(\.rows).max() ?? 1
     return (rows * bytesOfRow + packet - 1) / packet
   }
 
-  /// Whether the waits of arrivals that follow each other are usually of all lengths up to an interval.
+  /// Whether the waits of consecutive arrivals usually cover all lengths up to an interval.
   private static func isFilled(_ arrivals: [Arrival], _ interval: Double) -> Bool {
     let size = min(chunk, arrivals.count)
     let gaps = stride(from: 0, through: arrivals.count - size, by: size).map { start in
@@ -146,11 +153,11 @@ struct LinkWait: Sendable {
     return gaps.sorted()[gaps.count / 2] < largestGap
   }
 
-  /// Times that wander about the line: the bounds of most of them, everywhere.
+  /// Constant bounds for times that wander about the line: they hold for most of them.
   private static func mean(_ above: [LineBand.Bound], _ below: [LineBand.Bound]) -> LineBand? {
     let times = (above + below).map(\.seconds)
     guard let first = times.min(), let last = times.max(), !below.isEmpty else { return nil }
-    // Of the waits, the lower bounds are of those that waited least, the upper ones of those that waited most.
+    // The lower bounds come from the shortest waits, the upper bounds from the longest.
     let low = above.map(\.value).sorted()[above.count / 4]
     let high = below.map(\.value).sorted()[below.count * 3 / 4]
     func both(_ value: Double) -> [LineBand.Bound] {
@@ -159,7 +166,7 @@ struct LinkWait: Sendable {
     return LineBand(above: both(min(low, high)), below: both(max(low, high)))
   }
 
-  /// What each connection event brought.
+  /// Groups frames by connection event.
   private static func arrivals(_ frames: [Frame], _ intervals: [Interval]) -> [Arrival] {
     let shortest = intervals.map(\.length).min() ?? 0.007_5
     let pause = min(pause, shortest * 0.6)
@@ -180,9 +187,10 @@ struct LinkWait: Sendable {
     return arrivals
   }
 
-  /// Events that follow each other without a pause bring what was complete at once, unless a sensor sends in each.
+  /// Merges consecutive events into batches: the sensor had all their data at once, unless it sends in every
+  /// event.
   ///
-  /// - Returns: `nil` if it sends in each.
+  /// - Returns: `nil` if it sends in every event.
   private static func batches(_ events: [Arrival]) -> [Arrival]? {
     let ends = events.count { !$0.goesOn }
     guard Double(ends) >= lasts * Double(events.count) else { return nil }
@@ -199,8 +207,9 @@ struct LinkWait: Sendable {
     return batches
   }
 
-  /// How long a sample may be old when a sensor sends what it has: if it does so at a pace that its samples do not fit, frames
-  /// have one sample more or less, and the last one is up to a sample old. Seconds.
+  /// Greatest age, in seconds, of a frame's last sample when the sensor sends its buffer. If the sending
+  /// period is not a multiple of the sample period, frames differ by one sample and the last one is up to one
+  /// period old.
   private static func hold(_ frames: [Frame]) -> Double {
     guard let period = frames.map(\.period).filter({ $0 > 0 }).min() else { return 0 }
     var counts: [Int: Int] = [:]
@@ -212,7 +221,7 @@ struct LinkWait: Sendable {
     return period
   }
 
-  /// The longest interval that all steps from event to event are a multiple of.
+  /// The longest interval of which all steps between events are multiples.
   private static func interval(of events: [Double]) -> Double? {
     let steps = zip(events.dropFirst(), events).map { $0 - $1 }.filter { $0 > 0.005 && $0 < 5 }
     guard steps.count >= fewest else { return nil }
@@ -222,9 +231,9 @@ struct LinkWait: Sendable {
     }
   }
 
-  /// The intervals that `session.json` tells of a recording.
+  /// Reads a recording's connection intervals from `session.json`.
   ///
-  /// - Parameter origin: the zero of all seconds: nanoseconds since the Unix epoch.
+  /// - Parameter origin: zero of all seconds, in nanoseconds since the Unix epoch.
   static func intervals(of capture: RecordedCapture, origin: Int64) -> [Interval] {
     (capture.session?["connection"]?["changes"]?.array ?? []).compactMap { change in
       guard let time = change["timeNs"]?.nanoseconds, let milliseconds = change["intervalMs"]?.real,

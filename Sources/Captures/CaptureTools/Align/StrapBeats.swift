@@ -1,31 +1,33 @@
 import Physiology
 
-/// Beats of a strap: it tells the intervals between them by its own clock, with a measurement that comes up to a second after the last
-/// of them. So each stamp bounds when beats were: those it tells were before, the next one was not.
+/// Beats of a strap. The strap reports the intervals between beats by its own clock, in a measurement sent up
+/// to a second after the last of them. Each timestamp therefore bounds the times of beats: the reported ones
+/// came before it, the next one after it.
 struct StrapBeats: Sendable {
-  /// Intervals without a gap that shows.
+  /// Intervals without a visible gap.
   struct Stretch: Sendable {
-    /// Of beats, by the strap's clock: seconds since the first.
+    /// Beats by the strap's clock, in seconds since the first.
     var places: [Double] = []
-    /// The stamp of each measurement, in seconds, and how many beats there were with it.
+    /// Timestamp of each measurement in seconds, and the number of beats up to and including it.
     var measurements: [(stamp: Double, beats: Int)] = []
-    /// What is added to places to have times of the kernel's clock, to some hundredths of a second.
+    /// Added to places to give times on the kernel's clock, accurate to some hundredths of a second.
     var offset = 0.0
   }
 
   static let ticksPerSecond = 1024.0
-  /// A measurement is late by this at most, beside what it waits for: seconds.
+  /// Longest delay of a measurement apart from its wait, in seconds.
   private static let late = 0.25
-  /// Measurements from which the pace of a strap is told, and the pause after which it may have begun anew: seconds.
+  /// Fewest measurements that determine the strap's pace, and the pause in seconds after which it may have
+  /// restarted.
   private static let fewest = 20
   private static let longestPause = 10.0
-  /// Measurements that are looked back upon.
+  /// Number of earlier measurements that are compared.
   private static let recent = 30
-  /// Of the steps from one measurement to the next, so many are not further off the pace than a quarter of it.
+  /// Share of steps between measurements that must be within a quarter of the pace.
   private static let steady = 0.9
-  /// By how much a bound may be off before it is none: seconds.
+  /// Tolerance for contradicting bounds, in seconds.
   private static let tolerance = 0.1
-  /// The share of the bounds that may be.
+  /// Share of bounds that may contradict the others.
   private static let wrong = 0.1
 
   private(set) var stretches: [Stretch] = []
@@ -34,8 +36,8 @@ struct StrapBeats: Sendable {
   /// Takes the next interval.
   ///
   /// - Parameters:
-  ///   - ticks: 1/1024 s.
-  ///   - seconds: stamp of the measurement that it came with.
+  ///   - ticks: in 1/1024 s.
+  ///   - seconds: timestamp of the measurement that contained the interval.
   mutating func take(_ ticks: Int, at seconds: Double) {
     let interval = Double(ticks) / Self.ticksPerSecond
     if let last = measurements.last, last.stamp == seconds {
@@ -45,7 +47,7 @@ struct StrapBeats: Sendable {
     }
   }
 
-  /// All have come.
+  /// Ends the input and closes the last stretch.
   mutating func finish() {
     var first = 0
     var bounds = Bounds()
@@ -63,10 +65,10 @@ struct StrapBeats: Sendable {
     close(measurements[first...])
   }
 
-  /// What measurements that follow each other say of where their beats lie.
+  /// Bounds on the times of beats, from consecutive measurements.
   private struct Bounds {
     private var place = 0.0
-    /// The next beat is after the measurement before it, and the last one before its own.
+    /// The next beat comes after the previous measurement, and the last one before its own.
     private var (least, most) = (Double.infinity, -Double.infinity)
     private var lates: [Double] = []
 
@@ -99,7 +101,7 @@ struct StrapBeats: Sendable {
     var place = 0.0
     for measurement in measurements {
       for interval in measurement.intervals {
-        // The beat before the first interval of a stretch has come with the one before, or never.
+        // The beat before a stretch's first interval came with the previous measurement, or was lost.
         place += interval
         stretch.places.append(place)
       }
@@ -118,7 +120,7 @@ struct StrapBeats: Sendable {
     stretches.append(stretch)
   }
 
-  /// Times on the kernel's clock, rising: to some hundredths of a second.
+  /// Times on the kernel's clock, ascending, accurate to some hundredths of a second.
   var beats: [Double] {
     var beats: [Double] = []
     for stretch in stretches where stretch.places.count > 1 {
@@ -131,18 +133,18 @@ struct StrapBeats: Sendable {
 
   // MARK: How late the strap is
 
-  /// How much later than given times of its beats the strap tells them.
+  /// Delay between the given times of the beats and the strap's report of them.
   struct Lateness: Sendable {
-    /// Distance of the line below the strap's measurements from those times.
+    /// Distance from those times to the line below the strap's measurements.
     let distance: LineBand
-    /// How late that line is by the link.
+    /// Delay of that line by the link.
     let wait: LinkWait
   }
 
   /// - Parameters:
-  ///   - times: of the beats of each stretch, in seconds; `nil` for those that are not known.
-  ///   - intervals: of the connection.
-  /// - Returns: `nil` if the strap measures at no steady pace, or what it tells makes no sense.
+  ///   - times: times of the beats of each stretch, in seconds; `nil` for unknown ones.
+  ///   - intervals: intervals of the connection.
+  /// - Returns: `nil` if the strap does not measure at a steady pace, or if its data contradict each other.
   func lateness(of times: [[Double?]], _ intervals: [LinkWait.Interval]) -> Lateness? {
     guard let (expected, stamps) = steadyTimes() else { return nil }
     let frames = zip(expected, stamps).map { LinkWait.Frame(time: $0, stamp: $1) }
@@ -168,13 +170,13 @@ struct StrapBeats: Sendable {
     return Lateness(distance: band, wait: wait)
   }
 
-  /// Bounds without those that contradict most others.
+  /// Removes bounds that contradict most others.
   private static func agreed(
     above: [LineBand.Bound], below: [LineBand.Bound]
   ) -> (above: [LineBand.Bound], below: [LineBand.Bound])? {
     let all = above.count + below.count
     guard above.count >= fewest, below.count >= fewest else { return nil }
-    // A level has those below it that are lower, and those above it that are higher.
+    // A level agrees with the lower bounds that are below it and the upper bounds that are above it.
     let lower = above.map(\.value).sorted()
     let upper = below.map(\.value).sorted()
     var best = (count: -1, level: 0.0)
@@ -190,7 +192,7 @@ struct StrapBeats: Sendable {
     )
   }
 
-  /// When the strap measures, where it does so at a steady pace: the line below the stamps.
+  /// Times at which the strap measures if its pace is steady: the line below the timestamps.
   private func steadyTimes() -> (expected: [Double], stamps: [Double])? {
     var parts: [[Double]] = [[]]
     for stamp in measurements.map(\.stamp) {
@@ -201,7 +203,7 @@ struct StrapBeats: Sendable {
     let steps = zip(stamps.dropFirst(), stamps).map { $0 - $1 }
     let rough = steps.sorted()[steps.count / 2]
     guard rough > 0 else { return nil }
-    // A step differs from the pace by the difference of two waits, which a sum of them has not.
+    // A step differs from the pace by the difference of two waits; in a sum of steps these cancel.
     let usual = steps.reduce(0, +) / steps.reduce(0) { $0 + max(1, ($1 / rough).rounded()) }
     var numbers = [0.0]
     for (index, stamp) in stamps.enumerated().dropFirst() {
@@ -216,7 +218,7 @@ struct StrapBeats: Sendable {
     return (expected, stamps)
   }
 
-  /// The edge of the lower hull in the middle of points.
+  /// The edge of the lower convex hull in the middle of the points.
   private static func lineBelow(_ points: [(x: Double, y: Double)]) -> (level: Double, slope: Double)? {
     var hull: [(x: Double, y: Double)] = []
     func turnsUp(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double), _ c: (x: Double, y: Double))

@@ -3,7 +3,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// What an analysis finds, one after the other; in tables it is what `AnalysisTables` writes.
+/// Findings of an analysis, kept in memory; `AnalysisTables` writes the same to tables.
 struct AnalysisFindings: Sendable {
   var windows: [PulseWindow] = []
   var rates: [PulseRateWindow] = []
@@ -12,10 +12,10 @@ struct AnalysisFindings: Sendable {
   var ecgBeats: [ECGBeat] = []
   var variability: [(source: AnalysisReport.Variation.Source, segment: VariabilitySegment)] = []
   var minutes: [ActivityEpoch] = []
-  /// Stretches in which ticks are missing, the first `gapLimit`.
+  /// Stretches with missing ticks, at most `gapLimit`.
   private(set) var gaps: [TickGap] = []
   private var lastTick: ReceiveTime?
-  /// By `RingStream.rawValue`: a time on the ring's own clock for each row of its table.
+  /// By `RingStream.rawValue`: the time on the ring's own clock of each row in its table.
   private(set) var ringTimes = RingStream.allCases.map { _ in TableTimes() }
 
   private static let gapLimit = 5_000

@@ -5,31 +5,31 @@ package import JSONText
 import Physiology
 package import Recording
 
-/// What is in a capture, in numbers.
+/// A summary of a capture in numbers.
 package struct AnalysisReport: Sendable {
   package struct Table: Sendable {
     package var name: String
     package var rows: Int
-    /// Of these, those without a reading of the light; `nil` for what has none.
+    /// Number of rows without a light reading; `nil` for a table without light.
     package var dropouts: Int?
-    /// Why its rows end before the file does, or why there are none.
+    /// The reason why rows are missing at the end, or altogether.
     package var problem: String?
-    /// Its share of a ring's ticks.
+    /// The table's share of a ring's ticks.
     package var part: TickReport.Part?
-    /// Of a sensor that a program described itself.
+    /// Columns of a sensor that a program described itself.
     package var columns: [Column] = []
   }
 
   package var tables: [Table] = []
   package var start: ReceiveTime?
   package var end: ReceiveTime?
-  /// What the tables bear; the rest stays empty, and is not told.
+  /// Subjects that the tables cover; the others stay empty and are not reported.
   package var contents: Set<Content> = []
   package var ticks = TickReport()
   package var pulse = Pulse()
   package var ecg = ECG()
   package var heartRate = HeartRate()
-  /// Of each source of intervals.
+  /// One for each source of intervals.
   package var variability: [Variation] = []
   package var temperature = Temperature()
   package var cycling = Cycling()
@@ -39,31 +39,31 @@ package struct AnalysisReport: Sendable {
     case ticks, pulse, ecg, heartRate, temperature, cycling, activity
   }
 
-  /// What came and what was lost, by `session.json`; `nil` if that is not known.
+  /// Received and lost values, from `session.json`; `nil` if unknown.
   package var ledger: Ledger?
-  /// What `session.json` tells of the links' encryption: each once, in the order in which it came.
+  /// Encryption states of the links from `session.json`: each once, in order of appearance.
   package var security: [LinkSecurity] = []
-  /// Why that is not known.
+  /// The reason why the loss is unknown.
   package var unknownLoss: String?
   package var lacksSession = false
-  /// What only the form of the values tells of an imported capture.
+  /// Facts about an imported capture that were inferred from the form of its values alone.
   package var knownByPayload = PayloadKnowledge([])
 
-  /// What of the capture cannot be read though it is there.
+  /// Parts of the capture that exist but cannot be read.
   package var captureProblems: [String] = []
-  /// Times at which the wall clock was set while the capture was made, as `session.json` has it.
+  /// Number of times the wall clock was set during the capture, from `session.json`.
   package var clockStepCount = 0
 
-  /// How much is known to be lost.
+  /// Number of values known to be lost.
   package var lostCount: Int { ledger?.loss.total ?? 0 }
 
-  /// What is wrong with the tables, and with `session.json`.
+  /// Problems of the tables and of `session.json`.
   package var problems: [String] { tables.compactMap(\.problem) + captureProblems }
 
-  /// Whether something could not be read, or what was lost is in no file.
+  /// Whether a part could not be read, or no file records the loss.
   package var isIncomplete: Bool { !problems.isEmpty || lacksSession }
 
-  /// - Parameter directory: of which capture it is, where there are several.
+  /// - Parameter directory: directory of the capture, if there are several.
   package func encode(into line: inout JSONLine, of directory: String? = nil) {
     line.object { line in
       if let directory { line.member("directory", directory) }

@@ -3,7 +3,7 @@ import BLEWire
 import ColmiRing
 import Physiology
 
-/// Where an analysis puts what it finds: into numbers always, into tables and findings where they are wanted.
+/// Destination of an analysis: always a report, and optionally tables and findings.
 struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
@@ -68,7 +68,7 @@ struct AnalysisResults: ~Copyable {
     try tables?.append(epoch, rest)
   }
 
-  /// Makes the capture as long as its tables.
+  /// Extends the capture's time range to include `time`.
   mutating func take(_ time: ReceiveTime) {
     report.start = min(report.start ?? time, time)
     report.end = max(report.end ?? time, time)

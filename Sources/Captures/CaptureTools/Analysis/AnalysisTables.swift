@@ -4,7 +4,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// The tables that an analysis writes. A cell is empty where there is nothing to say.
+/// The tables that an analysis writes. A cell without a value is empty.
 struct AnalysisTables {
   enum Table: String, CaseIterable, Sendable {
     case ticks = "samples"
@@ -17,7 +17,7 @@ struct AnalysisTables {
 
     var fileName: String { rawValue + ".csv" }
 
-    /// With its end.
+    /// The header line, including its line feed.
     var header: String {
       switch self {
       case .ticks: TickRows.table.header
@@ -36,7 +36,7 @@ struct AnalysisTables {
     }
   }
 
-  /// A file has an owner, and a dictionary copies.
+  /// A reference type, because a dictionary cannot hold a noncopyable file.
   private final class Output {
     var file: OutputFile
     init(_ file: consuming OutputFile) { self.file = file }
@@ -45,10 +45,10 @@ struct AnalysisTables {
   private var outputs: [Table: Output] = [:]
   private var rows = TickRows()
 
-  /// What becomes of `samples.csv`, which a capture writes too.
+  /// How to treat `samples.csv`, which a capture writes too.
   enum Samples: Hashable, Sendable { case make, keepIfThere }
 
-  /// - Throws: EEXIST where one of them is there already.
+  /// - Throws: EEXIST if one of the tables already exists.
   init(_ tables: [Table], in directory: String, samples kind: Samples) throws(SystemError) {
     try Files.createDirectory(directory)
     for table in tables {
@@ -176,7 +176,7 @@ struct AnalysisTables {
 }
 
 extension VariabilitySegment {
-  /// Why there are no numbers, or at least no spectrum.
+  /// The reason why there are no numbers, or no spectrum.
   var refusal: Variability.Refusal? {
     switch result {
     case .failure(let refusal): refusal

@@ -7,13 +7,13 @@ import Physiology
 import Recording
 import SensorSessions
 
-/// Why there is no analysis.
+/// Error that prevents an analysis.
 package enum AnalysisError: Error, Sendable, CustomStringConvertible {
   /// No table can be read.
   case noTables(ConversionError)
-  /// Those that can be read have no rows.
+  /// The readable tables have no rows.
   case noRows(directory: String, problems: [String])
-  /// The tables to write.
+  /// The tables could not be written.
   case output(SystemError)
 
   package var description: String {
@@ -26,24 +26,26 @@ package enum AnalysisError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-/// Reads the tables of a capture once, from start to end, and turns them into numbers: a ring's ticks, clock, pulse, movement and
-/// rest; heart rate, beats, variability, temperature and cadence of other sensors. Memory does not grow with the capture.
+/// Reads the tables of a capture once, from start to end. Reports a ring's ticks, clock, pulse, movement and
+/// rest, and the heart rate, beats, variability, temperature and cadence of other sensors. Memory use does
+/// not grow with the capture.
 package struct CaptureAnalysis: ~Copyable {
-  /// Of a ring.
+  /// Tables of a ring.
   private var streams: [any SampleTable] = []
-  /// The place of the one that the last row was taken from.
+  /// Index of the stream that supplied the last row.
   private var lastStream = 0
-  /// When links brought their first sample, but for the first link, in order.
+  /// Times of the first sample of each link after the first, ascending.
   private var linkStarts: [Int64] = []
-  /// Of other sensors.
+  /// Tables of other sensors.
   private var sources: [any TableSource] = []
   private var results = AnalysisResults()
 
   private init() {}
 
   /// - Parameters:
-  ///   - directory: of the capture. A table that is missing or broken is reported, the others are analysed.
-  ///   - output: where to write tables, if at all.
+  ///   - directory: directory of the capture. A missing or damaged table is reported; the others are
+  ///     analysed.
+  ///   - output: directory for the tables; `nil` to write none.
   package static func run(_ directory: String, output: String?) throws(AnalysisError) -> AnalysisReport {
     var analysis = CaptureAnalysis()
     try analysis.open(directory)
@@ -57,14 +59,14 @@ package struct CaptureAnalysis: ~Copyable {
     return analysis.results.report
   }
 
-  /// Likewise, with what was found: memory grows with that.
+  /// Analyses a capture and also returns the findings; memory use grows with these.
   static func findings(of directory: String) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
     var analysis = CaptureAnalysis()
     try analysis.open(directory)
     return try analysis.findings()
   }
 
-  /// Likewise, of what was found in a packet log: a ring's samples in order, and the tables of other sensors.
+  /// Analyses data from a packet log: a ring's samples in order, and the tables of other sensors.
   static func findings(
     of samples: [RingRawReading], _ sources: [any TableSource]
   ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
@@ -87,7 +89,7 @@ package struct CaptureAnalysis: ~Copyable {
     return (results.report, results.findings ?? AnalysisFindings())
   }
 
-  // MARK: What there is
+  // MARK: Opening
 
   private mutating func open(_ directory: String) throws(AnalysisError) {
     let capture: RecordedCapture
@@ -118,7 +120,7 @@ package struct CaptureAnalysis: ~Copyable {
     }
   }
 
-  /// Whether it has a ring's samples: others have tables of the same name.
+  /// Whether the table holds a ring's samples: other tables can have the same name.
   private static func isTable(_ table: RecordedTable, of stream: RingStream) -> Bool {
     table.name == stream.name
       && (table.columns == stream.table.columns || table.columns == OldTables.columns(stream))
@@ -157,7 +159,8 @@ package struct CaptureAnalysis: ~Copyable {
     try results.tables?.finish()
   }
 
-  /// Merges the tables by time. Of rows with the same stamp the one that a ring sends after the last one is next.
+  /// Merges the tables by time. Rows with equal timestamps are taken in the order in which a ring sends them,
+  /// continuing after the last one.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
     var link = 0
@@ -179,11 +182,12 @@ package struct CaptureAnalysis: ~Copyable {
     results.report.tables.sort { (order.firstIndex(of: $0.name) ?? 0) < (order.firstIndex(of: $1.name) ?? 0) }
   }
 
-  /// The place of the table whose row comes next; `nil` at the end of all.
+  /// Index of the table with the earliest row; `nil` when all tables have ended.
   private func earliest() -> Int? {
     var found: Int?
     var foundTime: Int64 = .max
-    // The tables stand in the opposite order of the frames of a tick: backwards from the one taken last.
+    // The tables are in the opposite order of a tick's frames, so this searches backwards from the last one
+    // taken.
     for step in 1...streams.count {
       let place = (lastStream - step + streams.count) % streams.count
       guard let time = streams[place].next?.time.nanoseconds, time < foundTime else { continue }

@@ -1,6 +1,6 @@
 import JSONText
 
-/// Mean and range of numbers that come one after the other. Those that no sensor tells are none.
+/// Mean and range of a series of numbers. Missing values and magnitudes of 1e12 and more do not count.
 package struct NumberRange: Hashable, Sendable {
   package private(set) var count = 0
   package private(set) var lowest: Double?
@@ -19,14 +19,14 @@ package struct NumberRange: Hashable, Sendable {
     last = number
   }
 
-  /// Makes the mean, and all else, at most so large.
+  /// Caps the mean and all other values at `largest`.
   mutating func limit(to largest: Double) {
     sum = min(sum, largest * Double(count))
     (lowest, highest) = (lowest.map { min($0, largest) }, highest.map { min($0, largest) })
     last = last.map { min($0, largest) }
   }
 
-  /// The members `meanUnit`, `lowestUnit` and `highestUnit`; none without a number.
+  /// Writes the members `meanUnit`, `lowestUnit` and `highestUnit`; writes nothing if there are no numbers.
   func encode(_ unit: String, into line: inout JSONLine) {
     guard let mean, let lowest, let highest else { return }
     line.member("mean" + unit, mean)

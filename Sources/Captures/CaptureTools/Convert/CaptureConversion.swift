@@ -1,13 +1,13 @@
 import BLELinux
 import Recording
 
-/// What a capture can be turned into.
+/// Output format of a conversion.
 package enum ConversionFormat: String, CaseIterable, Sendable {
   case csv, npy, edf, bdf, wfdb, ndjson, influx
 
-  /// Where it goes if nobody says.
+  /// Default output path.
   package func output(of directory: String) -> String {
-    // Of "." and the like the true name.
+    // Resolve "." and the like to the real name.
     var name = Substring(directory.hasSuffix(".") ? Files.absolute(directory) ?? directory : directory)
     while name.count > 1, name.hasSuffix("/") { name = name.dropLast() }
     return switch self {
@@ -17,7 +17,7 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
     }
   }
 
-  /// Whether it is a folder.
+  /// Whether the output is a folder.
   var isFolder: Bool {
     switch self {
     case .csv, .npy, .wfdb: true
@@ -26,18 +26,18 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
   }
 }
 
-/// Turns the tables of a capture into other formats. Nothing that is there is overwritten.
+/// Converts the tables of a capture to other formats. Existing files are never overwritten.
 package enum CaptureConversion {
   /// - Parameters:
-  ///   - directory: of the capture, its tables as text or as arrays.
-  ///   - output: a folder or a file, by the format; `-` is standard output where it is lines.
-  ///   - progress: called now and then.
+  ///   - directory: directory of the capture, with tables as text or as arrays.
+  ///   - output: a folder or a file, depending on the format; `-` is standard output for line formats.
+  ///   - progress: called from time to time.
   package static func run(
     _ directory: String, to format: ConversionFormat, output: String,
     progress: (ConversionProgress) -> Void
   ) throws(ConversionError) -> ConversionReport {
     let capture = try RecordedCapture(directory)
-    // An empty folder has two names in it, a file none.
+    // An empty folder lists two names ("." and ".."); a file lists none.
     let isTaken =
       format.isFolder
       ? Files.names(in: output).count != 2 && Files.isOccupied(output) : Files.isOccupied(output)

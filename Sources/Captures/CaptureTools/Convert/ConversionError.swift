@@ -1,11 +1,11 @@
 package import BLELinux
 
-/// Why a capture was not converted.
+/// Error that prevents a conversion.
 package enum ConversionError: Error, Sendable, CustomStringConvertible {
-  /// The directory is no capture.
+  /// The directory is not a capture.
   case noCapture(directory: String, why: String)
   case outputExists(String)
-  /// The tables have nothing that the format could hold.
+  /// The tables have nothing that the format can hold.
   case unsuitable(String)
   case output(SystemError)
 

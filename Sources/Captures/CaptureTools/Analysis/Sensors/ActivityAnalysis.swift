@@ -6,17 +6,17 @@ import Recording
 
 extension AnalysisReport {
   package struct Activity: Sendable {
-    /// Why nothing was counted.
+    /// The reason why nothing was counted.
     package var refusal: String?
     package var minutes = 0
     package var counts = 0.0
     package var enmo: Double { minutes > 0 ? enmoSum / Double(minutes) : 0 }
-    /// `nil` where the rate is too low for steps.
+    /// `nil` if the sample rate is too low for steps.
     package var steps: Int?
     package var rest: [RestState: Int] = [:]
     private var enmoSum = 0.0
 
-    /// Whether there are minutes enough to speak of rest.
+    /// Whether there are enough minutes to report rest.
     package var hasRest: Bool {
       rest[.asleep, default: 0] + rest[.awake, default: 0] >= SleepRule.minimumMinutes
     }
@@ -47,16 +47,16 @@ extension AnalysisReport {
 struct ActivityAnalysis: Sendable {
   private var meter: MotionMeter
   private var rule = SleepRule()
-  /// Minutes that wait for their state of rest; `nil` for one that was not measured.
+  /// Minutes whose rest state is pending; `nil` for a minute that was not measured.
   private var minutes: [ActivityEpoch?] = []
   private var lastMinute: Int64?
 
-  /// Minutes by which the rule's answers lag.
+  /// Delay of the rule's answers, in minutes.
   private static let minutesAhead = 2
-  /// Minutes without measurement that the rule is told of: it looks no further.
+  /// Missing minutes that are passed to the rule at most: its window is no longer.
   private static let maximumMissingMinutes: Int64 = 7
 
-  /// - Parameter rate: samples a second.
+  /// - Parameter rate: in samples per second.
   /// - Returns: `nil` below `MotionMeter.minimumRate`.
   init?(rate: Double) {
     guard let meter = MotionMeter(rate: rate) else { return nil }

@@ -5,15 +5,15 @@ import Recording
 import SensorSessions
 
 extension AnalysisReport {
-  /// What a cyclist's sensor counted.
+  /// Data of a cycling speed and cadence sensor.
   package struct Cycling: Sendable {
-    /// While it turned: turns a minute.
+    /// Turns per minute while turning.
     package var cadence = NumberRange()
     package var wheel = NumberRange()
-    /// Since the first row, restarts left out; `nil` for what it does not count.
+    /// Revolutions since the first row, without restarts; `nil` if the sensor does not count them.
     package var wheelRevolutions: Double?
     package var crankRevolutions: Double?
-    /// Times that the counts began anew or went back.
+    /// Number of times that the counts restarted or decreased.
     package var restarts = 0
 
     mutating func add(_ wheel: CyclingPace.Step?, _ crank: CyclingPace.Step?) {
@@ -37,8 +37,8 @@ extension AnalysisReport {
   }
 }
 
-/// Rates and turns by the counts in the rows, as a recording derives them: what stands in the rows of an older one may be
-/// a rate across a restart.
+/// Recomputes rates and turns from the counts in the rows. The rates in an older recording's rows may span a
+/// restart.
 struct CyclingAnalysis: RowAnalysis {
   private var pace = CyclingPace()
 

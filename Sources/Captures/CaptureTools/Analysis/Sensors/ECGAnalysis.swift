@@ -5,17 +5,17 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// The heart rate by an electrocardiogram, over windows of ten seconds.
+  /// Heart rate from an electrocardiogram, over windows of ten seconds.
   package struct ECG: Sendable {
-    /// Why no beats were looked for.
+    /// The reason why no beats were searched for.
     package var refusal: String?
     package var windows = 0
     package var rejections: [ECGRejection: Int] = [:]
     package var beats = 0
     package var acceptedIntervals = 0
-    /// Over the good windows: beats a minute.
+    /// Beats per minute over the good windows.
     package var rate = NumberRange()
-    /// Of the beats with their average.
+    /// Correlation of the beats with their average.
     package var correlation = NumberRange()
     package var goodWindows: Int { rate.count }
 
@@ -45,7 +45,7 @@ extension AnalysisReport {
   }
 }
 
-/// Finds the beats in a table with an electrocardiogram, and how much their intervals vary.
+/// Finds the beats in an ECG table, and the variability of their intervals.
 struct ECGAnalysis: RowAnalysis {
   private var clock: RowClock
   private let column: Int
@@ -53,8 +53,8 @@ struct ECGAnalysis: RowAnalysis {
   private var variability = VariabilityMeter()
 
   /// - Parameters:
-  ///   - clock: of the table's rows.
-  ///   - column: which of its columns has microvolts.
+  ///   - clock: clock of the table's rows.
+  ///   - column: index of the column in microvolts.
   init(_ clock: RowClock, column: Int) throws(ECGMeter.Refusal) {
     self.clock = clock
     self.column = column

@@ -5,25 +5,25 @@ import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// The heart rate as a sensor tells it.
+  /// Heart rate as reported by a sensor.
   package struct HeartRate: Sendable {
-    /// Beats a minute, of measurements without a known lack of contact.
+    /// Beats per minute, from measurements without a reported loss of contact.
     package var rate = NumberRange()
-    /// Measurements with and without contact; neither counts those of a sensor that does not tell.
+    /// Measurements with and without contact. Sensors that do not report contact count in neither.
     package var contacts = 0
     package var losses = 0
-    /// Energy spent: kilojoules.
+    /// Energy spent, in kilojoules.
     package var energy: Double?
     private var lastEnergy: (kilojoules: Double, time: ReceiveTime)?
-    /// Kilojoules a second, twice what an athlete can spend: a count that grows faster began anew.
+    /// Kilojoules per second, twice an athlete's maximum. A count that grows faster was restarted.
     private static let mostPower = 4.0
 
     mutating func add(rate number: Double?, contact: Double?, energy: Double?, at time: ReceiveTime) {
-      // What a sensor tells while it has no contact, or before the first beat.
+      // Sensors report 0 when they have no contact, and before the first beat.
       rate.add(number == 0 ? nil : number)
       if let contact { if contact > 0 { contacts += 1 } else { losses += 1 } }
       guard let energy, abs(energy) < 1e12 else { return }
-      // Set back by the sensor, it counts from there on.
+      // After the sensor resets its count, it counts on from there.
       if let lastEnergy {
         let spent = energy - lastEnergy.kilojoules
         let most = 10 + Self.mostPower * max(0, (time - lastEnergy.time).seconds)
@@ -55,7 +55,7 @@ struct HeartRateAnalysis: RowAnalysis {
   }
 }
 
-/// The intervals between beats that a strap tells.
+/// The intervals between beats that a strap reports.
 struct IntervalAnalysis: RowAnalysis {
   private var variability = VariabilityMeter()
 

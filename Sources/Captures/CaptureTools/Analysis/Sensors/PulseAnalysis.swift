@@ -5,17 +5,17 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// The pulse at rest and in motion, over windows of eight seconds.
+  /// Pulse at rest and in motion, over windows of eight seconds.
   package struct Rate: Sendable {
     package var windows = 0
     /// Windows with a pulse, by method.
     package var methods: [PulseMethod: Int] = [:]
     package var absences: [PulseAbsence: Int] = [:]
-    /// Over the windows whose pulse is more likely right than wrong (`leastQuality`): beats a minute.
+    /// Beats per minute, over windows whose quality is at least `leastQuality`: more likely right than wrong.
     package var pulse = NumberRange()
     package var quality = NumberRange()
     package var withPulse: Int { quality.count }
-    /// From this quality on a pulse counts for the average.
+    /// Lowest quality at which a pulse counts in the average.
     package static let leastQuality = 0.5
 
     mutating func add(_ window: PulseRateWindow) {
@@ -44,13 +44,13 @@ extension AnalysisReport {
 
   package struct Pulse: Sendable {
     package var rate = Rate()
-    /// Why no pulse was looked for.
+    /// The reason why no pulse was searched for.
     package var refusal: String?
     package var windows = 0
     package var rejections: [PulseRejection: Int] = [:]
     package var beats = 0
     package var acceptedIntervals = 0
-    /// Over the windows with good beats: beats a minute.
+    /// Beats per minute, over windows with good beats.
     package var good = NumberRange()
     package var goodWindows: Int { good.count }
 
@@ -78,17 +78,18 @@ extension AnalysisReport {
   }
 }
 
-/// Finds the pulse in light, and how much its intervals vary.
+/// Finds the pulse in light samples, and the variability of its intervals.
 struct PulseAnalysis: Sendable {
-  /// The quality of a pulse at most, if the sensor's clock is unknown: any pulse is off by as much as its rate.
+  /// Highest pulse quality while the sensor's clock is unknown: any error of the rate is an error of the
+  /// pulse.
   static let qualityWithoutClock = 0.4
 
-  /// Whether the link was too slow for the sensor, so that its rate is unknown.
+  /// Whether the link was too slow for the sensor, which leaves its sample rate unknown.
   var isClockUnknown = false
   private var meter: PulseRateMeter
   private var variability = VariabilityMeter()
 
-  /// - Parameter rate: samples a second.
+  /// - Parameter rate: in samples per second.
   init(rate: Double) throws(PulseMeter.Refusal) { meter = try PulseRateMeter(rate: rate) }
 
   mutating func take(

@@ -5,22 +5,22 @@ import Physiology
 import Recording
 import SensorSessions
 
-/// Puts a ring's samples together to ticks, and finds in these what a body does.
+/// Combines a ring's samples into ticks and analyses pulse and activity.
 struct RingAnalysis: ~Copyable {
   private var stream = TickStream()
-  /// Of which a sample has come.
+  /// Streams that have had a sample.
   private var seen: Set<RingStream> = []
   /// By `RingStream.rawValue`.
   private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)
   private var pulse: PulseAnalysis?
   private var activity: ActivityAnalysis?
   private var hasMeters = false
-  /// Samples a second. A ring has at most 100.
+  /// Samples per second. A ring has at most 100.
   private static let highestRate = 1_000.0
-  /// Ticks after which the clock is checked again.
+  /// Number of ticks between clock checks.
   private static let clockTicks = 64
 
-  /// - Parameter link: the number of its link.
+  /// - Parameter link: number of the row's link.
   mutating func take(
     _ row: RingRawReading, link: Int, to results: inout AnalysisResults
   ) throws(SystemError) {
@@ -54,12 +54,12 @@ struct RingAnalysis: ~Copyable {
     }
   }
 
-  /// Once the rate is known.
+  /// Creates the meters once the rate is known.
   private mutating func makeMeters(_ report: inout AnalysisReport) {
     guard !hasMeters, let period = stream.period else { return }
     let rate = 1e9 / period
     guard rate <= Self.highestRate else {
-      // A burst has no rate of its own: what follows may have one.
+      // A burst has no valid rate; later samples may have one.
       report.pulse.refusal = "no ring takes \(rate.rounded()) samples a second"
       report.activity.refusal = report.pulse.refusal
       return

@@ -2,29 +2,30 @@ import BLELinux
 import BLEWire
 import Recording
 
-/// Places the rows of a raw stream on the sensor's clock: number, time, and whether they follow what came before.
+/// Places the rows of a raw stream on the sensor's clock: index, time, and whether they continue the previous
+/// ones.
 struct RowClock {
   struct Place {
-    /// Number of the sample since the first one; those that never came have theirs too.
+    /// Number of the sample since the first one; lost samples are counted too.
     let index: Int
     let time: ReceiveTime
-    /// Whether nothing is known of the time since the sample before.
+    /// Whether the time since the previous sample is unknown.
     let isRestart: Bool
   }
 
-  /// Samples a second.
+  /// In samples per second.
   let rate: Double
   private let table: SignalTable
   private var walk: SignalWalk
   private var frames: FrameClock?
 
-  /// Rows that tell the rate.
+  /// Number of rows used to measure the rate.
   private static let measuredRows = 4_096
 
   /// Measures the rate.
   ///
-  /// - Parameter reader: of the table, at its start. A part of it is read.
-  /// - Returns: `nil` where the rows have no steady rate, or are too few to tell.
+  /// - Parameter reader: reader of the table, at its start. The initializer consumes some of its rows.
+  /// - Returns: `nil` if the rows have no steady rate, or are too few.
   init?(_ reader: any TableReader) {
     guard let table = SignalTable(reader.table) else { return nil }
     var steps: [Double] = []
@@ -51,7 +52,7 @@ struct RowClock {
     let time =
       frames.flatMap { _ in moment.clock }.flatMap { frames?.time(ofFrameAt: moment.time, device: $0) }
       ?? moment.time
-    // A sensor's clock that makes no sense lies anywhere.
+    // An invalid sensor clock can yield any time.
     let isTime = CaptureTable.times.contains(time)
     return Place(
       index: index, time: ReceiveTime(nanoseconds: isTime ? time : moment.time), isRestart: walk.isRestart)

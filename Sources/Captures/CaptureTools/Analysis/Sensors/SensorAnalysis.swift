@@ -5,13 +5,13 @@ import Recording
 /// A recorded table that can be read more than once.
 protocol TableSource {
   var table: RecordedTable { get }
-  /// Whether it has a row.
+  /// Whether the table has a row.
   var hasRows: Bool { get }
-  /// From its first row.
+  /// Returns a reader at the first row.
   func reader() throws(SystemError) -> any TableReader
 }
 
-/// One in a capture's directory.
+/// A table in a capture's directory.
 struct CapturedTable: TableSource {
   let capture: RecordedCapture
   let table: RecordedTable
@@ -20,9 +20,9 @@ struct CapturedTable: TableSource {
   func reader() throws(SystemError) -> any TableReader { try capture.reader(table) }
 }
 
-/// Chooses by a table's name and columns what its rows tell.
+/// Chooses the analysis for a table by its name and columns.
 enum SensorAnalysis {
-  /// What it writes for a table.
+  /// Tables that the analysis of `table` writes.
   static func tables(of table: RecordedTable) -> [AnalysisTables.Table] {
     switch kind(of: table) {
     case .ecg: [.ecgWindows, .ecgBeats, .variability]
@@ -37,9 +37,9 @@ enum SensorAnalysis {
 
   private enum Kind {
     case heartRate, intervals, temperature, cycling, acceleration
-    /// Of a sensor that a program described itself.
+    /// A table of a sensor that a program described itself.
     case values
-    /// In which column.
+    /// The associated value is the column index.
     case ecg(Int)
     case light(Int)
   }
@@ -59,9 +59,9 @@ enum SensorAnalysis {
     }
   }
 
-  /// Reads a table through.
+  /// Analyses a table from start to end.
   ///
-  /// - Parameter others: tables of the same capture: light is read with the acceleration beside it.
+  /// - Parameter others: tables of the same capture. A light table is read together with the acceleration.
   static func run(
     _ source: any TableSource, beside others: [any TableSource], to results: inout AnalysisResults
   ) throws(SystemError) {
@@ -137,7 +137,7 @@ enum SensorAnalysis {
     return nil
   }
 
-  /// The table of acceleration among these, at its start.
+  /// The acceleration table among the sources, at its start.
   private static func acceleration(
     _ sources: [any TableSource]
   ) throws(SystemError) -> (any TableReader, RowClock)? {

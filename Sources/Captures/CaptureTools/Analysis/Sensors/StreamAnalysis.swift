@@ -3,11 +3,11 @@ import BLEWire
 import Physiology
 import Recording
 
-/// What the rows of one recorded table tell, one after the other.
+/// Analyses the rows of one recorded table, in order.
 protocol RowAnalysis {
-  /// - Parameter words: of a row (`TableCell`).
+  /// - Parameter words: the cells of a row (`TableCell`).
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError)
-  /// Nothing more comes.
+  /// Ends the input.
   mutating func finish(_ results: inout AnalysisResults) throws(SystemError)
 }
 
@@ -15,12 +15,12 @@ extension RowAnalysis {
   mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {}
 }
 
-/// A raw stream of acceleration.
+/// Analyses a raw acceleration stream.
 struct AccelerationAnalysis: RowAnalysis {
   private var clock: RowClock
   private var activity: ActivityAnalysis
 
-  /// - Returns: `nil` where there are too few samples a second.
+  /// - Returns: `nil` if the sample rate is too low.
   init?(_ clock: RowClock) {
     guard let activity = ActivityAnalysis(rate: clock.rate) else { return nil }
     self.clock = clock
@@ -40,7 +40,7 @@ struct AccelerationAnalysis: RowAnalysis {
     try activity.finish(&results)
   }
 
-  /// The last three columns of a row, in thousandths of g.
+  /// The last three columns of a row, in units of 0.001 g.
   static func acceleration(_ words: [UInt64]) -> Acceleration? {
     let axes = words.suffix(3).compactMap { TableCell.number($0, .float64(decimals: 3)) }
     return axes.count == 3
@@ -48,21 +48,21 @@ struct AccelerationAnalysis: RowAnalysis {
   }
 }
 
-/// A raw stream of light, with the acceleration that was recorded beside it.
+/// Analyses a raw light stream together with the acceleration recorded at the same time.
 struct LightAnalysis: RowAnalysis {
   private var clock: RowClock
   private var pulse: PulseAnalysis
   private let column: Int
-  /// Goes along with the light.
+  /// Read in step with the light.
   private let acceleration: (any TableReader)?
   private var accelerationClock: RowClock?
-  /// The last ones before the light, and the first one behind it.
+  /// The last acceleration before the light sample, and the first one after it.
   private var held: Acceleration?
   private var upcoming: (time: Int64, acceleration: Acceleration?)?
 
   /// - Parameters:
-  ///   - column: which of the table's columns has the light.
-  ///   - acceleration: the table of it, at its start, and the clock of its rows.
+  ///   - column: index of the light column.
+  ///   - acceleration: reader of the acceleration table, at its start, and the clock of its rows.
   init(
     _ clock: RowClock, column: Int, _ acceleration: (reader: any TableReader, clock: RowClock)?
   ) throws(PulseMeter.Refusal) {

@@ -3,19 +3,19 @@ import JSONText
 import Recording
 
 extension AnalysisReport {
-  /// What a thermometer or a CORE sensor measured.
+  /// Data of a thermometer or a CORE sensor.
   package struct Temperature: Sendable {
-    /// Of the body: degrees Celsius.
+    /// Body temperature, in degrees Celsius.
     package var body = NumberRange()
     package var skin = NumberRange()
     package var heartRate = NumberRange()
     package var heatStrainIndex = NumberRange()
-    /// Readings by the quality that the sensor tells, 0 (invalid) … 4 (excellent).
+    /// Number of readings by the quality that the sensor reports, 0 (invalid) to 4 (excellent).
     package var qualities: [Int: Int] = [:]
-    /// Rows by their state.
+    /// Number of rows by state.
     package var states: [String: Int] = [:]
 
-    /// Names and texts for people.
+    /// Labels and texts for display.
     package var readings: [(name: String, text: String)] {
       let names = ["0": "invalid", "1": "poor", "2": "fair", "3": "good", "4": "excellent"]
       let all = states.values.reduce(0, +)

@@ -19,7 +19,7 @@ extension AnalysisReport.Table {
   }
 }
 
-/// Mean and range of each column of a table whose meaning is not known.
+/// Mean and range of each column of a table whose meaning is unknown.
 struct ValueAnalysis: RowAnalysis {
   private(set) var columns: [AnalysisReport.Table.Column]
   private let table: RecordedTable

@@ -4,7 +4,7 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// How much the intervals of one source vary, five minutes by five minutes.
+  /// Variability of the intervals of one source, in segments of five minutes.
   package struct Variation: Sendable {
     package enum Source: String, Sendable {
       case pulse, ecg
@@ -12,29 +12,29 @@ extension AnalysisReport {
     }
 
     package var source: Source
-    /// The first `segmentLimit`.
+    /// At most the first `segmentLimit` segments.
     package private(set) var segments: [VariabilitySegment] = []
-    /// Segments beyond those.
+    /// Number of segments after those.
     package private(set) var laterSegments = 0
     package private(set) var intervals = 0
     package private(set) var unaccepted = 0
     package private(set) var corrected = 0
 
-    /// A week.
+    /// One week.
     private static let segmentLimit = 2_016
 
     init(source: Source) { self.source = source }
 
-    /// Those that bear numbers.
+    /// Results of the segments that have numbers.
     package var good: [Variability] { segments.compactMap { try? $0.result.get() } }
 
-    /// Why the first one that does not bear them does not.
+    /// Refusal of the first segment that has no numbers.
     package var refusal: Variability.Refusal? {
       for segment in segments { if case .failure(let refusal) = segment.result { return refusal } }
       return nil
     }
 
-    /// Why the first one that bears numbers bears no spectrum; `nil` where one does.
+    /// Spectrum refusal of the first good segment; `nil` if any segment has a spectrum.
     package var spectrumRefusal: Variability.Refusal? {
       var first: Variability.Refusal?
       for found in good {
@@ -44,7 +44,7 @@ extension AnalysisReport {
       return first
     }
 
-    /// The median over the good segments; `nil` without one.
+    /// Median over the good segments; `nil` if there are none.
     package func median(_ number: (Variability) -> Double?) -> Double? {
       let sorted = good.compactMap(number).sorted()
       guard !sorted.isEmpty else { return nil }
@@ -80,7 +80,7 @@ extension AnalysisReport.Variation.Source {
 }
 
 extension AnalysisReport.Variation {
-  /// Names and texts for people: medians over the segments, and how far they are to be believed.
+  /// Labels and texts for display: medians over the segments, and their reliability.
   package var summary: [(name: String, text: String)] {
     func text(_ decimals: Int, _ unit: String, _ number: (Variability) -> Double?) -> String? {
       median(number).map { NumberText.fixed($0, decimals) + unit }
@@ -135,7 +135,7 @@ extension VariabilitySegment {
 }
 
 extension ArtefactCounts {
-  /// By the names that tables and JSON have.
+  /// Pairs of the name used in tables and JSON and its count.
   var named: [(String, Int)] {
     [
       ("ectopic", ectopic), ("missed", missed), ("extra", extra), ("misplaced", misplaced),
