@@ -2,26 +2,27 @@ public import BLEHost
 import BLEStack
 public import BLEWire
 
-/// Drives hosts of ours, one for each adapter, by the packets of a log.
+/// Drives instances of our host, one per adapter, with the packets of a log.
 ///
-/// What the recorded host began is begun by ours too: commands, requests of its client, signalling. What a host has to
-/// answer, ours answers by itself; each packet of the recorded host's is compared with what ours says. Without clocks
-/// and sockets: the same log gives the same findings.
+/// Our host starts whatever the recorded host started: commands, its client's requests, signalling. It
+/// responds to the peer by itself. Each packet of the recorded host is compared with what our host sends. No
+/// clocks or sockets are involved, so the same log always gives the same findings.
 public struct LogPlayer: ~Copyable {
   public typealias NotificationSink = (ConnectionHandle, borrowing HandleValueNotification, ReceiveTime) ->
     Void
 
   private let log: ReplayLog
   private var adapters: [UInt16: PlayedHost] = [:]
-  /// Positions in the log's packets that are played; `nil` for all.
+  /// Indexes of the packets to play; `nil` for all.
   private var positions: [Int]?
   private var next = 0
   public private(set) var findings = ReplayFindings()
 
   /// - Parameters:
-  ///   - log: what is played.
-  ///   - link: plays only this connection, from 1, without commands, whose answers do not name it; `nil` for all.
-  /// - Throws: where there is no such connection.
+  ///   - log: the log to play.
+  ///   - link: plays only this connection, counted from 1. Commands are left out because their replies do not
+  ///     name a connection. `nil` plays all.
+  /// - Throws: if the log has no such connection.
   public init(_ log: ReplayLog, link: Int? = nil) throws(HostError) {
     self.log = log
     guard let link else { return }
@@ -38,12 +39,12 @@ public struct LogPlayer: ~Copyable {
 
   public var count: Int { positions?.count ?? log.packets.count }
 
-  /// The packet that is played next; `nil` at the end.
+  /// The packet to play next; `nil` at the end.
   public var upcoming: ReplayPacket? { next < count ? log.packets[positions?[next] ?? next] : nil }
 
   /// Plays the next packet.
   ///
-  /// - Parameter notification: gets each value that a server sent to a host of ours.
+  /// - Parameter notification: gets each value that a server sends to our host.
   public mutating func step(_ notification: NotificationSink) {
     guard let packet = upcoming else { return }
     let position = positions?[next] ?? next
@@ -56,12 +57,12 @@ public struct LogPlayer: ~Copyable {
       host = PlayedHost(ReplayFacts(log, adapter: packet.adapter), comparesCommands: positions == nil)
       adapters[packet.adapter] = host
     }
-    // With one link only, nobody's start-up is in what is played.
+    // Playing a single link leaves out every start-up sequence.
     let begins = positions == nil && host.isReset(packet) && beginsAsOurs(position, packet.adapter)
     host.play(packet, beginsAsOurs: begins, &findings, notification)
   }
 
-  /// Tells what ours said and the log never had.
+  /// Reports packets that our host sent and the log does not contain.
   public mutating func finish() {
     for number in adapters.keys.sorted() { adapters[number]?.finish(&findings) }
   }
@@ -73,11 +74,11 @@ public struct LogPlayer: ~Copyable {
   }
 }
 
-/// What a log says of a controller, wherever it stands in it.
+/// Facts about a controller that appear anywhere in a log.
 struct ReplayFacts {
   /// Return parameters of LE Read Buffer Size after the status.
   var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
-  /// The controller tells of packets that are sent.
+  /// True if the controller sends Number Of Completed Packets events.
   var hasCompletions = false
 
   init(_ log: ReplayLog, adapter: UInt16) {

@@ -1,16 +1,16 @@
 import BLEStack
 import BLEWire
 
-/// A host of ours on one adapter of a log that is played.
+/// Our host on one adapter of a log that is played.
 final class PlayedHost {
   private let facts: ReplayFacts
-  /// The log's commands are played: else nothing is known of what ours says by itself.
+  /// True if the log's commands are played. Otherwise the commands that our host sends by itself are unknown.
   private let comparesCommands: Bool
   private var host = HCIHost()
   private var isStarted = false
   private var commands = ReplayComparison()
   private var links: [ConnectionHandle: PlayedLink] = [:]
-  /// Commands of the recorded host that wait for their answers, by opcode.
+  /// Commands of the recorded host that have no reply yet, by opcode.
   private var waiting: [HCIOpcode: [ReplayPacket]] = [:]
   private var now = MonotonicTime(nanoseconds: 0)
 
@@ -23,12 +23,12 @@ final class PlayedHost {
     packet.direction == .hostToController && ReplayRole(packet.octets) == .command(.reset)
   }
 
-  /// - Parameter beginsAsOurs: a Reset with which a host of ours starts.
+  /// - Parameter beginsAsOurs: the packet is a Reset that starts the start-up sequence of our host.
   func play(
     _ packet: ReplayPacket, beginsAsOurs: Bool, _ findings: inout ReplayFindings,
     _ notification: LogPlayer.NotificationSink
   ) {
-    // Far from the ends of the range: deadlines are added to it.
+    // Clamped away from the ends of the range, because deadlines are added to it.
     now = MonotonicTime(nanoseconds: max(0, min(packet.time.nanoseconds, .max / 2)))
     if beginsAsOurs {
       restart(&findings)
@@ -45,7 +45,7 @@ final class PlayedHost {
     pump(packet, &findings)
   }
 
-  /// Tells what is left.
+  /// Reports everything that is still open.
   func finish(_ findings: inout ReplayFindings) {
     for handle in links.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
       links[handle]?.finish(isLogOver: true, &findings)
@@ -69,8 +69,8 @@ final class PlayedHost {
     waiting = [:]
   }
 
-  /// Brings our host up where the log has another one's start-up, or none: by a controller that has what the log says
-  /// of its own.
+  /// Starts our host if the log has no start-up sequence, or that of another host. The stand-in controller
+  /// uses the values that the log gives for the real one.
   private func bringUp() {
     host = HCIHost()
     var standIn = StandInController(peer: nil, handle: ConnectionHandle(0))
@@ -83,7 +83,7 @@ final class PlayedHost {
     _ = host.takeEvents()
   }
 
-  /// An event that no log has: it breaks no format.
+  /// Feeds an event that is not in the log. It is always well-formed.
   private func feed(_ event: [UInt8]) {
     let octets = event.span
     try? host.receive(octets, now: now) { _ in
@@ -159,7 +159,7 @@ final class PlayedHost {
     link.data.wait(unit, why: "the controller has not said that it has room", &findings)
   }
 
-  /// Whether the recorded host says it of its own accord, not because somebody asked.
+  /// Returns whether the recorded host initiated the unit rather than responding to the peer.
   private func begins(_ unit: ReplayUnit) -> Bool {
     guard let first = unit.payload.first else { return true }
     switch unit.channelID {
@@ -226,7 +226,7 @@ final class PlayedHost {
     }
   }
 
-  /// Tells an answer without command, and knows which commands are left without answer.
+  /// Reports a reply that has no command, and keeps track of the commands that have no reply yet.
   private func noteAnswer(_ packet: ReplayPacket, _ findings: inout ReplayFindings) {
     guard case .answer(let opcode) = ReplayRole(packet.octets), opcode.rawValue != 0 else { return }
     guard waiting[opcode]?.isEmpty == false else {
@@ -236,7 +236,8 @@ final class PlayedHost {
     waiting[opcode]?.removeFirst()
   }
 
-  /// The link of an ACL packet. One that is older than the log begins with the first frame of an LE channel.
+  /// Returns the link of an ACL packet. A link that was up before the log starts is added at its first frame
+  /// on an LE channel.
   private func link(of packet: ReplayPacket) -> PlayedLink? {
     guard packet.octets.count > 4 else { return nil }
     let handle = ConnectionHandle(packet.octets.span.u16(at: 1))
@@ -254,7 +255,7 @@ final class PlayedHost {
 
   // MARK: Our host
 
-  /// Hears what ours says.
+  /// Collects the packets that our host sends.
   private func pump(_ cause: ReplayPacket, _ findings: inout ReplayFindings) {
     while let octets = host.nextPacket(now: now) {
       switch HCIPacketType(rawValue: octets[0]) {

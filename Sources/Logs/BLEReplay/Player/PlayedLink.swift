@@ -2,20 +2,20 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// One link of a played host: what a `Connection` is to a live one, without its I/O.
+/// One link of a played host: a `Connection` without its I/O.
 final class PlayedLink {
   let handle: ConnectionHandle
   private var machine: ATTClientMachine
   private var server: LocalServer
-  /// The request of the recorded host's client that waits for its answer.
+  /// The recorded client's pending request.
   private var request: ReplayPacket?
-  /// The recorded host's server has indicated.
+  /// True while the recorded server's indication awaits its confirmation.
   private var expectsConfirmation = false
   private var recorded = ReplayFragments()
   private var said = ReplayFragments()
   var data = ReplayComparison()
 
-  /// - Parameter isOlder: than the log.
+  /// - Parameter isOlder: the link was up before the log starts.
   init(_ handle: ConnectionHandle, isOlder: Bool = false) {
     self.handle = handle
     machine = ATTClientMachine(mayBeOlder: isOlder)
@@ -23,16 +23,16 @@ final class PlayedLink {
     server = LocalServer(receiveMTU: ATT.maximumMTU)
   }
 
-  /// A packet of the recorded host's.
+  /// Adds a packet of the recorded host.
   ///
-  /// - Returns: the frame that it completes.
+  /// - Returns: the frame that the packet completes, if any.
   func record(_ packet: ReplayPacket) -> ReplayUnit? {
     var unit = recorded.take(packet.octets)
     unit?.cause = packet
     return unit
   }
 
-  /// A packet of ours.
+  /// Adds a packet of our host.
   func say(_ octets: [UInt8], after cause: ReplayPacket, _ findings: inout ReplayFindings) {
     guard var unit = said.take(octets) else { return }
     unit.cause = cause
@@ -41,7 +41,7 @@ final class PlayedLink {
 
   // MARK: As client
 
-  /// The recorded host's client or server sends a PDU that nobody asked for.
+  /// Handles a PDU that the recorded host's client or server initiated.
   func begin(_ unit: ReplayUnit, now: MonotonicTime, _ findings: inout ReplayFindings) {
     guard unit.channelID == ATT.channelID, let first = unit.payload.first else { return }
     let opcode = ATTOpcode(rawValue: first)
@@ -50,11 +50,12 @@ final class PlayedLink {
     case .request:
       if let request {
         findings.add(ReplayDifference(.unanswered, request))
-        // One request at a time: the log has lost the answer, or that host broke the rule.
+        // Only one request may be pending. Either the log lost the response or the recorded host broke the
+        // rule.
         _ = machine.expire(now: MonotonicTime(nanoseconds: .max))
       }
       if opcode == .exchangeMTURequest, unit.payload.count == ExchangeMTU.byteCount {
-        // What that host offers is what it can take.
+        // The MTU that the recorded host offers is the size it can receive.
         let offered = Int(unit.payload.span.u16(at: 1))
         machine = ATTClientMachine(receiveMTU: max(ATT.defaultMTU, min(ATT.maximumMTU, offered)))
         machine.holdsDoubtful = false
@@ -65,9 +66,9 @@ final class PlayedLink {
     }
   }
 
-  /// A PDU of the peer's.
+  /// Handles a PDU from the peer.
   ///
-  /// - Returns: what ours answers; empty where nothing is due.
+  /// - Returns: the response of our host; empty if none is due.
   func receive(
     _ pdu: [UInt8], in packet: ReplayPacket, _ findings: inout ReplayFindings,
     _ notification: LogPlayer.NotificationSink
@@ -108,7 +109,7 @@ final class PlayedLink {
     findings.add(ReplayDifference(.unasked, packet, why: "\(error)"))
   }
 
-  /// The link is gone, or the log.
+  /// Ends the comparison when the link is disconnected or the log ends.
   func finish(isLogOver: Bool, _ findings: inout ReplayFindings) {
     data.finish(&findings)
     if isLogOver, let request { findings.add(ReplayDifference(.unanswered, request, why: "the log ends")) }

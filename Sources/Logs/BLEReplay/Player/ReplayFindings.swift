@@ -1,26 +1,26 @@
-/// Where our stack and a log do not agree.
+/// A difference between our host and a log.
 public struct ReplayDifference: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Sendable {
-    /// The recorded host sent it, ours does not.
+    /// The recorded host sent it, but our host does not.
     case missing
-    /// Ours sends it, the log does not have it.
+    /// Our host sends it, but the log does not contain it.
     case unexpected
-    /// Both send a packet of the same purpose, with other octets.
+    /// Both hosts send a packet for the same purpose, with different bytes.
     case different
-    /// Ours waits for room in the controller where the recorded host did not.
+    /// Our host waits for controller buffers where the recorded host did not.
     case heldBack
-    /// The log has no answer to it.
+    /// The log has no response to it.
     case unanswered
-    /// An answer to something that the log does not have.
+    /// A response to a request or command that is not in the log.
     case unasked
-    /// What the controller or the peer sent breaks a rule: our stack drops it, or would close the channel.
+    /// A packet from the controller or the peer breaks a rule: our host drops it or would close the channel.
     case refused
   }
 
   public let kind: Kind
-  /// The number of the packet in the log; `nil` where no packet of the log is meant.
+  /// Number of the packet in the log; `nil` if the difference is not about a packet of the log.
   public let index: Int?
-  /// With their H4 type octets.
+  /// Packets with their H4 type bytes.
   public let recorded: [UInt8]?
   public let ours: [UInt8]?
   public let why: String?
@@ -40,22 +40,22 @@ public struct ReplayDifference: Hashable, Sendable {
   }
 }
 
-/// What came of a replay.
+/// Result of a replay.
 public struct ReplayFindings: Hashable, Sendable {
-  /// Differences that are kept of each kind; the others are counted.
+  /// Maximum number of examples kept of each kind; further differences are only counted.
   public static let exampleLimit = 10
 
   /// Packets of the log that were delivered or compared.
   public internal(set) var played = 0
-  /// Packets of the recorded host that ours sent octet for octet.
+  /// Packets of the recorded host that our host sent byte for byte.
   public internal(set) var reproduced = 0
-  /// Packets that ours sent when the log was at its end; no differences.
+  /// Packets that our host sent after the end of the log. They do not count as differences.
   public internal(set) var afterEnd = 0
-  /// Packets of links that are not LE, and of kinds that an LE host does not have.
+  /// Packets of links other than LE, and of types that an LE host does not use.
   public internal(set) var notPlayed = 0
-  /// Reports of advertisers.
+  /// Advertising reports.
   public internal(set) var reports = 0
-  /// By kind.
+  /// Number of differences by kind.
   public private(set) var counts: [ReplayDifference.Kind: Int] = [:]
   public private(set) var examples: [ReplayDifference] = []
 

@@ -1,20 +1,20 @@
 import BLEDissector
 import BLEWire
 
-/// What a recorded packet is for the order of a conversation.
+/// Role of a recorded packet in a conversation.
 typealias ReplayRole = HCIPacketRole
 
 extension HCIPacketRole {
   /// - Parameter octets: H4 type octet first.
   init(_ octets: [UInt8]) { self.init(octets.span) }
 
-  /// The ATT PDU of a packet; `nil` where it is not whole there.
+  /// Returns the ATT PDU of a packet, or `nil` if the packet does not contain the whole PDU.
   static func attributePDU(_ octets: [UInt8]) -> [UInt8]? {
     guard octets.count > 9, Int(octets.span.u16(at: 5)) == octets.count - 9 else { return nil }
     return Array(octets[9...])
   }
 
-  /// Whether whoever sends it waits for an answer.
+  /// Whether the sender waits for a response.
   var asks: Bool {
     switch self {
     case .command: true
@@ -23,13 +23,13 @@ extension HCIPacketRole {
     }
   }
 
-  /// Whether `answer` is of the kind that ends this question.
+  /// Returns whether `answer` completes this request or command.
   func isAnswered(by answer: [UInt8]) -> Bool {
     switch (self, ReplayRole(answer)) {
     case (.command(let opcode), .answer(let answered)): return opcode == answered
     case (.att(let handle, let opcode), .att(let other, let response)):
       guard handle == other else { return false }
-      // An Error Response names the request.
+      // An Error Response contains the opcode of the request.
       if response == .errorResponse { return answer.count > 10 && answer[10] == opcode.rawValue }
       return response.rawValue == opcode.rawValue &+ 1
     default: return false
@@ -37,7 +37,7 @@ extension HCIPacketRole {
   }
 }
 
-/// Packets in words.
+/// Packet descriptions for people.
 enum ReplayWords {
   static func name(_ octets: [UInt8]) -> String {
     switch ReplayRole(octets) {
@@ -49,7 +49,7 @@ enum ReplayWords {
     }
   }
 
-  /// The handle, of PDUs that begin with one. Core 5.4, Vol 3, Part F, 3.4.
+  /// Returns the handle of a PDU that starts with one. Core 5.4, Vol 3, Part F, 3.4.
   private static func attribute(_ octets: [UInt8], _ opcode: ATTOpcode) -> String {
     switch opcode.rawValue {
     case 0x0A, 0x0C, 0x12, 0x16, 0x1B, 0x1D, 0x52:
@@ -74,7 +74,7 @@ enum ReplayWords {
 }
 
 extension ReplayDifference: CustomStringConvertible {
-  /// Packets in words, for people: `packet 57: Write Request of 0x0010`.
+  /// One line for people, such as `packet 57: Write Request of 0x0010`.
   public var description: String {
     let place = index.map { "packet \($0): " } ?? ""
     let name = (recorded ?? ours).map { ReplayWords.name($0) } ?? ""

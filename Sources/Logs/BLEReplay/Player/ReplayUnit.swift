@@ -1,22 +1,22 @@
 import BLEWire
 
-/// What a host says in one go: a command, or a frame with its fragments.
+/// A host's unit of output: a command, or an L2CAP frame with its fragments.
 struct ReplayUnit {
-  /// H4 type octet first.
+  /// Packets with the H4 type byte first.
   var packets: [[UInt8]]
   /// Channel and payload of a frame.
   var channelID: UInt16 = 0
   var payload: [UInt8] = []
-  /// The packet of the log that it ends with; for what ours says, the one that it came after.
+  /// The log packet that completes the unit. For output of our host, the log packet that preceded it.
   var cause: ReplayPacket?
-  /// It was told that ours waits for room.
+  /// True once the unit was reported as held back.
   var isHeldBack = false
 
   var opcode: HCIOpcode? {
     if case .command(let opcode) = ReplayRole(packets[0]) { opcode } else { nil }
   }
 
-  /// Whether both serve the same purpose.
+  /// Returns whether both units serve the same purpose.
   func isCounterpart(of other: ReplayUnit) -> Bool {
     if let opcode {
       let replies: [HCIOpcode?] = [
@@ -32,13 +32,13 @@ struct ReplayUnit {
   }
 }
 
-/// Puts the fragments of one direction of one link together, and keeps them.
+/// Reassembles the fragments of one direction of one link, and keeps them.
 struct ReplayFragments {
   private var packets: [[UInt8]] = []
   private var frame: [UInt8] = []
 
-  /// - Parameter packet: an ACL packet with its H4 type octet.
-  /// - Returns: the frame that it completes.
+  /// - Parameter packet: an ACL packet with its H4 type byte.
+  /// - Returns: the frame that the packet completes, if any.
   mutating func take(_ packet: [UInt8]) -> ReplayUnit? {
     guard packet.count >= 1 + ACLPacket.headerByteCount else { return nil }
     if packet[2] & 0x30 != 0x10 {
@@ -62,17 +62,17 @@ struct ReplayFragments {
   }
 }
 
-/// What the recorded host and ours say on one way to the controller, side by side.
+/// Compares what the recorded host and our host send to the controller.
 struct ReplayComparison {
-  /// What may wait on either side; older things are told as differences.
+  /// Maximum number of pending units on either side; the oldest is reported as a difference.
   private static let limit = 256
 
-  /// The recorded host has sent them, ours waits for room.
+  /// Units that the recorded host sent and for which our host still lacks controller buffers.
   private(set) var recorded: [ReplayUnit] = []
-  /// Ours has said them, the recorded host not yet.
+  /// Units that our host sent and the recorded host has not sent yet.
   private(set) var ours: [ReplayUnit] = []
 
-  /// Ours says something.
+  /// Adds a unit that our host sends.
   mutating func say(_ unit: ReplayUnit, _ findings: inout ReplayFindings) {
     if let index = recorded.firstIndex(where: { $0.packets == unit.packets }) {
       recorded.remove(at: index)
@@ -83,9 +83,9 @@ struct ReplayComparison {
     ours.append(unit)
   }
 
-  /// The recorded host says something.
+  /// Adds a unit that the recorded host sends.
   ///
-  /// - Returns: whether ours has said the same.
+  /// - Returns: whether our host sent the same bytes.
   mutating func match(_ unit: ReplayUnit, _ findings: inout ReplayFindings) -> Bool {
     guard let index = ours.firstIndex(where: { $0.packets == unit.packets }) else { return false }
     ours.remove(at: index)
@@ -93,7 +93,7 @@ struct ReplayComparison {
     return true
   }
 
-  /// The recorded host said what ours should have said otherwise.
+  /// Reports a unit of the recorded host for which our host sent different bytes.
   mutating func differ(_ unit: ReplayUnit, why: (ReplayUnit) -> String?, _ findings: inout ReplayFindings)
     -> Bool
   {
@@ -104,14 +104,14 @@ struct ReplayComparison {
     return true
   }
 
-  /// The recorded host said what ours wants to say, but has no room for.
+  /// Adds a unit of the recorded host that our host cannot send yet for lack of controller buffers.
   mutating func wait(_ unit: ReplayUnit, why: String, _ findings: inout ReplayFindings) {
     findings.add(ReplayDifference(.heldBack, unit.cause, recorded: unit.packets, why: why))
     if recorded.count == Self.limit { recorded.removeFirst() }
     recorded.append(unit)
   }
 
-  /// Nothing more will be said: what is left are differences.
+  /// Ends the comparison. Remaining units of our host are reported as differences.
   mutating func finish(_ findings: inout ReplayFindings) {
     for unit in ours { Self.tell(unit, &findings) }
     ours = []
@@ -133,7 +133,7 @@ extension ReplayDifference {
       ours: ours.map { Self.joined($0) }, why: why)
   }
 
-  /// Fragments one after the other: the first with its headers, of the others the data.
+  /// Joins fragments: the first with its headers, the others without.
   private static func joined(_ packets: [[UInt8]]) -> [UInt8] {
     (packets.first ?? []) + packets.dropFirst().flatMap { $0.dropFirst(1 + ACLPacket.headerByteCount) }
   }

@@ -1,20 +1,23 @@
 import BLEDissector
 import BLEWire
 
-/// What a log lets us know of a server's attributes: enough to answer a client that asks otherwise than the recorded
-/// one did. What the recorded client did not find is not there; where it looked for nothing, because it had done so before,
-/// the form of the values tells what can be told.
+/// A server's attributes as far as a log shows them: enough to respond to a client that sends other requests
+/// than the recorded client did.
+///
+/// An attribute that the recorded client did not discover does not exist. If the recorded client skipped
+/// discovery, because it had discovered the server earlier, attribute types are inferred from the format of
+/// the values.
 struct RecordedAttributes: Sendable {
-  /// Of UUIDs of 16 bits, as on the wire. Core 5.4, Vol 3, Part G, 3.
+  /// 16-bit UUIDs in wire order. Core 5.4, Vol 3, Part G, 3.
   private static let primaryService: [UInt8] = [0x00, 0x28]
   private static let characteristic: [UInt8] = [0x03, 0x28]
   private static let clientConfiguration: [UInt8] = [0x02, 0x29]
 
   private struct Attribute: Sendable {
-    /// Octets of the UUID, 2 or 16, as on the wire.
+    /// The UUID, 2 or 16 bytes in wire order.
     var type: [UInt8]?
     var value: [UInt8]?
-    /// Of a service.
+    /// End group handle, for a service declaration.
     var groupEnd: UInt16?
   }
 
@@ -22,7 +25,7 @@ struct RecordedAttributes: Sendable {
 
   // MARK: From the log
 
-  /// A packet with a request, and the one with its response.
+  /// Learns from the packets that contain a request and its response.
   mutating func learn(_ request: ReplayPacket, _ response: ReplayPacket) {
     guard let asked = ReplayRole.attributePDU(request.octets),
       let answered = ReplayRole.attributePDU(response.octets)
@@ -30,7 +33,7 @@ struct RecordedAttributes: Sendable {
     learn(asked, answered)
   }
 
-  /// A request and its response, as PDUs.
+  /// Learns from the PDUs of a request and its response.
   mutating func learn(_ request: [UInt8], _ response: [UInt8]) {
     guard let asked = request.first, response.first == asked &+ 1 else { return }
     switch ATTOpcode(rawValue: asked) {
@@ -66,10 +69,10 @@ struct RecordedAttributes: Sendable {
     for entry in Self.entries(response[2...], Int(response[1])) {
       let handle = entry.span.u16(at: 0)
       attributes[handle, default: Attribute()].type = type
-      // A value that fills the PDU may go on.
+      // A value that fills the PDU may be incomplete.
       if attributes[handle]?.value == nil { attributes[handle]?.value = Array(entry[header...]) }
       if header == 4 { attributes[handle]?.groupEnd = entry.span.u16(at: 2) }
-      // Properties, handle of the value, its UUID.
+      // A characteristic declaration has properties, value handle and UUID.
       if type == Self.characteristic, entry.count >= 7 {
         attributes[entry.span.u16(at: 3), default: Attribute()].type = Array(entry[5...])
       }
@@ -90,11 +93,12 @@ struct RecordedAttributes: Sendable {
 
   // MARK: From values
 
-  /// Whether the log has shown a declaration: then what it has not shown is not there.
+  /// Whether the log contains a characteristic declaration. If so, attributes that are not in the log do not
+  /// exist.
   var hasDeclarations: Bool { attributes.values.contains { $0.type == Self.characteristic } }
 
-  /// Takes values whose types nothing in the log says: their declarations are where servers usually have them, right before
-  /// a characteristic's value, and what makes it notify right behind.
+  /// Adds values whose types are not in the log. The declaration is assumed right before the value, and the
+  /// Client Characteristic Configuration descriptor right after it, which is where most servers have them.
   mutating func assume(_ values: [(handle: AttributeHandle, uuid: BluetoothUUID)]) {
     var services: [BluetoothUUID: ClosedRange<UInt16>] = [:]
     let taken = Set(values.map(\.handle.rawValue))
@@ -125,16 +129,16 @@ struct RecordedAttributes: Sendable {
 
   // MARK: To a client
 
-  /// What the server would have answered, in PDUs of the default ATT_MTU.
+  /// Returns the response that the server would have sent, as a PDU for the default ATT_MTU.
   ///
-  /// - Returns: `nil` where the log tells nothing of the kind.
+  /// - Returns: `nil` if the log does not have the information.
   func answer(_ request: [UInt8]) -> [UInt8]? {
     let octets = request.span
     guard let asked = request.first else { return nil }
     switch ATTOpcode(rawValue: asked) {
-    // The recorded client never asked: the default stays.
+    // The recorded client never exchanged MTUs, so the default stays.
     case .exchangeMTURequest: return Self.refusal(asked, 0, .requestNotSupported)
-    // The recorded client did without; a server has it so that it is written.
+    // The recorded client did not write it. Servers accept a write of this descriptor.
     case .writeRequest where request.count == 5:
       let isConfiguration = attributes[octets.u16(at: 1)]?.type == Self.clientConfiguration
       return isConfiguration ? [ATTOpcode.writeResponse.rawValue] : nil
@@ -182,7 +186,7 @@ struct RecordedAttributes: Sendable {
     return [opcode] + value[offset...].prefix(ATT.defaultMTU - 1)
   }
 
-  /// Entries of one length, as many as a PDU takes; Attribute Not Found for none.
+  /// Returns as many entries of one length as fit into a PDU, or Attribute Not Found if no attribute matches.
   private func list(
     _ request: [UInt8], _ entry: (Attribute, [UInt8]) -> [UInt8]?, header: (Int) -> [UInt8]
   ) -> [UInt8]? {
@@ -202,10 +206,10 @@ struct RecordedAttributes: Sendable {
     return header(byteCount) + list
   }
 
-  /// What a server says to a request that the log cannot answer. A search finds no more than the log tells of; a value that
-  /// the log does not have is refused as an unlikely error.
+  /// Returns the Error Response to a request that the log cannot answer. Discovery ends with what the log
+  /// contains. Reading a value that is not in the log fails with Unlikely Error.
   ///
-  /// - Returns: an Error Response, Core 5.4, Vol 3, Part F, 3.4.1.1; `nil` for what is no request.
+  /// - Returns: an Error Response, Core 5.4, Vol 3, Part F, 3.4.1.1; `nil` if the PDU is not a request.
   static func refusal(_ request: [UInt8]) -> [UInt8]? {
     guard let asked = request.first, ATTOpcode(rawValue: asked).kind == .request else { return nil }
     let handle = request.count >= 3 ? request.span.u16(at: 1) : 0
@@ -221,7 +225,7 @@ struct RecordedAttributes: Sendable {
     [0x01, opcode] + octets(handle) + [code.rawValue]
   }
 
-  /// As on the wire.
+  /// Encodes the UUID in wire order.
   private static func octets(_ uuid: BluetoothUUID) -> [UInt8] {
     [UInt8](encoding: uuid.byteCount) { $0.append(uuid) }
   }

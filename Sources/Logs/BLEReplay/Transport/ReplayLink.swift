@@ -4,21 +4,22 @@ import BLEPacketLog
 import BLEStack
 import BLEWire
 
-/// One link of a log as a conversation of its own: its start, the frames of the ATT channel, its end.
+/// One link of a log as a conversation of its own: its start, the frames of the ATT channel, and its end.
 struct ReplayLink {
   let number: Int
   let peer: DeviceAddress?
   let handle: ConnectionHandle
-  /// Begins with LE Connection Complete; each frame is whole in one packet.
+  /// Starts with LE Connection Complete. Each frame is whole in one packet.
   let packets: [ReplayPacket]
-  /// Frames that the log has not whole.
+  /// Number of frames that are incomplete in the log.
   let malformed: Int
-  /// What the other links of the log to the same peer tell of it: a client that comes back asks less. Where none tells
-  /// anything, what the values prove.
+  /// Attributes learned from the log's other links to the same peer, because a client sends fewer requests
+  /// when it reconnects. If those links show nothing, attributes inferred from the values.
   let server: RecordedAttributes
 
-  /// - Parameter number: from 1, as `log stats` counts them; `nil` for the first that has ATT PDUs.
-  /// - Throws: where there is no such link, or nothing in it that could be played.
+  /// - Parameter number: link number from 1, as `log stats` counts them; `nil` for the first link that has
+  ///   ATT PDUs.
+  /// - Throws: if there is no such link, or it contains nothing to play.
   init(_ number: Int?, of log: ReplayLog) throws(HostError) {
     if let number {
       guard log.connections.indices.contains(number - 1) else {
@@ -56,7 +57,7 @@ struct ReplayLink {
     self.server = server
   }
 
-  /// The types of attributes that the values of a link prove, and nothing in it says.
+  /// Infers the types of attributes from the values of a link, for attributes whose types are not in the log.
   private static func proven(
     of packets: [ReplayPacket]
   ) -> [(handle: AttributeHandle, uuid: BluetoothUUID)] {
@@ -92,8 +93,8 @@ struct ReplayLink {
     return server
   }
 
-  /// The start of a link that is older than the log: without timing, and where the log does not know the peer, with an
-  /// address of nobody.
+  /// Makes the start of a link that was up before the log starts. It has no timing, and the address is `.any`
+  /// if the log does not contain the peer's.
   static func start(
     _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
   ) -> ReplayPacket {
@@ -103,7 +104,7 @@ struct ReplayLink {
   }
 }
 
-/// Puts the frames of one link together, each direction on its own.
+/// Reassembles the frames of one link, each direction separately.
 private struct LinkFrames: ~Copyable {
   private let connection: LogConnection
   var packets: [ReplayPacket] = []
@@ -125,7 +126,7 @@ private struct LinkFrames: ~Copyable {
   private mutating func takeEvent(_ packet: ReplayPacket) {
     guard packet.octets.count > 3 else { return }
     switch HCIEventCode(rawValue: packet.octets[1]) {
-    // An end that our host asked for comes when it asks again.
+    // A disconnection that the recorded host requested is played only when our host requests it too.
     case .disconnectionComplete:
       if packet.octets.last != HCIStatus.localHostTerminated.rawValue { packets.append(packet) }
     case .leMeta:
@@ -158,7 +159,7 @@ private struct LinkFrames: ~Copyable {
     for frame in frames { packets.append(whole(frame, packet)) }
   }
 
-  /// The boundary flag of a first fragment differs by direction. Core 5.4, Vol 4, Part E, 5.4.2.
+  /// The boundary flag of a first fragment depends on the direction. Core 5.4, Vol 4, Part E, 5.4.2.
   private func whole(_ frame: [UInt8], _ packet: ReplayPacket) -> ReplayPacket {
     let boundary: ACLPacket.Boundary =
       packet.direction == .hostToController ? .firstNonFlushable : .firstFlushable

@@ -3,15 +3,15 @@ import BLELinux
 public import BLEPacketLog
 public import BLEWire
 
-/// One packet of a log that is played.
+/// One packet of a log for replay.
 public struct ReplayPacket: Hashable, Sendable {
-  /// Of all records in the log, from 1; 0 for a packet that no log has.
+  /// Record number in the log, from 1; 0 for a packet that is not from a log.
   public let index: Int
   public let time: ReceiveTime
   public let direction: HCIDirection
-  /// The `0` of `hci0`.
+  /// Adapter number: the `0` of `hci0`.
   public let adapter: UInt16
-  /// H4 type octet first.
+  /// Packet with the H4 type byte first.
   public let octets: [UInt8]
 
   public init(
@@ -25,26 +25,26 @@ public struct ReplayPacket: Hashable, Sendable {
   }
 }
 
-/// The packets of a log, all in memory: a replay looks ahead.
+/// All packets of a log, in memory because a replay looks ahead.
 public struct ReplayLog: Sendable {
   public private(set) var packets: [ReplayPacket] = []
-  /// Connections by the packets that belong to them: each the positions in `packets`, in order.
+  /// Connections with the indexes of their packets in `packets`, in order.
   public private(set) var connections: [(connection: LogConnection, positions: [Int])] = []
-  /// Packets that the log has only a part of, and packets that its writer lost.
+  /// Packets that were truncated when the log was written; `drops` counts packets that its writer lost.
   public private(set) var cut = 0
   public private(set) var drops: UInt32 = 0
-  /// Why the packets end before the file does.
+  /// Reason why reading stopped before the end of the file.
   public private(set) var problem: String?
 
   public init() {}
 
-  /// Reads a log of any format, also compressed.
+  /// Reads a log of any supported format, compressed or not.
   ///
   /// - Parameters:
   ///   - path: `-` for standard input.
-  ///   - keys: of encrypted links in a log from the air.
-  ///   - progress: hears from time to time how many packets were read.
-  /// - Throws: where there is no log. One that breaks off has its good packets, and `problem`.
+  ///   - keys: keys of encrypted links, for a log from the air.
+  ///   - progress: called regularly with the number of packets read so far.
+  /// - Throws: if the file is not a log. A log that ends early returns its good packets and sets `problem`.
   public static func read(
     _ path: String, keys: [AirKey] = [], progress: (_ packets: Int) -> Void = { _ in }
   ) throws(HostError) -> ReplayLog {
@@ -88,7 +88,7 @@ public struct ReplayLog: Sendable {
         index: record.index, time: record.time, record.direction, adapter: record.adapter, octets))
   }
 
-  /// The packet that comes next belongs to it.
+  /// Assigns the packet that is added next to a connection.
   private mutating func note(_ connection: LogConnection) {
     let number = connection.number
     if number > connections.count { connections.append((connection, [])) }

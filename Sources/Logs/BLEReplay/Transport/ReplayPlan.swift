@@ -3,22 +3,24 @@ import BLEPacketLog
 import BLEStack
 import BLEWire
 
-/// What of a log is played to a host of ours, and who answers its commands.
+/// The part of a log that is played to our host, and the source of the replies to its commands.
 struct ReplayPlan {
   let packets: [ReplayPacket]
-  /// What the log tells of servers beside these packets.
+  /// Attributes of servers, learned from packets other than these.
   let servers: [ConnectionHandle: RecordedAttributes]
-  /// `nil` where the log has the answers itself.
+  /// `nil` if the log contains the command replies.
   let standIn: StandInController?
-  /// Reports of advertisers, for a stand-in.
+  /// Advertising reports for the stand-in.
   let reports: [ReplayPacket]
-  /// The device that the log is about, where a scan would not find it; of no address where the log does not know it.
+  /// The device that the log is about, if a scan would not find it. Its address is `.any` if the log does not
+  /// contain it.
   let peer: DeviceAddress?
   let link: Int?
-  /// Whether the log has advertisements and no link: `packets` are their reports, and come when the host scans.
+  /// True if the log has advertisements and no link. `packets` are then the advertising reports, delivered
+  /// while the host scans.
   let isScan: Bool
 
-  /// - Throws: where the log has nothing to play.
+  /// - Throws: if the log has nothing to play.
   init(_ log: ReplayLog, link number: Int?) throws(HostError) {
     if number == nil, let session = Self.session(in: log) {
       let scans = session.contains {
@@ -58,7 +60,7 @@ struct ReplayPlan {
     link = chosen.number
   }
 
-  /// The first session of a host of ours: from its Reset on, until the next.
+  /// Returns the first session of our own host: from its Reset to the next one.
   static func session(in log: ReplayLog) -> [ReplayPacket]? {
     for adapter in Set(log.packets.map(\.adapter)).sorted() {
       let packets = log.packets.filter { $0.adapter == adapter }
@@ -73,7 +75,8 @@ struct ReplayPlan {
     return nil
   }
 
-  /// Whether these are the first commands of a host of ours, as far as the log goes; the first two at least.
+  /// Returns whether these are the start-up commands of our host, as far as the log goes but at least the
+  /// first two.
   static func beginsAsOurs(_ packets: ArraySlice<ReplayPacket>) -> Bool {
     var expected = HCIHost.startUpOpcodes[...]
     for packet in packets where packet.direction == .hostToController {
@@ -90,13 +93,14 @@ struct ReplayPlan {
     }
   }
 
-  /// The reports of the adapter that has most; `nil` if the log has none.
+  /// Returns the reports of the adapter that has the most; `nil` if the log has no reports.
   private static func scan(in log: ReplayLog) -> [ReplayPacket]? {
     let reports = Dictionary(grouping: log.packets.filter { isReport($0.octets) }, by: \.adapter)
     return reports.max { ($0.value.count, $1.key) < ($1.value.count, $0.key) }?.value
   }
 
-  /// The adapter's own address, where the log has Read BD_ADDR. Core 5.4, Vol 4, Part E, 7.4.6.
+  /// Returns the adapter's own address if the log contains the reply to Read BD_ADDR. Core 5.4, Vol 4, Part
+  /// E, 7.4.6.
   private static func address(of adapter: UInt16, in log: ReplayLog) -> DeviceAddress? {
     for packet in log.packets where packet.adapter == adapter && packet.octets.count >= 13 {
       guard ReplayRole(packet.octets) == .answer(.readBDADDR), packet.octets[6] == 0 else { continue }

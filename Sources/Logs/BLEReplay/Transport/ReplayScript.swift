@@ -1,19 +1,20 @@
 import BLEStack
 import BLEWire
 
-/// The controller's side of a recorded conversation: which of its packets come when, and what our host was to say.
+/// The controller's side of a recorded conversation: when each of its packets is delivered, and what our host
+/// is expected to send.
 ///
-/// A packet of the controller's comes when all that the recorded host sent before it were sent by ours, in whatever
-/// order. What ours sends is looked for among what is still to be sent; so a host that leaves something out, adds
-/// something or says it otherwise does not stop the play. A request that nothing in the log answers is refused, as a server
-/// does that lacks what is asked for.
+/// A packet of the controller is delivered once our host has sent all packets that the recorded host sent
+/// before it, in any order. Each packet of our host is matched against those that are still expected. The
+/// replay therefore continues if our host omits a packet, adds one, or sends different bytes. A request that
+/// the log cannot answer gets an Error Response, as from a server that lacks the attribute.
 struct ReplayScript: Sendable {
-  /// What has to be done about a packet of our host's.
+  /// Reaction to a packet that our host sent.
   enum Outcome: Hashable, Sendable {
     case none
-    /// Not in the log's order: this answers it, at once.
+    /// Deliver this response now; it is not in the log's order.
     case answer(ReplayPacket)
-    /// A command that the log has no answer to: no controller of its kind can be made up.
+    /// The log has no reply to the command, and a controller of this type cannot be simulated.
     case unanswered(String)
   }
 
@@ -22,33 +23,34 @@ struct ReplayScript: Sendable {
     var attribute: UInt16
   }
 
-  /// Packets of the recorded host that are looked at for one that ours sends.
+  /// Maximum number of expected packets to search for one that our host sends.
   static let lookAhead = 4096
 
   private let packets: [ReplayPacket]
   private let roles: [ReplayRole]
-  /// Sent by ours, delivered, or given up.
+  /// True for packets that our host sent, that were delivered, or that were skipped.
   private var isDone: [Bool]
-  /// The packet that answers a question, by the question's place.
+  /// Index of the response, by the index of the request or command.
   private var answers: [Int: Int] = [:]
-  /// Answers to questions that the log does not have.
+  /// Responses without a request or command in the log.
   private var unasked: Set<Int> = []
-  /// What answered a question the last time it was asked.
+  /// Index of the last response to each request.
   private var known: [[UInt8]: Int] = [:]
-  /// Attributes that the recorded peer indicates: what is written to one of them is a procedure, and is answered so.
+  /// Attributes that the recorded peer indicates. A write to one of them is a control point procedure and
+  /// gets the response to that procedure.
   private var controlPoints: Set<ATTPlace> = []
-  /// What the log lets us know of the servers, by link.
+  /// Attributes of the servers known from the log, by link.
   private var servers: [ConnectionHandle: RecordedAttributes] = [:]
-  /// Notifications and indications of the peer's, in all and delivered.
+  /// Number of the peer's notifications and indications, in total and delivered.
   private var values = (count: 0, delivered: 0)
-  /// Whether the peer tells values before the recorded host has subscribed to any, since it had done so before the log
-  /// begins: they wait for a subscription of ours.
+  /// True while values are held back until our host subscribes. This is the case if the log has values before
+  /// the recorded host's first subscription, because it subscribed before the log starts.
   private(set) var awaitsSubscription = false
-  /// All before it are done.
+  /// Index of the first packet that is not done.
   private var cursor = 0
   private(set) var findings = ReplayFindings()
 
-  /// - Parameter servers: what is known of them beside these packets.
+  /// - Parameter servers: attributes learned from packets other than these.
   init(_ packets: [ReplayPacket], servers: [ConnectionHandle: RecordedAttributes] = [:]) {
     self.packets = packets
     self.servers = servers
@@ -67,13 +69,14 @@ struct ReplayScript: Sendable {
     return opcode.kind == .notification || opcode.kind == .indication
   }
 
-  /// A Write Request of a descriptor's value, 1 or 2. Core 5.4, Vol 3, Part G, 3.3.3.3.
+  /// Returns whether the packet is a Write Request of a descriptor with the value 1 or 2. Core 5.4, Vol 3,
+  /// Part G, 3.3.3.3.
   private static func isSubscription(_ octets: [UInt8]) -> Bool {
     guard case .att(_, .writeRequest) = ReplayRole(octets), octets.count == 14 else { return false }
     return octets[12] == 1 && octets[13] == 0 || octets[12] == 2 && octets[13] == 0
   }
 
-  /// Finds the answer of each question.
+  /// Pairs requests and commands with their responses.
   private mutating func pair() {
     var requests: [ConnectionHandle: Int] = [:]
     var commands: [HCIOpcode: [Int]] = [:]
@@ -81,7 +84,7 @@ struct ReplayScript: Sendable {
       let isFromHost = packets[index].direction == .hostToController
       switch roles[index] {
       case .command(let opcode): commands[opcode, default: []].append(index)
-      // Opcode 0 answers nothing: it brings credits.
+      // Opcode 0 only gives command credits.
       case .answer(let opcode) where opcode.rawValue != 0:
         guard let question = commands[opcode]?.first else {
           unasked.insert(index)
@@ -113,11 +116,11 @@ struct ReplayScript: Sendable {
 
   var isAtEnd: Bool { cursor == packets.count }
 
-  /// Of what the peer has to tell, at most a tenth is still to come: what the recorded host did from here on, it did to
-  /// end.
+  /// At most a tenth of the peer's values is still to come. What the recorded host did from here on was its
+  /// shutdown.
   var isNearEnd: Bool { 10 * (values.count - values.delivered) <= values.count }
 
-  /// The packet of the controller's whose turn it is.
+  /// The controller's packet that is due next.
   var next: ReplayPacket? {
     guard cursor < packets.count, packets[cursor].direction == .controllerToHost,
       !(awaitsSubscription && isValue(cursor))
@@ -125,19 +128,19 @@ struct ReplayScript: Sendable {
     return packets[cursor]
   }
 
-  /// Whether `next` tells that a link ended.
+  /// Whether `next` is a disconnection.
   var endsLink: Bool {
     guard next != nil, case .disconnection = roles[cursor] else { return false }
     return true
   }
 
-  /// The packet that our host has to send before anything more comes.
+  /// The packet that our host has to send before the replay continues.
   var awaited: ReplayPacket? {
     guard cursor < packets.count, packets[cursor].direction == .hostToController else { return nil }
     return packets[cursor]
   }
 
-  /// `next` is delivered.
+  /// Marks `next` as delivered.
   mutating func deliver() {
     findings.played += 1
     if isValue(cursor) { values.delivered += 1 }
@@ -145,7 +148,7 @@ struct ReplayScript: Sendable {
     advance()
   }
 
-  /// `awaited` will not come: it and what answers it are left out.
+  /// Gives up waiting for `awaited`: skips it and the response to it.
   mutating func skip(_ why: String? = nil) {
     skip(cursor, why)
     advance()
@@ -160,7 +163,7 @@ struct ReplayScript: Sendable {
     known[packets[index].octets] = answer
   }
 
-  /// Passes what is done, and answers that nobody has asked for.
+  /// Advances past packets that are done and past responses without a request.
   private mutating func advance() {
     while cursor < packets.count {
       if !isDone[cursor] {
@@ -174,10 +177,10 @@ struct ReplayScript: Sendable {
 
   // MARK: From our host
 
-  /// Nobody subscribes: values come all the same.
+  /// Delivers values although our host has not subscribed.
   mutating func ceaseToAwaitSubscription() { awaitsSubscription = false }
 
-  /// Our host sends this.
+  /// Handles a packet that our host sends.
   mutating func take(_ octets: [UInt8]) -> Outcome {
     defer { advance() }
     if Self.isSubscription(octets) { awaitsSubscription = false }
@@ -205,7 +208,7 @@ struct ReplayScript: Sendable {
     }
     if let index = known[octets] { return .answer(packets[index]) }
     if let answer = answer(octets, role) { return .answer(answer) }
-    // Only a command comes as far as here: each ATT request has an answer by now.
+    // Only commands get here: every ATT request has been answered above.
     let name = ReplayWords.name(octets)
     return .unanswered(
       expected == nil
@@ -213,8 +216,8 @@ struct ReplayScript: Sendable {
         : "the log has no \(name) (\(ReplayWords.hexadecimal(octets))); \(why ?? "")")
   }
 
-  /// What the server would have answered to a request of another kind than those in the log, or would have said to one that
-  /// it cannot answer.
+  /// Returns the server's response to a request that is not in the log, or an Error Response if the log
+  /// cannot answer it.
   private func answer(_ octets: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
     guard case .att(let handle, _) = role, let request = ReplayRole.attributePDU(octets),
       let answer = servers[handle]?.answer(request) ?? RecordedAttributes.refusal(request)
@@ -222,7 +225,7 @@ struct ReplayScript: Sendable {
     return packet(answer, role)
   }
 
-  /// An ATT PDU of the peer's, on the link of a packet of ours.
+  /// Wraps an ATT PDU of the peer in an ACL packet on the link of a packet of our host.
   private func packet(_ answer: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
     guard case .att(let handle, _) = role, let last = packets.last else { return nil }
     let packet = [UInt8](encoding: 9 + answer.count) {
@@ -237,7 +240,7 @@ struct ReplayScript: Sendable {
       time: packets[min(cursor, packets.count - 1)].time, .controllerToHost, adapter: last.adapter, packet)
   }
 
-  /// The packet at this place was sent.
+  /// Marks the packet at this index as sent.
   private mutating func settle(_ index: Int, _ role: ReplayRole, _ octets: [UInt8]) -> Outcome {
     findings.played += 1
     isDone[index] = true
@@ -253,7 +256,7 @@ struct ReplayScript: Sendable {
     }
     skipWrites(like: octets, before: index)
     guard role.asks else {
-      // The recorded host asked for an answer to it.
+      // The recorded host sent a request here and got a response.
       if let answer = answers[index], !isDone[answer] {
         findings.played += 1
         isDone[answer] = true
@@ -274,8 +277,8 @@ struct ReplayScript: Sendable {
     return .none
   }
 
-  /// Whether a host that is another one than the recorded writes now what that one wrote later: what the peer says to it is
-  /// behind all that was said before.
+  /// Returns whether our host, being a different host than the recorded one, now writes what that host wrote
+  /// later. The peer's reaction then follows everything expected before.
   private func goesOn(with index: Int, _ ours: [UInt8]) -> Bool {
     guard findings.counts[.unexpected] != nil, !Self.isSubscription(ours), let (_, value) = written(ours),
       let (_, recorded) = written(packets[index].octets)
@@ -289,8 +292,8 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// Whether the recorded host sent this request only after values that requests of ours have yet to bring about: to wait
-  /// for its turn would be to let them pass.
+  /// Returns whether the recorded host sent this request only after values that other requests of our host
+  /// have yet to trigger. Waiting for the request's turn would skip those values.
   private func isAhead(of handle: ConnectionHandle, _ end: Int) -> Bool {
     let open = (cursor..<end).first { index in
       guard !isDone[index], case .att(handle, let opcode) = roles[index] else { return false }
@@ -300,7 +303,7 @@ struct ReplayScript: Sendable {
     return (open..<end).contains { !isDone[$0] && isValue($0) }
   }
 
-  /// One request at a time: those before will not come any more. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Only one request may be pending, so earlier ones will not be sent. Core 5.4, Vol 3, Part F, 3.3.2.
   private mutating func skipRequests(of handle: ConnectionHandle, before end: Int) {
     for index in cursor..<end where !isDone[index] {
       guard case .att(handle, let opcode) = roles[index], opcode.kind == .request else { continue }
@@ -308,7 +311,7 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// What was written to an attribute before will not come any more.
+  /// Earlier writes to the same attribute will not be sent.
   private mutating func skipWrites(like octets: [UInt8], before end: Int) {
     guard let (place, _) = written(octets) else { return }
     for index in cursor..<end where !isDone[index] {
@@ -317,7 +320,7 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// The first packet of the recorded host that ours has not sent, and that is meant.
+  /// Returns the first matching packet of the recorded host that our host has not sent yet.
   private func find(_ isMeant: (Int) -> Bool) -> Int? {
     var looked = 0
     for index in cursor..<packets.count {
@@ -329,8 +332,9 @@ struct ReplayScript: Sendable {
     return nil
   }
 
-  /// The packet that serves the same purpose as one of ours, so that the answer to one fits the other. Of writes to an
-  /// attribute, one of the same value, else one that begins with the same octet, as procedures and commands of rings do.
+  /// Finds the packet that serves the same purpose as one of our host, so that its response fits. For writes
+  /// to an attribute, prefers one with the same value, then one with the same first byte, which is the opcode
+  /// in control point procedures and ring commands.
   private func findCounterpart(_ ours: [UInt8]) -> Int? {
     guard let (place, value) = written(ours) else {
       return find { Self.isCounterpart(packets[$0].octets, ours) }
@@ -346,7 +350,7 @@ struct ReplayScript: Sendable {
       ?? (isProcedure ? nil : findWrite { _ in true })
   }
 
-  /// What a Write Request or Command writes where.
+  /// Returns the attribute and the value of a Write Request or Write Command.
   private func written(_ octets: [UInt8]) -> (ATTPlace, ArraySlice<UInt8>)? {
     guard case .att(let link, let opcode) = ReplayRole(octets), octets.count > 11,
       opcode == .writeRequest || opcode == .writeCommand
@@ -360,7 +364,7 @@ struct ReplayScript: Sendable {
     case (.att(let link, let a), .att(let other, let b)):
       guard link == other, a.kind == b.kind else { return false }
       switch b.kind {
-      // The server's word on what the peer asked.
+      // The server's response to the peer.
       case .response, .confirmation: return true
       case .notification, .indication: return a == b
       case .request: return a == b && b == .exchangeMTURequest

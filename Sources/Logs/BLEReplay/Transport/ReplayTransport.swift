@@ -5,23 +5,24 @@ import BLEStack
 public import BLEWire
 import Synchronization
 
-/// A packet log in place of a controller: our host gets what the recorded one got, with the recorded stamps, and what
-/// it says is compared with what the recorded one said.
+/// A packet log in place of a controller. Our host gets the packets that the recorded host got, with their
+/// timestamps, and the packets that it sends are compared with those of the recorded host.
 ///
-/// A log of our own host from Reset on is played as it is. Of any other log one link is played: a stand-in answers our
-/// host's commands, and the ATT channel comes from the log.
+/// A log that our own host recorded from Reset on is played as it is. Of any other log one link is played: a
+/// stand-in answers our host's commands, and the ATT channel comes from the log.
 public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only; what others ask for is in `shared`.
+  // No lock: only the event loop's thread uses these fields. State for other threads is in `shared`.
 
-  /// How long our host may be silent while the log waits for it, or has ended.
+  /// Timeout for our host when the log waits for it or has ended.
   static let patience = Duration.seconds(3)
-  /// The same when ours has just asked what the recorded one did not ask there: less than whoever waits for an answer has.
+  /// The same after our host sent a request that the recorded host did not send there. It is shorter than the
+  /// timeout of a caller that waits for a response.
   private static let strangersPatience = Duration.milliseconds(500)
-  /// The same when it was so before: what the recorded host did for itself, ours does not.
+  /// The same after a previous timeout: the recorded host did something that our host does not do.
   private static let shortPatience = Duration.milliseconds(100)
-  /// How long the play pauses while a queue is too full.
+  /// Pause of the replay while a queue is too full.
   private static let holdPause = Duration.milliseconds(1)
-  /// Packets between two looks at the queues and at what else waits in the loop.
+  /// Maximum number of packets between checks of the queues and of other sources in the loop.
   private static let batchLimit = 64
 
   private struct Shared: Sendable {
@@ -31,11 +32,11 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     var holds: [@Sendable () -> Bool] = []
   }
 
-  /// The device that the log is about; `nil` where a scan is in it.
+  /// The device that the log is about; `nil` if the log contains a scan that finds it.
   public let peer: DeviceAddress?
-  /// The link that is played, from 1; `nil` for a whole conversation.
+  /// Number of the link that is played, from 1; `nil` for a whole conversation.
   public let link: Int?
-  /// Why the log breaks off before its file ends.
+  /// Reason why reading the log stopped before the end of the file.
   public let problem: String?
 
   private let loop: EventLoop
@@ -47,21 +48,21 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private var script: ReplayScript
   private var standIn: StandInController?
   private var pace: ReplayPace
-  /// The link is up, or has to come up by itself.
+  /// True once the link is up, or if the log brings it up.
   private var isPlaying: Bool
-  /// Answers of the stand-in, and those that are out of the log's order.
+  /// Replies of the stand-in, and responses that are not in the log's order.
   private var ready: [ReplayPacket] = []
   private var time: ReceiveTime
   private var isFailing = false
   private var isOverTold = false
   private var isSkipping = false
-  /// What our host asked last was answered out of the log's order.
+  /// True if the last request of our host was answered out of the log's order.
   private var isStranger = false
   private var pauseEnd: MonotonicTime?
   private var lastActivity = MonotonicTime(nanoseconds: 0)
   private let shared = Mutex(Shared())
 
-  /// - Throws: `unsuitable` where the file is no log, or has nothing to play.
+  /// - Throws: `unsuitable` if the file is not a log or has nothing to play.
   public convenience init(_ source: ReplaySource, on loop: EventLoop) throws(HostError) {
     let keys = source.keys.compactMap { AirKey($0) }
     try self.init(try ReplayLog.read(source.path, keys: keys), source, on: loop)
@@ -87,13 +88,13 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   public var garbage: Int { 0 }
   public var hasOlderLinks: Bool { true }
   public var failure: HostError? { shared.withLock(\.failure) }
-  /// What was compared, until now.
+  /// Result so far.
   public var findings: ReplayFindings { shared.withLock(\.findings) }
 
   public func hold(while body: @escaping @Sendable () -> Bool) { shared.withLock { $0.holds.append(body) } }
 
-  /// Calls `body` once, when nothing more can be played until our host does something that it does not do: a person
-  /// would press Ctrl-C here, as one did when the log was made.
+  /// Calls `body` once, when the replay waits for something that our host does not do. A user would press
+  /// Ctrl-C here, as the user did when the log was recorded.
   public func whenOver(_ body: @escaping @Sendable () -> Void) { shared.withLock { $0.over = body } }
 
   public func open(_ client: TransportClient) throws(SystemError) {
@@ -154,7 +155,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     ready += events.map { ReplayPacket(time: time, .controllerToHost, $0) }
   }
 
-  /// Our host hears of it in the next turn of the loop: it is at work now.
+  /// Reported in the next turn of the event loop, because our host is inside a call now.
   private func fail(_ why: String) {
     guard !isFailing else { return }
     isFailing = true
@@ -207,7 +208,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     if count > 0 { client.settled() }
   }
 
-  /// The packet whose turn it is, if its time has come and there is room for it.
+  /// Returns the packet that is due, if its time has come and the queues have room.
   private func take(_ now: MonotonicTime) -> ReplayPacket? {
     if !ready.isEmpty { return ready.removeFirst() }
     guard isPlaying, !isFailing, pauseEnd == nil, let next = script.next, pace.due(next.time, now: now) <= now
@@ -216,14 +217,14 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       pauseEnd = now.advanced(by: Self.holdPause)
       return nil
     }
-    // Our host has this to act on, whatever it left out before: it gets the whole patience again.
+    // Our host has to react to a disconnection, so it gets the full timeout again.
     if script.endsLink { isSkipping = false }
     script.deliver()
     time = next.time
     return next
   }
 
-  /// Our host says nothing, and without that nothing more comes.
+  /// Handles a timeout: our host is silent and the replay cannot continue without it.
   private func idle(_ now: MonotonicTime) {
     lastActivity = now
     if isPlaying, script.awaitsSubscription {
@@ -250,7 +251,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     }
     script.skip("ours does not do it")
     publish()
-    // A question left out leaves the recorded host's next step unreachable only if there is nothing after it.
+    // Skipping a request ends the replay only if nothing follows it.
     if script.isAtEnd {
       fail("the log waits for packet \(awaited.index): \(ReplayWords.name(awaited.octets))")
     }

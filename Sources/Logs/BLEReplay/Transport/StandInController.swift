@@ -1,29 +1,30 @@
 import BLEStack
 import BLEWire
 
-/// Answers the commands of our host where a log has none: it holds a link, not the talk with a controller.
+/// Answers our host's commands when the log contains a link but no commands.
 ///
-/// It brings our host up, reports who advertises in the log, and makes the one link that is played.
+/// It lets our host start up, reports the advertisers in the log, and creates the link that is played.
 struct StandInController {
-  /// What the host's command leads to.
+  /// Effect of a command.
   enum Effect {
-    /// These events.
+    /// Deliver these events.
     case events([[UInt8]])
-    /// These, then the reports of the log, if any.
+    /// Deliver these events, then the advertising reports of the log, if any.
     case scan([[UInt8]])
-    /// These, then the play of the link.
+    /// Deliver these events, then play the link.
     case connect([[UInt8]])
-    /// A peer that the log does not have.
+    /// The host connects to a peer that is not in the log.
     case stranger(DeviceAddress)
   }
 
-  /// Of the range for documentation (RFC 7042, 2.1.2): the log does not tell the adapter's.
+  /// An address from the documentation range (RFC 7042, 2.1.2), because the log does not contain the
+  /// adapter's.
   static let documentationAddress = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
 
   let peer: DeviceAddress?
   let handle: ConnectionHandle
   var address = Self.documentationAddress
-  /// Whole frames, as many as wanted.
+  /// Buffers for whole frames, in unlimited number.
   var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
   private var isUp = true
 
@@ -37,7 +38,8 @@ struct StandInController {
     switch opcode {
     case .leSetScanEnable where octets.count > 4 && octets[4] == 1: return .scan([Self.complete(opcode)])
     case .leCreateConnection:
-      // Interval and window, filter policy, kind and address of the peer. Core 5.4, Vol 4, Part E, 7.8.12.
+      // Interval and window, filter policy, address type and address of the peer. Core 5.4, Vol 4, Part E,
+      // 7.8.12.
       if octets.count >= 16, octets[8] == 0, let peer {
         let wanted = octets.span.address(at: 10, type: octets[9] & 1 == 0 ? .public : .random)
         guard wanted.bits == peer.bits else { return .stranger(wanted) }
@@ -54,14 +56,14 @@ struct StandInController {
     }
   }
 
-  /// What a Command Complete brings after its status; `nil` for a command that nobody knows here.
+  /// Return parameters of a Command Complete after the status; `nil` for an unknown command.
   private func returned(_ opcode: HCIOpcode) -> [UInt8]? {
     switch opcode {
     case .reset, .setEventMask, .leSetEventMask, .leSetRandomAddress, .leSetScanParameters, .leSetScanEnable,
       .leCreateConnectionCancel, .leClearFilterAcceptList, .leAddDeviceToFilterAcceptList:
       []
     case .readLocalVersion: [UInt8](repeating: 0, count: 8)
-    // None: the legacy family of commands is used.
+    // No commands are supported, so the host uses the legacy ones.
     case .readLocalSupportedCommands: [UInt8](repeating: 0, count: 64)
     // LE supported, BR/EDR not. Core 5.4, Vol 2, Part C, 3.3.
     case .readLocalSupportedFeatures: [0, 0, 0, 0, 0x60, 0, 0, 0]
@@ -72,7 +74,7 @@ struct StandInController {
     }
   }
 
-  /// One packet of data has been sent. Core 5.4, Vol 4, Part E, 7.7.19.
+  /// Reports one data packet as sent. Core 5.4, Vol 4, Part E, 7.7.19.
   var completion: [UInt8] {
     [
       HCIPacketType.event.rawValue, HCIEventCode.numberOfCompletedPackets.rawValue, 5, 1,
@@ -80,7 +82,7 @@ struct StandInController {
     ]
   }
 
-  /// What a controller answers for sure, whatever it said before: how a host lets it go. `nil` for any other command.
+  /// Events that any controller sends when a host shuts down a scan or a link; `nil` for any other command.
   static func farewell(_ octets: [UInt8]) -> [[UInt8]]? {
     guard case .command(let opcode) = ReplayRole(octets) else { return nil }
     switch opcode {
@@ -95,7 +97,7 @@ struct StandInController {
     }
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.7.14. One more command may come.
+  /// Makes a Command Complete that allows one more command. Core 5.4, Vol 4, Part E, 7.7.14.
   static func complete(_ opcode: HCIOpcode, _ returned: [UInt8] = []) -> [UInt8] {
     [
       HCIPacketType.event.rawValue, HCIEventCode.commandComplete.rawValue, UInt8(4 + returned.count), 1,
@@ -103,7 +105,7 @@ struct StandInController {
     ] + returned
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.7.15.
+  /// Makes a Command Status. Core 5.4, Vol 4, Part E, 7.7.15.
   static func status(_ opcode: HCIOpcode, _ status: HCIStatus = .success) -> [UInt8] {
     [
       HCIPacketType.event.rawValue, HCIEventCode.commandStatus.rawValue, 4, status.rawValue, 1,
