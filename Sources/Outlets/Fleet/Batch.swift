@@ -1,6 +1,6 @@
 import JSONText
 
-/// Rows of a table on their way: one JSON object in a line of its own, then the rows as the lines of CSV that they are.
+/// Rows of a table in one message: a line with a JSON object, followed by the rows as lines of CSV.
 ///
 /// ```
 /// {"version":1,"publisher":"ward-3","session":"5f1e…","table":"ppg","header":"time_ns,…","row":1200,"count":2,"from":0}
@@ -8,10 +8,10 @@ import JSONText
 /// 1700000000010000000,514,531,499,32
 /// ```
 ///
-/// Session, table and `row` number each row once and for all: whoever knows how many rows it has, knows what came twice
-/// and what is missing.
+/// Session, table and `row` identify each row permanently. A receiver that knows how many rows it has can
+/// tell which rows are duplicates and which are missing.
 package struct Batch: Hashable, Sendable {
-  /// Of the rows' text.
+  /// Maximum size of the rows' text, in bytes.
   static let byteCountLimit = 1 << 16
   static let headerByteCountLimit = 4096
   static let rowLimit = 1 << 48
@@ -20,17 +20,17 @@ package struct Batch: Hashable, Sendable {
   var publisher: String
   var session: String
   var table: String
-  /// The table's first line without its end: the columns' names.
+  /// Column names: the table's first line without its line end.
   var header: String
-  /// Number of the first row here; the first of the table is 0.
+  /// Number of the first row in this batch; the first row of the table is 0.
   var row: Int
   var count: Int
-  /// The first row that the publisher can still send; those before it were skipped for good.
+  /// The first row that the publisher can still send. Rows before it were skipped permanently.
   var from: Int
-  /// `count` lines, each with its end.
+  /// `count` lines, each with its line end.
   var rows: [UInt8]
 
-  /// What is wrong with a message, for whoever looks for its sender.
+  /// Reason for rejecting a message, for a user who looks for its sender.
   package struct Refusal: Error, Hashable, CustomStringConvertible {
     package let description: String
     package let reason: Refusals.Reason
@@ -58,7 +58,7 @@ package struct Batch: Hashable, Sendable {
 }
 
 extension Batch {
-  /// - Throws: `Refusal` for what is no batch, or says otherwise than its topic.
+  /// - Throws: `Refusal` if the message is not a batch or does not match its topic.
   init(parsing payload: Span<UInt8>, publisher: String, session: String, table: String) throws(Refusal) {
     let (document, body) = try FleetMessage.split(payload, version: Self.version)
     guard document["publisher"]?.text == publisher, document["session"]?.text == session,
@@ -81,13 +81,15 @@ extension Batch {
       from: numbers[2], rows: body)
   }
 
-  /// Text in a file that others open: no control characters, nothing beyond ASCII.
+  /// Returns whether the text is printable ASCII, because it becomes part of a file that other programs open.
   static func isHeader(_ text: String) -> Bool {
     !text.isEmpty && text.utf8.count <= headerByteCountLimit
       && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
   }
 
-  /// - Returns: `nil` where the last line has no end, or an octet is none of CSV's.
+  /// Returns the number of lines.
+  ///
+  /// - Returns: `nil` if the last line has no line end or a byte is not allowed in CSV.
   private static func lineCount(_ octets: [UInt8]) -> Int? {
     guard octets.last == UInt8(ascii: "\n") else { return nil }
     var count = 0
@@ -97,10 +99,10 @@ extension Batch {
     return count
   }
 
-  /// Whether an octet may be in a line of CSV.
+  /// Returns whether a byte may appear in a line of CSV.
   static func isText(_ octet: UInt8) -> Bool { (0x20..<0x7F).contains(octet) }
 
-  /// The lines from a number on.
+  /// Returns the rows after the first `count`.
   func rows(after count: Int) -> ArraySlice<UInt8> {
     var (rest, left) = (rows[...], count)
     while left > 0, let end = rest.firstIndex(of: UInt8(ascii: "\n")) {

@@ -1,15 +1,15 @@
-/// Where a broker is, and below which topic everything of ours is: `mqtt://[user[:password]@]host[:port][/prefix]`.
+/// Address of a broker and the prefix of all our topics: `mqtt://[user[:password]@]host[:port][/prefix]`.
 ///
-/// `mqtts://` is the same, encrypted. Octets of user and password that a URL has other uses for are written `%2F`.
-/// Schemes and ports: https://www.iana.org/assignments/service-names-port-numbers (mqtt, secure-mqtt).
+/// `mqtts://` is the same over TLS. Reserved characters in user and password are percent-encoded, such as
+/// `%2F`. Schemes and ports: https://www.iana.org/assignments/service-names-port-numbers (mqtt, secure-mqtt).
 public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
-  /// Which part of a text is wrong, and how it looks.
+  /// Message that names the invalid part of the text and shows a valid example.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
 
   public static let defaultPrefix = "ringtap"
-  /// Levels of a prefix, and octets of each.
+  /// Maximum number of levels in a prefix.
   static let prefixLevelLimit = 8
 
   public var host: String
@@ -17,10 +17,10 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
   public var isEncrypted: Bool
   public var user: String?
   public var password: String?
-  /// One level or several, without a slash at either end.
+  /// One or more levels, without a slash at either end.
   public var prefix: String
 
-  /// - Parameter standard: the prefix where the text has none.
+  /// - Parameter standard: the prefix to use if the text has no prefix.
   public init(_ text: String, prefix standard: String = defaultPrefix) throws(ParseError) {
     prefix = standard
     var rest: Substring
@@ -33,7 +33,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
         description:
           "'\(text)' does not begin with mqtt:// or mqtts://; it looks like mqtt://broker.local/ringtap")
     }
-    // What is wrong is named without the password.
+    // Error messages never contain the password.
     let path = rest.firstIndex(of: "/")
     let authority = rest[..<(path ?? rest.endIndex)]
     if let path { prefix = try Self.prefix(rest[rest.index(after: path)...]) ?? standard }
@@ -45,7 +45,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     (host, port) = try Self.hostAndPort(rest, isEncrypted ? 8883 : 1883)
   }
 
-  /// Without user and password.
+  /// The address without user and password.
   public var description: String {
     let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
     return "\(isEncrypted ? "mqtts" : "mqtt")://\(name):\(port)/\(prefix)"
@@ -92,7 +92,9 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     return (user, password)
   }
 
-  /// - Returns: `nil` where there is none.
+  /// Parses the prefix.
+  ///
+  /// - Returns: `nil` if the text is empty.
   private static func prefix(_ text: Substring) throws(ParseError) -> String? {
     guard !text.isEmpty else { return nil }
     let levels = text.split(separator: "/", omittingEmptySubsequences: false)

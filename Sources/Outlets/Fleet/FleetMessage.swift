@@ -1,9 +1,9 @@
 import BLEWire
 import JSONText
 
-/// What all messages have in common: a line of JSON, then what it is about.
+/// Common format of all messages: a line of JSON, then the body.
 enum FleetMessage {
-  /// Of the JSON, with its end.
+  /// Maximum size of the JSON line with its end, in bytes.
   static let lineByteCountLimit = 1 << 16
 
   static func split(
@@ -30,7 +30,8 @@ enum FleetMessage {
   }
 }
 
-/// A publisher has nothing more to send: what each table has, and the capture's `session.json`.
+/// End of a session: the row counts of each table, and the capture's `session.json`. Sent when the publisher
+/// has nothing more to send.
 ///
 /// ```
 /// {"version":1,"session":"5f1e…","tables":{"ppg":{"header":"time_ns,…","rows":6000,"from":0}}}
@@ -46,7 +47,7 @@ struct SessionEnd: Hashable, Sendable {
   static let tableLimit = Limit(
     64, "tables of a session", by: .broker, whenFull: "the message is refused",
     counted: "`refusals` of `collect`")
-  /// With it a message that the broker is told to keep from a collector is not much larger.
+  /// Keeps the message just below the maximum packet size that the collector announces to the broker.
   static let documentByteCountLimit = Limit(
     2_097_152, "bytes of a published `session.json`", by: .broker,
     whenFull: "a publisher leaves it out, a collector gets no such message",
@@ -55,7 +56,7 @@ struct SessionEnd: Hashable, Sendable {
 
   var session: String
   var tables: [String: Table]
-  /// `session.json` as it is; empty where there is none.
+  /// Contents of `session.json`; empty if there is no such file.
   var document: [UInt8]
 
   var octets: [UInt8] {
@@ -107,16 +108,15 @@ extension SessionEnd {
   }
 }
 
-/// How a publisher is, retained by the broker.
+/// Status of a publisher, retained by the broker.
 ///
-/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000",
-/// "rows":6000,"acknowledged":5900,"skipped":0}`
+/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000","rows":6000,"acknowledged":5900,"skipped":0}`
 struct PublisherStatus: Hashable, Sendable {
   enum State: String, Hashable, Sendable {
     case online
-    /// The connection broke off; published by the broker as its last will.
+    /// The connection was lost. Published by the broker as the last will.
     case offline
-    /// All that there was to send was sent.
+    /// The publisher sent everything.
     case ended
   }
 
@@ -125,7 +125,7 @@ struct PublisherStatus: Hashable, Sendable {
   var state: State
   var session: String
   var device: String?
-  /// `nil` in the last will, which is written long before.
+  /// `nil` in the last will, because the will is set when the connection starts.
   var counts: Counts?
 
   struct Counts: Hashable, Sendable {
@@ -164,23 +164,23 @@ extension PublisherStatus {
   }
 }
 
-/// What a collector tells a publisher: how many rows it has, and which tables it needs again from there.
+/// A collector's message to a publisher: how many rows it has, and the tables that it needs again from there.
 ///
 /// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],"isComplete":false}`
 ///
-/// A broker that is killed forgets what it had acknowledged. With this nothing is lost for all that: the rows are in the
-/// capture's own tables.
+/// A broker that is killed forgets messages that it had acknowledged. Receipts prevent the loss of those
+/// rows, because the publisher can still read them from the capture's tables.
 struct Receipt: Hashable, Sendable {
   private static let version = 1
 
-  /// Of `resend`: all tables, whichever there are. No table has such a name.
+  /// Value in `resend` for all tables. It cannot be the name of a table.
   static let all = "*"
 
   var session: String
   var collector: String
   var tables: [String: Int] = [:]
   var resend: [String] = []
-  /// Everything that the end told of is in files.
+  /// Whether all rows that the end-of-session message announced are in files.
   var isComplete = false
 
   var octets: [UInt8] {

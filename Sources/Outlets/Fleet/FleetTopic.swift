@@ -1,5 +1,5 @@
-/// Names of publishers, sessions and tables: they become folders and files of whoever collects, so they are letters,
-/// digits, `.`, `_` and `-` only, do not begin with a dot, and have a bounded length.
+/// Names of publishers, sessions and tables. They become names of folders and files on the collector, so they
+/// consist of letters, digits, `.`, `_` and `-`, do not begin with a dot, and have a maximum length.
 public enum FleetName {
   static let byteCountLimit = 64
 
@@ -8,7 +8,7 @@ public enum FleetName {
       && text.utf8.allSatisfy(isAllowed)
   }
 
-  /// The nearest name: what is not allowed becomes `-`.
+  /// Returns the nearest valid name: other characters become `-`.
   public static func made(of text: String) -> String {
     var octets = text.utf8.prefix(byteCountLimit).map { isAllowed($0) ? $0 : UInt8(ascii: "-") }
     if octets.first.map({ $0 == UInt8(ascii: ".") }) ?? true { octets.insert(UInt8(ascii: "-"), at: 0) }
@@ -27,7 +27,7 @@ public enum FleetName {
 
 /// Topics below a prefix.
 ///
-/// | topic | from | what |
+/// | topic | sender | payload |
 /// |---|---|---|
 /// | `PREFIX/PUBLISHER/SESSION/TABLE` | publisher | `Batch` |
 /// | `PREFIX/PUBLISHER/SESSION/end` | publisher | `SessionEnd` |
@@ -41,7 +41,7 @@ enum FleetTopic: Hashable, Sendable {
 
   private static let endName = "end"
 
-  /// - Returns: `nil` for a topic that is none of these, or has a name that is none.
+  /// - Returns: `nil` for any other topic, or if a name is invalid.
   init?(_ topic: String, below prefix: String) {
     guard topic.hasPrefix(prefix + "/") else { return nil }
     let levels = topic.dropFirst(prefix.count + 1).split(separator: "/", omittingEmptySubsequences: false)
@@ -77,10 +77,10 @@ enum FleetTopic: Hashable, Sendable {
     }
   }
 
-  /// What a collector subscribes to: all but receipts.
+  /// Topic filters for a collector: everything except receipts.
   static func collected(below prefix: String) -> [String] { ["\(prefix)/+/status", "\(prefix)/+/+/+"] }
 
-  /// Whether a file of that name can be published as a table.
+  /// Returns whether a file with this name can be published as a table.
   static func isTable(_ name: String) -> Bool {
     FleetName.isValid(name) && name != endName && name != "session"
   }

@@ -2,38 +2,39 @@ package import BLELinux
 internal import CMosquitto
 import Glibc
 
-/// What a broker, or the way to it, refused.
+/// Error from the broker or from the connection to it.
 package enum MQTTError: Error, Hashable, Sendable {
-  /// There is no client library, or it is too old: why, as the dynamic linker says it.
+  /// The client library is missing or too old; the text is the dynamic linker's.
   case noLibrary(String)
-  /// The host's name has no address.
+  /// The host name does not resolve.
   case noAddress
   case system(SystemError)
-  /// The library's texts about the encrypted connection.
+  /// TLS errors, in the library's words.
   case tls(String)
-  /// A reason code of the broker's, 0x80 or above (MQTT 5.0, 2.4), and its name.
+  /// A reason code of the broker, 0x80 or above (MQTT 5.0, 2.4), and its name.
   case refused(reason: Int, name: String)
-  /// In the library's words.
+  /// Any other error, in the library's words.
   case other(String)
 }
 
-/// What became of a connection, in the order in which it happened.
+/// Events of a connection, in the order in which they occurred.
 package enum MQTTEvent: Sendable {
   case connected
-  /// It cannot be used any more.
+  /// The connection is unusable from here on.
   case ended(MQTTError)
-  /// The broker's answer to a publication: 0, 0x10 (nobody is subscribed), or why it refuses.
+  /// The broker's response to a publication: 0, 0x10 (no subscribers), or an error.
   case acknowledged(message: Int, reason: Int)
-  /// The QoS that the broker grants to a subscription, or why it refuses.
+  /// The QoS that the broker grants to a subscription, or an error.
   case subscribed(reason: Int)
 }
 
-/// A connection to an MQTT broker, by Mosquitto's client library (`libmosquitto.so.1`), which is opened at first use.
+/// A connection to an MQTT broker through Mosquitto's client library (`libmosquitto.so.1`), which is loaded
+/// at first use.
 ///
-/// For one thread, which calls `turn` again and again. All is sent with QoS 1, by MQTT 5.0 or 3.1.1. It is made
-/// for one connection: what was not acknowledged before that ended is forgotten with it.
+/// For use by one thread, which calls `turn` repeatedly. All messages are sent with QoS 1, over MQTT 5.0 or
+/// 3.1.1. An instance is for one connection: messages that were not acknowledged when it ends are forgotten.
 @safe package final class MQTTClient {
-  /// Who connects, and where.
+  /// Client ID, broker, and connection settings.
   package struct Options: Hashable, Sendable {
     package var client: String
     package var host: String
@@ -41,15 +42,16 @@ package enum MQTTEvent: Sendable {
     package var user: String?
     package var password: String?
     package var isEncrypted = false
-    /// PEM; `nil`: those certificates that the system trusts.
+    /// PEM file of CA certificates; `nil` for the system's.
     package var certificateFile: String?
-    /// How long the broker keeps the subscriptions and what they brought; 0: as long as the connection.
+    /// Time that the broker keeps the subscriptions and queues their messages after a disconnection; 0 to end
+    /// with the connection.
     package var sessionSeconds = 0
-    /// A longer packet the broker keeps to itself; by MQTT 5 only.
+    /// The broker drops larger packets instead of sending them. MQTT 5 only.
     package var packetByteCount: Int
-    /// By MQTT 5.0; else by 3.1.1, which has no limit of packets and tells no reasons.
+    /// MQTT 5.0 if true; otherwise 3.1.1, which has no packet limit and no reason codes.
     package var isVersion5 = true
-    /// Published, retained, where the connection breaks off.
+    /// Published as retained by the broker if the connection is lost.
     package var will: (topic: String, octets: [UInt8])? {
       get { willTopic.map { ($0, willOctets) } }
       set { (willTopic, willOctets) = (newValue?.topic, newValue?.octets ?? []) }
@@ -65,24 +67,25 @@ package enum MQTTEvent: Sendable {
     }
   }
 
-  /// Seconds without a word after which either side asks whether the other is there.
+  /// Seconds without traffic after which either side sends a ping.
   private static let keepAliveSeconds: CInt = 15
 
-  /// A message: topic, octets, whether the broker had kept it. Called within `turn`, before the broker hears that it
-  /// came. The broker forgets it then: what a kill loses after that its publisher sends again, as no receipt told of it.
+  /// Handler of messages: topic, payload, whether the broker retained it. Called within `turn`, before the
+  /// message is acknowledged. After that the broker forgets it. If the process is then killed, the publisher
+  /// resends the rows, because no receipt confirmed them.
   package var onMessage: (String, Span<UInt8>, Bool) -> Void = { _, _, _ in }
   private var events: [MQTTEvent] = []
   private var problems: [String] = []
   private var client: OpaquePointer?
   private let table: UnsafeMutablePointer<ringtap_mqtt_events>
 
-  /// - Throws: `noLibrary`, or `tls` where the file of certificates cannot be used.
+  /// - Throws: `noLibrary`, or `tls` if the certificate file cannot be used.
   package init(_ options: Options) throws(MQTTError) {
     // SAFETY: the text is constant.
     if let problem = unsafe ringtap_mqtt_load() { throw .noLibrary(unsafe String(cString: problem)) }
     unsafe table = .allocate(capacity: 1)
     unsafe table.initialize(to: Self.callbacks)
-    // SAFETY: the context is used within calls of this object's methods only, so it lives.
+    // SAFETY: the context is used only within calls of this object's methods, so it is alive.
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()
     var code: CInt = 0
     unsafe client = Self.withOptions(options) { unsafe ringtap_mqtt_new($0, table, context, &code) }
@@ -95,25 +98,26 @@ package enum MQTTEvent: Sendable {
   }
 
   deinit {
-    // SAFETY: nobody uses either any more.
+    // SAFETY: no other reference to either exists any more.
     unsafe ringtap_mqtt_free(client)
     unsafe table.deallocate()
   }
 
-  /// Connects to the host, which may take minutes where nothing answers; the broker's own answer is an event.
+  /// Connects to the host. This may take minutes if the host does not respond. The broker's own response is
+  /// an event.
   package func connect() throws(MQTTError) {
     problems.removeAll()
-    // SAFETY: the client is there until the end of this object.
+    // SAFETY: the client exists until this object is deinitialized.
     let code = unsafe ringtap_mqtt_connect(client)
     let number = lastError()
     if code != 0 { throw error(code, number) }
   }
 
-  /// Waits until something comes, at most so long, and sends what is to be sent.
+  /// Sends pending data, and waits up to `milliseconds` for something to arrive.
   ///
-  /// - Returns: what happened.
+  /// - Returns: the events that occurred.
   package func turn(milliseconds: Int) -> [MQTTEvent] {
-    // SAFETY: as above; the callbacks come within this call.
+    // SAFETY: as above; callbacks run only within this call.
     let code = unsafe ringtap_mqtt_loop(client, CInt(milliseconds))
     let number = lastError()
     defer { events.removeAll(keepingCapacity: true) }
@@ -125,7 +129,7 @@ package enum MQTTEvent: Sendable {
     events.contains { if case .ended = $0 { true } else { false } }
   }
 
-  /// - Returns: the number by which the broker's answer names it.
+  /// - Returns: the message number that the broker's acknowledgement will carry.
   package func publish(_ octets: Span<UInt8>, to topic: String, isRetained: Bool = false) throws(MQTTError)
     -> Int
   {
@@ -150,17 +154,17 @@ package enum MQTTEvent: Sendable {
     if code != 0 { throw error(code, lastError()) }
   }
 
-  /// Says good-bye, and waits until that has left.
+  /// Disconnects, and waits until the packet has been sent.
   ///
-  /// - Parameter publishesWill: as if the connection had broken off.
+  /// - Parameter publishesWill: makes the broker publish the will, as for a lost connection.
   package func disconnect(publishesWill: Bool = false) {
     // SAFETY: as above.
     if unsafe ringtap_mqtt_disconnect(client, publishesWill) == 0 { _ = turn(milliseconds: 100) }
   }
 
-  /// What a reason code of a broker means.
+  /// Returns the name of a reason code.
   package static func name(ofReason reason: Int) -> String {
-    // SAFETY: only where the library is there; the texts are constant.
+    // SAFETY: called only if the library is loaded; the texts are constant.
     unsafe ringtap_mqtt_load() == nil
       ? unsafe String(cString: ringtap_mqtt_reason_text(CInt(reason))) : "reason \(reason)"
   }
@@ -168,7 +172,7 @@ package enum MQTTEvent: Sendable {
   // MARK: Words
 
   private static func text(_ code: CInt) -> String {
-    // SAFETY: the library is there; the texts are constant.
+    // SAFETY: the library is loaded; the texts are constant.
     unsafe String(cString: ringtap_mqtt_error_text(code))
   }
 
@@ -190,7 +194,7 @@ package enum MQTTEvent: Sendable {
   private static func withOptions(
     _ options: Options, _ body: (UnsafePointer<ringtap_mqtt_options>) -> OpaquePointer?
   ) -> OpaquePointer? {
-    // SAFETY: all pointers are used within `body`, inside the closures that lend them.
+    // SAFETY: all pointers are used within `body`, inside the closures that provide them.
     unsafe options.client.withCString { client in
       unsafe options.host.withCString { host in
         unsafe withText(options.user) { user in
@@ -223,7 +227,8 @@ package enum MQTTEvent: Sendable {
     return unsafe text.withCString { unsafe body($0) }
   }
 
-  /// SAFETY: of each: the context is the client whose method is running; texts and octets are valid within the call.
+  /// SAFETY: in each callback the context is the client whose method is running; texts and bytes are valid
+  /// within the call.
   private static var callbacks: ringtap_mqtt_events {
     unsafe ringtap_mqtt_events(
       connected: { context, reason in

@@ -1,27 +1,27 @@
 package import JSONText
 
-/// What was collected.
+/// Result of a collection.
 public struct CollectReport: Sendable {
   public struct Table: Hashable, Sendable {
     public var name: String
-    /// In the file.
+    /// Rows in the file.
     public var rows: Int
-    /// Written by this run.
+    /// Rows written by this run.
     public var received: Int
-    /// Came once more, and were left out.
+    /// Rows that were received again and dropped.
     public var duplicated: Int
-    /// Known to exist, and not in the file.
+    /// Rows that are known to exist and are not in the file.
     public var missing: Int
-    /// How often the publisher was asked for rows again.
+    /// Number of times that the publisher was asked to resend rows.
     public var requests: Int
   }
 
   public struct Session: Hashable, Sendable {
     public var publisher: String
     public var session: String
-    /// `online`, `offline`, `ended`, or `unknown`.
+    /// `online`, `offline`, `ended` or `unknown`.
     public var state: String
-    /// Whether everything is there that the publisher had.
+    /// Whether all rows that the publisher had were collected.
     public var isComplete: Bool
     public var tables: [Table] = []
 
@@ -31,15 +31,15 @@ public struct CollectReport: Sendable {
     public var missing: Int { tables.reduce(0) { $0 + $1.missing } }
   }
 
-  /// Those that are still in memory; the sums have all.
+  /// Sessions still in memory. The totals below include the others.
   public var sessions: [Session] = []
   public var received: Int
   public var duplicated: Int
-  /// Sessions that gave way to others, as often as they did. Their files stay.
+  /// Number of times that a session was set aside to make room for others. Its files remain.
   public var setAside: Int
-  /// Rows that were missing of them then.
+  /// Rows missing from sessions when they were set aside.
   public var setAsideMissing: Int
-  /// Messages that were not of a publisher of ours, or of one that sent too much.
+  /// Rejected messages: invalid ones, and those of a publisher that exceeded its share.
   package var refusals: Refusals
   public var connections = 0
 
@@ -52,7 +52,7 @@ public struct CollectReport: Sendable {
     self.refusals = refusals
   }
 
-  /// One object, with a line end.
+  /// Encodes the report as one JSON object with a line end.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("received", received)

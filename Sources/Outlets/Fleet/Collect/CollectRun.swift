@@ -2,21 +2,22 @@ public import BLELinux
 import BLEWire
 import Synchronization
 
-/// Collects what publishers send, on a thread of its own.
+/// Collects publishers' messages on its own thread.
 public final class CollectRun: Sendable {
   public struct Plan: Sendable {
     public var broker: BrokerAddress
-    /// PEM; `nil`: those certificates that the system trusts.
+    /// PEM file of CA certificates; `nil` for the system's.
     public var certificates: String?
     public var directory: String
-    /// Of the collector: the broker keeps for it what comes while it is away.
+    /// Name of the collector. The broker queues messages for this name while the collector is disconnected.
     public var name: String
-    /// Collectors that share the publishers, each with another name; `nil`: this one has all.
+    /// Group of collectors that share the publishers, each with its own name. `nil` if this collector has all
+    /// publishers.
     public var group: String?
     public var duration: Duration?
-    /// End after so many rows.
+    /// Ends the run after this many rows.
     public var count: Int?
-    /// End when so many sessions are complete.
+    /// Ends the run when this many sessions are complete.
     public var sessionCount: Int?
 
     public init(_ broker: BrokerAddress, into directory: String, name: String) {
@@ -33,21 +34,23 @@ public final class CollectRun: Sendable {
     public var duplicated: Int
   }
 
-  /// The end of a session is the longest: its document, the line before it, its topic.
+  /// The largest message is the end of a session: its document, the line before it, and its topic.
   static let packetByteCount = Limit(
     2_105_344, "bytes of a message to a collector", by: .broker,
     whenFull:
       "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read, refused, and takes its memory meanwhile",
     counted: "by the broker; by 3.1.1 a warning at the start")
 
-  /// How long the broker keeps what is for a collector that is away: a week.
+  /// Time that the broker queues messages for a disconnected collector: one week.
   private static let sessionSeconds = 7 * 24 * 3600
   private static let longestPause = Duration.seconds(10)
   private static let turnMilliseconds = 200
   private static let progressPeriod = Duration.milliseconds(500)
-  /// While a sync runs, whose receipts a publisher may wait for, and while the last ones leave.
+  /// Poll interval while a publisher may wait for the receipts of a sync, and while the last receipts are
+  /// sent.
   private static let shortTurnMilliseconds = 10
-  /// For the last receipts to leave; less after Ctrl-C. What no receipt told of is sent again, and recognised.
+  /// Maximum time to send the last receipts; shorter after Ctrl-C. Publishers resend rows that were not
+  /// confirmed by a receipt, and the collector detects the duplicates.
   private static let farewellPeriod = Duration.seconds(3)
   private static let shortFarewellPeriod = Duration.milliseconds(400)
   static let unansweredLimit = Limit(
@@ -64,9 +67,9 @@ public final class CollectRun: Sendable {
   private let begunAt = SystemClock.monotonic()
 
   /// - Parameters:
-  ///   - plan: which broker, and where captures go.
-  ///   - note: gets a line about the broker when that changes.
-  ///   - progress: hears twice a second how it goes.
+  ///   - plan: the broker and the directory for captures.
+  ///   - note: called with a line of text when the state of the broker changes.
+  ///   - progress: called twice a second with the progress.
   public init(
     _ plan: Plan, note: @escaping @Sendable (String) -> Void, progress: @escaping @Sendable (Progress) -> Void
   ) throws(SystemError) {
@@ -76,9 +79,9 @@ public final class CollectRun: Sendable {
     wake = try WakeEvent()
   }
 
-  /// Collects until there is a reason to end, or its task is cancelled.
+  /// Collects until a limit of the plan is reached or its task is cancelled.
   ///
-  /// - Throws: what the broker refuses from the first, or a file that cannot be written.
+  /// - Throws: if the broker refuses the first connection, or a file cannot be written.
   public func run() async throws(PublishProblem) -> CollectReport {
     do throws(SystemError) {
       try Files.createDirectory(plan.directory)
@@ -107,7 +110,7 @@ public final class CollectRun: Sendable {
       let ended = Result { () throws(PublishProblem) in
         try run(&collector, CollectorCommits(disk), &connections)
       }
-      // Whatever came is in files, if not on the disk: the report counts it.
+      // Everything received is in files, even if not yet synced: the report counts it.
       disk.waitForWrites()
       do throws(CollectProblem) { try collector.write() } catch {
         if case .system(let error) = error { throw PublishProblem.system(error) }
@@ -140,7 +143,7 @@ public final class CollectRun: Sendable {
           note("\(error); \(ProtocolVersion.warning)")
           continue
         }
-        // Whoever starts it should see at once that it cannot work; later the broker is waited for.
+        // The first connection fails at once so that the user sees the error. Later connections are retried.
         guard connections > 0, case .broker(let text) = error else { throw error }
         if told != text { note("\(text); waiting for it") }
         told = text
@@ -161,7 +164,7 @@ public final class CollectRun: Sendable {
     return plan.sessionCount.map { collector.completeCount >= $0 } ?? false
   }
 
-  /// One connection, to its end.
+  /// Runs one connection until it ends.
   private func session(
     _ collector: inout Collector, _ group: inout CollectorGroup?, _ commits: CollectorCommits,
     _ version: ProtocolVersion, connected: () -> Void
@@ -172,7 +175,7 @@ public final class CollectRun: Sendable {
     options.isVersion5 = version.is5
     (options.user, options.password) = (plan.broker.user, plan.broker.password)
     (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
-    // Of a group the others take over at once.
+    // In a group, the other collectors take over at once.
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
@@ -197,7 +200,7 @@ public final class CollectRun: Sendable {
     client.disconnect(publishesWill: intake.group != nil)
   }
 
-  /// Publishers wait for the word that all is here, and on the disk.
+  /// Sends the last receipts: publishers wait for confirmation that all rows are on the disk.
   private func sayFarewell(
     _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>, _ connected: () -> Void
   ) throws(PublishProblem) {
@@ -251,7 +254,7 @@ public final class CollectRun: Sendable {
     }
   }
 
-  /// Does what the group needs.
+  /// Carries out the actions that the group requested.
   private func act(
     _ actions: CollectorGroup.Actions, _ client: MQTTClient, _ intake: Intake
   ) throws(PublishProblem) {
@@ -279,16 +282,16 @@ public final class CollectRun: Sendable {
   }
 }
 
-/// Where messages arrive within a turn of the connection. For one thread.
+/// Receives messages within a turn of the connection. Used by one thread.
 private final class Intake {
   var collector: Collector
-  /// Whose publishers are collected.
+  /// The collector group; `nil` if the collector has all publishers.
   var group: CollectorGroup?
   let commits: CollectorCommits
   private let prefix: String
   private let isEnding: () -> Bool
   var isConnected = false
-  /// A file cannot be written.
+  /// Set when a file cannot be written.
   private(set) var problem: CollectProblem?
 
   init(
@@ -300,7 +303,8 @@ private final class Intake {
   }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {
-    // No receipt tells of what follows: it is sent again. After Ctrl-C a thousand messages may be on their way.
+    // Messages from here on get no receipt, so publishers resend them. After Ctrl-C a thousand messages may
+    // still be in flight.
     guard problem == nil, !isEnding(), isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
@@ -311,7 +315,7 @@ private final class Intake {
     }
   }
 
-  /// Whether this collector is to have it; of a group each has its own.
+  /// Returns whether this collector handles the message. In a group each collector has its own publishers.
   private func isOurs(_ topic: String, _ payload: Span<UInt8>) -> Bool {
     guard group != nil else { return true }
     if group?.take(topic, payload) == true { return false }

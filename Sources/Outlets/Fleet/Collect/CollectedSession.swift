@@ -2,26 +2,28 @@ import BLELinux
 import BLEWire
 import JSONText
 
-/// A session that is collected: its tables, what its publisher told of it, and what that is to hear.
+/// A session being collected: its tables, the state that its publisher reported, and pending receipts.
 ///
-/// What is kept in memory is small and does not depend on what was sent: a header is a hash, a document is a file.
+/// Its memory is small and independent of the received data: only the hash of a header is kept, and documents
+/// are files.
 struct CollectedSession {
-  /// What the end told of a table.
+  /// Row counts of a table, from the end-of-session message.
   struct Told: Hashable, Sendable {
     var rows: Int
     var from: Int
   }
 
-  /// Of `session.json` until all rows are there. No table has such a name.
+  /// Name of `session.json` until all rows have arrived. It cannot be the name of a table.
   static let documentName = ".session.json"
 
-  /// When a table's rows may be asked for again.
+  /// Schedule of resend requests for a table's missing rows.
   struct Hole: Hashable, Sendable {
     var askAt = MonotonicTime(nanoseconds: 0)
     var pause = Collector.requestPeriod
   }
 
-  /// Memory that a session takes without its tables, and a table: dictionaries and strings, as measured with 5,000 sessions.
+  /// Memory of a session without its tables, and of a table, in bytes: dictionaries and strings, measured
+  /// with 5,000 sessions.
   private static let ownByteCount = 900
   private static let tableByteCount = 300
 
@@ -31,16 +33,17 @@ struct CollectedSession {
   var state: PublisherStatus.State?
   private(set) var end: [String: Told]?
   private(set) var isComplete = false
-  /// How often it became complete, and of those what the disk has: `session.json` has its name there.
+  /// Number of times that the session became complete, and how many of those were synced. The sync renames
+  /// the document to `session.json`.
   private var completions = (begun: 0, synced: 0)
-  /// Whether its folder has names that a power failure may take back.
+  /// Whether the session's folder has new names that a power failure could remove.
   private var hasNewNames = false
-  /// Whether there is something to tell the publisher.
+  /// Whether a receipt is due to the publisher.
   var isNews = false
   var receiptAt: MonotonicTime?
-  /// When the last message of it came.
+  /// Time of the last message for this session.
   var heardAt: MonotonicTime
-  /// As in `collect.json`.
+  /// Missing rows by table, as in `collect.json`.
   private var missing: [String: Int] = [:]
 
   init(_ path: String, _ now: MonotonicTime) {
@@ -49,14 +52,14 @@ struct CollectedSession {
     if Files.exists(path) { missing = Self.missing(in: path) }
   }
 
-  /// What it takes of the collector's room.
+  /// Share of the collector's memory that the session uses.
   var room: Room {
     tables.keys.reduce(Self.room(of: path)) { $0 + Self.room(ofTable: $1, in: path) }
   }
 
-  /// The room that a session without tables takes.
+  /// Memory of a session without tables.
   static func room(of path: String) -> Room {
-    // Path, and the names of publisher and session that lead here.
+    // The path, and the names of publisher and session used as keys.
     Room(places: 1, byteCount: ownByteCount + 2 * path.utf8.count)
   }
 
@@ -64,7 +67,7 @@ struct CollectedSession {
     Room(places: 1, byteCount: tableByteCount + path.utf8.count + 4 * name.utf8.count)
   }
 
-  /// Room more that it takes with these tables.
+  /// Returns the additional memory that the session needs with these tables.
   func room(with names: some Sequence<String>) -> Room {
     names.reduce(Room()) { tables[$1] == nil ? $0 + Self.room(ofTable: $1, in: path) : $0 }
   }
@@ -77,15 +80,15 @@ struct CollectedSession {
     return table.counts.missing + max(0, max(table.seen, end?[name]?.rows ?? 0) - table.next)
   }
 
-  /// Tables whose rows are to be asked for now. A publisher answers from the row that the receipt tells of, so the disk must
-  /// have all before that.
+  /// Returns the tables whose missing rows should be requested now. A publisher resends from the row given in
+  /// the receipt, so all rows before it must be synced first.
   func holes(_ now: MonotonicTime) -> [String] {
     holes.filter { name, hole in
       hole.askAt <= now && tables[name].map { $0.synced == $0.next } == true
     }.map(\.key)
   }
 
-  /// Is asked for rows of a table: the next time twice as much later, as long as none come.
+  /// Records a resend request for a table. The interval doubles until rows arrive.
   mutating func isAsked(_ name: String, _ now: MonotonicTime) {
     guard var hole = holes[name] else { return }
     hole.askAt = now.advanced(by: hole.pause)
@@ -96,15 +99,15 @@ struct CollectedSession {
 
   // MARK: The disk
 
-  /// Whether there is anything of it that a power failure may take back.
+  /// Whether a power failure could lose part of the session.
   var isUnsynced: Bool {
     completions.begun > completions.synced || tables.values.contains(where: \.isUnsynced)
   }
 
-  /// Whether a publisher waits for the sync: all of the session is here.
+  /// Whether a publisher waits for the sync because the session is complete.
   var isSyncUrgent: Bool { isComplete && completions.begun > completions.synced }
 
-  /// A sync begins.
+  /// Starts a sync.
   mutating func beginSync() -> (session: CollectorSync.Session, writes: [CollectorSync.Write]) {
     let isCompleted = completions.begun > completions.synced
     var sync = CollectorSync.Session(
@@ -120,19 +123,19 @@ struct CollectedSession {
     return (sync, writes)
   }
 
-  /// Writes all rows to their files, and gives `session.json` its name if they are all there.
+  /// Writes all rows to their files, and renames the document to `session.json` if all rows have arrived.
   func write() throws(SystemError) {
     for table in tables.values { try table.write() }
     let draft = "\(path)/\(Self.documentName)"
     if isComplete, Files.exists(draft) { try? Files.rename(draft, to: "\(path)/session.json") }
   }
 
-  /// Rows that no sync has written yet.
+  /// Rows not yet written by a sync.
   var unwritten: [CollectorSync.Write] { tables.values.compactMap(\.unwritten) }
 
-  /// The disk has what a sync began with.
+  /// Ends a sync: the disk has all rows that the sync started with.
   ///
-  /// - Parameter missing: files that somebody removed: their rows are nowhere.
+  /// - Parameter missing: files that were removed meanwhile; their rows are lost.
   mutating func endSync(_ sync: CollectorSync.Session, missing: Set<String>) {
     for (name, row) in sync.tables where !missing.contains(sync.file(name)) {
       if tables[name]?.endSync(row) == true { isNews = true }
@@ -142,7 +145,7 @@ struct CollectedSession {
     (isNews, receiptAt) = (true, nil)
   }
 
-  /// Whether the disk has everything that the end told of.
+  /// Whether the disk has all rows that the end-of-session message announced.
   var isCompleteOnDisk: Bool {
     guard isComplete, completions.synced == completions.begun, let end else { return false }
     return end.allSatisfy { tables[$0.key].map(\.synced) ?? 0 >= $0.value.rows }
@@ -168,7 +171,7 @@ struct CollectedSession {
     try open(batch.table, batch.header)
     guard var table = tables[batch.table] else { return }
     table.seen = max(table.seen, batch.row + batch.count)
-    // What the publisher cannot send any more, or will not as it has gone.
+    // The publisher cannot send earlier rows any more, or will not because it has disconnected.
     let isAlone = state == .offline || state == .ended
     let first = isAlone ? batch.row : batch.from
     if table.next < first, batch.row >= first {
@@ -181,7 +184,7 @@ struct CollectedSession {
     }
     let known = min(batch.count, table.next - batch.row)
     table.counts.duplicated += known
-    // Its publisher has not heard of them. Of new rows it hears once the disk has them.
+    // The publisher has no receipt for these rows. New rows are confirmed once they are synced.
     if known == batch.count { isNews = true }
     if known < batch.count {
       table.append(batch.rows(after: known), count: batch.count - known)
@@ -219,7 +222,8 @@ struct CollectedSession {
     }
   }
 
-  /// Keeps `session.json` in a file of another name, which it gets once the disk has it and all rows.
+  /// Stores `session.json` under a temporary name. It is renamed once the document and all rows are on the
+  /// disk.
   private func keep(_ document: [UInt8]) throws(CollectProblem) {
     let draft = "\(path)/\(Self.documentName).new"
     do throws(SystemError) {
@@ -239,7 +243,8 @@ struct CollectedSession {
     try complete()
   }
 
-  /// Whether everything is there that the end told of; then the next sync gives `session.json` its name.
+  /// Checks whether all announced rows have arrived. If so, the next sync renames the document to
+  /// `session.json`.
   private mutating func complete() throws(CollectProblem) {
     guard let end, !isComplete else { return }
     for (name, told) in end {

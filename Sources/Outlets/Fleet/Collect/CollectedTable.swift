@@ -1,48 +1,50 @@
 package import BLELinux
 
-/// The file of one table that is collected: how many of its rows are there, and what came twice or not at all.
+/// The file of a collected table, with counts of its rows, duplicates and missing rows.
 ///
-/// The number of the next row is that of the file's rows and of those that are known to be missing, which is why the
-/// latter are kept in `collect.json`.
+/// The number of the next row is the number of rows in the file plus the number of missing rows. The latter
+/// is therefore stored in `collect.json`.
 struct CollectedTable {
   struct Counts: Hashable, Sendable {
-    /// Written by this run.
+    /// Rows written by this run.
     var received = 0
-    /// Came once more, and were left out.
+    /// Rows that were received again and dropped.
     var duplicated = 0
-    /// Will never come.
+    /// Rows that will never arrive.
     var missing = 0
-    /// How often the publisher was asked for what was missing.
+    /// Number of times that the publisher was asked to resend missing rows.
     var requests = 0
   }
 
   private static let pieceByteCount = 1 << 16
 
   let path: String
-  /// Of the header. Within one run only: nobody outside can make two alike.
+  /// Hash of the header. Valid within one run only, as the hash is seeded per process; a peer cannot
+  /// construct a collision.
   let headerHash: Int
-  /// Rows in the file, and those that it gets with the next sync.
+  /// Rows in the file, including those that the next sync writes.
   private(set) var rows = 0
-  /// Of the file's whole lines, and of those that it gets with the next sync.
+  /// Size of the file's complete lines in bytes, including those that the next sync writes.
   private var byteCount = 0
-  /// Rows that the file gets with the next sync, and with the one that runs. A thread writes and syncs them in one go: a file
-  /// system that notes a length before it has what is there leaves zeros after a power failure.
+  /// Rows for the next sync, and rows of the sync in progress. One thread writes and syncs them together:
+  /// after a power failure, a file system that stored the new length before the data leaves zeros.
   private var pending: [UInt8] = []
   private var underWay: [UInt8] = []
   var counts = Counts()
-  /// Rows of which at least one message told.
+  /// Number of rows announced by at least one message.
   var seen = 0
-  /// The number of the row that came next when the disk had all before it: no receipt tells of more.
+  /// Number of the first row that is not synced. Receipts confirm only rows before it.
   private(set) var synced = 0
-  /// Whether there are rows, or the file itself, that a power failure may take back.
+  /// Whether a power failure could lose rows or the file itself.
   private(set) var isUnsynced = true
 
-  /// The number of the row that comes next.
+  /// Number of the next row.
   var next: Int { rows + counts.missing }
 
-  /// Goes on with a file that is there, or begins one. What a kill or a power failure left of a row is cut off.
+  /// Opens an existing file, or creates it. An incomplete last row, left by a kill or a power failure, is
+  /// removed.
   ///
-  /// - Throws: `Refusal` where the file has another header.
+  /// - Throws: `Refusal` if the file has another header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
     self.path = path
     headerHash = header.hashValue
@@ -70,7 +72,7 @@ struct CollectedTable {
           lines += 1
           end = place + index + 1
         } else if !Batch.isText(piece[index]) {
-          // A power failure may leave zeros where the disk has the length of a file and not its end.
+          // A power failure may leave zeros if the disk has the new length of a file but not its data.
           isText = false
           break
         }
@@ -84,11 +86,11 @@ struct CollectedTable {
     if end < length {
       do throws(SystemError) { try Files.cut(path, to: end) } catch { throw .system(error) }
     }
-    // Without a whole line it is begun anew.
+    // A file without a complete line is started anew.
     (rows, byteCount) = (max(0, lines - 1), end)
   }
 
-  /// Appends rows; the file gets them with the next sync.
+  /// Appends rows, which the next sync writes to the file.
   mutating func append(_ octets: ArraySlice<UInt8>, count: Int) {
     write(octets)
     rows += count
@@ -103,15 +105,15 @@ struct CollectedTable {
 
   // MARK: The disk
 
-  /// What no sync has written yet.
+  /// Rows not yet written by a sync.
   var unwritten: CollectorSync.Write? {
     pending.isEmpty
       ? nil : CollectorSync.Write(path: path, offset: byteCount - pending.count, octets: pending)
   }
 
-  /// A sync begins that has all rows that came until now.
+  /// Starts a sync of all rows received so far.
   ///
-  /// - Returns: the number of the row that comes after them, and what is to be written for it.
+  /// - Returns: the number of the row after them, and the data to write.
   mutating func beginSync() -> (row: Int, write: CollectorSync.Write?) {
     let write = unwritten
     isUnsynced = false
@@ -119,9 +121,9 @@ struct CollectedTable {
     return (next, write)
   }
 
-  /// The disk has all rows before this one.
+  /// Ends a sync: all rows before `row` are on the disk.
   ///
-  /// - Returns: whether it had fewer before.
+  /// - Returns: whether this confirms rows that were not synced before.
   mutating func endSync(_ row: Int) -> Bool {
     underWay = []
     return confirm(row)
@@ -134,17 +136,17 @@ struct CollectedTable {
     return true
   }
 
-  /// Writes the rows that came since a sync began.
+  /// Writes the rows received since the last sync started.
   func write() throws(SystemError) {
     if !pending.isEmpty { try Files.write(pending.span, to: path, at: byteCount - pending.count) }
   }
 
-  /// Writes down by `body` that rows are missing, once the disk has all rows before them: the numbers of all that follow depend
-  /// on it.
+  /// Records missing rows through `body`, after syncing all rows before them, because the numbers of all
+  /// later rows depend on it.
   mutating func skip(
     _ count: Int, in folder: String, _ body: () throws(CollectProblem) -> Void
   ) throws(CollectProblem) {
-    // A sync that runs writes the same to the same place.
+    // A sync in progress writes the same bytes to the same offset.
     let octets = underWay + pending
     do throws(SystemError) {
       if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
@@ -157,11 +159,11 @@ struct CollectedTable {
   }
 }
 
-/// What keeps a message from being collected, or everything.
+/// Reason why a message, or everything, cannot be collected.
 package enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A message that is not to be collected.
+  /// A message is rejected.
   case refused(Batch.Refusal)
-  /// A file cannot be written: nothing can be collected.
+  /// A file cannot be written, so nothing can be collected.
   case system(SystemError)
 
   package var description: String {

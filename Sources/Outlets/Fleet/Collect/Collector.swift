@@ -1,15 +1,15 @@
 import BLELinux
 package import BLEWire
 
-/// Turns messages of publishers into capture directories, `DIR/PUBLISHER/SESSION`: without a connection.
+/// Turns publishers' messages into capture directories, `DIR/PUBLISHER/SESSION`. Does no network I/O.
 ///
-/// What it gets comes from a network: names are checked before they become paths, and everything has a limit.
+/// Its input comes from the network: names are validated before they become paths, and everything is limited.
 package struct Collector {
-  /// From one request for a table's rows to the next: what is asked for needs its time. Twice as long after each that none
-  /// came of, up to the longest: a publisher that has gone answers to nothing.
+  /// Interval between resend requests for a table. It doubles after each request that brings no rows, up to
+  /// `longestRequestPeriod`, because a disconnected publisher does not respond.
   static let requestPeriod = Duration.seconds(1)
   static let longestRequestPeriod = Duration.seconds(30)
-  /// From one receipt that tells no more than numbers to the next.
+  /// Interval between receipts that only update row counts.
   static let receiptPeriod = Duration.seconds(1)
 
   let directory: String
@@ -17,9 +17,9 @@ package struct Collector {
   let name: String
   package private(set) var refusals = Refusals()
   private var sessions: HeldSessions
-  /// Of those there may be something to tell their publishers.
+  /// Sessions that may need a receipt.
   private var pending: Set<SessionName> = []
-  /// Of those the disk may lack something.
+  /// Sessions that may have unsynced data.
   private var unsynced: Set<SessionName> = []
   private var unsyncedFolders: Set<String> = []
 
@@ -32,7 +32,7 @@ package struct Collector {
     }
   }
 
-  /// Rows that were written, for whoever wants to see it go on.
+  /// Rows written, for progress reports.
   private(set) var received = 0
   private(set) var duplicated = 0
 
@@ -40,7 +40,7 @@ package struct Collector {
     self.init(directory, prefix: prefix, name: name, HeldSessions())
   }
 
-  /// - Parameter sessions: none yet; how many there may be.
+  /// - Parameter sessions: an empty set of sessions, with its limits.
   init(_ directory: String, prefix: String, name: String, _ sessions: HeldSessions) {
     self.directory = directory
     self.prefix = prefix
@@ -48,20 +48,20 @@ package struct Collector {
     self.sessions = sessions
   }
 
-  /// Sessions of which everything is there.
+  /// Number of complete sessions.
   var completeCount: Int { sessions.completeCount }
   var publisherCount: Int { sessions.publisherCount }
-  /// Sessions and tables in memory.
+  /// Number of sessions and tables in memory.
   var places: Int { sessions.room.places }
 
-  /// A line about what was refused, when one is due.
+  /// Returns a line about rejected messages, if one is due.
   mutating func refusalLine(_ now: MonotonicTime) -> String? { refusals.line(now) }
 
   // MARK: Messages
 
-  /// Takes a message; the next sync writes the rows that it brought.
+  /// Handles a message. Its rows are written by the next sync.
   ///
-  /// - Throws: `system` only: a file cannot be written.
+  /// - Throws: `system` if a file cannot be written; no other case.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime)
     throws(CollectProblem)
   {
@@ -88,7 +88,7 @@ package struct Collector {
           try session.take(end)
         }
       case .status(let publisher):
-        // An empty one takes the retained status away.
+        // An empty payload removes the retained status.
         guard !payload.isEmpty else { return }
         let status = try PublisherStatus(parsing: payload)
         let name = SessionName(publisher: publisher, session: status.session)
@@ -102,8 +102,8 @@ package struct Collector {
   }
 
   /// - Parameters:
-  ///   - tables: that it is to have.
-  ///   - makes: its directory, too.
+  ///   - tables: tables that the session will have.
+  ///   - makes: also creates the session's directory.
   private mutating func change(
     _ name: SessionName, tables: some Sequence<String>, makes: Bool = true, _ now: MonotonicTime,
     _ body: (inout CollectedSession) throws(CollectProblem) -> Void
@@ -147,13 +147,13 @@ package struct Collector {
 
   // MARK: The disk
 
-  /// Whether a publisher waits for a sync, and for nothing else.
+  /// Whether a publisher waits only for a sync.
   private(set) var isSyncUrgent = false
   var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty || !sessions.unwritten.isEmpty }
-  /// Octets of rows that came since the last sync began.
+  /// Bytes of rows received since the last sync started.
   private(set) var pendingByteCount = 0
 
-  /// What the disk must have before publishers hear of what came until now.
+  /// Starts a sync of everything received so far. Receipts for it are sent when the sync has ended.
   mutating func beginSync() -> CollectorSync {
     var sync = CollectorSync(writes: sessions.takeUnwritten(), folders: unsyncedFolders)
     for name in unsynced {
@@ -167,9 +167,9 @@ package struct Collector {
     return sync
   }
 
-  /// The disk has it.
+  /// Ends a sync.
   ///
-  /// - Parameter missing: files that are not there any more.
+  /// - Parameter missing: files that no longer exist.
   mutating func endSync(_ sync: CollectorSync, missing: Set<String>) {
     for (name, part) in sync.sessions {
       guard var session = sessions[name] else { continue }
@@ -179,7 +179,8 @@ package struct Collector {
     }
   }
 
-  /// Writes everything to its files, without waiting for the disk. A sync that runs has written its rows.
+  /// Writes everything to its files without waiting for the disk. Rows of a sync in progress are already
+  /// written.
   mutating func write() throws(CollectProblem) {
     do throws(SystemError) {
       for write in sessions.takeUnwritten() {
@@ -189,7 +190,7 @@ package struct Collector {
     } catch { throw .system(error) }
   }
 
-  /// Waits until the disk has everything.
+  /// Writes and syncs everything.
   package mutating func sync() throws(CollectProblem) {
     let sync = beginSync()
     do throws(SystemError) { endSync(sync, missing: try sync.run()) } catch { throw .system(error) }
@@ -197,9 +198,9 @@ package struct Collector {
 
   // MARK: Receipts
 
-  /// What publishers are to hear now: of no row that the disk does not have.
+  /// Returns the receipts that are due. They confirm only synced rows.
   ///
-  /// - Parameter limit: how many receipts at most; the others come with the next call.
+  /// - Parameter limit: maximum number of receipts; the rest is returned by the next call.
   package mutating func receipts(_ now: MonotonicTime, limit: Int = .max) -> [(
     topic: String, octets: [UInt8]
   )] {
@@ -226,7 +227,8 @@ package struct Collector {
     return receipts
   }
 
-  /// What a publisher is to hear whose session is taken over: whoever collected it until now is not there any more.
+  /// Returns a receipt that asks a publisher to resend everything, because its session was taken over from a
+  /// collector that is gone.
   func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
     let known = sessions[SessionName(publisher: publisher, session: session)]
     let receipt = Receipt(
@@ -258,7 +260,8 @@ package struct Collector {
     return report
   }
 
-  /// From the network onto a terminal.
+  /// Replaces control and non-ASCII bytes, because the text comes from the network and is shown on a
+  /// terminal.
   private static func printable(_ text: String) -> String {
     String(
       decoding: text.utf8.prefix(160).map { $0 >= 0x20 && $0 < 0x7F ? $0 : UInt8(ascii: "?") }, as: UTF8.self)

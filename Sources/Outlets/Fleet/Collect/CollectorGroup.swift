@@ -1,21 +1,25 @@
 import BLELinux
 package import BLEWire
 
-/// Which publishers are collected by this one of several collectors that share them: without a connection.
+/// Assigns publishers to the collectors of a group. Does no network I/O.
 ///
-/// Each publisher is at one collector at a time, with all its tables. Shared subscriptions of MQTT 5 would give each message to any of
-/// the group, and so tear every table apart; so the collectors of a group tell each other by retained messages who is there and who
-/// has which publisher, and each subscribes to what its own publishers send, nothing else.
+/// Each publisher has one collector at a time, which collects all its tables. A shared subscription of MQTT 5
+/// would spread the messages of one table over the group. Instead, the collectors use retained messages to
+/// announce themselves and to claim publishers, and each subscribes only to the topics of its own publishers.
 ///
 /// | topic | payload |
 /// |---|---|
-/// | `PREFIX/.group/GROUP/members/COLLECTOR` | `online`; empty by its last will: it has gone |
+/// | `PREFIX/.group/GROUP/members/COLLECTOR` | `online`; empty, as the last will, when it disconnects |
 /// | `PREFIX/.group/GROUP/claims/PUBLISHER` | the collector's name; empty once the publisher has ended |
 ///
-/// No publisher's topic has such a form: names do not begin with a dot, and these have a level more. A publisher that nobody who is there
-/// has claimed goes to the collector whose name makes the largest number together with its own (rendezvous hashing: Thaler and
-/// Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM Trans. Netw. 6(1), 1998): all come to the same
-/// result without a word. Where two claim one all the same, as they did not see each other, the last claim that the broker has stands.
+/// These topics cannot collide with those of publishers: names do not begin with a dot, and these topics have
+/// one level more.
+///
+/// A publisher that no connected collector has claimed goes to the collector whose name hashes highest
+/// together with the publisher's name (rendezvous hashing: Thaler and Ravishankar, Using Name-Based Mappings
+/// to Increase Hit Rates, IEEE/ACM Trans. Netw. 6(1), 1998). All collectors compute the same result without
+/// communication. If two collectors still claim the same publisher, because neither saw the other, the last
+/// claim at the broker wins.
 package struct CollectorGroup: Sendable {
   static let memberLimit = Limit(
     256, "collectors of a group", by: .broker, whenFull: "further ones have no publishers",
@@ -23,18 +27,19 @@ package struct CollectorGroup: Sendable {
   static let publisherLimit = Limit(
     65_536, "publishers that a collector of a group knows", by: .broker,
     whenFull: "further ones are not collected", counted: "nowhere: their rows wait with them")
-  /// Who starts waits so long for the messages that the broker has kept.
+  /// Time after the start in which the broker's retained messages arrive.
   static let settlingPeriod = Duration.seconds(2)
-  /// After a broken connection the others may be away, too, for as long as they pause between attempts.
+  /// The same after a lost connection. The other collectors may be disconnected too, for as long as they
+  /// pause between attempts.
   static let resettlingPeriod = Duration.seconds(12)
 
-  /// What is to be done.
+  /// Actions for the caller to carry out.
   package struct Actions: Sendable, Equatable {
-    /// Retained messages.
+    /// Messages to publish as retained.
     package var messages: [Message] = []
     package var subscribe: [String] = []
     package var unsubscribe: [String] = []
-    /// Sessions that this collector has taken over, by their publishers.
+    /// Sessions that this collector took over, by publisher.
     package var taken: [String: String] = [:]
   }
 
@@ -55,7 +60,7 @@ package struct CollectorGroup: Sendable {
   private var claims: [String: String] = [:]
   private var publishers: [String: Publisher] = [:]
   package private(set) var owned: Set<String> = []
-  /// What it had when the connection broke off.
+  /// Publishers that it had when the connection was lost.
   private var remembered: Set<String> = []
   private var settledAt: MonotonicTime?
   private var hasBeenConnected = false
@@ -66,7 +71,7 @@ package struct CollectorGroup: Sendable {
     root = "\(prefix)/.group/\(group)"
   }
 
-  /// The broker publishes it where the connection breaks off.
+  /// The last will, published by the broker if the connection is lost.
   package var will: Message { Message(topic: "\(root)/members/\(me)", octets: []) }
 
   private func topics(of publisher: String) -> String { "\(prefix)/\(publisher)/+/+" }
@@ -77,7 +82,7 @@ package struct CollectorGroup: Sendable {
 
   // MARK: What it hears
 
-  /// A connection is there, and nothing is subscribed.
+  /// Resets the state for a new connection, which has no subscriptions yet.
   package mutating func connected(_ now: MonotonicTime) -> Actions {
     if hasBeenConnected { remembered.formUnion(owned) }
     settledAt = now.advanced(by: hasBeenConnected ? Self.resettlingPeriod : Self.settlingPeriod)
@@ -89,9 +94,9 @@ package struct CollectorGroup: Sendable {
     return actions
   }
 
-  /// Takes a message of the group's.
+  /// Handles a message if it is one of the group's.
   ///
-  /// - Returns: whether it was one.
+  /// - Returns: whether it was.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>) -> Bool {
     guard topic.hasPrefix(root + "/") else { return false }
     let levels = topic.dropFirst(root.count + 1).split(separator: "/").map(String.init)
@@ -102,7 +107,7 @@ package struct CollectorGroup: Sendable {
     switch levels[0] {
     case "members":
       if octets.isEmpty {
-        // A will of an earlier connection of this one: it is here.
+        // The will of an earlier connection of this collector, which is online now.
         if levels[1] != me { members.remove(levels[1]) }
       } else if members.count < Self.memberLimit.count {
         members.insert(levels[1])
@@ -119,10 +124,10 @@ package struct CollectorGroup: Sendable {
     return true
   }
 
-  /// Takes what a publisher says of itself.
+  /// Handles a publisher's status message.
   package mutating func take(_ publisher: String, status payload: Span<UInt8>) {
     guard let status = try? PublisherStatus(parsing: payload) else {
-      // It has been taken away.
+      // The retained status was removed.
       if payload.isEmpty { publishers[publisher] = nil }
       isChanged = true
       return
@@ -136,11 +141,11 @@ package struct CollectorGroup: Sendable {
 
   // MARK: What it does
 
-  /// What follows from what was heard, once enough was.
+  /// Returns the actions that follow from the messages received, once the settling period has ended.
   package mutating func decide(_ now: MonotonicTime) -> Actions {
     guard isChanged, let settledAt else { return Actions() }
     var actions = Actions()
-    // What it had nobody else may want: that need not wait.
+    // Publishers that it had before and nobody else claimed need not wait for the settling period.
     let isSettled = now >= settledAt
     for (name, publisher) in publishers.sorted(by: { $0.key < $1.key }) {
       if publisher.state == .ended {
@@ -181,7 +186,7 @@ package struct CollectorGroup: Sendable {
     }
   }
 
-  /// FNV-1a, and then SplitMix64's last step, since FNV's high bits know little of the last octets.
+  /// FNV-1a, then the last step of SplitMix64, because the high bits of FNV depend little on the last bytes.
   private static func number(_ member: String, _ publisher: String) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for octet in Array(member.utf8) + [0] + Array(publisher.utf8) {

@@ -2,25 +2,26 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// What the disk must have before publishers hear of it: rows, files and folders of any number of sessions, in one go.
+/// One sync: rows, files and folders of any number of sessions that must be on the disk before receipts
+/// confirm them.
 struct CollectorSync: Sendable {
-  /// Rows for a place in a file.
+  /// Rows to write at an offset of a file.
   struct Write: Sendable {
     let path: String
     let offset: Int
     let octets: [UInt8]
   }
 
-  /// What of one session it has.
+  /// One session's part of the sync.
   struct Session: Sendable {
     let path: String
-    /// Whether its folder lists files that it did not before.
+    /// Whether its folder has new entries.
     let hasNewNames: Bool
-    /// Whether all rows are there, so that `session.json` gets its name, if it came.
+    /// Whether all rows have arrived, so that the document, if received, is renamed to `session.json`.
     let hasDocument: Bool
-    /// How often the session had become complete.
+    /// Number of times that the session had become complete.
     let completions: Int
-    /// By table, the number of the row that follows those that its file had.
+    /// Number of the row after the last one in the sync, by table.
     var tables: [String: Int] = [:]
 
     func file(_ table: String) -> String { "\(path)/\(table).csv" }
@@ -28,25 +29,25 @@ struct CollectorSync: Sendable {
     var document: String { "\(path)/session.json" }
   }
 
-  /// In this order.
+  /// Applied in this order.
   var writes: [Write] = []
 
   var sessions: [Collector.SessionName: Session] = [:]
-  /// Folders in which sessions or publishers have come to be.
+  /// Folders in which sessions or publishers were created.
   var folders: Set<String> = []
 
   var isEmpty: Bool { sessions.isEmpty && folders.isEmpty && writes.isEmpty }
 
-  /// Writes, and waits for the disk.
+  /// Writes the rows and syncs the files and folders.
   ///
   /// - Parameter didWrite: called once all rows are in their files.
-  /// - Returns: files that are not there any more.
+  /// - Returns: files that no longer exist.
   func run(_ didWrite: () -> Void = {}) throws(SystemError) -> Set<String> {
     for write in writes { try Files.write(write.octets.span, to: write.path, at: write.offset) }
     didWrite()
     let tables = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
     let complete = sessions.values.filter(\.hasDocument)
-    // A document that has its name already may have come since the sync before.
+    // A document that already has its final name may be newer than the last sync.
     let documents = complete.flatMap { [$0.draft, $0.document] }
     let missing = try Files.sync(files: (tables + documents).sorted(), folders: [])
     for session in complete where !missing.contains(session.draft) {
@@ -58,9 +59,10 @@ struct CollectorSync: Sendable {
   }
 }
 
-/// Has the disk get what a collector wrote, many sessions at once: at most so often, and soon for a publisher that waits for it.
+/// Schedules the syncs of a collector, each for many sessions: at a limited rate, but soon if a publisher
+/// waits for one.
 final class CollectorCommits {
-  /// From the beginning of one sync to that of the next.
+  /// Interval between the starts of two syncs.
   private static let period = Duration.milliseconds(500)
   static let pendingLimit = Limit(
     8_388_608, "bytes of rows that wait for a collector's disk", by: .broker,
@@ -73,12 +75,12 @@ final class CollectorCommits {
 
   init(_ disk: CollectorDisk) { self.disk = disk }
 
-  /// Whether the disk is waited for.
+  /// Whether a sync is in progress.
   var isBusy: Bool { sync != nil }
 
-  /// Tells the collector of a sync that has ended, and begins the next one if it is time to.
+  /// Passes a finished sync to the collector, and starts the next one if it is due.
   ///
-  /// - Throws: `system` if the disk does not have what was written.
+  /// - Throws: `system` if writing or syncing failed.
   func turn(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) {
     try end(&collector)
     let isDue =
@@ -86,9 +88,9 @@ final class CollectorCommits {
     if isDue { begin(&collector, now) }
   }
 
-  /// Begins the sync of all that is there, however soon after the last one.
+  /// Starts a sync of everything received, without waiting for the interval.
   ///
-  /// - Returns: `false` while another one runs.
+  /// - Returns: `false` if a sync is in progress.
   func last(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) -> Bool {
     try end(&collector)
     guard sync == nil else { return false }
@@ -113,7 +115,7 @@ final class CollectorCommits {
     disk.begin(next)
   }
 
-  /// Waits for the disk if it is so slow that too many rows wait for it: the broker keeps what comes meanwhile.
+  /// Waits for the disk if too many rows are pending. The broker queues messages meanwhile.
   func holdBack(_ collector: inout Collector) throws(PublishProblem) {
     while collector.pendingByteCount > Self.pendingLimit.count {
       disk.wait()
@@ -122,7 +124,7 @@ final class CollectorCommits {
   }
 }
 
-/// Waits for a collector's disk on a thread of its own: the broker is answered meanwhile.
+/// Runs syncs on its own thread, so that the collector keeps responding to the broker.
 final class CollectorDisk: Sendable {
   private struct State: Sendable {
     var sync: CollectorSync?
@@ -157,19 +159,19 @@ final class CollectorDisk: Sendable {
     }
   }
 
-  /// Begins one; the last one has ended, and `take` gave its result.
+  /// Starts a sync. The previous one must have ended, and `take` must have returned its result.
   func begin(_ sync: CollectorSync) {
     state.withLock { ($0.sync, $0.hasWritten) = (sync, false) }
     wake.signal()
   }
 
-  /// Waits until the one that runs has ended, if one does.
+  /// Waits until the sync in progress, if any, has ended.
   func wait() { ended.sleep { state.withLock { $0.sync != nil } } }
 
-  /// Waits until the one that runs has its rows in their files, if one does.
+  /// Waits until the sync in progress, if any, has written its rows.
   func waitForWrites() { ended.sleep { state.withLock { $0.sync != nil && !$0.hasWritten } } }
 
-  /// The result of the one that was begun; `nil` until it has ended.
+  /// Returns the result of the last sync; `nil` until it has ended.
   func take() -> Result<Set<String>, SystemError>? {
     state.withLock { state in
       defer { state.result = nil }
@@ -177,7 +179,7 @@ final class CollectorDisk: Sendable {
     }
   }
 
-  /// Ends the thread, after the sync that runs.
+  /// Ends the thread after the sync in progress.
   func end() {
     state.withLock { $0.isOver = true }
     wake.signal()

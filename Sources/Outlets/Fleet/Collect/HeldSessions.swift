@@ -1,10 +1,10 @@
 import BLEWire
 
-/// What sessions take of a collector's memory.
+/// Memory used by sessions of a collector.
 struct Room: Hashable, Sendable {
-  /// One for each session, and one for each of its tables.
+  /// One per session and one per table.
   var places = 0
-  /// With all names, as far as they are counted.
+  /// Bytes, including names.
   var byteCount = 0
 
   static func + (a: Room, b: Room) -> Room {
@@ -16,11 +16,12 @@ struct Room: Hashable, Sendable {
   }
 }
 
-/// The sessions that a collector has in memory, by publisher. Each takes one place, and one more for each of its tables.
+/// The sessions that a collector has in memory, by publisher. Each session takes one place, plus one per
+/// table.
 ///
-/// No publisher takes the places of others: nobody has more than a share, and where all are taken, or all of the memory, the
-/// publisher with the most gives way to one that has less. What gives way is *set aside*: its files stay, and with its next message it
-/// is taken up again from them, if there is room.
+/// A publisher cannot exhaust the memory: each is limited to a share. If all places or all memory is used, a
+/// session of the publisher with the most gives way to a publisher with fewer. Such a session is *set aside*:
+/// its files remain, and its next message reopens it from them if there is room.
 struct HeldSessions {
   static let limit = Limit(
     32_768, "sessions of a collector, and their tables", by: .broker,
@@ -34,18 +35,18 @@ struct HeldSessions {
   static let memory = Limit(
     33_554_432, "bytes of a collector's sessions and tables in memory", by: .broker,
     whenFull: "as with the number of sessions", counted: "`setAside` and `refusals` of `collect`")
-  /// A session of which nothing came for so long makes room for others.
+  /// Time without messages after which a session may be set aside.
   static let silence = Duration.seconds(60)
-  /// For how long one search for room that found none stands for those that would find none either.
+  /// Time for which a failed search for room is remembered.
   private static let searchPeriod = Duration.seconds(1)
 
   private struct Held {
     var sessions: [String: CollectedSession] = [:]
     var places = 0
-    /// Before that none of them is silent.
+    /// No session of the publisher becomes silent before this time.
     var silentFrom = MonotonicTime(nanoseconds: 0)
 
-    /// The one heard longest ago, but for one.
+    /// Returns the session, other than `name`, that has been silent longest.
     func oldest(except name: String?) -> (name: String, heardAt: MonotonicTime)? {
       sessions.lazy.filter { $0.key != name }.min { $0.value.heardAt < $1.value.heardAt }
         .map { ($0.key, $0.value.heardAt) }
@@ -55,11 +56,12 @@ struct HeldSessions {
   private var publishers: [String: Held] = [:]
   private(set) var room = Room()
   private(set) var completeCount = 0
-  /// Sessions that gave way, as often as they did.
+  /// Number of times that sessions were set aside.
   private(set) var setAside = 0
-  /// Rows that were missing of them then.
+  /// Rows missing from those sessions at that time.
   private(set) var setAsideMissing = 0
-  /// The last search that found no room: whoever has so many places finds none before that time.
+  /// The last failed search for room: until that time, a publisher with at least this many places finds none
+  /// either.
   private var noRoom: (until: MonotonicTime, places: Int)?
   private let placeLimit: Int
   private let shareLimit: Int
@@ -90,9 +92,9 @@ struct HeldSessions {
     }
   }
 
-  /// Sees that a session may take so much room more.
+  /// Makes room for a session to grow by `needed`.
   ///
-  /// - Throws: `refused` where it may not.
+  /// - Throws: `refused` if there is no room.
   mutating func makeRoom(
     _ needed: Room, for name: Collector.SessionName, _ now: MonotonicTime
   ) throws(CollectProblem) {
@@ -119,7 +121,7 @@ struct HeldSessions {
     }
   }
 
-  /// Rows of sessions that gave way before the files had them.
+  /// Rows of sessions that were set aside before the rows were written.
   private(set) var unwritten: [CollectorSync.Write] = []
 
   mutating func takeUnwritten() -> [CollectorSync.Write] {
@@ -134,7 +136,7 @@ struct HeldSessions {
     self[name] = nil
   }
 
-  /// One of the same publisher that has been silent.
+  /// Returns a silent session of the same publisher.
   private mutating func silent(
     for name: Collector.SessionName, _ now: MonotonicTime
   ) -> Collector.SessionName? {
@@ -149,7 +151,8 @@ struct HeldSessions {
     return Collector.SessionName(publisher: name.publisher, session: oldest.name)
   }
 
-  /// One of the publisher with the most, where that would still have no less; else the one that is silent longest.
+  /// Returns a session of the publisher with the most places, if that publisher still has no fewer without
+  /// it. Otherwise returns the session that has been silent longest.
   private mutating func yielding(
     to name: Collector.SessionName, _ needed: Int, _ now: MonotonicTime
   ) -> Collector.SessionName? {

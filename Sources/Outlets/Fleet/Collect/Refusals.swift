@@ -1,31 +1,32 @@
 import BLEWire
 
-/// Messages that were refused: how many of whom, and why.
+/// Counts of rejected messages by publisher and reason.
 ///
-/// Whoever sends them chooses publishers' names, so only those of the latest are counted apart; the sum has all.
+/// The sender of a message chooses its publisher name, so only the latest publishers have their own entries.
+/// The total includes all.
 package struct Refusals: Sendable {
   package enum Reason: String, Hashable, Sendable {
-    /// The topic is none of a publisher's.
+    /// The topic is not one of a publisher.
     case topic
-    /// The message is none of a publisher's.
+    /// The message is malformed.
     case malformed
-    /// The table is there with other columns.
+    /// The table exists with other columns.
     case columns
-    /// The session has as many tables as one may have.
+    /// The session has the maximum number of tables.
     case tables
-    /// The publisher has as much as one may have.
+    /// The publisher has used up its share.
     case share
-    /// Everything is taken, by publishers that have no more than this one.
+    /// All places are taken, by publishers that have no more than this one.
     case full
   }
 
-  /// What one publisher was refused for one reason.
+  /// Rejected messages of one publisher for one reason.
   package struct Entry: Hashable, Sendable {
-    /// `nil`: the topic names none.
+    /// `nil` if the topic names no publisher.
     package var publisher: String?
     package var reason: Reason
     package var count = 0
-    /// The latest in words.
+    /// Text of the latest rejection.
     package var last = ""
     fileprivate var untold = 0
     fileprivate var heardAt = MonotonicTime(nanoseconds: 0)
@@ -39,18 +40,18 @@ package struct Refusals: Sendable {
   static let limit = Limit(
     64, "publishers, each with a reason, whose refused messages are counted apart", by: .broker,
     whenFull: "the one refused longest ago goes", counted: "`refusalsForgotten` of `collect`")
-  /// From one line about refusals to the next.
+  /// Interval between lines about rejected messages.
   static let period = Duration.seconds(10)
 
   package private(set) var count = 0
   package private(set) var last: String?
-  /// Refusals whose publisher is not among `entries` any more.
+  /// Rejected messages whose publisher no longer has an entry.
   package private(set) var forgotten = 0
   private var table: [Key: Entry] = [:]
   private var untold = 0
   private var toldAt: MonotonicTime?
 
-  /// Those with the most first.
+  /// Entries, the largest count first.
   package var entries: [Entry] {
     table.values.sorted { ($1.count, $0.publisher ?? "") < ($0.count, $1.publisher ?? "") }
   }
@@ -73,9 +74,10 @@ package struct Refusals: Sendable {
     table[key] = entry
   }
 
-  /// A line about what was refused since the last one: at once about the first, then one in each period.
+  /// Returns a line about the messages rejected since the last line: at once for the first, then once per
+  /// period.
   ///
-  /// - Returns: `nil` where there is nothing to tell now.
+  /// - Returns: `nil` if no line is due.
   mutating func line(_ now: MonotonicTime) -> String? {
     guard untold > 0, let last, toldAt.map({ $0.advanced(by: Self.period) <= now }) ?? true else {
       return nil

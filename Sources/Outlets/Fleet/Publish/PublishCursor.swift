@@ -1,31 +1,30 @@
 import BLELinux
 import JSONText
 
-/// How far a capture is published: the file `publish.json` in its directory.
+/// Progress of publishing a capture, stored as `publish.json` in its directory.
 ///
-/// `{"version":1,"session":"5f1e…","publisher":"ward-3-70-CB-0D-00-A1-B2","tables":{"ppg":{"rows":5900,"octets":230100,
-/// "skipped":0,"from":0}},"isComplete":false}`
+/// `{"version":1,"session":"5f1e…","publisher":"ward-3-70-CB-0D-00-A1-B2","tables":{"ppg":{"rows":5900,"octets":230100,"skipped":0,"from":0}},"isComplete":false}`
 package struct PublishCursor: Hashable, Sendable {
   static let fileName = "publish.json"
   private static let version = 1
   private static let byteCountLimit = 1 << 16
 
   struct Table: Hashable, Sendable {
-    /// Rows that the broker acknowledged or that were skipped.
+    /// Rows that were acknowledged by the broker or skipped.
     var rows: Int
-    /// Where in the file the next one begins.
+    /// Offset of the next row in the file, in bytes.
     var octets: Int
-    /// Rows that were left out as too many waited.
+    /// Rows that were skipped because the backlog was too large.
     var skipped = 0
     /// The first row that can still be sent.
     var from = 0
   }
 
-  /// Names this capture for all times, wherever it is sent: 128 random bits in hexadecimal.
+  /// Globally unique name of this capture: 128 random bits in hexadecimal.
   var session: String
   var publisher: String
   var tables: [String: Table] = [:]
-  /// Whether everything was sent when nothing more came.
+  /// Whether everything was sent when the capture ended.
   package var isComplete = false
 
   static func newSession() -> String {
@@ -66,8 +65,8 @@ package struct PublishCursor: Hashable, Sendable {
     try Files.replace(directory + "/" + Self.fileName, with: octets.span)
   }
 
-  /// - Returns: `nil` where nothing was published yet.
-  /// - Throws: `damaged` for a file that makes no sense.
+  /// - Returns: `nil` if nothing was published yet.
+  /// - Throws: `damaged` if the file is invalid.
   package static func read(in directory: String) throws(PublishProblem) -> PublishCursor? {
     let path = directory + "/" + fileName
     guard Files.exists(path) else { return nil }

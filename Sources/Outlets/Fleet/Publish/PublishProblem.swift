@@ -2,24 +2,24 @@ import BLEHost
 public import BLELinux
 import Glibc
 
-/// Why nothing can be published, or collected: what happened, then what to do.
+/// Error that prevents publishing or collecting. The message says what happened, then what to do.
 public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   /// A message about the broker.
   case broker(String)
-  /// The same where trying again is of no use.
+  /// A message about the broker; retrying does not help.
   case final(String)
-  /// It speaks no MQTT 5.
+  /// The broker does not support MQTT 5.
   case oldBroker(String)
   case system(SystemError)
-  /// `publish.json` makes no sense.
+  /// `publish.json` is invalid.
   case damaged(String)
   /// A table is not the one that was published before.
   case otherCapture(String)
-  /// A file that is no table of text.
+  /// A file is not a text table.
   case noTable(String)
   case noCapture(String)
 
-  /// Whether it concerns every capture, not this one.
+  /// Whether the problem affects every capture rather than this one.
   var isBrokers: Bool {
     switch self {
     case .broker, .final, .oldBroker: true
@@ -42,9 +42,9 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// By which version of MQTT one talks to a broker: 5 until it says that it speaks none.
+/// MQTT version to use with a broker: 5, until the broker reports that it does not support it.
 package struct ProtocolVersion {
-  /// What is missing then.
+  /// Text for the user after falling back to 3.1.1.
   package static let warning =
     "going on by MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such as Mosquitto "
     + "1.6 or later"
@@ -53,7 +53,7 @@ package struct ProtocolVersion {
 
   package init() {}
 
-  /// - Returns: whether to try again by the older one.
+  /// - Returns: whether to retry with the older version.
   package mutating func fallsBack(after problem: PublishProblem) -> Bool {
     guard is5, case .oldBroker = problem else { return false }
     is5 = false
@@ -62,11 +62,11 @@ package struct ProtocolVersion {
 }
 
 extension BrokerAddress {
-  /// What the broker, or the way to it, refused, and what to do.
+  /// Turns an error into a message that says what the broker or the connection refused and what to do.
   ///
   /// - Parameters:
-  ///   - certificates: the file of them that was given.
-  ///   - option: the one that has the broker, with which the names of others begin.
+  ///   - certificates: the certificate file that the user gave.
+  ///   - option: the option that names the broker; names of related options begin with it.
   package func problem(
     _ error: MQTTError, certificates: String?, option: String = "--publish"
   ) -> PublishProblem {
@@ -126,7 +126,7 @@ extension BrokerAddress {
 }
 
 extension String {
-  /// Whether a word stands in it.
+  /// Returns whether the text contains a word.
   fileprivate func has(_ word: String) -> Bool {
     let (text, word) = (Array(utf8), Array(word.utf8))
     guard text.count >= word.count else { return false }

@@ -1,39 +1,39 @@
-/// What was published of a capture.
+/// Result of publishing a capture.
 public struct PublishReport: Hashable, Sendable {
   public struct Table: Hashable, Sendable {
     public var name: String
-    /// Rows that a collector has in files, with earlier runs.
+    /// Rows that a collector has in files, including earlier runs.
     public var confirmed: Int
-    /// Rows that it has not, as far as they are counted.
+    /// Rows that the collector does not have, as far as they are counted.
     public var waiting: Int
   }
 
   public var publisher: String
   public var session: String
-  /// Rows that left, those that left again included.
+  /// Rows sent, including resent ones.
   public var sent = 0
   public var batches = 0
-  /// Rows that the broker acknowledged, with earlier runs.
+  /// Rows that the broker acknowledged, including earlier runs.
   public var acknowledged = 0
-  /// Rows that a collector has in files, with earlier runs.
+  /// Rows that a collector has in files, including earlier runs.
   public var confirmed = 0
   public var tables: [Table] = []
-  /// Whether `session.json` is too large to be sent.
+  /// Whether `session.json` was too large to send.
   public var isDocumentLeftOut = false
-  /// Rows that were left out as too many waited.
+  /// Rows that were skipped because the backlog was too large.
   public var skipped = 0
-  /// How often a table went back to what a collector lacked.
+  /// Number of times that a table was resent from an earlier row because a collector lacked rows.
   public var resent = 0
   public var connections = 0
-  /// Who told that it has rows; `nil`: nobody did.
+  /// The collector that confirmed rows; `nil` if none did.
   public var collector: String?
   /// Whether a collector has everything in files.
   public var isConfirmed = false
-  /// Processor time of the publisher's thread.
+  /// CPU time of the publisher's thread.
   public var processorTime = Duration.zero
-  /// Why not everything was published; `nil`: it was.
+  /// Reason why not everything was published; `nil` if everything was.
   public var problem: String?
-  /// Whether the problem lies in the capture's own files: another one can be published all the same.
+  /// Whether the problem is in the capture's own files, so that other captures can still be published.
   public var isCapturesFault = false
 
   /// Rows that no collector has confirmed, as far as they are counted.

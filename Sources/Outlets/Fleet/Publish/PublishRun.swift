@@ -2,18 +2,18 @@ public import BLELinux
 import BLEWire
 import Synchronization
 
-/// Publishes a capture's directory, on a thread of its own, which a capture neither waits for nor is hurt by.
+/// Publishes a capture directory on its own thread. Recording neither waits for it nor fails with it.
 public final class PublishRun: Sendable {
-  /// What is published, where, and how long one goes on about it.
+  /// Broker, publisher name and limits.
   public struct Plan: Hashable, Sendable {
     public var broker: BrokerAddress
-    /// PEM; `nil`: those certificates that the system trusts.
+    /// PEM file of CA certificates; `nil` for the system's.
     public var certificates: String?
-    /// Of the publisher; `nil`: this machine and the device.
+    /// Name of the publisher; `nil` for the names of this machine and the device.
     public var name: String?
-    /// Octets of tables that may wait; beyond it the oldest rows are skipped.
+    /// Maximum size of table data that waits to be sent, in bytes. Beyond it, the oldest rows are skipped.
     public var backlogByteCount = 1 << 30
-    /// How long to go on at the end without any progress.
+    /// Timeout at the end: the time without progress after which publishing stops.
     public var patience = Duration.seconds(10)
 
     public init(_ broker: BrokerAddress) { self.broker = broker }
@@ -23,12 +23,12 @@ public final class PublishRun: Sendable {
     var isEnding = false
     var isAbandoned = false
     var report: PublishReport?
-    /// When the thread last looked around.
+    /// Time of the thread's last turn.
     var turnedAt = SystemClock.monotonic()
   }
 
   private static let longestPause = Duration.seconds(10)
-  /// At most from one turn of the connection to the next.
+  /// Maximum time between two turns of the connection.
   private static let turnMilliseconds = 200
 
   public let directory: String
@@ -39,9 +39,9 @@ public final class PublishRun: Sendable {
   private let wake: WakeEvent
 
   /// - Parameters:
-  ///   - directory: the capture's.
-  ///   - plan: which broker, and how much may wait.
-  ///   - note: gets a line about the broker when that changes.
+  ///   - directory: the capture's directory.
+  ///   - plan: the broker and the limits.
+  ///   - note: called with a line of text when the state of the broker changes.
   public init(
     _ directory: String, _ plan: Plan, note: @escaping @Sendable (String) -> Void
   ) throws(SystemError) {
@@ -51,14 +51,15 @@ public final class PublishRun: Sendable {
     wake = try WakeEvent()
   }
 
-  /// Begins. A capture's directory may come later.
+  /// Starts publishing. The capture's directory may be created later.
   public func start() throws(SystemError) {
     try SystemThread.start(named: "publisher", as: .patient) { self.main() }
   }
 
-  /// No more rows come: waits until all are published and a collector has them, or nothing goes on any more.
+  /// Waits until all rows are published and confirmed by a collector, or until progress stops. The capture
+  /// must have ended.
   ///
-  /// - Returns: `nil` where there was nothing to publish.
+  /// - Returns: `nil` if there was nothing to publish.
   public func finish() async -> PublishReport? {
     state.withLock { $0.isEnding = true }
     wake.interrupt()
@@ -77,19 +78,19 @@ public final class PublishRun: Sendable {
     return state.withLock { $0.report }
   }
 
-  /// Ends as soon as it can; what is not published stays in the directory.
+  /// Ends as soon as possible. Unpublished rows remain in the directory.
   public func abandon() {
     state.withLock { $0.isAbandoned = true }
     wake.interrupt()
   }
 
-  /// A connect where nothing answers may take longer than anybody wants to wait.
+  /// Whether the thread hangs: connecting to a host that does not respond may exceed the timeout.
   private var isStuck: Bool {
     let limit = SystemClock.monotonic()
     return state.withLock { $0.turnedAt.advanced(by: plan.patience + .seconds(2)) <= limit }
   }
 
-  /// How far it is; `nil` before it has begun.
+  /// Progress; `nil` before publishing has started.
   public var report: PublishReport? { state.withLock { $0.report } }
 
   // MARK: The thread
@@ -99,7 +100,7 @@ public final class PublishRun: Sendable {
 
   private func main() {
     defer { over.set(()) }
-    // The capture makes it with what it knows of the device.
+    // The capture creates the file when it has identified the device.
     while !Files.exists(directory + "/session.json"), !isEnding {
       wake.sleep(milliseconds: 100) { !isEnding }
     }
@@ -134,7 +135,7 @@ public final class PublishRun: Sendable {
     note(text)
   }
 
-  /// Connects again and again until all is published.
+  /// Connects repeatedly until everything is published.
   private func run(_ publisher: inout Publisher) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
     var version = ProtocolVersion()
@@ -155,7 +156,7 @@ public final class PublishRun: Sendable {
           throw error
         }
         if publisher.refusal != nil { text = why(publisher, "") }
-        // Rows that wait are counted.
+        // Waiting rows are counted while disconnected too.
         try publisher.look(SystemClock.monotonic())
         keep(publisher.report)
         if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
@@ -194,7 +195,7 @@ public final class PublishRun: Sendable {
     }
   }
 
-  /// Whether it is time to leave without having been done.
+  /// Returns whether to stop although not everything is published.
   private func isOver(_ publisher: inout Publisher) -> Bool {
     let now = SystemClock.monotonic()
     state.withLock { $0.turnedAt = now }
@@ -203,7 +204,7 @@ public final class PublishRun: Sendable {
     return publisher.isEnding && publisher.lastProgress.advanced(by: plan.patience) <= now
   }
 
-  /// One connection, to its end.
+  /// Runs one connection until it ends.
   private func session(
     _ publisher: inout Publisher, _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
@@ -230,7 +231,7 @@ public final class PublishRun: Sendable {
           connected()
           try attempt { () throws(MQTTError) in try client.subscribe(to: publisher.receiptTopic) }
         case .acknowledged(let message, let reason): publisher.acknowledged(message, reason: reason, now)
-        // Without receipts the broker's word has to do.
+        // Without receipts, the broker's acknowledgements have to suffice.
         case .subscribed: break
         case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
         }
@@ -264,7 +265,7 @@ public final class PublishRun: Sendable {
     return Self.turnMilliseconds
   }
 
-  /// Once for each change.
+  /// Reports each change of `reception` once.
   private func tell(_ told: inout Publisher.Reception, _ publisher: Publisher) {
     guard publisher.reception != told else { return }
     told = publisher.reception
@@ -282,7 +283,7 @@ public final class PublishRun: Sendable {
   }
 }
 
-/// What came within a turn of the connection. For one thread.
+/// Messages that arrived within a turn of the connection. Used by one thread.
 final class ReceivedMessages {
   static let byteCountLimit = Limit(
     69_632, "bytes of a message to a publisher", by: .broker,

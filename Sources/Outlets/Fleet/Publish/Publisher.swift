@@ -3,24 +3,26 @@ package import BLEWire
 import JSONText
 import Recording
 
-/// Decides what of a capture goes to the broker next: without a connection and without a clock.
+/// Decides which part of a capture is sent to the broker next. Has no connection and no clock.
 ///
-/// The capture's tables are the spool: rows are read from them when they are sent, and read again when they are sent
-/// again. Rows count as sent when the broker acknowledged them, and are sent again when a collector has not got them.
-/// They are published when a collector's receipt says so: a broker acknowledges to whoever is subscribed, and forgets.
+/// The capture's tables are the spool: rows are read from them when they are sent, and read again when they
+/// are resent. Rows count as sent when the broker acknowledges them, and are resent if a collector lacks
+/// them. Rows count as published when a collector's receipt confirms them, because a broker acknowledges a
+/// message as soon as anyone is subscribed, and may then forget it.
 package struct Publisher {
-  /// Batches that the broker has not acknowledged, at most.
+  /// Maximum number of batches that the broker has not acknowledged.
   static let inFlightLimit = 16
-  /// From one look at the tables to the next.
+  /// Interval between checks of the tables for new rows.
   static let lookPeriod = Duration.seconds(1)
   static let statusPeriod = Duration.seconds(10)
-  /// A run that is killed sends again what a collector confirmed since: that is cheaper than to wake a memory card more often.
+  /// Interval between writes of the cursor. A run that is killed resends the rows confirmed since the last
+  /// write, which costs less than waking a memory card more often.
   static let cursorPeriod = Duration.seconds(30)
-  /// After the broker said that nobody is subscribed, or that it takes nothing now.
+  /// Pause after the broker reported no subscribers, or refused a message.
   static let pausePeriod = Duration.seconds(1)
-  /// How long a collector may take to confirm before one is told of the waiting.
+  /// Time without a receipt after which the user is told that the publisher is waiting.
   static let silencePeriod = Duration.seconds(2)
-  /// From one answer to a collector's request to the next.
+  /// Minimum interval between responses to a collector's resend requests.
   static let rewindPeriod = Duration.milliseconds(500)
 
   private static let rewindLimit = Limit(
@@ -28,7 +30,7 @@ package struct Publisher {
     by: .broker,
     whenFull: "it ends when its patience does", counted: "exit status 4; `resent` of `publish`")
 
-  /// A message, and what its acknowledgement means.
+  /// A message, and what to do when it is acknowledged.
   package struct Outgoing: Sendable {
     enum Purpose: Hashable, Sendable {
       case batch(table: String, end: TableFollower.Position, generation: Int)
@@ -42,12 +44,12 @@ package struct Publisher {
     var purpose: Purpose
   }
 
-  /// What the broker thinks of our messages.
+  /// The broker's responses to our messages.
   enum Reception: Hashable, Sendable {
     case good
-    /// It takes them, and there is nobody who gets them.
+    /// The broker accepts messages, but there are no subscribers.
     case nobody
-    /// Why it does not.
+    /// The broker refuses messages.
     case refused(reason: Int, topic: String)
   }
 
@@ -57,10 +59,10 @@ package struct Publisher {
   private(set) var cursor: PublishCursor
   package private(set) var report: PublishReport
   private(set) var reception = Reception.good
-  /// The last refusal since rows were taken; a broker may end the connection with it.
+  /// The last refusal since a batch was accepted. A broker may end the connection along with it.
   private(set) var refusal: Reception?
-  /// One message at a time until the broker takes a batch: where it refuses and ends the connection at once, its answer
-  /// would be lost behind what is still to be sent.
+  /// Sends one message at a time until the broker accepts a batch. If a broker refuses a message and ends the
+  /// connection at once, its response would otherwise be lost behind pending output.
   private var isProbing = true
   private(set) var lastProgress: MonotonicTime
   private var tables: [TableFollower] = []
@@ -72,19 +74,19 @@ package struct Publisher {
   private var cursorAt: MonotonicTime
   private var writtenCursor: PublishCursor?
   private var rewoundAt: MonotonicTime?
-  /// Rows that were confirmed at most, and how often a table went back since.
+  /// The highest number of confirmed rows, and how often a table was rewound since then.
   private var confirmedMost = 0
   private var rewinds = 0
   private var device: String?
 
-  /// What remains to be done once no more rows come.
+  /// Remaining steps once no more rows come.
   private enum Ending: Hashable {
     case no, rows, end, receipt(since: MonotonicTime), status, done
   }
   private var ending = Ending.no
 
-  /// - Parameter name: of the publisher, if this directory was not published before.
-  /// - Throws: `damaged`, `system` where `publish.json` cannot be written.
+  /// - Parameter name: name of the publisher, used if this directory was not published before.
+  /// - Throws: `damaged` if `publish.json` is invalid; `system` if it cannot be written.
   package init(
     _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
   ) throws(PublishProblem) {
@@ -102,18 +104,19 @@ package struct Publisher {
     report = PublishReport(publisher: cursor.publisher, session: cursor.session)
     (pausedUntil, lookAt, statusAt, cursorAt, lastProgress) = (now, now, now, now, now)
     try look(now)
-    // Before anything of the session is sent.
+    // Written before anything of the session is sent.
     try writeCursor()
   }
 
-  /// This machine and the device: `ward-3-70-CB-0D-00-A1-B2`; the directory's own name where the device is not known.
+  /// Returns the names of this machine and the device, such as `ward-3-70-CB-0D-00-A1-B2`, or the directory's
+  /// name if the device is unknown.
   private static func name(of directory: String, device: String?) -> String {
     let path = Files.absolute(directory) ?? directory
     let part = device ?? path.split(separator: "/").last.map(String.init) ?? "capture"
     return FleetName.made(of: "\(ProcessFacts.hostName)-\(part)")
   }
 
-  /// The broker publishes it where the connection breaks off.
+  /// The last will, published by the broker if the connection is lost.
   var will: (topic: String, octets: [UInt8]) {
     let status = PublisherStatus(state: .offline, session: cursor.session, device: device)
     return (FleetTopic.status(publisher: cursor.publisher).text(below: prefix), status.octets)
@@ -122,13 +125,13 @@ package struct Publisher {
   var receiptTopic: String { FleetTopic.receipt(publisher: cursor.publisher).text(below: prefix) }
   var isDone: Bool { ending == .done }
   var isEnding: Bool { ending != .no }
-  /// Whether all rows that were seen are with the broker.
+  /// Whether the broker has acknowledged all rows seen so far.
   var isDrained: Bool { tables.allSatisfy(\.isDrained) }
   var waitingByteCount: Int { tables.reduce(0) { $0 + $1.waitingByteCount } }
 
   // MARK: Rows
 
-  /// Looks how far the tables have grown, and for new ones, if it is time to.
+  /// Checks for new rows and new tables, if a check is due.
   package mutating func look(_ now: MonotonicTime) throws(PublishProblem) {
     guard now >= lookAt else { return }
     lookAt = now.advanced(by: Self.lookPeriod)
@@ -161,8 +164,8 @@ package struct Publisher {
     }
   }
 
-  /// Keeps what a collector confirmed, once the disk has those rows of the tables: the cursor tells of no more, and the sync of
-  /// its file makes the file system note how long they are.
+  /// Stores what a collector confirmed, after syncing those rows of the tables. The cursor therefore never
+  /// points past the synced end of a file.
   mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
     for table in tables { cursor.tables[table.name] = table.cursor }
     if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
@@ -174,7 +177,7 @@ package struct Publisher {
     writtenCursor = cursor
   }
 
-  /// No more rows come.
+  /// Marks the end of the capture: no more rows come.
   package mutating func end(_ now: MonotonicTime) {
     guard ending == .no else { return }
     ending = .rows
@@ -183,7 +186,7 @@ package struct Publisher {
 
   // MARK: The connection
 
-  /// A connection is there: what was on its way in the last one is sent again.
+  /// Resets the state for a new connection. Unacknowledged messages of the last connection are sent again.
   package mutating func connected(_ now: MonotonicTime) {
     for index in tables.indices { tables[index].takeBack() }
     inFlight = [:]
@@ -196,7 +199,7 @@ package struct Publisher {
     if ending == .end || ending == .status { ending = .rows }
   }
 
-  /// The next message, if there is one to be sent now.
+  /// Returns the next message, if one is due.
   package mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
     guard now >= pausedUntil, ending != .done else { return nil }
     if now >= statusAt {
@@ -247,13 +250,13 @@ package struct Publisher {
     return Outgoing(topic: topic.text(below: prefix), octets: message.octets, purpose: .end)
   }
 
-  /// Whether all is sent and a collector has not confirmed it for a while.
+  /// Returns whether everything is sent but no collector has confirmed it for a while.
   func isWaiting(_ now: MonotonicTime) -> Bool {
     guard case .receipt(let since) = ending, !report.isConfirmed else { return false }
     return since.advanced(by: Self.silencePeriod) <= now
   }
 
-  /// `session.json` without the room that a running capture keeps in it.
+  /// Returns `session.json` without the padding that a running capture keeps in it.
   private func document(besides line: Int) -> [UInt8] {
     let path = directory + "/session.json"
     guard let octets = try? Files.octets(of: path, limit: SessionEnd.documentByteCountLimit.count - line),
@@ -278,20 +281,21 @@ package struct Publisher {
 
   // MARK: Answers
 
-  /// A message left, under this number.
+  /// Records that a message was sent under this number.
   package mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
 
-  /// The broker's answer: 0, or 0x10 where nobody is subscribed, or why it refuses (MQTT 5.0, 3.4.2.1).
+  /// Handles the broker's acknowledgement: 0, 0x10 if there are no subscribers, or an error (MQTT 5.0,
+  /// 3.4.2.1).
   package mutating func acknowledged(_ message: Int, reason: Int, _ now: MonotonicTime) {
     guard let purpose = inFlight.removeValue(forKey: message) else { return }
     switch purpose {
     case .status(.ended): (ending, cursor.isComplete) = (.done, true)
-    // A retained message is kept for those who come.
+    // A retained message is kept for later subscribers.
     case .status: break
     case .batch(let name, let end, let generation):
       guard reason == 0 else { return hold(reason, name, now) }
       (reception, refusal, isProbing) = (.good, nil, false)
-      // Whoever asks for the same rows without end does not keep it here.
+      // A collector that requests the same rows forever must not keep the publisher running.
       if rewinds <= Self.rewindLimit.count { lastProgress = now }
       guard let index = tables.firstIndex(where: { $0.name == name }) else { return }
       tables[index].acknowledge(end, generation)
@@ -308,7 +312,7 @@ package struct Publisher {
     }
   }
 
-  /// Rows wait in their tables until somebody is there to take them.
+  /// Pauses: rows wait in their tables until a subscriber is there.
   private mutating func hold(_ reason: Int, _ table: String, _ now: MonotonicTime) {
     let topic = "\(prefix)/\(cursor.publisher)/\(cursor.session)/\(table)"
     reception = reason == 0x10 ? .nobody : .refused(reason: reason, topic: topic)
@@ -317,7 +321,7 @@ package struct Publisher {
     for index in tables.indices { tables[index].takeBack() }
   }
 
-  /// A collector has so many rows, and may need some again.
+  /// Handles a collector's receipt: how many rows it has, and the tables to resend.
   package mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
     guard let receipt = try? Receipt(parsing: payload), receipt.session == cursor.session else { return }
     report.collector = receipt.collector
@@ -325,7 +329,7 @@ package struct Publisher {
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
-    // A collector that takes over from one that died knows no table yet.
+    // A collector that takes over from one that is gone knows no tables yet.
     let isAll = receipt.resend.contains(Receipt.all)
     for index in tables.indices where isAll || receipt.resend.contains(tables[index].name) {
       guard let rows = receipt.tables[tables[index].name] ?? (isAll ? 0 : nil) else { continue }
@@ -337,7 +341,7 @@ package struct Publisher {
     }
     tellTables()
     report.isConfirmed = false
-    // The end is told again after what is sent again.
+    // The end is sent again after the resent rows.
     if case .receipt = ending { ending = .rows }
   }
 
@@ -347,7 +351,7 @@ package struct Publisher {
     }
     tellTables()
     if confirmedRows > confirmedMost { (confirmedMost, rewinds, lastProgress) = (confirmedRows, 0, now) }
-    // A receipt from before the end may speak of an earlier one.
+    // A receipt from before the end may refer to an earlier end.
     guard receipt.isComplete, tables.allSatisfy({ receipt.tables[$0.name] ?? 0 >= $0.sent.row }) else {
       return
     }

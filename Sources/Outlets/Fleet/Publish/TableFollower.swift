@@ -1,36 +1,37 @@
 import BLELinux
 import BLEWire
 
-/// One table's file, which may still grow: what of it was sent, and what the broker has.
+/// Follows one table's file, which may still grow: tracks which rows were sent and which the broker
+/// acknowledged.
 ///
-/// Only whole lines are looked at. Nothing of the file is kept in memory.
+/// Handles only complete lines. No part of the file is kept in memory.
 struct TableFollower {
-  /// Between two rows.
+  /// A position between two rows.
   struct Position: Hashable, Sendable {
-    /// Number of the row that begins here.
+    /// Number of the row that starts here.
     var row: Int
-    /// Octets of the file before it.
+    /// Offset in the file, in bytes.
     var octet: Int
   }
 
-  /// Rows that were cut from a table.
+  /// Rows read from a table for one batch.
   struct Cut: Hashable, Sendable {
     var row: Int
     var count: Int
     var rows: [UInt8]
-    /// Where the table goes on.
+    /// Position after the rows.
     var end: Position
-    /// Of the follower when it cut them: an answer to what was cut before a rewind is none any more.
+    /// The follower's generation when the rows were read. Acknowledgements from before a rewind are ignored.
     var generation: Int
   }
 
   private static let pieceByteCount = 1 << 16
-  /// Ends of batches, which is where a receipt can move the cursor to.
+  /// Maximum number of batch ends kept; a receipt can move the cursor to one of them.
   private static let unconfirmedLimit = Limit(
     1_024, "places of a published table up to which no collector has confirmed", by: .broker,
     whenFull: "every other one is forgotten: a later run sends more rows again",
     counted: "`duplicated` of `collect`")
-  /// Rows that wait are counted as long as a look may take.
+  /// Maximum number of bytes per check in which waiting rows are counted.
   private static let countedByteCount = 1 << 22
 
   let name: String
@@ -38,26 +39,26 @@ struct TableFollower {
   let path: String
   private let start: Position
   private(set) var acknowledged: Position
-  /// What a collector has in files, as far as is known: where a later run begins.
+  /// The collector's position, as far as known: where a later run starts.
   private(set) var confirmed: Position
-  /// Rows that a receipt told of.
+  /// Number of rows confirmed by receipts.
   private var told: Int
-  /// Where acknowledged batches end of which no receipt has told.
+  /// Ends of acknowledged batches that no receipt has confirmed.
   private var unconfirmed: [Position] = []
   private(set) var sent: Position
   /// The first row that can still be sent.
   private(set) var from: Int
   private(set) var skipped: Int
   private(set) var generation = 0
-  /// Of the file, when it was looked at.
+  /// Size of the file in bytes at the last check.
   private var byteCount: Int
-  /// Up to where rows that are not sent are counted.
+  /// Position up to which unsent rows are counted.
   private var counted: Position
-  /// What is sent and not acknowledged, in order.
+  /// Batches that were sent and not acknowledged, in order.
   private var waiting: [(end: Position, isAcknowledged: Bool)] = []
 
-  /// - Parameter cursor: how far an earlier run came.
-  /// - Returns: `nil` where not even the header is there yet.
+  /// - Parameter cursor: progress of an earlier run.
+  /// - Returns: `nil` if the file has no complete header yet.
   init?(
     _ name: String, in directory: String, _ cursor: PublishCursor.Table?
   ) throws(PublishProblem) {
@@ -75,7 +76,7 @@ struct TableFollower {
     (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
     (sent, confirmed, counted, told) = (acknowledged, acknowledged, acknowledged, acknowledged.row)
     byteCount = sent.octet
-    // The cursor's place is one between two lines of this very file.
+    // The cursor must point between two lines of this file.
     let isPlace =
       acknowledged.octet >= start.octet
       ? try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")] : false
@@ -83,10 +84,11 @@ struct TableFollower {
     try look()
   }
 
-  /// Goes back to the end of a file that a power failure has left with fewer rows than a collector has confirmed: they may be
-  /// published before the disk of the capture has them.
+  /// Moves back to the end of a file that a power failure has left with fewer rows than a collector has
+  /// confirmed. Rows may be published before the capture syncs them.
   ///
-  /// - Throws: `otherCapture` if it has as many rows, and the cursor's place is none.
+  /// - Throws: `otherCapture` if the file has that many rows but the cursor does not point between two of
+  ///   them.
   private mutating func stepBack() throws(PublishProblem) {
     var (end, place) = (start, start.octet)
     while true {
@@ -105,38 +107,38 @@ struct TableFollower {
     skipped = min(skipped, from)
   }
 
-  /// The octets before the first zero: zeros are what a power failure leaves where the disk has the length of a file and not its
-  /// end.
+  /// Returns the bytes before the first zero. A power failure leaves zeros if the disk has the new length of
+  /// a file but not its data.
   private static func written(_ octets: [UInt8]) -> ArraySlice<UInt8> { octets.prefix { $0 != 0 } }
 
   var cursor: PublishCursor.Table {
     PublishCursor.Table(rows: confirmed.row, octets: confirmed.octet, skipped: skipped, from: from)
   }
 
-  /// Whether everything that was seen of the file is acknowledged, but for a line without an end.
+  /// Whether all complete lines seen so far are acknowledged.
   var isDrained: Bool { waiting.isEmpty && sent == acknowledged }
 
-  /// Octets that the broker has not acknowledged.
+  /// Bytes that the broker has not acknowledged.
   var waitingByteCount: Int { byteCount - acknowledged.octet }
 
-  /// Rows of the file, as far as they are counted, that no collector has confirmed.
+  /// Counted rows of the file that no collector has confirmed.
   var unconfirmedRows: Int { max(sent.row, counted.row) - confirmed.row }
 
-  /// Sees how far the file has grown.
+  /// Checks how far the file has grown.
   ///
-  /// - Throws: `otherCapture` where it is shorter than what was sent of it.
+  /// - Throws: `otherCapture` if it is shorter than what was already sent.
   mutating func look() throws(PublishProblem) {
     guard let count = Files.byteCount(of: path), count >= sent.octet else { throw .otherCapture(path) }
     if counted.octet < sent.octet { counted = sent }
-    // What was there at the last look and still waits; what comes and leaves is counted as it leaves.
+    // Count rows that were there at the last check and still wait. Newer rows are counted when they are sent.
     let end = min(byteCount, counted.octet + Self.countedByteCount)
     if counted.octet < end { counted = try advance(from: counted, to: end) { _ in false } }
     byteCount = count
   }
 
-  /// The next rows, as many as fit.
+  /// Returns the next rows, as many as fit into a batch.
   ///
-  /// - Returns: `nil` where no whole line waits.
+  /// - Returns: `nil` if no complete line is waiting.
   mutating func next() throws(PublishProblem) -> Cut? {
     let limit = min(byteCount - sent.octet, Batch.byteCountLimit)
     guard limit > 0 else { return nil }
@@ -154,7 +156,7 @@ struct TableFollower {
     return Cut(row: first, count: count, rows: rows, end: sent, generation: generation)
   }
 
-  /// The broker has rows that were cut.
+  /// Handles the broker's acknowledgement of a batch.
   mutating func acknowledge(_ end: Position, _ generation: Int) {
     guard generation == self.generation, let place = waiting.firstIndex(where: { $0.end == end }) else {
       return
@@ -171,7 +173,7 @@ struct TableFollower {
     settle()
   }
 
-  /// A collector has so many rows in files.
+  /// Handles a receipt: a collector has this many rows in files.
   mutating func confirm(_ rows: Int) {
     told = max(told, rows)
     settle()
@@ -184,16 +186,16 @@ struct TableFollower {
     unconfirmed.removeSubrange(..<count)
   }
 
-  /// What was sent and not acknowledged is sent again.
+  /// Rewinds to the first row that is not acknowledged.
   mutating func takeBack() {
     sent = acknowledged
     waiting = []
     generation += 1
   }
 
-  /// Goes on from an earlier row, or the first one that is not skipped.
+  /// Continues from an earlier row, or from the first one that is not skipped.
   ///
-  /// - Returns: whether there is anything to send again.
+  /// - Returns: whether there is anything to resend.
   mutating func rewind(to row: Int) throws(PublishProblem) -> Bool {
     let target = max(row, from)
     guard target < sent.row else { return false }
@@ -207,14 +209,15 @@ struct TableFollower {
     return true
   }
 
-  /// Leaves out the oldest rows where more than so many octets wait, and some more, so that it need not be done for each.
+  /// Skips the oldest rows if more than `limit` bytes wait. Skips down to three quarters of the limit, so
+  /// that it happens rarely.
   mutating func bound(byteCount limit: Int) throws(PublishProblem) {
     guard waitingByteCount > limit else { return }
     takeBack()
     let target = byteCount - limit / 4 * 3
     let before = acknowledged.row
     acknowledged = try advance(from: acknowledged) { $0.octet >= target }
-    // What was skipped nobody can confirm.
+    // Skipped rows cannot be confirmed.
     (sent, confirmed, unconfirmed) = (acknowledged, acknowledged, [])
     told = max(told, acknowledged.row)
     from = acknowledged.row
