@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// What the kernel's monitor says of a record beside its octets.
+/// Metadata of a record of the kernel's monitor.
 public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
-  /// What the record is; HCI packets are some of them.
+  /// Type of the record; some types are HCI packets.
   public var opcode: UInt16
-  /// The `0` of `hci0`; 0xFFFF for records that belong to no adapter.
+  /// The `0` of `hci0`; 0xFFFF for records without an adapter.
   public var adapter: UInt16
   public var time: ReceiveTime
 
@@ -14,7 +14,7 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
     self.time = time
   }
 
-  /// What the monitor would have said of a record, if it is one of HCI.
+  /// Makes the monitor's header for a record; `nil` if it is not an HCI packet or note.
   public init?(_ record: PacketRecordHeader) {
     guard record.type != nil || record.note != nil else { return nil }
     self.init(
@@ -22,7 +22,7 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Opcodes of the records that say which adapters are there. `doc/btsnoop-protocol.rst` of BlueZ.
+/// Opcodes of the records that list adapters. `doc/btsnoop-protocol.rst` of BlueZ.
 public enum MonitorAdapterNote {
   public static let newIndex: UInt16 = 0
   public static let deletedIndex: UInt16 = 1

@@ -1,20 +1,20 @@
 public import BLEWire
 
-/// How the packets of a file from the air are packed: what stands before the access address.
+/// Link type of a sniffer log: the format of the header before the access address.
 ///
 /// Registry of link types of tcpdump.org.
 public enum AirLinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// CACE's per-packet information, which has one of the others in it.
+  /// CACE's per-packet information, which contains one of the other types.
   case perPacketInformation = 192
-  /// Nothing.
+  /// No header.
   case bare = 251
-  /// Channel, power, direction and checks, in ten octets.
+  /// Ten bytes with channel, power, direction and checks.
   case withHeader = 256
-  /// What Nordic's sniffer tells.
+  /// The header of Nordic's sniffer.
   case nordic = 272
 }
 
-/// What is known of a packet of the air beside its octets.
+/// Metadata of an air packet.
 public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
   public enum Check: UInt8, Hashable, Sendable, BitwiseCopyable {
     case unknown, good, bad
@@ -26,7 +26,7 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
 
   public enum Protection: UInt8, Hashable, Sendable, BitwiseCopyable {
     case clear
-    /// It was encrypted, and is no longer.
+    /// Was encrypted; decrypted by this program or before.
     case decrypted
     case encrypted
   }
@@ -34,32 +34,32 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
   public var linkType: AirLinkType
   public var pdu = AirPDU.unknown
   public var accessAddress: UInt32 = 0
-  /// 0 … 36 of data, 37 … 39 of advertising; `nil` where the file does not say.
+  /// 0 … 36 for data, 37 … 39 for advertising; `nil` if the file does not contain it.
   public var channel: UInt8?
-  /// dBm.
+  /// RSSI in dBm.
   public var rssi: Int8?
   public var phy: LEPHY = .le1M
-  /// Of its connection: as the sniffer counted, else as its time tells.
+  /// Event counter of the connection, from the sniffer or computed from the time.
   public var eventCounter: UInt16?
   public var crc = Check.unknown
   public var direction = Direction.unknown
   public var protection = Protection.clear
-  /// The sender had sent it before.
+  /// The sender had sent the same packet before.
   public var isRetransmission = false
 
   public init(_ linkType: AirLinkType) { self.linkType = linkType }
 }
 
-/// What a packet of the air is, by the fields that its header names it with.
+/// Type of an air packet, from the fields of its header.
 public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   public enum Kind: UInt8, Hashable, Sendable, BitwiseCopyable {
-    /// `code` is the PDU type, of the primary channels or of the others.
+    /// `code` is the PDU type, on the primary or the secondary channels.
     case advertising, auxiliary
-    /// `code` is the LLID, 0 where it is empty.
+    /// `code` is the LLID, 0 for an empty PDU.
     case data
     /// `code` is the opcode.
     case control
-    /// Of which no more is known: damaged, cut or encrypted.
+    /// The type is unknown because the packet is damaged, cut or encrypted.
     case unknown
   }
 
@@ -72,15 +72,15 @@ public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   }
 
   public static let unknown = AirPDU(.unknown, 0)
-  /// A control PDU whose opcode is encrypted.
+  /// A control PDU with an encrypted opcode.
   public static let encryptedControl = AirPDU(.unknown, 3)
   public static let empty = AirPDU(.data, 0)
-  /// PDUs of extended advertising: their type is the same, their place in an advertisement is not.
+  /// PDUs of extended advertising, which share one PDU type and differ by their place in an advertisement.
   public static let chain = AirPDU(.auxiliary, 16)
   public static let scanResponse = AirPDU(.auxiliary, 17)
   public static let periodic = AirPDU(.auxiliary, 18)
 
-  /// As the specification has it. Core 5.4, Vol 6, Part B, 2.3 and 2.4.
+  /// Name in the specification. Core 5.4, Vol 6, Part B, 2.3 and 2.4.
   public var name: String {
     switch kind {
     case .advertising: Self.name(Self.advertisingNames, code) ?? "advertising PDU \(code)"

@@ -1,48 +1,48 @@
 public import BLEWire
 
-/// What one side of a connection sent, as far as it was heard.
+/// Packets of one side of a connection that the sniffer received.
 public struct AirSideCounts: Hashable, Sendable {
-  /// Heard with a good CRC, those that were sent again too.
+  /// Packets with a good CRC, including retransmissions.
   public internal(set) var packets = 0
   public internal(set) var retransmissions = 0
-  /// At least so many were not heard: their sequence numbers are missing, or the counters of the encryption.
+  /// Minimum number of packets that the sniffer missed, by gaps in sequence numbers or encryption counters.
   public internal(set) var missed = 0
   public internal(set) var badCRC = 0
   public internal(set) var decrypted = 0
-  /// Encrypted, and left so.
+  /// Encrypted packets that could not be decrypted.
   public internal(set) var encrypted = 0
 }
 
-/// A connection of a log of the air.
+/// A connection in a sniffer log.
 public struct AirLinkReport: Hashable, Sendable {
-  /// Why what is encrypted was decrypted or not.
+  /// Result of decryption, with its reason.
   public enum Encryption: UInt8, Hashable, Sendable {
     case none
-    /// By a key that somebody gave or that the log tells.
+    /// Decrypted with a key from the user or from the log.
     case decrypted
-    /// The sniffer did it, or the program that wrote the file.
+    /// Decrypted by the sniffer, or by the program that wrote the file.
     case bySniffer
     case noKey
-    /// Nobody who listens gets a key of Secure Connections.
+    /// LE Secure Connections: the key cannot be derived from a capture.
     case noKeyOfSecureConnections
-    /// The log does not show how the encryption began.
+    /// The log does not contain the start of encryption.
     case startNotSeen
     case wrongKey
   }
 
-  /// As the translated packets have it.
+  /// Connection handle in the translated packets.
   public let handle: ConnectionHandle
   public let accessAddress: UInt32
-  /// `nil` where the log does not show how the connection began.
+  /// `nil` if the log does not contain the start of the connection.
   public internal(set) var central: DeviceAddress?
   public internal(set) var peripheral: DeviceAddress?
   public internal(set) var startTime: ReceiveTime
   public internal(set) var endTime: ReceiveTime
   public internal(set) var fromCentral = AirSideCounts()
   public internal(set) var fromPeripheral = AirSideCounts()
-  /// Connection events in which nothing was heard; `nil` where nothing tells.
+  /// Connection events in which no packet was received; `nil` if unknown.
   public internal(set) var missedEvents: Int?
-  /// Data channels in use at the end; `nil` where that is not known.
+  /// Data channels in use at the end; `nil` if unknown.
   public internal(set) var channels: Int?
   /// Packets on channels that are not in use.
   public internal(set) var packetsOffMap = 0
@@ -58,32 +58,33 @@ public struct AirLinkReport: Hashable, Sendable {
   public var packets: Int { fromCentral.packets + fromPeripheral.packets }
   public var retransmissions: Int { fromCentral.retransmissions + fromPeripheral.retransmissions }
 
-  /// Of the packets that were sent, the part that had to be sent again; `nil` without packets.
+  /// Fraction of packets that had to be retransmitted; `nil` without packets.
   public var packetErrorRate: Double? { packets == 0 ? nil : Double(retransmissions) / Double(packets) }
 }
 
-/// What a log of the air holds, besides what its translated packets say.
+/// Contents of a sniffer log beyond its translated packets.
 public struct AirReport: Hashable, Sendable {
-  /// Connections that are reported; later ones are counted.
+  /// Maximum number of connections reported; later ones are counted.
   static let reported = Limit(
     512, "connections that a log of the air is reported with", by: .file, whenFull: "later ones are counted",
     counted: "`omittedLinks` of `log stats`")
 
   public internal(set) var packets = 0
-  /// By what they are, those with a bad CRC too. A header has so few bits that there are few kinds.
+  /// Packets by type, including those with a bad CRC. The number of types is small because headers have few
+  /// bits.
   public internal(set) var kinds: [AirPDU: Int] = [:]
   public internal(set) var badCRC = 0
-  /// Frames that are no packets of the air, or less than their header says.
+  /// Frames that are not air packets, or shorter than their header claims.
   public internal(set) var unreadable = 0
   public internal(set) var encrypted = 0
   public internal(set) var decrypted = 0
   public internal(set) var retransmissions = 0
-  /// Extended advertisements in several packets: those heard to their end, and those of which a packet was not heard.
+  /// Extended advertisements of several packets: complete ones, and those with a missing packet.
   public internal(set) var joinedAdvertisements = 0
   public internal(set) var incompleteAdvertisements = 0
   public internal(set) var keysLearnt = 0
   public internal(set) var keysForgotten = 0
-  /// In the order in which they ended.
+  /// Connections in the order in which they ended.
   public internal(set) var links: [AirLinkReport] = []
   public internal(set) var omittedLinks = 0
 
@@ -93,7 +94,7 @@ public struct AirReport: Hashable, Sendable {
 }
 
 extension AirReport {
-  /// What a person should know of a log that has packets which nobody can read; `nil` where all were.
+  /// Remark for the user about packets that could not be decrypted or read; `nil` if all could.
   public var remark: String? {
     if encrypted > 0 {
       let advice: String

@@ -1,18 +1,18 @@
 import BLEStack
 import BLEWire
 
-/// Makes HCI packets of the packets of the air: those that the central's controller and its host would have exchanged.
+/// Translates air packets to the HCI packets that the central's controller and host would have exchanged.
 ///
-/// Advertising becomes advertising reports, CONNECT_IND the event that a link came up, data become ACL packets in both
-/// directions. Each packet of the air gives one record at least: what no HCI packet says is a record without type, whose
-/// octets are the PDU, decrypted where that was possible. The records that one packet gives have its index and time, and
-/// what is known of it in `PacketRecordHeader.air`.
+/// Advertising PDUs become advertising reports, CONNECT_IND becomes a connection event, and data become ACL
+/// packets in both directions. Each air packet gives at least one record: if no HCI packet expresses it, a
+/// record without type whose bytes are the PDU, decrypted if possible. All records of an air packet have its
+/// index and time, and its metadata in `PacketRecordHeader.air`.
 struct AirTranslator: ~Copyable {
-  /// Connections that are followed at once.
+  /// Maximum number of connections followed at the same time.
   static let connections = Limit(
     64, "connections of a log of the air that are followed at once", by: .file,
     whenFull: "the one silent for longest goes, and is reported", counted: "`links` of `log stats`")
-  /// Pairings whose passkey is searched for.
+  /// Maximum number of pairings for which the passkey is searched.
   static let passkeySearches = Limit(
     16, "pairings of a log of the air whose passkey is searched for", by: .file,
     whenFull: "later ones give no key unless it is that of Just Works", counted: "`encryption` of `log stats`"
@@ -22,9 +22,9 @@ struct AirTranslator: ~Copyable {
   private var keyring: AirKeyring
   private var chains = AdvertisingChains()
   private var live: [UInt32: AirConnection] = [:]
-  /// The one that the last packet belonged to.
+  /// The connection of the last packet.
   private var last: AirConnection?
-  /// No link is lost before.
+  /// The earliest supervision timeout of any link.
   private var nextDeadline: ReceiveTime?
   private var nextHandle: UInt16 = 0
   private var searches: Int
@@ -36,12 +36,12 @@ struct AirTranslator: ~Copyable {
     self.searches = searches
   }
 
-  /// By their handles: the same log gives the same records, whoever reads it.
+  /// Connections ordered by handle, so that the same log always gives the same records.
   private var inOrder: [AirConnection] {
     live.values.sorted { $0.handle.rawValue < $1.handle.rawValue }
   }
 
-  /// Takes the next frame, and lends the records that it gives to `body`.
+  /// Translates the next frame, and passes its records to `body`.
   mutating func take(
     _ record: borrowing PacketRecord, _ linkType: AirLinkType, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -72,10 +72,10 @@ struct AirTranslator: ~Copyable {
     }
   }
 
-  /// Gives the records that are due at the end of the log.
+  /// Passes on the records that are due at the end of the log.
   mutating func end(_ body: (borrowing PacketRecord) -> Void) { giveUpAdvertisements(before: nil, body) }
 
-  /// The account, with the connections that are still there.
+  /// Returns the report, including connections that are still up.
   mutating func finish() -> AirReport {
     var report = report
     for connection in inOrder {
@@ -114,7 +114,7 @@ struct AirTranslator: ~Copyable {
     output.note(pdu, packet, body)
   }
 
-  /// Gives the report of a packet of extended advertising, or keeps what it says for those after it.
+  /// Reports a packet of extended advertising, or stores it for the packets after it.
   private mutating func takeExtended(
     _ extended: ExtendedPDU, _ pdu: Span<UInt8>, _ packet: inout AirPacket,
     _ body: (borrowing PacketRecord) -> Void
@@ -143,13 +143,13 @@ struct AirTranslator: ~Copyable {
     } while !rest.isEmpty
   }
 
-  /// Reports that the rest of an advertisement was not heard.
+  /// Reports an advertisement as truncated because its next packet was missed.
   private mutating func tellTruncated(_ lost: ExtendedReport, _ body: (borrowing PacketRecord) -> Void) {
     let (packet, nothing) = (AirPacket(.bare), [UInt8]())
     output.event(nil, body) { lost.encode(nothing.span, .truncated, packet, into: &$0) }
   }
 
-  /// Gives up advertisements of which a packet is overdue: all of them at the end of the log.
+  /// Gives up advertisements with an overdue packet; at the end of the log, all of them.
   private mutating func giveUpAdvertisements(
     before header: PacketRecordHeader?, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -162,7 +162,7 @@ struct AirTranslator: ~Copyable {
     }
   }
 
-  /// A packet of a periodic train. Core 5.4, Vol 6, Part B, 4.4.2.12.
+  /// Handles a packet of a periodic train. Core 5.4, Vol 6, Part B, 4.4.2.12.
   private mutating func takePeriodic(
     _ frame: borrowing AirFrame, _ packet: inout AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -182,7 +182,7 @@ struct AirTranslator: ~Copyable {
   private mutating func connect(
     _ start: ConnectIndication, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
-    // Whoever connects again has no link any more.
+    // A device that connects again has lost its previous link.
     for connection in inOrder
     where connection.accessAddress == start.accessAddress
       || connection.link.map({
@@ -205,7 +205,7 @@ struct AirTranslator: ~Copyable {
       lose(oldest, body)
       remove(oldest)
     }
-    // Those of at most as many links as are followed are in use.
+    // Some handle is free, because the number of followed links is limited.
     repeat {
       nextHandle = nextHandle % 0x0EFE + 1
     } while live.values.contains { $0.handle.rawValue == nextHandle }
@@ -228,7 +228,7 @@ struct AirTranslator: ~Copyable {
     nextDeadline = min(nextDeadline ?? deadline, deadline)
   }
 
-  /// Tells the end of links of which nothing was heard for their supervision timeout.
+  /// Reports a disconnection for links whose supervision timeout has passed.
   private mutating func loseLinks(
     at header: PacketRecordHeader, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -271,7 +271,7 @@ struct AirTranslator: ~Copyable {
       last = known
       return known
     }
-    // What is heard wrong has an access address of its own, each time another.
+    // A packet with bit errors may have a wrong access address, different each time.
     guard packet.crc != .bad, frame.pdu[0] & 0x03 != 0 else { return nil }
     return add(packet.accessAddress, nil, body)
   }
@@ -293,7 +293,7 @@ struct AirTranslator: ~Copyable {
     if packet.crc == .unknown {
       packet.crc = check(frame, connection.crcStart)
     }
-    // Programs that decrypt a log leave the CRC of what was encrypted, or zeros.
+    // Programs that decrypt a log leave the CRC of the encrypted packet, or zeros.
     let isReadable =
       packet.crc == .bad && !isCRCTold
       && connection.isReadable(header, payload, isFromCentral: packet.direction == .fromCentral)
@@ -327,7 +327,7 @@ struct AirTranslator: ~Copyable {
     swap(&opened, &plain)
   }
 
-  /// Tells the translated log what has come into force with the packet.
+  /// Adds events to the translated log for changes that take effect with this packet.
   private mutating func tellChanges(
     of connection: AirConnection, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -340,7 +340,7 @@ struct AirTranslator: ~Copyable {
       output.event(nil, body) { HCIEvents.phyUpdateComplete(connection.handle, phys, into: &$0) }
     }
     if connection.isLost, let link = connection.link, let parameters = connection.parameters {
-      // The sniffer was away, not the link.
+      // The link was up all the time: the sniffer missed its packets.
       connection.isLost = false
       output.event(nil, body) {
         HCIEvents.connectionComplete(connection.handle, link.peripheral, parameters, into: &$0)
@@ -348,7 +348,7 @@ struct AirTranslator: ~Copyable {
     }
   }
 
-  /// Delivers a payload, in clear where that is possible.
+  /// Delivers a payload, decrypted if possible.
   private mutating func deliver(
     _ payload: Span<UInt8>, _ header: UInt8, _ connection: AirConnection, _ packet: inout AirPacket,
     _ body: (borrowing PacketRecord) -> Void

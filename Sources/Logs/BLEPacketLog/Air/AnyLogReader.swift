@@ -1,46 +1,47 @@
 public import BLEWire
 
-/// Reads a packet log of any kind that comes in pieces of any size: logs of HCI as they are, logs of the air as the HCI
-/// packets that a host would have seen.
+/// Reads a packet log of any kind in pieces of any size. HCI logs are read unchanged, and sniffer logs as the
+/// HCI packets that a host would have seen.
 ///
 /// ```swift
 /// var reader = AnyLogReader(keys: [key])
 /// while let chunk = next() { try reader.read(chunk.span) { record in … } }
 /// try reader.finish()
 /// ```
-/// It takes `PacketLogReader`'s place for whatever works with any log. Links that are encrypted need a key, unless the log
-/// shows a pairing of the old kind, Just Works or with a passkey.
+/// Use it instead of `PacketLogReader` in code that accepts any log. Encrypted links need a key, unless the
+/// log contains a legacy pairing with Just Works or a passkey.
 public struct AnyLogReader: ~Copyable {
   private var reader = PacketLogReader()
   private var translator: AirTranslator
 
-  /// - Parameter keys: long-term keys that links of the air may have.
+  /// - Parameter keys: long-term keys of links in a sniffer log.
   public init(keys: [AirKey] = []) {
     self.init(keys: keys, passkeySearches: AirTranslator.passkeySearches.count)
   }
 
-  /// - Parameter passkeySearches: pairings whose passkey is searched for; each takes up to a million tries.
+  /// - Parameter passkeySearches: maximum number of pairings for which the passkey is searched; each takes up
+  ///   to a million attempts.
   package init(keys: [AirKey], passkeySearches: Int) {
     translator = AirTranslator(keys, passkeySearches: passkeySearches)
   }
 
   public var format: PacketLogFormat? { reader.format }
-  /// Records of the file so far: a packet of the air may give several.
+  /// Records of the file so far. An air packet may give several.
   public var recordCount: Int { reader.recordCount }
   public var cumulativeDrops: UInt32 { reader.cumulativeDrops }
-  /// What the file seems to be, after an error by which it is no log; `nil` if it is one.
+  /// Guess at the file's type, set after an error which shows that the file is not a log; `nil` for a log.
   public var foreignFile: ForeignFile? { reader.foreignFile }
   public var hasMonitorRecords: Bool { reader.hasMonitorRecords }
-  /// Whether packets of the air were among them.
+  /// Whether the file contains air packets.
   public private(set) var isFromAir = false
 
-  /// Takes the next piece of the file and hands each record that it completes to `body`, in order.
+  /// Reads the next piece of the file, and passes each completed record to `body`, in order.
   ///
   /// - Throws: as `PacketLogReader.read`.
   public mutating func read(
     _ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void
   ) throws(WireError) {
-    // Out of `self` for the call, which needs both.
+    // Moved out of `self` during the call, which needs both.
     var translator = AirTranslator([], passkeySearches: 0)
     swap(&translator, &self.translator)
     defer { swap(&translator, &self.translator) }
@@ -55,17 +56,17 @@ public struct AnyLogReader: ~Copyable {
 
   /// Ends the log.
   ///
-  /// - Parameter body: receives the records that a log of the air gives at its end.
+  /// - Parameter body: gets the records that a sniffer log gives at its end.
   /// - Throws: as `PacketLogReader.finish`, after those records.
   public mutating func finish(_ body: (borrowing PacketRecord) -> Void = { _ in }) throws(WireError) {
     if isFromAir { translator.end(body) }
     try reader.finish()
   }
 
-  /// What the packets of the air were, connections that are still there included; `nil` for a log of HCI.
+  /// Returns the report about air packets, including connections that are still up; `nil` for an HCI log.
   public mutating func airReport() -> AirReport? { isFromAir ? translator.finish() : nil }
 
-  /// What a person should know of a log that was read to its end; `nil` for one that holds what it seems to.
+  /// Remark for the user about a log that was read to its end; `nil` if there is nothing to say.
   public var remark: String? {
     if let number = reader.foreignLinkType {
       let all = reader.foreignPackets == reader.recordCount
@@ -76,6 +77,6 @@ public struct AnyLogReader: ~Copyable {
     return reader.format != nil && reader.recordCount == 0 ? "it holds no packet" : nil
   }
 
-  /// Whether the log has nothing that can be read.
+  /// Whether no packet of the log is readable.
   public var isForeign: Bool { reader.foreignPackets > 0 && reader.foreignPackets == reader.recordCount }
 }

@@ -1,6 +1,6 @@
-/// Words about the link types of files.
+/// Texts about link types.
 public enum LinkTypes {
-  /// What a file is whose packets are not read, and which are.
+  /// Describes an unsupported link type, and lists the supported ones.
   public static func unread(_ number: UInt32) -> String {
     let name = names[number].map { " (\($0))" } ?? ""
     return
@@ -8,7 +8,7 @@ public enum LinkTypes {
       + "(192, 251, 256, 272)"
   }
 
-  /// Those that people take for ours, or have beside them.
+  /// Names of link types that are often confused with the supported ones, or found beside them.
   private static let names: [UInt32: String] = [
     0: "loopback", 1: "Ethernet", 101: "raw IP", 105: "Wi-Fi", 113: "Linux cooked",
     127: "Wi-Fi with radiotap",

@@ -1,20 +1,20 @@
 import BLEWire
 
 extension AnonymityTable {
-  /// Replaces what a command says of persons and devices, and blanks one that is not known. Core 5.4, Vol 4, Part E, 7.
+  /// Replaces identifying data in a command, and blanks an unknown command. Core 5.4, Vol 4, Part E, 7.
   mutating func rewrite(command octets: inout [UInt8]) {
     guard octets.count >= 3 else { return }
     let opcode = UInt16(octets[0]) | UInt16(octets[1]) << 8
     let first = 3
     switch opcode {
-    // The address is the first parameter: connecting, names, pairing, addresses of our own.
+    // The address is the first parameter: connecting, names, pairing, own addresses.
     case 0x0405, 0x0408, 0x0409, 0x040A, 0x040C, 0x040E, 0x0419, 0x041A, 0x0429, 0x042A, 0x042B, 0x042C,
       0x042D,
       0x042E, 0x042F, 0x0433, 0x0434, 0x043E, 0x043F, 0x0440, 0x0444, 0x080B, 0x0C0D, 0x0C12, 0x0C60, 0x2005:
       replaceAddress(in: &octets, at: first)
     case 0x0442: replaceAddress(in: &octets, at: first + 1)
     case 0x0C05:
-      // Filter type and condition type: a condition of 2 is an address.
+      // Filter type and condition type: condition type 2 is an address.
       if octets.count > first + 1, octets[first + 1] == 2 { replaceAddress(in: &octets, at: first + 2) }
     case 0x040B:
       replaceAddress(in: &octets, at: first)
@@ -51,7 +51,7 @@ extension AnonymityTable {
     case 0x2085: replaceAddress(in: &octets, at: first + 5)
     case 0x2008, 0x2009:
       rewrite(advertisingData: &octets, lengthAt: first)
-      // What is behind the data may be a remnant of others.
+      // Bytes after the data may be left over from other data.
       if octets.count > first { blank(&octets, from: first + 1 + Int(octets[first]), isKnown: true) }
     case 0x2037, 0x2038: rewrite(advertisingData: &octets, lengthAt: first + 3)
     case 0x203F: rewrite(advertisingData: &octets, lengthAt: first + 2)
@@ -67,22 +67,22 @@ extension AnonymityTable {
     }
   }
 
-  /// Puts zeros in the place of what may say anything.
+  /// Zeroes bytes that may contain identifying data.
   ///
-  /// - Parameter isKnown: whether it is known to be of no interest, and not counted.
+  /// - Parameter isKnown: the bytes are known to be irrelevant, and are not counted.
   mutating func blank(_ octets: inout [UInt8], from start: Int, isKnown: Bool = false) {
     guard start < octets.count, octets[start...].contains(where: { $0 != 0 }) else { return }
     for index in start..<octets.count { octets[index] = 0 }
     if !isKnown { hasBlanked = true }
   }
 
-  /// Replaces what an event says of persons and devices, and blanks one that is not known.
+  /// Replaces identifying data in an event, and blanks an unknown event.
   mutating func rewrite(event octets: inout [UInt8]) {
     guard octets.count >= 3 else { return }
     let first = 2
     switch octets[0] {
     case 0x02, 0x22:
-      // 14 octets a response, with the address first, as controllers send them.
+      // 14 bytes per response, with the address first, as controllers send them.
       for offset in stride(from: first + 1, to: octets.count, by: 14) {
         replaceAddress(in: &octets, at: offset)
       }
@@ -93,7 +93,7 @@ extension AnonymityTable {
     case 0x04, 0x16, 0x17, 0x20, 0x31, 0x32, 0x33, 0x34, 0x35, 0x3B, 0x3C, 0x3D, 0x52:
       replaceAddress(in: &octets, at: first)
     case 0x51:
-      // And what a device broadcasts.
+      // The rest is the data that a device broadcasts.
       replaceAddress(in: &octets, at: first)
       blank(&octets, from: first + 6)
     case 0x12, 0x36, 0x50, 0x53: replaceAddress(in: &octets, at: first + 1)
@@ -132,7 +132,8 @@ extension AnonymityTable {
     }
   }
 
-  /// Whether a command returns no more than numbers: one without content, or one that hands content over. 0 is no command.
+  /// Returns whether a command returns only numbers, because it transfers nothing or only sends data to the
+  /// controller. Opcode 0 is not a command.
   private static func returnsNumbers(_ opcode: UInt16) -> Bool {
     if KnownPackets.isHarmless(command: opcode) { return true }
     return switch opcode {
@@ -146,7 +147,7 @@ extension AnonymityTable {
     }
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.7.65; the subevent is the first parameter.
+  /// Core 5.4, Vol 4, Part E, 7.7.65. The first parameter is the subevent.
   private mutating func rewrite(leEvent octets: inout [UInt8], _ first: Int) {
     switch octets[first] {
     case 0x01: replaceAddress(in: &octets, at: first + 6)
@@ -170,7 +171,7 @@ extension AnonymityTable {
     }
   }
 
-  /// Event type, address type, address, length, data, RSSI: as controllers send them one after the other.
+  /// Event type, address type, address, length, data and RSSI, report after report, as controllers send them.
   private mutating func rewriteReports(_ octets: inout [UInt8], from start: Int) {
     var report = start
     while report + 9 <= octets.count {
@@ -206,8 +207,8 @@ extension AnonymityTable {
       let next = min(end, offset + 1 + Int(octets[offset]))
       switch octets[offset + 1] {
       case 0x08, 0x09, 0x30: if value < next { replaceName(in: &octets, value..<next) }
-      // Hashes, random numbers and temporary keys of pairing out of band.
-      // And the identifier of a set of devices.
+      // Hashes, random numbers and temporary keys of out-of-band pairing, and the identifier of a set of
+      // devices.
       case 0x0E, 0x0F, 0x10, 0x1D, 0x1E, 0x22, 0x23, 0x2D, 0x2E:
         replaceKey(in: &octets, at: value, byteCount: next - value)
       case 0x17, 0x18:
@@ -218,7 +219,7 @@ extension AnonymityTable {
       }
       offset = next
     }
-    // What is behind the last structure is no data, and may be a remnant of others.
+    // Bytes after the last structure are not data, and may be left over from other data.
     if offset < end, octets[offset] == 0 { blank(&octets, offset..<end) }
   }
 
@@ -230,9 +231,10 @@ extension AnonymityTable {
 
   // MARK: Monitor
 
-  /// Replaces a note's address.
+  /// Replaces the address in a monitor note.
   ///
-  /// - Returns: `false` for notes that may say anything: text, and what goes between `bluetoothd` and the kernel.
+  /// - Returns: `false` for notes with arbitrary content: text, and messages between `bluetoothd` and the
+  ///   kernel.
   mutating func rewrite(note: MonitorOpcode, _ octets: inout [UInt8]) -> Bool {
     switch note {
     case .newIndex: replaceAddress(in: &octets, at: 2)

@@ -1,17 +1,18 @@
 import BLEWire
 
-/// What stands for each address, name and key of a log: the same everywhere, and nothing of the original
-/// but its length, and of an address the two top bits, which tell the kinds of random addresses apart.
+/// Replacements for the addresses, names and keys of a log, the same at each occurrence. A replacement keeps
+/// only the length of the original and, for an address, the two top bits, which give the type of a random
+/// address.
 struct AnonymityTable: Sendable {
-  /// In the order of their coming, from 1.
+  /// Numbers of addresses in order of appearance, from 1.
   private var addresses: [UInt64: UInt32] = [:]
   private var names: [[UInt8]: [UInt8]] = [:]
   private var keys: [[UInt8]: [UInt8]] = [:]
   private var lastName = 0
   private var patterns = SweptPatterns()
-  /// Whether an address, a name or a key found no room: then nothing hides it where it stands in a value.
+  /// True if the table has no room for an address, name or key, so that it is not replaced inside values.
   private(set) var isFull = false
-  /// Whether something was blanked since this was set to `false`.
+  /// Whether bytes were blanked since this was set to `false`.
   var hasBlanked = false
   private static let addressLimit = Limit(
     1 << 22, "addresses of an anonymised log", by: .file, whenFull: "the log is refused",
@@ -19,12 +20,13 @@ struct AnonymityTable: Sendable {
   private static let textLimit = Limit(
     1 << 16, "names and keys of an anonymised log", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
-  /// Shorter names would be found where there are none.
+  /// Shorter names would match unrelated bytes.
   private static let shortestSweptName = SweptPatterns.shortest
 
   // MARK: Fields
 
-  /// Six octets in transmission order. Those of no device, all zeros or ones, stay.
+  /// Replaces an address of six bytes in transmission order. All zeros and all ones are kept, because they
+  /// identify no device.
   mutating func replaceAddress(in octets: inout [UInt8], at offset: Int) {
     guard offset + 6 <= octets.count else { return }
     var bits: UInt64 = 0
@@ -33,31 +35,31 @@ struct AnonymityTable: Sendable {
     for index in 0..<6 { octets[offset + index] = UInt8(truncatingIfNeeded: other >> (8 * UInt64(index))) }
   }
 
-  /// Text up to the zeros that fill its field.
+  /// Replaces text up to the zeros that pad its field.
   mutating func replaceName(in octets: inout [UInt8], _ range: Range<Int>) {
     let range = range.clamped(to: 0..<octets.count)
     let end = octets[range].firstIndex(of: 0) ?? range.upperBound
     guard range.lowerBound < end else { return }
     let name = Array(octets[range.lowerBound..<end])
     octets.replaceSubrange(range.lowerBound..<end, with: replacement(name: name))
-    // What follows the zero is no text, and might be a remnant of one.
+    // Bytes after the zero may be left over from another text.
     for index in end..<range.upperBound { octets[index] = 0 }
   }
 
-  /// The same for a name that goes to the end, if the packet has got so far.
+  /// Replaces a name that extends to the end, if the packet contains it.
   mutating func replaceName(in octets: inout [UInt8], from start: Int) {
     if start < octets.count { replaceName(in: &octets, start..<octets.count) }
   }
 
-  /// Keys, and the random numbers and hashes that keys are made or checked with.
+  /// Replaces a key, or a random number or hash from which keys are made or checked.
   mutating func replaceKey(in octets: inout [UInt8], at offset: Int, byteCount: Int = 16) {
     guard offset < octets.count else { return }
     let range = offset..<min(octets.count, offset + byteCount)
     octets.replaceSubrange(range, with: replacement(key: Array(octets[range])))
   }
 
-  /// Replaces what is known wherever it stands from `offset` on: addresses and keys in either order, names. Of several that
-  /// start at one place the longest.
+  /// Replaces known addresses and keys in either byte order, and known names, anywhere from `offset` on. If
+  /// several match at one place, the longest is replaced.
   func sweep(_ octets: inout [UInt8], from offset: Int) {
     var index = offset
     while index + Self.shortestSweptName <= octets.count {
@@ -73,7 +75,7 @@ struct AnonymityTable: Sendable {
     }
   }
 
-  /// - Returns: the place behind a known address that was replaced.
+  /// - Returns: the offset after a known address that was replaced.
   private func sweepAddress(_ octets: inout [UInt8], at index: Int) -> Int? {
     guard index + 6 <= octets.count else { return nil }
     var (forward, backward): (UInt64, UInt64) = (0, 0)
@@ -128,7 +130,7 @@ struct AnonymityTable: Sendable {
   }
 
   private mutating func replacement(key: [UInt8]) -> [UInt8] {
-    // Zeros are what a field holds that has no key.
+    // All zeros mean that the field has no key.
     guard key.contains(where: { $0 != 0 }) else { return key }
     if let known = keys[key] { return known }
     var other = key
@@ -156,7 +158,7 @@ struct AnonymityTable: Sendable {
 
   private var lastKey: UInt64 = 0
 
-  /// The finaliser of splitmix64: the same in each run, and nothing of the original.
+  /// The finalizer of splitmix64. Its output is the same in each run, and independent of the original.
   private static func mixed(_ value: UInt64) -> UInt64 {
     var value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
     value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB

@@ -1,12 +1,12 @@
-/// Commands, events and advertising data whose content names no person and no device. What is neither here nor rewritten by
-/// `AnonymityTable` is not known, and is blanked.
+/// Commands, events and advertising data without identifying data. Packets that are neither listed here nor
+/// rewritten by `AnonymityTable` are unknown, and are blanked.
 ///
 /// Core 5.4, Vol 4, Part E, 7; Core Specification Supplement, Part A; Assigned Numbers, 2.3.
 enum KnownPackets {
-  /// Opcodes of commands whose parameters are numbers and connection handles, or that have none.
+  /// Opcodes of commands without parameters, or with only numbers and connection handles.
   ///
-  /// Not among them: vendors' commands, addresses (which have rules), keys of AMP and of broadcasts, what a location or a
-  /// broadcast says, and configurations that a vendor defines.
+  /// Excluded are vendor commands, addresses (which have their own rules), keys of AMP and of broadcasts,
+  /// contents of locations and broadcasts, and vendor-defined configurations.
   private static let commands: [ClosedRange<UInt16>] = [
     0x0401...0x0404, 0x0406...0x0407, 0x040F...0x0417, 0x041B...0x0420, 0x0428...0x0428, 0x0437...0x043D,
     0x0441...0x0441, 0x0443...0x0443, 0x0801...0x080A, 0x080C...0x0811, 0x0C01...0x0C03, 0x0C08...0x0C0B,
@@ -36,7 +36,8 @@ enum KnownPackets {
     }
   }
 
-  /// Types whose values name a kind of device, not one; data of services and of makers, which the log is about.
+  /// Types whose values describe a kind of device rather than a device, and service and manufacturer data,
+  /// which are the subject of the log.
   static func isHarmless(advertisingDataType type: UInt8) -> Bool {
     switch type {
     case 0x01...0x07, 0x0A, 0x0D, 0x11, 0x12, 0x14...0x16, 0x19, 0x1A, 0x1C, 0x1F...0x21, 0x27, 0x28, 0x2C,
@@ -55,8 +56,8 @@ enum KnownPackets {
     }
   }
 
-  /// Channels of L2CAP that are read: signalling, ATT, the Security Manager. Others carry what a profile says: files, contacts,
-  /// calls, streams.
+  /// L2CAP channels that are parsed: signalling, ATT, Security Manager. Others carry profile data: files,
+  /// contacts, calls, streams.
   static func isRead(channel: UInt16) -> Bool {
     switch channel {
     case 0x0001, 0x0004...0x0007: true
@@ -64,11 +65,11 @@ enum KnownPackets {
     }
   }
 
-  /// Whether octets are text that may be a person's: printable, with at least three letters.
+  /// Returns whether bytes may be personal text: printable, with at least three letters.
   static func isText(_ octets: ArraySlice<UInt8>) -> Bool {
     var letters = 0
     for scalar in String(decoding: octets, as: UTF8.self).unicodeScalars {
-      // What is no UTF-8 becomes the replacement character.
+      // Invalid UTF-8 becomes the replacement character.
       guard scalar != "\u{FFFD}" else { return false }
       if scalar.properties.isAlphabetic {
         letters += 1

@@ -1,46 +1,49 @@
 import BLEWire
 
-/// Replaces addresses, names and keys of a log, so that it can be shown to others.
+/// Replaces addresses, names and keys in a log, so that it can be shared.
 ///
-/// Takes the whole log three times, in the same order, with `startOver` between: twice to `learn`, so that
-/// everything is known before the first packet goes out and what is cut into fragments can be replaced in each
-/// of them, then to `rewrite`. Lengths, handles and opcodes stay. Known addresses, names of four octets and
-/// more, and keys are replaced wherever they stand, also in the values of vendors. What may say anything is blanked: commands and
-/// events of vendors and others that are not known, voice, channels of L2CAP other than those of ATT, security and signalling,
-/// and unknown types of advertising data. A text in an attribute whose type the log does not tell counts as a name.
+/// Pass the whole log three times, in the same order, with `startOver` between the passes: twice to `learn`,
+/// then to `rewrite`. Two learning passes are needed so that all identifiers are known before the first
+/// packet is written, and so that identifiers split over fragments can be replaced in each of them.
+///
+/// Lengths, handles and opcodes are kept. Known addresses, keys, and names of four or more bytes are replaced
+/// everywhere, including in vendor data. Data with unknown content are blanked: vendor and unknown commands
+/// and events, voice, L2CAP channels other than ATT, Security Manager and signalling, and unknown types of
+/// advertising data. Text in an attribute of unknown type is treated as a name.
 public struct LogAnonymiser: Sendable {
-  /// Links and directions that are followed at once; the one silent for longest makes room.
+  /// Maximum number of links and directions followed at the same time; the least recently used one is
+  /// replaced.
   private static let maximumChannels = 128
 
   private var table = AnonymityTable()
   private var attributes = AnonymousAttributes()
   private var channels: [FragmentedFrame] = []
-  /// Records so far, in this pass.
+  /// Number of records so far in this pass.
   private var ordinal = 0
-  /// The new octets of fragments, by the record's number. Only those that change are kept.
+  /// New bytes of changed fragments, by record number.
   private var patches: [Int: [UInt8]] = [:]
   private var patchedByteCount = 0
   private static let patchLimit = Limit(
     32 << 20, "bytes of the fragments that anonymity changes", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
 
-  /// Records of the third pass so far in which something that is not known was blanked.
+  /// Records in the third pass so far in which unknown data were blanked.
   public private(set) var blankedRecords = 0
 
   public init() {}
 
-  /// Whether the log has more addresses, names, keys or fragments than are kept. Then not all of them are known, and
-  /// what `rewrite` gives may still tell some: it must not be shown.
+  /// Whether the log has more addresses, names, keys or fragments than can be stored. The output of `rewrite`
+  /// may then contain identifiers and must not be shared.
   public var isFull: Bool { table.isFull || patchedByteCount > Self.patchLimit.count }
 
-  /// Before each pass.
+  /// Call before each pass.
   public mutating func startOver() {
     ordinal = 0
     channels.removeAll()
     attributes.startOver()
   }
 
-  /// One record of the first or second pass.
+  /// Handles one record of the first or second pass.
   public mutating func learn(_ record: StoredPacketRecord) {
     if ordinal == 0 {
       patches.removeAll()
@@ -50,7 +53,7 @@ public struct LogAnonymiser: Sendable {
     _ = replace(&record)
   }
 
-  /// One record of the third pass, or `nil` for a note that may say anything. Comments go.
+  /// Rewrites one record of the third pass; `nil` for a note with arbitrary content. Comments are removed.
   public mutating func rewrite(_ record: StoredPacketRecord) -> StoredPacketRecord? {
     var record = record
     let patch = patches[ordinal + 1]
@@ -77,7 +80,8 @@ public struct LogAnonymiser: Sendable {
       table.rewrite(event: &record.packet)
       table.sweep(&record.packet, from: 2)
     case .acl: replace(acl: &record)
-    // Voice: behind handle and length, and the header of ISO data. Core 5.4, Vol 4, Part E, 5.4.3 and 5.4.5.
+    // Voice data follow the handle and length, or the header of ISO data. Core 5.4, Vol 4, Part E, 5.4.3 and
+    // 5.4.5.
     case .sco: table.blank(&record.packet, from: 3)
     case .iso: table.blank(&record.packet, from: Self.isoHeader(record.packet))
     default: table.blank(&record.packet, from: 0)
@@ -87,7 +91,7 @@ public struct LogAnonymiser: Sendable {
 
   private static func isoHeader(_ packet: [UInt8]) -> Int {
     guard packet.count > 1 else { return packet.count }
-    // A first or complete fragment has sequence number and length, behind a timestamp if there is one.
+    // A first or complete fragment has sequence number and length, after an optional timestamp.
     let isStart = packet[1] >> 4 & 0b01 == 0
     return 4 + (packet[1] & 0x40 != 0 ? 4 : 0) + (isStart ? 4 : 0)
   }
@@ -105,11 +109,11 @@ public struct LogAnonymiser: Sendable {
     if boundary != 0b01, packet.count >= 8 {
       frame.isOpaque = !KnownPackets.isRead(channel: UInt16(packet[6]) | UInt16(packet[7]) << 8)
     }
-    // A fragment whose start is not there may be of any channel.
+    // A fragment without its start may belong to any channel.
     if boundary == 0b01, frame.fragments.isEmpty { frame.isOpaque = true }
     if frame.isOpaque { return table.blank(&record.packet, from: boundary == 0b01 ? 4 : 8) }
     frame.append(packet, ordinal)
-    // A cut packet is never completed: what is there is read as far as it goes.
+    // A cut packet is never completed, so it is parsed as far as it goes.
     let isCut = packet.count < record.header.originalByteCount
     guard frame.isComplete || isCut else {
       table.sweep(&record.packet, from: boundary == 0b01 ? 4 : min(8, packet.count))
@@ -148,12 +152,12 @@ private struct FragmentedFrame: Sendable {
 
   struct Fragment: Sendable {
     var ordinal: Int
-    /// Of the ACL packet.
+    /// Header of the ACL packet.
     var header: [UInt8]
   }
 
   let key: Key
-  /// Whether its channel may say anything.
+  /// Whether the channel may carry arbitrary data.
   var isOpaque = false
   private(set) var octets: [UInt8] = []
   private(set) var fragments: [(Fragment, Range<Int>)] = []
@@ -177,15 +181,15 @@ private struct FragmentedFrame: Sendable {
   }
 }
 
-/// What the PDUs of ATT and SMP say of persons and devices.
+/// Replaces identifying data in PDUs of ATT and SMP.
 private struct AnonymousAttributes: Sendable {
   private enum Kind: Sendable {
     case name, identifier
-    /// A type of the SIG's that tells nothing of a person.
+    /// A SIG-defined type without personal data.
     case harmless
   }
 
-  /// Who serves an attribute: a peer, or this host.
+  /// The server of an attribute: a peer or this host.
   private enum Server: Hashable, Sendable {
     case peer(UInt64)
     case unknownPeer(adapter: UInt16, handle: UInt16)
@@ -194,7 +198,7 @@ private struct AnonymousAttributes: Sendable {
 
   private struct Request: Sendable {
     var opcode: UInt8
-    /// Attribute handle, or type of a Read By Type Request.
+    /// Attribute handle, or the attribute type of a Read By Type Request.
     var subject: UInt16
   }
 
@@ -207,13 +211,13 @@ private struct AnonymousAttributes: Sendable {
   private var requests: [FragmentedFrame.Key: Request] = [:]
   private var peers: [Link: UInt64] = [:]
 
-  /// Which handles hold names stays known.
+  /// Keeps the handles that contain names.
   mutating func startOver() {
     requests.removeAll()
     peers.removeAll()
   }
 
-  /// Follows who is behind a connection handle, by the log's own addresses.
+  /// Learns the peer of a connection handle.
   mutating func noteEvent(_ event: [UInt8], adapter: UInt16) {
     guard event.count > 2 else { return }
     let event = event.span
@@ -224,7 +228,7 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// An L2CAP frame, from its header on.
+  /// Rewrites an L2CAP frame, starting with its header.
   mutating func rewrite(
     frame octets: inout [UInt8], _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
   ) {
@@ -249,8 +253,9 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Device Name, Serial Number String; names, e-mail address and texts of a person. System ID and Reconnection Address, which
-  /// are made from an address; birth, age, gender, height and weight of a person, and where that person is.
+  /// Device Name and Serial Number String; names, e-mail address and texts of a person. System ID and
+  /// Reconnection Address, which are derived from an address; birth date, age, gender, height, weight and
+  /// location of a person.
   private static func kind(ofType type: UInt16) -> Kind {
     switch type {
     case 0x2A00, 0x2A25, 0x2A46, 0x2A87, 0x2A8A, 0x2A90, 0x2ABE: .name
@@ -283,7 +288,7 @@ private struct AnonymousAttributes: Sendable {
     case 0x16, 0x17:
       let side = octets[pdu] == 0x16 ? key.reversed : key
       replace(&octets, pdu + 5, kinds[server(side)]?[u16(pdu + 1)], &table)
-    // Values one behind the other, of attributes that only the request names.
+    // Concatenated values of attributes that only the request identifies.
     case 0x0F, 0x21: table.blank(&octets, from: pdu + 1)
     case 0x23: rewrite(notifications: &octets, pdu, key, &table)
     case 0x12, 0x52, 0xD2: replace(&octets, pdu + 3, kinds[server(key.reversed)]?[u16(pdu + 1)], &table)
@@ -305,7 +310,7 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.4.2: entries of one length, each a handle and a value.
+  /// Core 5.4, Vol 3, Part F, 3.4.4.2: entries of equal length, each a handle and a value.
   private mutating func rewrite(
     readByType octets: inout [UInt8], _ pdu: Int, _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
   ) {
@@ -347,12 +352,12 @@ private struct AnonymousAttributes: Sendable {
     kinds[server(key), default: [:]][handle] = Self.kind(ofType: type)
   }
 
-  /// The request that a response in the direction of `key` answers.
+  /// Removes and returns the request for a response in the direction of `key`.
   private mutating func answeredRequest(_ key: FragmentedFrame.Key) -> Request? {
     requests.removeValue(forKey: key.reversed)
   }
 
-  /// Who sends in the direction of `key`.
+  /// Returns the server that sends in the direction of `key`.
   private func server(_ key: FragmentedFrame.Key) -> Server {
     if key.direction == .hostToController { return .host(adapter: key.adapter) }
     if let peer = peers[Link(adapter: key.adapter, handle: key.handle)] { return .peer(peer) }

@@ -1,10 +1,9 @@
-/// Names and keys that a log is swept for: at each place the longest that starts there, in time that does not grow with
-/// their number.
+/// Finds the longest known name or key at each place of a log, in time independent of their number.
 ///
-/// A prefix is looked up by its hash, which goes on from the next shorter one, at the lengths alone that patterns with
-/// the same first octets have.
+/// Prefixes are looked up by hash. Each hash extends that of the next shorter prefix. Only lengths of
+/// patterns with the same first bytes are tried.
 struct SweptPatterns: Sendable {
-  /// Octets of the shortest pattern.
+  /// Length of the shortest pattern, in bytes.
   static let shortest = 4
 
   private struct Pattern: Sendable {
@@ -12,15 +11,15 @@ struct SweptPatterns: Sendable {
     let replacement: [UInt8]
   }
 
-  /// Nobody who writes a log knows it, so nobody makes hashes collide.
+  /// Random, so that the author of a log cannot construct hash collisions.
   private let seed = UInt64.random(in: .min ... .max)
   private var patterns: [UInt64: Pattern] = [:]
-  /// Lengths by the first four octets, short ones first.
+  /// Lengths by the first four bytes, in ascending order.
   private var lengths: [UInt32: [Int]] = [:]
-  /// Whether a pattern starts with these two octets.
+  /// Whether a pattern starts with these two bytes.
   private var starts = [Bool](repeating: false, count: 65_536)
 
-  /// Adds a pattern of at least `shortest` octets.
+  /// Adds a pattern of at least `shortest` bytes.
   mutating func insert(_ original: [UInt8], _ replacement: [UInt8]) {
     starts[Int(original[0]) << 8 | Int(original[1])] = true
     let places = lengths[Self.start(original, 0)] ?? []
@@ -34,7 +33,7 @@ struct SweptPatterns: Sendable {
     patterns[hash(seed, original, 0..<original.count)] = Pattern(original: original, replacement: replacement)
   }
 
-  /// What stands for the longest pattern at `index`.
+  /// Returns the replacement of the longest pattern at `index`.
   func longest(in octets: [UInt8], at index: Int) -> [UInt8]? {
     guard index + Self.shortest <= octets.count, starts[Int(octets[index]) << 8 | Int(octets[index + 1])],
       let lengths = lengths[Self.start(octets, index)]
@@ -51,7 +50,7 @@ struct SweptPatterns: Sendable {
     return found
   }
 
-  /// FNV-1a, with another beginning and a shift that mixes high bits into low ones.
+  /// FNV-1a with another offset basis, and a shift that mixes high bits into low ones.
   private func hash(_ before: UInt64, _ octets: [UInt8], _ range: Range<Int>) -> UInt64 {
     var hash = before
     for place in range { hash = (hash ^ hash >> 32 ^ UInt64(octets[place])) &* 0x0000_0100_0000_01B3 }

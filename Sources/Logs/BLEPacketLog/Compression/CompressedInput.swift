@@ -2,16 +2,16 @@ public import BLELinux
 internal import CCompression
 import Glibc
 
-/// A file or standard input, decompressed on the way if its first octets are those of gzip or zstd.
+/// A file or standard input, decompressed if its first bytes are those of gzip or zstd.
 ///
-/// Memory is bounded by two pieces and what the decompressor needs: 32 KiB for gzip, at most 8 MiB for zstd.
+/// Memory is limited to two pieces and the decompressor's state: 32 KiB for gzip, at most 8 MiB for zstd.
 public struct CompressedInput: ~Copyable {
-  /// Octets of a piece, at most.
+  /// Maximum size of a piece, in bytes.
   public static let pieceByteCount = 65_536
 
-  /// What is wrong with a compressed stream.
+  /// Error in a compressed stream.
   public enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// By octets of the compressed file.
+    /// The offset is in the compressed file.
     case damaged(offset: Int)
     /// The file ends inside a compressed frame.
     case truncated(offset: Int)
@@ -28,15 +28,15 @@ public struct CompressedInput: ~Copyable {
 
   private let descriptor: FileDescriptor
   private let decompressor: Decompressor?
-  /// Octets read and not taken yet: `taken..<count` of `raw`.
+  /// Compressed bytes; those not consumed yet are `taken..<count` of `raw`.
   private var raw: [UInt8]
   private var taken = 0
   private var count = 0
-  /// Octets of the file before `raw`.
+  /// Offset of `raw` in the file.
   private var offset = 0
   private var isAtEnd = false
 
-  /// Opens a file, or takes standard input over for `-`, and looks at its first octets.
+  /// Opens a file, or takes over standard input for `-`, and reads the first bytes.
   ///
   /// `open(O_RDONLY)`, or `dup(0)`.
   public init(path: String) throws(SystemError) {
@@ -47,9 +47,9 @@ public struct CompressedInput: ~Copyable {
     try self.init(FileDescriptor(owning: number))
   }
 
-  /// Opens a file inside a capture: a pipe or device in its place is refused at once, not waited for.
+  /// Opens a file inside a capture. A pipe or device is rejected at once instead of blocking.
   ///
-  /// - Throws: EINVAL or EISDIR for what is not a regular file.
+  /// - Throws: EINVAL or EISDIR if it is not a regular file.
   package init(regularFile path: String) throws(SystemError) {
     try self.init(try FileDescriptor.regularFile(path))
   }
@@ -66,8 +66,8 @@ public struct CompressedInput: ~Copyable {
   /// Whether the input is compressed.
   public var isCompressed: Bool { decompressor != nil }
 
-  /// The next piece, at most `pieceByteCount` octets; empty at the end. A plain file that has grown since then
-  /// goes on.
+  /// Returns the next piece, at most `pieceByteCount` bytes; empty at the end. If a plain file has grown
+  /// since then, the next call returns the new bytes.
   public mutating func next() throws(Problem) -> [UInt8] {
     guard let decompressor else {
       if taken == count { try refill() }
@@ -92,13 +92,14 @@ public struct CompressedInput: ~Copyable {
     return []
   }
 
-  /// Whether `path` names another file now than the one that is read here, or that one has become shorter: a log that
-  /// was rotated or begun anew. A name that is gone for the moment is no other file.
+  /// Returns whether `path` now names another file, or the file has become shorter, because a log was rotated
+  /// or restarted. A path that temporarily does not exist does not count.
   ///
   /// `stat`, `fstat`.
   public func isReplaced(at path: String) -> Bool {
     var (named, own) = (stat(), stat())
-    // SAFETY: the calls fill what outlives them; the path is a null-terminated string for the length of its call.
+    // SAFETY: the calls fill structures that outlive them; the path is a null-terminated string for the
+    // length of its call.
     guard unsafe stat(path, &named) == 0, unsafe fstat(descriptor.rawValue, &own) == 0 else { return false }
     return named.st_ino != own.st_ino || named.st_dev != own.st_dev || Int(named.st_size) < offset + count
   }
@@ -111,7 +112,7 @@ public struct CompressedInput: ~Copyable {
     } catch { throw .system(error) }
   }
 
-  /// Reads until the kind of file can be told, or to the end: a pipe may give one octet at a time.
+  /// Reads until the file type is known, or to the end: a pipe may deliver one byte at a time.
   private static func start(
     _ raw: inout [UInt8], from descriptor: borrowing FileDescriptor
   ) throws(SystemError) -> Int {
@@ -139,7 +140,7 @@ public struct CompressedInput: ~Copyable {
 
   deinit { unsafe ringtap_decompressor_close(stream) }
 
-  /// The one for a stream that starts so, or `nil` for a plain file.
+  /// Returns the decompressor for a stream with these first bytes, or `nil` for a plain file.
   static func forStream(startingWith octets: [UInt8], count: Int) -> Decompressor? {
     guard count >= 4 else { return nil }
     let compression: CInt

@@ -1,16 +1,16 @@
 public import BLEWire
 
-/// What the records of a btsnoop file hold: the header's datalink number.
+/// Record format of a btsnoop file: the header's datalink number.
 public enum BTSnoopFormat: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// HCI packets without a type octet: the flags tell commands and events from data.
+  /// HCI packets without a type byte: flags distinguish commands and events from data.
   case unencapsulated = 1001
-  /// HCI packets with their H4 type octet. Android writes it, and every reader knows it.
+  /// HCI packets with their H4 type byte. Written by Android, and read by all programs.
   case h4 = 1002
-  /// BlueZ's monitor: the flags carry adapter and opcode, other records stand between the packets.
+  /// BlueZ's monitor: the flags contain adapter and opcode, and there are other records between the packets.
   case monitor = 2001
 }
 
-/// The file's first 16 octets, big-endian throughout.
+/// The first 16 bytes of the file, all big-endian.
 public struct BTSnoopHeader: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 16
   /// `btsnoop` and a zero, as one number.
@@ -43,20 +43,20 @@ public struct BTSnoopHeader: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// The 24 octets before each packet, big-endian throughout.
+/// The 24 bytes before each packet, all big-endian.
 public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 24
   /// Microseconds from the format's epoch, midnight of 1 January of the year 0, to the Unix epoch.
   public static let unixEpochMicroseconds: Int64 = 0x00DC_DDB3_0F2F_8000
 
-  /// Octets that the packet had.
+  /// Size of the original packet in bytes.
   public var originalByteCount: UInt32
-  /// Octets of it that the file holds.
+  /// Number of bytes of it in the file.
   public var includedByteCount: UInt32
   public var flags: UInt32
-  /// Packets that did not reach the file, since its start.
+  /// Packets that were dropped since the start of the file.
   public var cumulativeDrops: UInt32
-  /// Since the format's epoch.
+  /// Time since the format's epoch.
   public var microseconds: Int64
 
   public init(
@@ -79,7 +79,8 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     microseconds = Int64(bitPattern: octets.u64BE(at: 16))
   }
 
-  /// Not a record but room for some: what a power failure leaves where a file system knew of them and the disk did not.
+  /// Whether the header is all zeros. A power failure leaves zeros if the disk has the new length of a file
+  /// but not its data.
   var isOfZeros: Bool {
     originalByteCount | includedByteCount | flags | cumulativeDrops == 0 && microseconds == 0
   }
@@ -92,7 +93,7 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     output.append(u64BE: UInt64(bitPattern: microseconds))
   }
 
-  /// The time in nanoseconds since the Unix epoch. A time that does not fit becomes the nearest that does.
+  /// The time in nanoseconds since the Unix epoch, clamped to the range of the type.
   public var time: ReceiveTime {
     let (since1970, underflow) = microseconds.subtractingReportingOverflow(Self.unixEpochMicroseconds)
     let (nanoseconds, overflow) = since1970.multipliedReportingOverflow(by: 1_000)
@@ -100,24 +101,24 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     return ReceiveTime(nanoseconds: microseconds < 0 ? .min : .max)
   }
 
-  /// The file's microseconds: the last three digits of the nanoseconds are lost, towards the past.
+  /// Converts to the file's microseconds, rounding down.
   public static func microseconds(of time: ReceiveTime) -> Int64 {
     let (quotient, remainder) = time.nanoseconds.quotientAndRemainder(dividingBy: 1_000)
     return unixEpochMicroseconds + quotient - (remainder < 0 ? 1 : 0)
   }
 }
 
-/// The meaning of a record's flags in the formats 1001 and 1002.
+/// Flags of a record in formats 1001 and 1002.
 enum BTSnoopFlags {
-  /// Bit 0: set where the controller sent the packet.
+  /// Bit 0: set if the controller sent the packet.
   static let controllerToHost: UInt32 = 0x01
   /// Bit 1: set for commands and events, clear for data.
   static let commandOrEvent: UInt32 = 0x02
 }
 
-/// The opcodes of format 2001 that are HCI packets. `doc/btsnoop-protocol.rst` of BlueZ.
+/// Opcodes of format 2001 that are HCI packets. `doc/btsnoop-protocol.rst` of BlueZ.
 enum BTSnoopMonitorOpcode {
-  /// Type and direction of a packet, or `nil` for the notes between the packets.
+  /// Returns type and direction of a packet, or `nil` for notes.
   static func packet(_ opcode: UInt16) -> (type: HCIPacketType, direction: HCIDirection)? {
     switch opcode {
     case 2: (.command, .hostToController)
@@ -132,7 +133,7 @@ enum BTSnoopMonitorOpcode {
     }
   }
 
-  /// The other way round; packets without an opcode are kept as vendor diagnostics (11).
+  /// Returns the opcode of a packet. Packets without an opcode are stored as vendor diagnostics (11).
   static func opcode(type: HCIPacketType, direction: HCIDirection) -> UInt16 {
     let isFromController = direction == .controllerToHost
     return switch type {

@@ -1,40 +1,39 @@
 public import BLEWire
 
-/// Turns packets into the octets of a btsnoop file, without I/O and without allocating.
+/// Encodes packets as a btsnoop file, without I/O and without allocating.
 ///
-/// The file header first, once, then a record for each packet. Each record is written whole into the
-/// output or not at all (`record…ByteCount` says what it takes), so a file cut between two records is a
-/// complete file.
+/// Write the file header once, then a record for each packet. A record is written completely or not at all;
+/// `record…ByteCount` returns its size. A file that is cut between two records is therefore valid.
 public struct BTSnoopWriter: Sendable {
-  /// The largest record: header, type octet and the longest ACL packet.
+  /// The largest record: header, type byte and the longest ACL packet.
   public static let maximumRecordByteCount = BTSnoopRecordHeader.byteCount + 1 + 4 + 65_535
 
   public let format: BTSnoopFormat
-  /// Packets that did not make it into the file so far; each record carries the count. Set it to what the
-  /// queue before the writer lost.
+  /// Packets dropped so far, stored in each record. Set it to the number of packets that the queue before the
+  /// writer dropped.
   public var cumulativeDrops: UInt32 = 0
 
   public init(format: BTSnoopFormat = .h4) { self.format = format }
 
-  /// The file's first 16 octets.
+  /// Encodes the first 16 bytes of the file.
   public func encodeHeader(into output: inout OutputSpan<UInt8>) {
     BTSnoopHeader(format: format).encode(into: &output)
   }
 
-  /// Octets of the record of a packet of `byteCount` octets (without its H4 type octet).
+  /// Returns the size of a record for a packet of `byteCount` bytes, without its H4 type byte.
   public func recordByteCount(packet byteCount: Int) -> Int {
     BTSnoopRecordHeader.byteCount + (format == .h4 ? 1 : 0) + byteCount
   }
 
-  /// One HCI packet.
+  /// Encodes one HCI packet.
   ///
   /// - Parameters:
-  ///   - packet: without its H4 type octet.
+  ///   - packet: the packet without its H4 type byte.
   ///   - type: command, event or data.
-  ///   - direction: who sent it.
-  ///   - adapter: the `0` of `hci0`; only format 2001 keeps it.
-  ///   - time: written in microseconds.
-  ///   - output: has room for the record.
+  ///   - direction: direction of the packet.
+  ///   - adapter: the `0` of `hci0`; stored only in format 2001.
+  ///   - time: time of the packet, stored in microseconds.
+  ///   - output: must have room for the record.
   public func encode(
     _ packet: Span<UInt8>, type: HCIPacketType, direction: HCIDirection, adapter: UInt16 = 0,
     at time: ReceiveTime, into output: inout OutputSpan<UInt8>
@@ -45,23 +44,22 @@ public struct BTSnoopWriter: Sendable {
     output.append(packet)
   }
 
-  /// Octets of the record of an L2CAP payload of `byteCount` octets.
+  /// Returns the size of a record for an L2CAP payload of `byteCount` bytes.
   public func recordByteCount(l2capPayload byteCount: Int) -> Int {
     recordByteCount(packet: ACLPacket.headerByteCount + L2CAPFrame.headerByteCount + byteCount)
   }
 
-  /// What an L2CAP socket carried, as the one ACL packet that would have carried it.
+  /// Encodes the payload of an L2CAP socket as the one ACL packet that would have carried it.
   ///
-  /// For logs of the modes in which the kernel keeps L2CAP: there the payload, an ATT PDU, is all that is
-  /// seen.
+  /// For logs in modes where the kernel handles L2CAP. There, only the payload, an ATT PDU, is visible.
   /// - Parameters:
-  ///   - payload: at most 65,531 octets.
-  ///   - channelID: of the L2CAP channel.
-  ///   - handle: of the connection.
-  ///   - direction: who sent it.
-  ///   - adapter: the `0` of `hci0`; only format 2001 keeps it.
-  ///   - time: written in microseconds.
-  ///   - output: has room for the record.
+  ///   - payload: at most 65,531 bytes.
+  ///   - channelID: ID of the L2CAP channel.
+  ///   - handle: handle of the connection.
+  ///   - direction: direction of the packet.
+  ///   - adapter: the `0` of `hci0`; stored only in format 2001.
+  ///   - time: time of the packet, stored in microseconds.
+  ///   - output: must have room for the record.
   public func encode(
     l2capPayload payload: Span<UInt8>, channelID: UInt16 = ATT.channelID, handle: ConnectionHandle,
     direction: HCIDirection, adapter: UInt16 = 0, at time: ReceiveTime,
@@ -72,7 +70,7 @@ public struct BTSnoopWriter: Sendable {
     encodeRecordHeader(
       packetByteCount: ACLPacket.headerByteCount + frameByteCount, type: .acl, direction: direction,
       adapter: adapter, at: time, into: &output)
-    // The boundary flag of a first fragment differs by direction. Core 5.4, Vol 4, Part E, 5.4.2.
+    // The boundary flag of a first fragment depends on the direction. Core 5.4, Vol 4, Part E, 5.4.2.
     let boundary: ACLPacket.Boundary =
       direction == .hostToController ? .firstNonFlushable : .firstFlushable
     output.append(u16: handle.rawValue | UInt16(boundary.rawValue) << 12)
@@ -99,7 +97,8 @@ public struct BTSnoopWriter: Sendable {
     }
     let fromController = direction == .controllerToHost ? BTSnoopFlags.controllerToHost : 0
     switch type {
-    // Format 1001 tells the two by their direction: a log that has it wrong must not turn one into the other.
+    // Format 1001 distinguishes commands and events by direction. A log with a wrong direction must not turn
+    // one into the other.
     case .command where format == .unencapsulated: return BTSnoopFlags.commandOrEvent
     case .event where format == .unencapsulated:
       return BTSnoopFlags.commandOrEvent | BTSnoopFlags.controllerToHost

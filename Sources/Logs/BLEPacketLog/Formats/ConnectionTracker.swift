@@ -2,27 +2,27 @@ public import BLEWire
 
 /// One connection in a log, from its start to its end.
 public struct LogConnection: Hashable, Sendable {
-  /// From 1, in the order of the log.
+  /// Connection number, from 1 in the order of the log.
   public let number: Int
   public let adapter: UInt16
   public let handle: ConnectionHandle
-  /// `nil` for a connection that is older than the log.
+  /// `nil` for a connection that was up before the log starts.
   public let peer: DeviceAddress?
 }
 
-/// Tells which connection each record of a log belongs to, while handles come back for other peers.
+/// Assigns the records of a log to connections. Handles may be reused for other peers.
 public struct ConnectionTracker: Sendable {
-  /// Connections that are followed at once; the one silent for longest makes room for another.
+  /// Maximum number of connections followed at the same time; the least recently used one is replaced.
   public static let maximumConnections = 64
 
-  /// Connections seen so far.
+  /// Number of connections seen so far.
   public private(set) var count = 0
-  /// In the order of use.
+  /// Connections in order of use.
   private var live: [LogConnection] = []
 
   public init() {}
 
-  /// Takes the next record and tells its connections: none, one, or several for an event that counts the
+  /// Handles the next record, and returns its connections: none, one, or several for an event with the
   /// completed packets of many.
   public mutating func connections(of record: borrowing PacketRecord) -> [LogConnection] {
     guard let type = record.type else { return [] }
@@ -91,10 +91,10 @@ public struct ConnectionTracker: Sendable {
   }
 }
 
-/// Where commands and events carry a connection handle. Core 5.4, Vol 4, Part E, 7.
+/// Position of the connection handle in commands and events. Core 5.4, Vol 4, Part E, 7.
 package enum ConnectionFields {
-  /// Whether the command's first parameter is a connection handle; its return parameters then have the
-  /// handle after the status.
+  /// Returns whether the command's first parameter is a connection handle. Its return parameters then have
+  /// the handle after the status.
   static func startsWithHandle(opcode: UInt16) -> Bool {
     switch opcode {
     case 0x0406, 0x041D, 0x041B, 0x041C, 0x0411, 0x0413,  // Disconnect, versions and features, authentication
@@ -107,7 +107,7 @@ package enum ConnectionFields {
     }
   }
 
-  /// Handle and peer of a connection that starts with this event; not one that failed.
+  /// Returns handle and peer of a connection that this event starts; `nil` for a failed one.
   package static func start(code: UInt8, _ parameters: Span<UInt8>) -> (ConnectionHandle, DeviceAddress)? {
     if code == 0x03, parameters.count >= 11, parameters[0] == 0 {
       return (ConnectionHandle(parameters.u16(at: 1) & 0x0FFF), parameters.address(at: 3, type: .public))
@@ -115,12 +115,12 @@ package enum ConnectionFields {
     guard code == HCIEventCode.leMeta.rawValue, parameters.count >= 12, parameters[1] == 0,
       [0x01, 0x0A, 0x29].contains(parameters[0])
     else { return nil }
-    // Identity addresses are 2 and 3 here.
+    // Types 2 and 3 are identity addresses.
     let type: AddressType = parameters[5] & 1 == 0 ? .public : .random
     return (ConnectionHandle(parameters.u16(at: 2) & 0x0FFF), parameters.address(at: 6, type: type))
   }
 
-  /// Octets into the event's parameters, or `nil` where it has no handle.
+  /// Returns the offset of the handle in the event's parameters, or `nil` if it has no handle.
   static func handleOffset(code: UInt8, _ parameters: Span<UInt8>) -> Int? {
     switch code {
     case 0x05, 0x06, 0x08, 0x0B, 0x0C, 0x30, 0x59: 1
@@ -128,7 +128,7 @@ package enum ConnectionFields {
     case 0x0E where parameters.count >= 4: startsWithHandle(opcode: parameters.u16(at: 1)) ? 4 : nil
     case 0x3E where !parameters.isEmpty:
       switch parameters[0] {
-      // With a status before.
+      // After a status.
       case 0x03, 0x04, 0x0C, 0x20, 0x21, 0x23: 2
       case 0x05, 0x06, 0x07, 0x14: 1
       default: nil
@@ -137,7 +137,7 @@ package enum ConnectionFields {
     }
   }
 
-  /// The peer that a command asks to connect to. Core 5.4, Vol 4, Part E, 7.8.12 and 7.8.66.
+  /// Returns the peer of a command that connects. Core 5.4, Vol 4, Part E, 7.8.12 and 7.8.66.
   static func createdPeer(_ command: Span<UInt8>) -> UInt64? {
     guard command.count >= 3 else { return nil }
     let offset: Int
@@ -151,11 +151,11 @@ package enum ConnectionFields {
   }
 }
 
-/// Chooses the records of one connection, or of all with one peer.
+/// Selects the records of one connection, or of all connections to one peer.
 public struct ConnectionFilter: Sendable {
   public enum Choice: Hashable, Sendable {
     case handle(ConnectionHandle)
-    /// Of either type.
+    /// Matches both address types.
     case peer(DeviceAddress)
   }
 
@@ -164,7 +164,7 @@ public struct ConnectionFilter: Sendable {
 
   public init(_ choice: Choice) { self.choice = choice }
 
-  /// Whether the next record of the log is about it.
+  /// Returns whether the next record of the log matches.
   public mutating func takes(_ record: borrowing PacketRecord) -> Bool {
     let connections = tracker.connections(of: record)
     switch choice {

@@ -1,30 +1,30 @@
 import BLEWire
 
-/// What a file is that people give in the place of a packet log, by its first bytes.
+/// Type of a file that was passed instead of a packet log, by its first bytes.
 public enum ForeignFile: Hashable, Sendable {
-  /// Fewer bytes than a log's header has.
+  /// Shorter than a log's header.
   case short(byteCount: Int)
   case zeros
   case zip, tar, gzip, zstd
-  /// By name, and the program that unpacks it.
+  /// Name of the format, and of the program that decompresses it.
   case compressed(String, by: String)
   /// The text of `adb bugreport`, with or without a log in it.
   case bugReport
-  /// What a bug report has between its `BTSNOOP_LOG_SUMMARY` marks: in base64, or decoded.
+  /// The section between the `BTSNOOP_LOG_SUMMARY` marks of a bug report, in base64 or decoded.
   case btsnooz(isText: Bool)
-  /// HCI packets with their type octet, without times.
+  /// HCI packets with their type byte, without times.
   case rawHCI
   case json
-  /// What `btmon` or `hcidump` print.
+  /// Output of `btmon` or `hcidump`.
   case monitorText
   case webPage, xml
   case text
-  /// By name.
+  /// Name of the format.
   case other(String)
   case unknown
 
-  /// - Parameter start: the first bytes of the file, as many as there are at hand; `nil` if they are those of a log, which may be cut
-  ///   short.
+  /// - Parameter start: the first available bytes of the file. The result is `nil` if they are those of a
+  ///   log, even of a truncated one.
   public init?(_ start: Span<UInt8>) {
     if start.count >= 4 {
       let magic = start.u32BE(at: 0)
@@ -37,10 +37,10 @@ public enum ForeignFile: Hashable, Sendable {
     self = Self.recognise(octets)
   }
 
-  /// Bytes from a file's start by which it is recognised, at most.
+  /// Maximum number of bytes at the start of a file that are examined.
   static let lookedAt = 8_192
 
-  /// What to do with it, in half a sentence after "it is".
+  /// Advice for the user, as a clause.
   public var advice: String {
     switch self {
     case .short(byteCount: 0): "it is empty"
@@ -101,13 +101,14 @@ public enum ForeignFile: Hashable, Sendable {
     (Array("GMBU".utf8), .other("a capture of Microsoft Network Monitor: save it as pcap there")),
   ]
 
-  /// Version 1 or 2 and a time of eight bytes, then a stream of zlib. `btsnooz.py` of Android.
+  /// Version 1 or 2 and a time of eight bytes, then a zlib stream. `btsnooz.py` of Android.
   private static func isBtsnooz(_ octets: [UInt8]) -> Bool {
     octets.count >= 11 && (1...2).contains(octets[0]) && octets[9] & 0x0F == 8
       && (Int(octets[9]) << 8 | Int(octets[10])).isMultiple(of: 31)
   }
 
-  /// Whether packets follow one another: commands, data and events with lengths that fit. Core 5.4, Vol 4, Part A, 2.
+  /// Returns whether the bytes are a sequence of commands, data and events with plausible lengths. Core 5.4,
+  /// Vol 4, Part A, 2.
   private static func isRawHCI(_ octets: [UInt8]) -> Bool {
     var (offset, count) = (0, 0)
     while offset < octets.count {
@@ -126,7 +127,7 @@ public enum ForeignFile: Hashable, Sendable {
       offset += header.byteCount + header.length
       count += 1
     }
-    // The last packet may go on after what was read.
+    // The last packet may extend beyond the examined bytes.
     return count >= 2 && (offset <= octets.count || octets.count == lookedAt)
   }
 
@@ -158,7 +159,8 @@ public enum ForeignFile: Hashable, Sendable {
     return .text
   }
 
-  /// Ends of lines that mark a report: it begins with the name of its program, or is the part of one service.
+  /// Returns whether a line marks a bug report: it begins with the program's name, or is the section of one
+  /// service.
   private static func isBugReport(_ words: String) -> Bool {
     words.split(whereSeparator: \.isNewline).contains { line in
       line.hasPrefix("== dumpstate:") || line.hasPrefix("DUMP OF SERVICE")
@@ -167,7 +169,7 @@ public enum ForeignFile: Hashable, Sendable {
     }
   }
 
-  /// The last characters may be half of one.
+  /// The last character may be incomplete.
   private static func isUTF8(_ octets: ArraySlice<UInt8>) -> Bool {
     (0...3).contains { String(validating: octets.dropLast($0), as: UTF8.self) != nil }
   }

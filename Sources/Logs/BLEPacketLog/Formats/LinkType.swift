@@ -1,31 +1,31 @@
 import BLEWire
 
-/// What the packets of a pcap or pcapng file are, as far as they are ours.
+/// Supported link types of pcap and pcapng files with HCI packets.
 ///
-/// The numbers are of the registry of link types; the layouts are those of `libpcap` (`pcap-bt-linux.c`,
-/// `pcap-bt-monitor-linux.c`) and of Wireshark's reader, not of the registry's prose
-/// (reference `linux-bluetooth-kernel.md`, 16).
+/// The numbers are those of the registry of link types. The layouts are those of `libpcap`
+/// (`pcap-bt-linux.c`, `pcap-bt-monitor-linux.c`) and of Wireshark's reader, which differ from the registry's
+/// text (reference `linux-bluetooth-kernel.md`, 16).
 public enum LinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// HCI packets with their H4 type octet. Who sent one is known from its type only.
+  /// HCI packets with their H4 type byte. The direction follows only from the type.
   case h4 = 187
-  /// The same after a big-endian word, 1 where the host received the packet.
+  /// As `h4`, after a big-endian word that is 1 if the host received the packet.
   case h4WithDirection = 201
   /// The Linux monitor: adapter and opcode, big-endian, 16 bits each.
   case linuxMonitor = 254
 
-  /// Octets before the H4 type octet, or before the packet of the monitor.
+  /// Number of bytes before the H4 type byte, or before the monitor's packet.
   var headerByteCount: Int { self == .h4 ? 0 : 4 }
 
-  /// Octets before the packet.
+  /// Number of bytes before the packet.
   var overheadByteCount: Int { self == .linuxMonitor ? 4 : headerByteCount + 1 }
 }
 
-/// What the frames of a pcap file, or of an interface of a pcapng file, are.
+/// Type of the frames of a pcap file, or of a pcapng interface.
 enum FrameKind: Hashable {
   case hci(LinkType)
-  /// From the air: they are left as they are.
+  /// Air packets, which are passed on unchanged.
   case air(AirLinkType)
-  /// Not ours.
+  /// Unsupported link type.
   case other(UInt32)
 
   init(_ number: UInt32) {
@@ -39,25 +39,25 @@ enum FrameKind: Hashable {
   }
 }
 
-/// The octets of one frame of a pcap or pcapng file, or of one btsnoop record, taken apart.
+/// The parsed bytes of one frame of a pcap or pcapng file, or of one btsnoop record.
 struct LinkFrame: ~Escapable {
   let type: HCIPacketType?
   let direction: HCIDirection
-  /// `nil` where the link type does not say.
+  /// `nil` if the link type does not contain it.
   let adapter: UInt16?
   let note: MonitorOpcode?
-  /// Of a frame from the air.
+  /// Link type of an air packet.
   let air: AirLinkType?
   let packet: Span<UInt8>
-  /// Octets that the packet had, without what this took off.
+  /// Size of the original packet in bytes, without the headers removed here.
   let originalByteCount: Int
 
-  /// Only the monitor says all of it.
+  /// Only the monitor's frames have an adapter.
   var isFromMonitor: Bool { adapter != nil }
 
-  /// A frame of a file that says its link type, or of a kind of interface that is not ours.
+  /// Parses a frame of a known link type; a frame of an unsupported one is kept whole.
   ///
-  /// - Parameter direction: what the block says besides, for link type 187.
+  /// - Parameter direction: direction in the block, for link type 187.
   @_lifetime(copy octets)
   init(_ kind: FrameKind, _ octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection?) {
     guard case .hci(let linkType) = kind, octets.count >= linkType.headerByteCount else {
@@ -82,7 +82,7 @@ struct LinkFrame: ~Escapable {
     }
   }
 
-  /// A packet with its H4 type octet, or nothing.
+  /// Parses a packet with its H4 type byte, or an empty frame.
   @_lifetime(copy octets)
   init(h4 octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection) {
     adapter = nil
@@ -94,7 +94,7 @@ struct LinkFrame: ~Escapable {
     self.originalByteCount = octets.isEmpty ? originalByteCount : originalByteCount - 1
   }
 
-  /// What the Linux monitor saw.
+  /// Parses a frame of the Linux monitor.
   @_lifetime(copy octets)
   init(monitor octets: Span<UInt8>, originalByteCount: Int, adapter: UInt16, opcode: UInt16) {
     let known = BTSnoopMonitorOpcode.packet(opcode)
@@ -107,7 +107,7 @@ struct LinkFrame: ~Escapable {
     self.originalByteCount = originalByteCount
   }
 
-  /// The packet of a btsnoop record.
+  /// Parses the packet of a btsnoop record.
   @_lifetime(copy octets)
   init(btsnoop octets: Span<UInt8>, _ header: BTSnoopRecordHeader, _ format: BTSnoopFormat) {
     let original = Int(header.originalByteCount)
@@ -143,8 +143,8 @@ struct LinkFrame: ~Escapable {
     self.originalByteCount = originalByteCount
   }
 
-  /// Only the host sends commands, only the controller events. Data: a first fragment that must not be
-  /// flushed comes from a host. Core 5.4, Vol 4, Part E, 5.4.2.
+  /// Infers the direction. Only the host sends commands, and only the controller sends events. For data, a
+  /// first non-flushable fragment comes from a host. Core 5.4, Vol 4, Part E, 5.4.2.
   private static func direction(h4 octets: Span<UInt8>) -> HCIDirection {
     guard !octets.isEmpty else { return .hostToController }
     switch HCIPacketType(rawValue: octets[0]) {

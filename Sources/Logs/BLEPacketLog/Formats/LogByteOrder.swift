@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Which octet of a number comes first in a file. Some formats leave it to the writer's machine.
+/// Byte order of the numbers in a file. In some formats it depends on the machine that wrote the file.
 public enum LogByteOrder: Hashable, Sendable {
   case big, little
 }

@@ -1,16 +1,16 @@
 public import BLEWire
 
-/// What a log turned out to be.
+/// Detected format of a log.
 public enum PacketLogFormat: Hashable, Sendable {
   case btsnoop(BTSnoopFormat)
   case pcap(PcapHeader)
   case pcapng
-  /// Apple's.
+  /// Apple's PacketLogger.
   case packetLogger(LogByteOrder)
 
   public static let monitor = PacketLogFormat.btsnoop(.monitor)
 
-  /// As people call it.
+  /// Name for people.
   public var name: StaticString {
     switch self {
     case .btsnoop(.unencapsulated): "btsnoop 1001"
@@ -23,56 +23,56 @@ public enum PacketLogFormat: Hashable, Sendable {
   }
 }
 
-/// Reads a packet log that comes in pieces of any size: btsnoop, pcap, pcapng or Apple's PacketLogger.
+/// Reads a packet log in pieces of any size: btsnoop, pcap, pcapng or Apple's PacketLogger.
 ///
-/// The first octets tell the format. Compressed logs must be decompressed before.
+/// The first bytes determine the format. A compressed log must be decompressed first.
 ///
 /// ```swift
 /// var reader = PacketLogReader()
 /// while let chunk = next() { try reader.read(chunk.span) { record in … } }
 /// try reader.finish()
 /// ```
-/// A record that lies whole in a piece is lent in place; one that a border cuts is put together in a
-/// buffer of at most `maximumPacketByteCount` octets and a few.
+/// A record that is complete in one piece is passed on without copying. A record that spans pieces is
+/// assembled in a buffer of slightly more than `maximumPacketByteCount` bytes at most.
 public struct PacketLogReader: ~Copyable {
-  /// The longest packet of a pcap or pcapng file. Longer ones are damage.
+  /// Maximum packet size in a pcap or pcapng file. Larger ones are treated as damage.
   public static let maximumPacketByteCount = 1 << 20
 
-  /// Known after the first octets: 16 at most, 24 of a pcap file.
+  /// Known after the first bytes: at most 16, or 24 for a pcap file.
   public private(set) var format: PacketLogFormat?
-  /// Records delivered so far.
+  /// Number of records delivered so far.
   public private(set) var recordCount = 0
-  /// Packets that the writer of the file says it lost, as of the last record.
+  /// Number of packets that the file's writer reported as lost, as of the last record.
   public private(set) var cumulativeDrops: UInt32 = 0
   /// Whether a record came from the Linux monitor, so that adapters and notes are known.
   public private(set) var hasMonitorRecords = false
-  /// Packets of a pcapng file whose link type is not read; they are delivered as records without type.
+  /// Packets of a pcapng file with an unsupported link type; they are delivered as records without type.
   public var foreignPackets: Int { section.foreignPackets }
-  /// The link type of the first of them.
+  /// The link type of the first unsupported packet.
   public var foreignLinkType: UInt32? { section.foreignLinkType }
-  /// What the file seems to be, after an error by which it is no log at all; `nil` if it is one.
+  /// Guess at the file's type, set after an error which shows that the file is not a log; `nil` for a log.
   public private(set) var foreignFile: ForeignFile?
 
   private var section = PcapNGSection()
-  /// Start of what a border cut, empty where nothing is pending.
+  /// Start of a unit that spans pieces; empty if there is no such unit.
   private var pending: [UInt8] = []
-  /// Octets of the file before `pending`.
+  /// Offset of `pending` in the file.
   private var offset = 0
-  /// Octets of a block that are passed over.
+  /// Number of bytes of a block still to skip.
   private var skipping = 0
-  /// Octets that the unit at `offset` takes, as far as they are known yet.
+  /// Size of the unit at `offset`, as far as known.
   private var needed = 4
   private var failure: WireError?
-  /// The first bytes of a file, until its format is known.
+  /// The first bytes of the file, until its format is known.
   private var beginning: [UInt8] = []
 
   public init() {}
 
-  /// Takes the next piece of the file and hands each record that it completes to `body`, in order.
+  /// Reads the next piece of the file, and passes each completed record to `body`, in order.
   ///
-  /// - Throws: after the good records, the error of the first bad one, its `offset` counted from the
-  ///   start of the file: `invalidValue` in the file header, or at the length field of a record
-  ///   that would be longer than any packet. The same error again for every later piece.
+  /// - Throws: after the good records, the error of the first bad one, its `offset` counted from the start of
+  ///   the file: `invalidValue` in the file header, or at the length field of a record that would be longer
+  ///   than any packet. Each later call throws the same error.
   public mutating func read(
     _ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void
   ) throws(WireError) {
@@ -91,7 +91,7 @@ public struct PacketLogReader: ~Copyable {
     if format != nil { beginning = [] }
   }
 
-  /// - Throws: `truncated` at the start of the record (or file header) that the file ends in.
+  /// - Throws: `truncated` at the start of an incomplete record or file header at the end of the file.
   public mutating func finish() throws(WireError) {
     if let failure { throw failure }
     if skipping > 0 {
@@ -117,7 +117,7 @@ public struct PacketLogReader: ~Copyable {
   ) throws(WireError) {
     var rest = chunk
     skip(&rest)
-    // Out of `self` for as long as it is lent, and back for its storage.
+    // Moved out of `self` while it is lent, and back to reuse its storage.
     var unit: [UInt8] = []
     swap(&unit, &pending)
     defer { swap(&unit, &pending) }
@@ -155,9 +155,9 @@ public struct PacketLogReader: ~Copyable {
     rest = rest.extracting(skipped...)
   }
 
-  /// Octets of the unit that starts here (file header, record or block), as far as they are known yet.
+  /// Returns the size of the unit that starts here (file header, record or block), as far as known.
   ///
-  /// Recognises the formats that have no header of their own.
+  /// Also detects formats that have no file header.
   private mutating func unitByteCount(_ start: Span<UInt8>) throws(WireError) -> Int {
     switch format {
     case .btsnoop:
@@ -179,7 +179,7 @@ public struct PacketLogReader: ~Copyable {
     }
   }
 
-  /// Octets that tell the format, or those of the file header.
+  /// Returns the number of bytes that determine the format, or the size of the file header.
   private mutating func headerByteCount(_ start: Span<UInt8>) throws(WireError) -> Int {
     guard start.count >= 4 else { return 4 }
     let magic = start.u32BE(at: 0)
@@ -190,7 +190,7 @@ public struct PacketLogReader: ~Copyable {
       return try unitByteCount(start)
     }
     guard start.count >= 12 else { return 12 }
-    // An empty record has no type octet.
+    // An empty record has no type byte.
     let isEmptyRecord = start.u32(at: 0) == 8 || start.u32BE(at: 0) == 8
     guard isEmptyRecord || start.count >= PacketLoggerFormat.recognitionByteCount else {
       return PacketLoggerFormat.recognitionByteCount
@@ -242,7 +242,7 @@ public struct PacketLogReader: ~Copyable {
     hasMonitorRecords = kind == .monitor
     var header = PacketRecordHeader()
     header.time = file.time
-    // A count that goes back was started anew.
+    // A counter that decreases was restarted.
     let before = cumulativeDrops
     header.drops = file.cumulativeDrops >= before ? file.cumulativeDrops - before : file.cumulativeDrops
     header = numbered(header, frame)
@@ -259,7 +259,7 @@ public struct PacketLogReader: ~Copyable {
       skipping = total - block.count
       return
     }
-    // Out of `self` for the time of the call, which needs both.
+    // Moved out of `self` during the call, which needs both.
     var section = PcapNGSection()
     swap(&section, &self.section)
     defer { swap(&section, &self.section) }

@@ -1,32 +1,33 @@
 import BLEWire
 
-/// Turns records into the octets of a packet log of any format that is written, without I/O.
+/// Encodes records as a packet log of any supported output format, without I/O.
 ///
-/// `start` first, then each record, then `finish`. A log cut between two records is whole to its readers.
+/// Call `start` first, then append each record, then call `finish`. A log that is cut between two records is
+/// valid.
 public struct PacketLogWriter: Sendable {
   public enum Format: Hashable, Sendable {
     case btsnoop(BTSnoopFormat)
-    /// With nanoseconds, an interface for each adapter, comments and drops.
+    /// Stores nanoseconds, an interface per adapter, comments and drops.
     case pcapng(LinkType)
-    /// With nanoseconds; without drops, and without adapters but for `linuxMonitor`.
+    /// Stores nanoseconds, but no drops, and adapters only with `linuxMonitor`.
     case pcap(LinkType)
   }
 
-  /// The longest ACL packet; what is longer is no HCI packet.
+  /// The longest ACL packet; a longer packet is not an HCI packet.
   private static let longestPacketByteCount = 4 + 65_535
 
   public let format: Format
-  /// Records written so far.
+  /// Number of records written so far.
   public private(set) var recordCount = 0
-  /// Records that the format has no place for.
+  /// Number of records that the format cannot store.
   public private(set) var leftOut = 0
 
   private var btsnoop: BTSnoopWriter
   private var pcapng: PcapNGWriter
 
   /// - Parameters:
-  ///   - format: of the file.
-  ///   - comment: on the log as a whole; only pcapng keeps it.
+  ///   - format: format of the file.
+  ///   - comment: comment on the whole log; stored only in pcapng.
   public init(_ format: Format, comment: String = "") {
     self.format = format
     if case .btsnoop(let kind) = format {
@@ -41,7 +42,7 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
-  /// What stands before the first record.
+  /// Encodes the header before the first record.
   public mutating func start(into octets: inout [UInt8]) {
     switch format {
     case .btsnoop:
@@ -52,9 +53,9 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
-  /// One record, if the format can tell what it is. Its own drops are added to those before it.
+  /// Appends one record if the format can store it. Its drops are added to those of earlier records.
   public mutating func append(_ record: borrowing PacketRecord, to octets: inout [UInt8]) {
-    // What a record that is left out says was lost, was.
+    // Drops of a skipped record are still counted.
     btsnoop.cumulativeDrops = UInt32(
       clamping: UInt64(btsnoop.cumulativeDrops) + UInt64(record.header.drops))
     guard holds(record) else {
@@ -76,13 +77,13 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
-  /// One record of the Linux monitor, HCI packet or note.
+  /// Appends one record of the Linux monitor, an HCI packet or a note.
   ///
   /// - Parameters:
-  ///   - payload: what follows the record's header.
+  ///   - payload: bytes after the record's header.
   ///   - record: the monitor's header.
-  ///   - drops: records that were lost since the one before.
-  ///   - octets: grows by the record.
+  ///   - drops: number of records lost since the previous one.
+  ///   - octets: the record is appended to it.
   public mutating func append(
     _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: UInt32, to octets: inout [UInt8]
   ) {
@@ -99,10 +100,10 @@ public struct PacketLogWriter: Sendable {
     append(PacketRecord(header, packet: payload), to: &octets)
   }
 
-  /// Goes on in a btsnoop file whose last record tells of so many drops.
+  /// Continues a btsnoop file whose last record has this number of drops.
   public mutating func goOn(afterDrops drops: Int) { btsnoop.cumulativeDrops = UInt32(clamping: drops) }
 
-  /// Octets that a record takes at most, with all that stands before it, and `finish` after it.
+  /// Returns the maximum size of a record in bytes, including everything before it and `finish` after it.
   public func byteCountLimit(packet byteCount: Int) -> Int {
     switch format {
     case .btsnoop: btsnoop.recordByteCount(packet: byteCount)
@@ -111,12 +112,12 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
-  /// What stands after the last record: pcapng's count of packets and drops of each interface.
+  /// Encodes the end of the log: for pcapng, the counts of packets and drops of each interface.
   public mutating func finish(into octets: inout [UInt8]) {
     if case .pcapng = format { pcapng.finish(into: &octets) }
   }
 
-  /// Whether a reader of the format could tell what the record was, and would take it.
+  /// Returns whether a reader of the format can identify the record and accepts its size.
   private func holds(_ record: borrowing PacketRecord) -> Bool {
     if case .btsnoop = format {
       guard record.packet.count <= Self.longestPacketByteCount else { return false }
@@ -129,7 +130,7 @@ public struct PacketLogWriter: Sendable {
     case .btsnoop(.unencapsulated):
       return record.type == .command || record.type == .event || record.type == .acl
     default:
-      // An empty record has no type octet.
+      // An empty record has no type byte.
       return record.type != nil
         || record.note == nil && record.header.air == nil && record.packet.isEmpty
     }
@@ -137,7 +138,7 @@ public struct PacketLogWriter: Sendable {
 }
 
 extension BTSnoopWriter {
-  /// A record that `PacketLogWriter.holds`; at most `recordByteCount` octets.
+  /// Encodes a record that `PacketLogWriter.holds` accepts, in at most `recordByteCount` bytes.
   func encode(_ record: borrowing PacketRecord, into output: inout OutputSpan<UInt8>) {
     let typeByteCount = format == .h4 && record.type != nil ? 1 : 0
     BTSnoopRecordHeader(
@@ -158,7 +159,7 @@ extension BTSnoopWriter {
 }
 
 extension PacketRecord {
-  /// The frame of a pcap or pcapng file: pseudo header, type octet and packet.
+  /// Encodes the frame of a pcap or pcapng file: pseudo-header, type byte and packet.
   func encodeFrame(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
     switch linkType {
     case .linuxMonitor:
@@ -172,7 +173,7 @@ extension PacketRecord {
     output.append(packet)
   }
 
-  /// Octets of that frame before the packet.
+  /// Returns the number of bytes of the frame before the packet.
   func frameOverheadByteCount(_ linkType: LinkType) -> Int {
     linkType.headerByteCount + (linkType == .linuxMonitor || type == nil ? 0 : 1)
   }
@@ -188,7 +189,7 @@ extension PcapHeader {
     output.append(u32: linkType.rawValue)
   }
 
-  /// The time has 32 bits of seconds: one before 1970 or after 2106 becomes the nearest that fits.
+  /// Encodes a record header. The time has 32 bits of seconds: times before 1970 or after 2106 are clamped.
   static func encode(
     _ record: borrowing PacketRecord, _ linkType: LinkType, into output: inout OutputSpan<UInt8>
   ) {

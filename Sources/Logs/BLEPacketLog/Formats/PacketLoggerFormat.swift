@@ -1,21 +1,21 @@
 import BLEWire
 
-/// Apple's PacketLogger: records of length, time, type and packet, without a header for the file.
+/// Apple's PacketLogger: records with length, time, type and packet, without a file header.
 ///
-/// The layout is known from Wireshark's reader, `wiretap/packetlogger.c`. Older machines wrote the numbers
-/// big-endian, newer ones write them little-endian.
+/// The layout is taken from Wireshark's reader, `wiretap/packetlogger.c`. Older machines wrote big-endian
+/// numbers, newer ones write little-endian.
 enum PacketLoggerFormat {
-  /// Octets that tell the format: the first record's length, time and type.
+  /// Number of bytes that determine the format: length, time and type of the first record.
   static let recognitionByteCount = 13
   static let lengthByteCount = 4
-  /// Seconds and microseconds, counted by the length.
+  /// Seconds and microseconds, included in the length.
   static let timeByteCount = 8
   /// As in Wireshark's check of the first record.
   static let maximumLength: UInt32 = 65_535 + 9
 
-  /// The byte order of a file that starts so, or `nil` for another format.
+  /// Returns the byte order of a file with these first bytes, or `nil` for another format.
   static func recognise(_ start: Span<UInt8>) -> LogByteOrder? {
-    // No length has more than 16 bits, so its zeros tell the order.
+    // Lengths have at most 16 bits, so their zeros show the order.
     let order: LogByteOrder = start.u16(at: 0) == 0 && start.u16(at: 2) != 0 ? .big : .little
     let length = start.u32(at: 0, order)
     guard (8...maximumLength).contains(length), start.u32(at: 8, order) < 1_000_000 else { return nil }
@@ -26,7 +26,7 @@ enum PacketLoggerFormat {
     }
   }
 
-  /// Octets of the record that starts here, as far as they are known yet.
+  /// Returns the size of the record that starts here, as far as known.
   static func recordByteCount(
     _ start: Span<UInt8>, _ order: LogByteOrder, offset: Int
   ) throws(WireError) -> Int {
@@ -38,7 +38,7 @@ enum PacketLoggerFormat {
     return lengthByteCount + Int(length)
   }
 
-  /// Hands out the record that `unit` is, but for what only the reader knows.
+  /// Passes on the record in `unit`, without the fields that only the reader knows.
   static func read(
     _ unit: Span<UInt8>, _ order: LogByteOrder, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -50,14 +50,14 @@ enum PacketLoggerFormat {
       let kind = packet[0]
       packet = packet.extracting(1...)
       (header.type, header.direction) = typeAndDirection(kind)
-      // Text for people: of the system, the kernel, errors, power, notes, configuration, controllers.
+      // Text for people: system, kernel, errors, power, notes, configuration, controllers.
       if kind >= 0xF7 { header.note = .systemNote }
     }
     header.originalByteCount = packet.count
     body(PacketRecord(header, packet: packet))
   }
 
-  /// The link manager's own packets (0x0A, 0x0B) are no HCI packets.
+  /// Packets of the Link Manager (0x0A, 0x0B) are not HCI packets.
   private static func typeAndDirection(_ kind: UInt8) -> (HCIPacketType?, HCIDirection) {
     switch kind {
     case 0x00: (.command, .hostToController)

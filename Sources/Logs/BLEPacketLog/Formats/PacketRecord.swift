@@ -1,44 +1,45 @@
 public import BLEWire
 
-/// What a record says of its packet, without the packet.
+/// Metadata of a record.
 public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
-  /// Of all records in the log, from 1.
+  /// Number of the record in the log, from 1.
   public var index = 0
   public var time = ReceiveTime(nanoseconds: 0)
-  /// `nil` for a record that is no HCI packet: a note, an empty record, or a packet of another kind of interface.
+  /// `nil` for a record that is not an HCI packet: a note, an empty record, or a packet of another interface
+  /// type.
   public var type: HCIPacketType?
   public var direction = HCIDirection.hostToController
-  /// The `0` of `hci0`; 0 in the formats that do not say.
+  /// The `0` of `hci0`; 0 in formats without an adapter.
   public var adapter: UInt16 = 0
-  /// What a record without HCI packet is, where the log tells.
+  /// Type of a record without an HCI packet, if the log contains it.
   public var note: MonitorOpcode?
-  /// What is known of the packet of the air that the record is, or was made of. The reader knows no more than the link
-  /// type: `AirTranslator` makes HCI packets of such records.
+  /// Metadata of the air packet from which the record was made. `PacketLogReader` sets only the link type;
+  /// `AirTranslator` makes HCI packets of such records.
   public var air: AirPacket?
-  /// Octets that the packet had, without its H4 type octet.
+  /// Size of the original packet in bytes, without its H4 type byte.
   public var originalByteCount = 0
-  /// Packets that the log's writer lost between the record before and this one.
+  /// Number of packets that the log's writer lost between the previous record and this one.
   public var drops: UInt32 = 0
-  /// The same, from the start of the log.
+  /// Number of packets lost since the start of the log.
   public var cumulativeDrops: UInt32 = 0
 
   package init() {}
 
-  /// Adapter and opcode as the flags of btsnoop's format 2001 hold them.
+  /// Adapter and opcode as in the flags of btsnoop format 2001.
   public var flags: UInt32 {
     let opcode = note?.rawValue ?? BTSnoopMonitorOpcode.opcode(type: type ?? .vendor, direction: direction)
     return UInt32(adapter) << 16 | UInt32(opcode)
   }
 }
 
-/// One record of a packet log, whatever its format.
+/// One record of a packet log of any format.
 ///
-/// Borrows the reader's octets: it is valid only inside the call that delivered it.
+/// Borrows the reader's bytes: valid only inside the call that delivered it.
 public struct PacketRecord: ~Escapable {
   public let header: PacketRecordHeader
-  /// The packet without its H4 type octet, or the note's octets.
+  /// The packet without its H4 type byte, or the note's bytes.
   public let packet: Span<UInt8>
-  /// What somebody wrote about the packet, UTF-8; empty where nobody did. Only pcapng has it.
+  /// Comment on the packet in UTF-8; empty if there is no comment. Only in pcapng.
   public let comment: Span<UInt8>
 
   public var index: Int { header.index }
@@ -48,10 +49,10 @@ public struct PacketRecord: ~Escapable {
   public var adapter: UInt16 { header.adapter }
   public var note: MonitorOpcode? { header.note }
 
-  /// Whether the log holds less of the packet than there was.
+  /// Whether the log contains only a part of the packet.
   public var isCut: Bool { packet.count < header.originalByteCount }
 
-  /// A data packet that lacks its end because the log's writer cut it; `nil` for what is whole, or has no handle.
+  /// A data packet that was cut by the log's writer; `nil` for a complete one, or one without a handle.
   package var cutFragment: ACLPacket? {
     @_lifetime(copy self) get {
       guard type == .acl, isCut, packet.count >= 2 else { return nil }
@@ -72,7 +73,7 @@ public struct PacketRecord: ~Escapable {
     self.comment = comment
   }
 
-  /// A record without comment.
+  /// Makes a record without a comment.
   @_lifetime(copy packet)
   package init(_ header: PacketRecordHeader, packet: Span<UInt8>) {
     self.header = header
@@ -81,8 +82,8 @@ public struct PacketRecord: ~Escapable {
   }
 }
 
-/// What the Linux monitor says between the packets, by its opcode. `doc/btsnoop-protocol.rst` of BlueZ.
-/// Unknown opcodes are kept.
+/// Records of the Linux monitor other than packets, by opcode. `doc/btsnoop-protocol.rst` of BlueZ. Unknown
+/// opcodes are kept.
 public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -101,7 +102,7 @@ public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyab
   public static let controlEvent = MonitorOpcode(rawValue: 17)
 }
 
-/// A record that outlives its reader's octets, for where logs are merged.
+/// A record that owns its bytes, for example to merge logs.
 public struct StoredPacketRecord: Hashable, Sendable {
   public var header: PacketRecordHeader
   public var packet: [UInt8]
@@ -113,7 +114,7 @@ public struct StoredPacketRecord: Hashable, Sendable {
     comment = Array(copying: record.comment)
   }
 
-  /// Lends it as a reader would.
+  /// Passes the record to `body` as a reader would.
   public func withRecord<Value>(_ body: (borrowing PacketRecord) -> Value) -> Value {
     body(PacketRecord(header, packet: packet.span, comment: comment.span))
   }

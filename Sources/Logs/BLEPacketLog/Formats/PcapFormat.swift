@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// The start of a pcap file, of any byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
+/// File header of pcap, in either byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
 public struct PcapHeader: Hashable, Sendable {
   public static let byteCount = 24
   static let recordByteCount = 16
@@ -12,7 +12,7 @@ public struct PcapHeader: Hashable, Sendable {
   let kind: FrameKind
   let nanosecondsPerUnit: Int64
 
-  /// The link type for which a file was refused, where that is what the error is about.
+  /// Returns the unsupported link type for which a file was rejected; `nil` for another error.
   public static func foreignLinkType(_ error: WireError) -> UInt32? {
     guard error.layer == .pcap, error.offset == linkTypeOffset, case .invalidValue(let number) = error.reason
     else {
@@ -21,7 +21,7 @@ public struct PcapHeader: Hashable, Sendable {
     return number
   }
 
-  /// Byte order and unit of a file that starts so, or `nil` for another file.
+  /// Returns byte order and time unit of a file with this magic number, or `nil` for another file.
   static func recognise(_ magic: UInt32) -> (order: LogByteOrder, nanosecondsPerUnit: Int64)? {
     switch magic {
     case microsecondMagic: (.big, 1_000)
@@ -32,7 +32,8 @@ public struct PcapHeader: Hashable, Sendable {
     }
   }
 
-  /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the major version (4) or the link type (20).
+  /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the major version (4) or the link type
+  ///   (20).
   init(validating octets: Span<UInt8>) throws(WireError) {
     try octets.require(Self.byteCount, .pcap)
     guard let (order, unit) = Self.recognise(octets.u32BE(at: 0)) else {
@@ -40,7 +41,7 @@ public struct PcapHeader: Hashable, Sendable {
     }
     let version = octets.u16(at: 4, order)
     guard version == 2 else { throw WireError(.pcap, offset: 4, .invalidValue(UInt32(version))) }
-    // The upper half tells of checksums that frames here do not have.
+    // The upper half describes checksums, which these frames do not have.
     let number = octets.u32(at: 20, order)
     kind = FrameKind(number & 0xFFFF)
     if case .other(let number) = kind {
@@ -50,7 +51,7 @@ public struct PcapHeader: Hashable, Sendable {
     nanosecondsPerUnit = unit
   }
 
-  /// Octets of the record that starts here, as far as they are known yet.
+  /// Returns the size of the record that starts here, as far as known.
   func recordByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
     guard start.count >= Self.recordByteCount else { return Self.recordByteCount }
     let included = start.u32(at: 8, order)
@@ -60,7 +61,7 @@ public struct PcapHeader: Hashable, Sendable {
     return Self.recordByteCount + Int(included)
   }
 
-  /// Hands out the record that `unit` is, but for what only the reader knows.
+  /// Passes on the record in `unit`, without the fields that only the reader knows.
   func read(_ unit: Span<UInt8>, _ body: (PacketRecordHeader, borrowing LinkFrame) -> Void) {
     let frame = LinkFrame(
       kind, unit.extracting(Self.recordByteCount...), originalByteCount: Int(unit.u32(at: 12, order)),

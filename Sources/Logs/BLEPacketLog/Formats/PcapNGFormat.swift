@@ -1,10 +1,10 @@
 import BLEWire
 
-/// The block types of pcapng that are read. `draft-ietf-opsawg-pcapng`, 4; all others are passed over.
+/// Block types of pcapng that are read; others are skipped. `draft-ietf-opsawg-pcapng`, 4.
 enum PcapNGBlock {
   static let sectionHeader: UInt32 = 0x0A0D_0D0A
   static let interfaceDescription: UInt32 = 1
-  /// Obsolete, but there are files.
+  /// Obsolete, but still found in files.
   static let packet: UInt32 = 2
   static let simplePacket: UInt32 = 3
   static let interfaceStatistics: UInt32 = 5
@@ -12,13 +12,13 @@ enum PcapNGBlock {
 
   /// Type and total length before, total length after.
   static let overheadByteCount = 12
-  /// The longest block that is kept whole: the longest packet, and options.
+  /// The longest block that is read: the longest packet, and options.
   static let maximumByteCount = PacketLogReader.maximumPacketByteCount + 2 * 65_536
 
   static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
 }
 
-/// The option codes that are read or written. Same draft, 3.5, 4.2, 4.3 and 4.6.
+/// Option codes that are read or written. Same draft, 3.5, 4.2, 4.3 and 4.6.
 enum PcapNGOption {
   static let end: UInt16 = 0
   static let comment: UInt16 = 1
@@ -32,7 +32,7 @@ enum PcapNGOption {
   static let statisticsDropped: UInt16 = 5
   static let statisticsSystemDropped: UInt16 = 7
 
-  /// Hands out each option up to the end or to the first that does not fit.
+  /// Calls `body` with each option, up to the end or to the first that does not fit.
   static func forEach(
     in options: Span<UInt8>, _ order: LogByteOrder, _ body: (UInt16, Span<UInt8>) -> Void
   ) {
@@ -50,18 +50,18 @@ enum PcapNGOption {
   static func padded(_ byteCount: Int) -> Int { (byteCount + 3) / 4 * 4 }
 }
 
-/// The unit of an interface's times: `if_tsresol`, a negative power of 10, or of 2 where bit 7 is set.
+/// Time unit of an interface: `if_tsresol`, a negative power of 10, or of 2 if bit 7 is set.
 struct PcapNGTimeResolution: Hashable {
   var rawValue: UInt8 = 6
 
-  /// Nanoseconds since the Unix epoch. A time that does not fit becomes the nearest that does.
+  /// Converts to nanoseconds since the Unix epoch, clamped to the range of the type.
   func nanoseconds(_ units: UInt64, offsetSeconds: Int64) -> Int64 {
     let exponent = Int(rawValue & 0x7F)
     let count: Int128
     if rawValue & 0x80 != 0 {
       count = Int128((UInt128(units) * 1_000_000_000) >> exponent)
     } else if exponent == 9 {
-      // What this project writes: times before the epoch are negative.
+      // Written by this project; times before the epoch are negative.
       count = Int128(Int64(bitPattern: units))
     } else if exponent < 9 {
       count = Int128(units) * Self.powerOf10(9 - exponent)
@@ -76,9 +76,10 @@ struct PcapNGTimeResolution: Hashable {
   }
 }
 
-/// What is known of a section of a pcapng file: byte order and interfaces.
+/// State of a section of a pcapng file: byte order and interfaces.
 struct PcapNGSection {
-  /// Interfaces of one section; more than machines have, so that a file of only descriptions stays small here.
+  /// Maximum number of interfaces in a section. It is more than machines have, and limits memory for a file
+  /// of only interface descriptions.
   static let maximumInterfaces = 1_024
 
   struct Interface {
@@ -87,14 +88,14 @@ struct PcapNGSection {
     var resolution = PcapNGTimeResolution()
     var offsetSeconds: Int64 = 0
     var snapLength = UInt32.max
-    /// As its packets tell.
+    /// Drops reported by its packets.
     var drops: UInt64 = 0
   }
 
   private(set) var order = LogByteOrder.little
   private(set) var interfaces: [Interface] = []
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  /// Packets of interfaces that are not ours, and the link type of the first.
+  /// Number of packets with an unsupported link type, and the link type of the first.
   private(set) var foreignPackets = 0
   private(set) var foreignLinkType: UInt32?
 
@@ -104,7 +105,7 @@ struct PcapNGSection {
     if foreignLinkType == nil { foreignLinkType = number }
   }
 
-  /// Octets of the block that starts here, as far as they are known yet.
+  /// Returns the size of the block that starts here, as far as known.
   func blockByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
     guard start.count >= PcapNGBlock.overheadByteCount else { return PcapNGBlock.overheadByteCount }
     let order = try order(of: start, offset: offset)
@@ -121,7 +122,7 @@ struct PcapNGSection {
     }
   }
 
-  /// A section header has an order of its own. Its type reads the same either way.
+  /// Returns the byte order of a block. A section header has its own order; its type is the same in both.
   private func order(of start: Span<UInt8>, offset: Int) throws(WireError) -> LogByteOrder {
     guard start.u32(at: 0) == PcapNGBlock.sectionHeader else { return order }
     switch start.u32(at: 8) {
@@ -131,9 +132,9 @@ struct PcapNGSection {
     }
   }
 
-  /// Takes one whole block and hands out the packet in it, if it has one.
+  /// Reads a complete block, and passes on the packet in it, if there is one.
   ///
-  /// - Parameter lost: told of drops that no packet told of.
+  /// - Parameter lost: called with drops that were not reported by a packet.
   mutating func read(
     _ block: Span<UInt8>, offset: Int, lost: (UInt64) -> Void,
     _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void
@@ -195,7 +196,7 @@ struct PcapNGSection {
     interfaces.append(interface)
   }
 
-  /// The number at the end of `hci0` or of libpcap's `bluetooth0`.
+  /// Returns the number at the end of `hci0`, or of libpcap's `bluetooth0`.
   static func adapter(named name: Span<UInt8>) -> UInt16? {
     var first = name.count
     while first > 0, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(name[first - 1]) { first -= 1 }
@@ -228,7 +229,7 @@ struct PcapNGSection {
       nanoseconds: interface.resolution.nanoseconds(units, offsetSeconds: interface.offsetSeconds))
     header.adapter = interface.adapter
     lastTime = header.time
-    // The obsolete block has its drops beside the interface; all ones are unknown.
+    // The obsolete block stores drops next to the interface; all ones mean unknown.
     var drops: UInt64 =
       isEnhanced || content.u16(at: 2, order) == 0xFFFF ? 0 : UInt64(content.u16(at: 2, order))
     var direction: HCIDirection?
@@ -257,7 +258,7 @@ struct PcapNGSection {
       case PcapNGOption.comment where comment.isEmpty: comment = value..<value + byteCount
       case PcapNGOption.packetDropCount where byteCount >= 8: drops = options.u64(at: value, order)
       case PcapNGOption.packetFlags where byteCount >= 4:
-        // 1 inbound, 2 outbound, 0 not told.
+        // 1 is inbound, 2 outbound, 0 unknown.
         let told = options.u32(at: value, order) & 0b11
         direction = told == 1 ? .controllerToHost : told == 2 ? .hostToController : nil
       default: break
@@ -266,7 +267,7 @@ struct PcapNGSection {
     }
   }
 
-  /// A packet without time: it gets that of the one before.
+  /// Reads a packet without a time, which gets the time of the previous packet.
   private mutating func readSimplePacket(
     _ content: Span<UInt8>, offset: Int,
     _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void

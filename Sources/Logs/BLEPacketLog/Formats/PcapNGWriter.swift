@@ -1,13 +1,16 @@
 import BLEWire
 
-/// The blocks of a pcapng file: section header, an interface for each adapter before its first packet,
-/// enhanced packets, and statistics at the end. All little-endian, all times in nanoseconds.
+/// Encodes the blocks of a pcapng file: section header, an interface for each adapter before its first
+/// packet, enhanced packets, and statistics at the end. All numbers are little-endian, all times are in
+/// nanoseconds.
 struct PcapNGWriter: Sendable {
-  /// Packets of further adapters go to the last interface.
+  /// Packets of further adapters are assigned to the last interface.
   static let maximumInterfaces = 256
-  /// Octets of an interface's description, with a name as long as `bluetooth-monitor`, and of its statistics.
+  /// Maximum size in bytes of an interface's description, with a name as long as `bluetooth-monitor`, and its
+  /// statistics.
   private static let interfaceByteCountLimit = 64 + 52
-  /// Octets of a packet's block beside the packet: type, lengths, interface, time, type octet and drops.
+  /// Maximum size in bytes of a packet block without the packet: type, lengths, interface, time, type byte
+  /// and drops.
   private static let packetOverheadByteCount = 32 + 8 + 16
 
   private struct Interface {
@@ -20,7 +23,7 @@ struct PcapNGWriter: Sendable {
   let linkType: LinkType
   private let comment: String
   private var interfaces: [Interface] = []
-  /// Drops that the next packet tells of besides its own.
+  /// Drops to add to those of the next packet.
   private var carriedDrops: UInt64 = 0
 
   init(_ linkType: LinkType, comment: String) {
@@ -36,7 +39,7 @@ struct PcapNGWriter: Sendable {
         $0.append(u32: PcapNGBlock.byteOrderMagic)
         $0.append(u16: 1)
         $0.append(u16: 0)
-        // The section's length: not told.
+        // Unknown section length.
         $0.append(u64: .max)
       }
       let comment = Array(comment.utf8.prefix(Int(UInt16.max) / 2))
@@ -47,7 +50,8 @@ struct PcapNGWriter: Sendable {
     }
   }
 
-  /// Octets that a record without comment takes at most, with a new interface, and the statistics after it.
+  /// Returns the maximum size in bytes of a record without a comment, including a new interface and the
+  /// statistics after it.
   func byteCountLimit(packet byteCount: Int) -> Int {
     Self.packetOverheadByteCount + PcapNGOption.padded(byteCount)
       + (interfaces.count + 1) * Self.interfaceByteCountLimit
@@ -105,10 +109,10 @@ struct PcapNGWriter: Sendable {
       octets.append(addingCapacity: 8) {
         $0.append(u16: UInt16(linkType.rawValue))
         $0.append(u16: 0)
-        // No limit to the length of packets.
+        // Unlimited packet length.
         $0.append(u32: 0)
       }
-      // The monitor's index for what concerns no adapter; named as libpcap names the monitor.
+      // The monitor's index for records without an adapter; named as libpcap names the monitor.
       let name = Array((adapter == 0xFFFF ? "bluetooth-monitor" : "hci\(adapter)").utf8)
       appendOption(PcapNGOption.interfaceName, name.span, to: &octets)
       let resolution: [UInt8] = [9]
@@ -126,7 +130,7 @@ struct PcapNGWriter: Sendable {
     endBlock(start, in: &octets)
   }
 
-  /// - Returns: where the block starts; its length is filled in by `endBlock`.
+  /// - Returns: offset of the block; `endBlock` fills in its length.
   private func startBlock(_ type: UInt32, in octets: inout [UInt8]) -> Int {
     let start = octets.count
     octets.append(addingCapacity: 8) {
@@ -168,7 +172,7 @@ struct PcapNGWriter: Sendable {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Upper half first, whatever the order within each.
+  /// Appends the upper half first; each half is little-endian.
   fileprivate mutating func append(time: ReceiveTime) {
     let units = UInt64(bitPattern: time.nanoseconds)
     append(u32: UInt32(truncatingIfNeeded: units >> 32))

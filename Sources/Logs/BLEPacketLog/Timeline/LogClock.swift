@@ -1,25 +1,27 @@
 public import BLEWire
 
-/// A place of a log at which its writer's clock was set.
+/// A place in a log at which the writer's clock was set.
 public struct LogClockStep: Hashable, Sendable {
-  /// The number of the first record after it.
+  /// Number of the first record after the step.
   public let index: Int
-  /// Time of the record before, as it stands in the log.
+  /// Timestamp of the previous record, as in the log.
   public let after: ReceiveTime
-  /// Time of the first record after it, as it stands in the log.
+  /// Timestamp of the first record after the step, as in the log.
   public let seenAt: ReceiveTime
-  /// By how much the clock was set; below zero back. To the regularity of the log: what really passed meanwhile is estimated.
+  /// Size of the step, negative if the clock was set back. It is estimated from the regularity of the log,
+  /// because the time that really passed is unknown.
   public let span: TimeSpan
-  /// Whether it can be nothing else; if not, the records may as well stand around a pause, and their times are as in the log.
+  /// Whether the step is certain. If not, it may be a pause, and the timestamps stay as in the log.
   public let isCertain: Bool
 }
 
-/// Follows the clock of a log, which people and networks set while it is written.
+/// Corrects timestamps of a log whose writer's clock was set during recording.
 ///
-/// A clock that was set back shows: records stand in the order in which they happened. One that was set forward looks like a
-/// pause. It was set if an answer came after it that cannot take so long (a request has 30 s, data 32 s, Core 5.4, Vol 3, Part F,
-/// 3.3.3 and Vol 6, Part B, 4.5.2), or if the clock is back where it was before. If notifications that came regularly go
-/// on as regularly, and nothing else happened in between, it may be either.
+/// A clock that was set back is visible, because records are in the order in which they happened. A clock
+/// that was set forward looks like a pause. It was set if a response after the pause would have taken longer
+/// than allowed (30 s for a request, 32 s for data; Core 5.4, Vol 3, Part F, 3.3.3 and Vol 6, Part B, 4.5.2),
+/// or if the clock later returns to where it was. If regular notifications continue just as regularly, and
+/// nothing else happened in between, it may be either.
 struct LogClock {
   static let limit = Limit(
     64, "steps of a log's clock that are listed", by: .file, whenFull: "further ones are counted",
@@ -28,31 +30,31 @@ struct LogClock {
     64, "records of a log that wait for the answer which shows that a clock was set", by: .file,
     whenFull: "their times stay", counted: "as a pause")
 
-  /// Records are written in another order by less than this.
+  /// Records may be written out of order by less than this.
   private static let disorder = TimeSpan(nanoseconds: -1_000_000_000)
-  /// Nobody sets a clock back by more than a week: another, older log follows in the file.
+  /// A clock is never set back by more than a week: an older log follows in the same file.
   private static let anotherLog = TimeSpan(nanoseconds: -604_800_000_000_000)
-  /// No answer takes longer.
+  /// Maximum time for any response.
   private static let longest = TimeSpan(nanoseconds: 32_000_000_000)
-  /// How long an answer is waited for after a pause.
+  /// Time after a pause in which a response is awaited.
   private static let patience = TimeSpan(nanoseconds: 5_000_000_000)
-  /// How near a clock must come to where it was before.
+  /// Maximum difference, in nanoseconds, for a clock to count as returned to where it was.
   private static let precision: UInt64 = 2_000_000_000
-  /// A record out of order is followed by one in order within so many.
+  /// Maximum number of records after which an out-of-order record is followed by one in order.
   private static let outOfOrder = 4
 
   private(set) var steps: [LogClockStep] = []
   private(set) var count = 0
   private(set) var disordered = 0
-  /// Added to the times of the log.
+  /// Added to the timestamps of the log.
   private var offset = TimeSpan.zero
-  /// The last record's time, as it stands in the log and as it was given.
+  /// Time of the last record, as in the log and as corrected.
   private var last: (raw: ReceiveTime, time: ReceiveTime)?
-  /// The last step back: its record's number, and what was added before.
+  /// The last step back: its record's number, and the offset before.
   private var back: (index: Int, offset: TimeSpan, raw: ReceiveTime, drop: Int64)?
   private var pace = LogPace()
   private var open = OpenAnswers()
-  /// Records after a pause, while an answer may come that shows what it was.
+  /// Records after a pause, held until a response shows what the pause was, or the wait ends.
   private var held: [StoredPacketRecord] = []
   private var pause: (raw: ReceiveTime, time: ReceiveTime)?
 
@@ -90,7 +92,7 @@ struct LogClock {
     for record in records { record.withRecord { give($0, body) } }
   }
 
-  /// Decides about the time between the record before and this one.
+  /// Decides how to treat the time between the previous record and this one.
   private mutating func place(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
     guard let last else { return give(record, body) }
     let passed = record.time - last.raw
@@ -102,7 +104,7 @@ struct LogClock {
     } else if let before = back, record.index - before.index <= Self.outOfOrder,
       record.time >= before.raw + Self.disorder, passed.nanoseconds > before.drop / 4 * 3
     {
-      // They were out of order.
+      // The records were out of order.
       if count <= Self.limit.count { steps.removeLast() }
       count -= 1
       disordered += record.index - before.index
@@ -121,13 +123,13 @@ struct LogClock {
     give(record, body)
   }
 
-  /// Whether the clock is where it was before it was set.
+  /// Returns whether the clock is back to where it was before it was set.
   private func isReturn(_ record: borrowing PacketRecord, _ passed: TimeSpan) -> Bool {
     let elapsed = pace.elapsed(before: record, since: last?.time)
     return (passed - elapsed - offset).nanoseconds.magnitude < Self.precision
   }
 
-  /// The clock was set before this record: times go on.
+  /// Records that the clock was set before this record; corrected time continues.
   private mutating func set(
     _ record: borrowing PacketRecord, from raw: ReceiveTime, _ time: ReceiveTime
   ) {
@@ -136,7 +138,7 @@ struct LogClock {
     offset = time + elapsed - record.time
   }
 
-  /// Notes a pause that may be a step, if notifications went on over it as if nothing had been.
+  /// Records a pause that may be a step, if notifications continued over it without irregularity.
   private mutating func doubt(_ record: borrowing PacketRecord, after raw: ReceiveTime) {
     guard let last, let elapsed = pace.regular(record, since: last.time) else { return }
     note(record, raw, span: record.time - raw - elapsed, false)
@@ -161,7 +163,7 @@ struct LogClock {
   }
 }
 
-/// How regularly the updates of attributes come.
+/// Tracks the intervals between updates of attributes.
 private struct LogPace {
   private static let maximumStreams = 32
   private static let maximumIntervals = 8
@@ -176,7 +178,7 @@ private struct LogPace {
   private var streams: [Stream] = []
   private var lastPlace = 0
 
-  /// Adapter, handle, opcode and attribute of a notification or an indication.
+  /// Identifies a notification or indication by adapter, handle, opcode and attribute.
   private func key(_ record: borrowing PacketRecord) -> UInt64? {
     let packet = record.packet
     guard record.type == .acl, packet.count >= 11, packet.u16(at: 0) >> 12 & 0x03 != 1,
@@ -221,7 +223,8 @@ private struct LogPace {
     stream.intervals.count < 2 ? nil : stream.intervals.sorted()[stream.intervals.count / 2]
   }
 
-  /// The time that should have passed before `record` since `time`, if its attribute kept its pace; else 0.
+  /// Returns the time that should have passed from `time` to `record` if its attribute kept its pace; 0 if
+  /// unknown.
   func elapsed(before record: borrowing PacketRecord, since time: ReceiveTime?) -> TimeSpan {
     guard let time, let place = key(record).flatMap(place), let median = median(streams[place]) else {
       return .zero
@@ -229,7 +232,7 @@ private struct LogPace {
     return max(.zero, streams[place].last + TimeSpan(nanoseconds: median) - time)
   }
 
-  /// The same of an attribute whose intervals differ little from one another.
+  /// Returns the same only for an attribute with regular intervals; otherwise `nil`.
   func regular(_ record: borrowing PacketRecord, since time: ReceiveTime) -> TimeSpan? {
     guard let place = key(record).flatMap(place), streams[place].intervals.count == Self.maximumIntervals,
       let median = median(streams[place]), let longest = streams[place].intervals.max(), median > 0,
@@ -239,13 +242,13 @@ private struct LogPace {
   }
 }
 
-/// What a log's packets wait for, and for how long they can.
+/// Tracks packets that await a response within a limited time.
 private struct OpenAnswers {
   private static let maximumLinks = 64
 
-  /// The last command that is neither complete nor under way.
+  /// The last command that is neither complete nor in progress.
   private var command: (adapter: UInt16, opcode: UInt16)?
-  /// Links with a request of the host, and with packets that the controller has not sent yet.
+  /// Links with a pending request of the host, and links with packets that the controller has not sent yet.
   private var requests: Set<LinkKey> = []
   private var packets: [LinkKey: Int] = [:]
   private var tellsCompletion = false
@@ -260,7 +263,7 @@ private struct OpenAnswers {
     return ATTOpcode(rawValue: packet[8])
   }
 
-  /// Whether a packet answers one from before the pause.
+  /// Returns whether a packet is a response to a packet from before the pause.
   func isAnswer(_ record: borrowing PacketRecord) -> Bool {
     let packet = record.packet
     if record.direction == .controllerToHost, let opcode = opcode(record) {
@@ -279,7 +282,8 @@ private struct OpenAnswers {
     }
   }
 
-  /// Forgets what a packet after the pause asks for again: an answer may be its own.
+  /// Stops waiting for a response that a packet after the pause requests again, because it could be the
+  /// response to this packet.
   mutating func void(_ record: borrowing PacketRecord) {
     switch record.type {
     case .command: command = nil

@@ -1,13 +1,12 @@
 import BLEWire
 
-/// Gives the records of a log of HCI in the order and at the times at which they happened, as far as the log proves that its writer
-/// had them wrong.
+/// Corrects the order and the timestamps of an HCI log where the log proves that they are wrong.
 ///
-/// - Data of a link that stand before the event with which it begins: controllers deliver both over different endpoints. The event
-///   comes first then, at the time of the data.
-/// - A clock that was set while the log was written: times go on from those before.
+/// - Data of a link before the event that starts the link: controllers deliver the two over different
+///   endpoints. The event is moved first, with the time of the data.
+/// - A clock that was set during recording: timestamps continue from those before.
 ///
-/// Records of the air pass as they are: sniffers have clocks of their own.
+/// Air packets are passed on unchanged, because sniffers have their own clocks.
 public struct LogTimeline {
   private var clock = LogClock()
   private var order = EarlyData()
@@ -15,14 +14,14 @@ public struct LogTimeline {
 
   public init() {}
 
-  /// Places at which the clock was set, or seems to have been; the first of them.
+  /// Places at which the clock was set or may have been set; only the first of them.
   public var clockSteps: [LogClockStep] { clock.steps }
-  /// Their number, those that are not listed included.
+  /// Number of steps, including those not listed.
   public var clockStepCount: Int { clock.count }
-  /// Records that are older than those before and after them; they get the times of their neighbours.
+  /// Number of records older than their neighbours; they get the timestamps of their neighbours.
   public var disorderedRecords: Int { clock.disordered }
 
-  /// Takes the next record, and lends it to `body` at once or with one of the next.
+  /// Handles the next record, and passes it to `body` now or with a later record.
   public mutating func take(
     _ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -34,7 +33,7 @@ public struct LogTimeline {
     swap(&order, &self.order)
   }
 
-  /// Lends the records that wait for others to `body`.
+  /// Passes all held records to `body`.
   public mutating func finish(_ body: (borrowing PacketRecord) -> Void) {
     var order = EarlyData()
     swap(&order, &self.order)
@@ -45,7 +44,7 @@ public struct LogTimeline {
 }
 
 extension PacketRecord {
-  /// The same at another time.
+  /// Copies a record with another time.
   @_lifetime(copy record)
   init(_ record: borrowing PacketRecord, at time: ReceiveTime) {
     var header = record.header
@@ -61,16 +60,16 @@ struct LinkKey: Hashable {
   init(_ adapter: UInt16, _ handle: UInt16) { number = UInt32(adapter) << 16 | UInt32(handle & 0x0FFF) }
 }
 
-/// What a packet says about links.
+/// Relation of a packet to links.
 enum LinkMention {
   case started(LinkKey)
   case ended(LinkKey)
-  /// Data from the controller, and whether they begin a frame.
+  /// Data from the controller, and whether they start a frame.
   case received(LinkKey, isStart: Bool)
-  /// Whatever only a host that knows the link says, or is told.
+  /// Packets that are exchanged only for a known link.
   case known([LinkKey])
 
-  /// - Returns: `nil` if it says nothing about links.
+  /// - Returns: `nil` if the packet does not concern a link.
   init?(_ record: borrowing PacketRecord) {
     let packet = record.packet
     switch record.type {
@@ -106,22 +105,22 @@ enum LinkMention {
   }
 }
 
-/// Puts the event with which a link begins before data of the link that stand in front of it.
+/// Moves the event that starts a link before data of the link.
 struct EarlyData {
   static let limit = Limit(
     256, "records of a log that wait for the beginning of a link", by: .file,
     whenFull: "they keep their order",
     counted: "`origin` of `log stats`")
-  /// How long data wait for the beginning of their link.
+  /// Maximum time that data wait for the start of their link.
   private static let wait = TimeSpan(nanoseconds: 200_000_000)
-  /// How long after its end a link's data may still come.
+  /// Maximum time after the end of a link in which its data may arrive.
   private static let late = TimeSpan(nanoseconds: 1_000_000_000)
   private static let maximumLinks = 1_024
   private static let maximumEnded = 16
 
   private var links: Set<LinkKey> = []
   private var ended: [(link: LinkKey, time: ReceiveTime)] = []
-  /// Data of this link stand at the start of `held`.
+  /// The link whose data are at the start of `held`.
   private var awaited: LinkKey?
   private var held: [StoredPacketRecord] = []
 
@@ -171,10 +170,10 @@ struct EarlyData {
     links.insert(link)
   }
 
-  /// The last record is the beginning of the link whose data were held.
+  /// Handles the start of the link whose data were held, which is the last record.
   private mutating func begin(_ link: LinkKey, _ body: (borrowing PacketRecord) -> Void) {
     let (start, data) = (held[held.count - 1].header.time, held[0].header.time)
-    // Data between the end of a link and the beginning of another with its handle are of the nearer one.
+    // Data between the end of a link and the start of the next one with its handle belong to the nearer one.
     let end = ended.last { $0.link == link && data - $0.time <= Self.late }
     guard end.map({ start - data < data - $0.time }) ?? true else { return release(body) }
     var event = held.removeLast()
@@ -184,7 +183,7 @@ struct EarlyData {
     retake(body)
   }
 
-  /// Gives up waiting: the link is older than the log, or has just ended.
+  /// Stops waiting: the link was up before the log starts, or has just ended.
   private mutating func release(_ body: (borrowing PacketRecord) -> Void) {
     if let awaited { add(awaited) }
     retake(body)

@@ -1,25 +1,28 @@
 import BLEWire
 
-/// Joins the packets of extended advertising: ADV_EXT_IND, the AUX_ADV_IND that it points to, and the AUX_CHAIN_IND after that.
+/// Joins the packets of extended advertising: ADV_EXT_IND, the AUX_ADV_IND that it points to, and subsequent
+/// AUX_CHAIN_INDs.
 ///
-/// Most of them lack what the others have: the address may be in the first alone, the data are in the others. Each names its
-/// set and data (ADI), and channel, time and PHY of the next (AuxPtr). Core 5.4, Vol 6, Part B, 2.3.4 and 4.4.2.
+/// A single packet is often incomplete: the address may be only in the first, and the data are in the others.
+/// Each packet identifies its set and data (ADI), and the channel, time and PHY of the next packet (AuxPtr).
+/// Core 5.4, Vol 6, Part B, 2.3.4 and 4.4.2.
 struct AdvertisingChains {
-  /// Announced packets that are waited for.
+  /// Maximum number of announced packets to wait for.
   static let limit = Limit(
     64, "packets of extended advertising that a log of the air waits for", by: .file,
     whenFull: "the oldest goes",
     counted: "`incompleteAdvertisements` of `log stats`")
-  /// Periodic trains that are known by their access address.
+  /// Maximum number of periodic trains known by their access address.
   static let trains = Limit(
     64, "periodic trains of a log of the air", by: .file, whenFull: "the oldest goes",
     counted: "as a connection of unknown devices")
 
-  /// How far off a time may be, beside the packet's duration: sniffers give the time of its start or of its end.
+  /// Tolerance of a time in nanoseconds, besides the packet's duration: sniffers report the time of its start
+  /// or of its end.
   private static let precision: Int64 = 1_000_000
-  /// When a packet is given up: the longest takes 17 ms.
+  /// Delay after which a packet is given up; the longest packet takes 17 ms.
   private static let tolerance = TimeSpan(nanoseconds: 20_000_000)
-  /// Two packets that announce the same one agree within so much.
+  /// Maximum difference between two packets that announce the same one.
   private static let agreement = TimeSpan(nanoseconds: 3_000_000)
   /// A scan response follows 150 µs after the end of its request.
   private static let responseTime = TimeSpan(nanoseconds: 3_000_000)
@@ -29,13 +32,13 @@ struct AdvertisingChains {
     var report: ExtendedReport
     var channel: UInt8
     var phy: LEPHY?
-    /// When the packet that announces it was heard, and when it may start at the latest.
+    /// Time of the packet that announced it, and its own latest start.
     var announced: ReceiveTime
     var time: ReceiveTime
-    /// Reports of the advertisement were given already.
+    /// True if parts of the advertisement were already reported.
     var isContinuation: Bool
 
-    /// Of the clocks, and of the units that the time is announced in.
+    /// Error in nanoseconds: that of the clocks, and of the units in which the time is announced.
     var uncertainty: Int64 { (time - announced).nanoseconds / 1_000 + 300_000 }
     var deadline: ReceiveTime { time + AdvertisingChains.tolerance }
   }
@@ -46,28 +49,28 @@ struct AdvertisingChains {
     var time: ReceiveTime
   }
 
-  /// What a packet is, and what it adds to its advertisement.
+  /// Role of a packet in its advertisement.
   enum Role: Hashable {
     case pointer
     case advertisement, continuation, scanResponse
-    /// Part of an advertisement of which the rest was not heard.
+    /// Part of an advertisement whose other packets were missed.
     case stray
   }
 
   private var expected: [Expected] = []
   private var request: ScanRequest?
   private var periodic: [(accessAddress: UInt32, crcStart: UInt32)] = []
-  /// Advertisements of which a packet was not heard.
+  /// Number of advertisements with a missed packet.
   private(set) var incomplete = 0
-  /// Advertisements that were heard to their end, in more than one packet.
+  /// Number of complete advertisements of more than one packet.
   private(set) var joined = 0
 
-  /// Advertisements that still lack a packet.
+  /// Number of advertisements that still wait for a packet.
   var waiting: Int { expected.count }
-  /// The first time at which one of them is given up.
+  /// The earliest time at which one of them is given up.
   private(set) var deadline: ReceiveTime?
 
-  /// The start of the CRC of a periodic train.
+  /// Returns the CRC initialization value of a periodic train.
   func crcStart(ofTrain accessAddress: UInt32) -> UInt32? {
     periodic.first { $0.accessAddress == accessAddress }?.crcStart
   }
@@ -78,9 +81,10 @@ struct AdvertisingChains {
     request = ScanRequest(advertiser: advertiser, channel: channel, time: time)
   }
 
-  /// Gives up what should have been heard before `time`.
+  /// Gives up packets that were due before `time`.
   ///
-  /// - Parameter body: receives advertisements of which parts were reported, to report that no more comes.
+  /// - Parameter body: gets advertisements that were partly reported, so that they can be reported as
+  ///   truncated.
   mutating func giveUp(
     before time: ReceiveTime?, _ body: (_ report: ExtendedReport, _ deadline: ReceiveTime) -> Void
   ) {
@@ -99,13 +103,13 @@ struct AdvertisingChains {
 
   private mutating func noteDeadline() { deadline = expected.map(\.deadline).min() }
 
-  /// Takes the next packet.
+  /// Handles the next packet.
   ///
   /// - Parameters:
-  ///   - byteCount: of the PDU.
-  ///   - given: receives an advertisement that ends before, as `giveUp` has it.
-  ///   - body: receives the report that the packet gives, its data, and whether more of it follows.
-  /// - Returns: what the packet is.
+  ///   - byteCount: size of the PDU in bytes.
+  ///   - given: gets an advertisement that is given up, as in `giveUp`.
+  ///   - body: gets the report of the packet, its data, and whether more follows.
+  /// - Returns: the role of the packet.
   mutating func take(
     _ pdu: ExtendedPDU, _ packet: AirPacket, byteCount: Int, at time: ReceiveTime,
     given: (_ report: ExtendedReport, _ deadline: ReceiveTime) -> Void,
@@ -136,12 +140,13 @@ struct AdvertisingChains {
       return former.isContinuation ? .continuation : .advertisement
     }
     guard let advertiser = pdu.advertiser else {
-      // Once for each advertisement: at its last packet, unless it is counted when another one is given up.
+      // Counted once per advertisement: at its last packet, unless it is counted when another one is given
+      // up.
       let isCounted = pdu.pointer != nil || expected.contains { $0.report.identifier == pdu.identifier }
       if !isCounted { incomplete += 1 }
       return .stray
     }
-    // A program may have given an advertising channel another number.
+    // Some programs write a wrong number for an advertising channel.
     if pointsOnly { return takePrimary(pdu, packet, at: time, given, body) }
     var report = report(pdu, packet)
     report.advertiser = advertiser
@@ -167,7 +172,8 @@ struct AdvertisingChains {
       return .advertisement
     }
     let start = time + pointer.offset + pointer.unit
-    // The same set announces one packet on each advertising channel; a later event ends what is left of the one before.
+    // A set announces the same packet on each advertising channel. A later event replaces what is left of the
+    // previous one.
     while let place = expected.firstIndex(where: { isSameSet($0.report, report) }) {
       let former = expected[place]
       guard
@@ -200,7 +206,7 @@ struct AdvertisingChains {
         time: time + pointer.offset + pointer.unit, isContinuation: isContinuation))
   }
 
-  /// Gives the report of a packet, and waits for the one that it points to.
+  /// Reports a packet, and waits for the one that it points to.
   private mutating func proceed(
     _ report: ExtendedReport, _ pdu: ExtendedPDU, _ packet: AirPacket, at time: ReceiveTime,
     isContinuation: Bool,
@@ -214,7 +220,7 @@ struct AdvertisingChains {
     }
   }
 
-  /// The announced packet that this one is: of the same set and data, on that channel, nearest to its time.
+  /// Returns the index of the announced packet that matches: same set and data, same channel, nearest time.
   private func place(
     of pdu: ExtendedPDU, _ packet: AirPacket, _ byteCount: Int, at time: ReceiveTime
   ) -> Int? {
@@ -230,7 +236,7 @@ struct AdvertisingChains {
           || entry.report.advertiser == nil,
         !(entry.isContinuation && pdu.advertiser != nil)
       else { continue }
-      // Many programs do not tell the PHY.
+      // Many programs do not record the PHY.
       let isOnPHY = entry.phy == nil || packet.phy == entry.phy
       let distance = late.magnitude + (isOnPHY ? 0 : 1_000_000)
       if best.map({ distance < $0.distance }) ?? true { best = (place, distance) }
@@ -238,7 +244,7 @@ struct AdvertisingChains {
     return best?.place
   }
 
-  /// The report that begins with a scan response: AUX_SCAN_RSP follows AUX_SCAN_REQ at once, on its channel.
+  /// Starts the report of a scan response: AUX_SCAN_RSP immediately follows AUX_SCAN_REQ on the same channel.
   private mutating func response(_ pdu: ExtendedPDU, _ packet: AirPacket, at time: ReceiveTime)
     -> ExtendedReport?
   {
@@ -255,7 +261,7 @@ struct AdvertisingChains {
 }
 
 extension AirPDU {
-  /// The name of a packet of extended advertising by its role; `type` if that says no more.
+  /// Returns the PDU name for a role in extended advertising, or `type` if the role adds nothing.
   static func extended(_ role: AdvertisingChains.Role, _ type: AirPDU) -> AirPDU {
     switch role {
     case .continuation: .chain

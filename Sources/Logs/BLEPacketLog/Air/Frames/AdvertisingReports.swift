@@ -1,11 +1,12 @@
 import BLEWire
 
-/// What a controller reports of a legacy advertising PDU. Core 5.4, Vol 6, Part B, 2.3.1 and 2.3.2.
+/// The advertising report for a legacy advertising PDU. Core 5.4, Vol 6, Part B, 2.3.1 and 2.3.2.
 struct LegacyReport {
   private let type: UInt8
   private let data: Range<Int>
 
-  /// - Parameter pdu: header and payload; `nil` for another kind, or one that is too short or too long.
+  /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type or an invalid
+  ///   length.
   init?(_ pdu: Span<UInt8>) {
     let payload = pdu.count - 2
     switch pdu[0] & 0x0F {

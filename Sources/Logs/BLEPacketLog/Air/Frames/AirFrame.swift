@@ -1,25 +1,26 @@
 import BLEWire
 
-/// One packet of the air, taken out of what its file packs around it.
+/// One air packet, without the headers that its file adds.
 struct AirFrame: ~Escapable {
-  /// What the file says of it, and its access address.
+  /// Metadata from the file, and the access address.
   private(set) var packet: AirPacket
-  /// Whether it is of an advertiser, wherever on the air.
+  /// Whether it is an advertising packet, on any channel.
   private(set) var isAdvertising: Bool
-  /// Whether a sniffer took the encryption off, or could not.
+  /// Whether the sniffer decrypted the packet, or failed to.
   var sniffed = AirPacket.Protection.clear
   /// Header and payload of the PDU, without access address and CRC.
   let pdu: Span<UInt8>
-  /// Octets before the payload: two, or three where the header tells of a constant tone.
+  /// Size of the header: two bytes, or three if it describes a constant tone extension.
   let headerByteCount: Int
-  /// `nil` where the file has cut it off.
+  /// `nil` if the file does not include it.
   let sentCRC: UInt32?
 
   static let advertisingAccessAddress: UInt32 = 0x8E89_BED6
 
   var payload: Span<UInt8> { @_lifetime(copy self) get { pdu.extracting(headerByteCount...) } }
 
-  /// - Throws: `truncated` or `invalidValue` by octets of the frame: no packet of the air is in it, or less than its header says.
+  /// - Throws: `truncated` or `invalidValue`, with an offset in the frame, if it is not an air packet or is
+  ///   shorter than its header claims.
   @_lifetime(copy octets)
   init(_ linkType: AirLinkType, _ octets: Span<UInt8>) throws(WireError) {
     var pseudo = PseudoHeader(linkType)
@@ -47,13 +48,13 @@ struct AirFrame: ~Escapable {
   }
 }
 
-/// What stands before the access address.
+/// The header before the access address.
 struct PseudoHeader {
   private(set) var packet: AirPacket
   private(set) var byteCount = 0
   private(set) var isAuxiliary = false
   private(set) var sniffed = AirPacket.Protection.clear
-  /// Whether `packet.phy` is known: a packet of the coded PHY has an octet more.
+  /// Whether `packet.phy` is known: a packet of the coded PHY has one more byte.
   private(set) var tellsPHY = false
 
   init(_ linkType: AirLinkType) { packet = AirPacket(linkType) }
@@ -67,7 +68,7 @@ struct PseudoHeader {
     }
   }
 
-  /// RF channel, power, noise, offenses, reference access address, flags.
+  /// Reads RF channel, power, noise, offenses, reference access address and flags.
   ///
   /// https://www.tcpdump.org/linktypes/LINKTYPE_BLUETOOTH_LE_LL_WITH_PHDR.html
   private mutating func readHeader(_ octets: Span<UInt8>, at start: Int) throws(WireError) {
@@ -87,7 +88,7 @@ struct PseudoHeader {
     readPHY(UInt8(flags >> 14))
   }
 
-  /// The channel index of a radio channel, which counts upwards by frequency. Core 5.4, Vol 6, Part B, 1.4.1.
+  /// Converts an RF channel, numbered by frequency, to a channel index. Core 5.4, Vol 6, Part B, 1.4.1.
   static func channel(radio: UInt8) -> UInt8? {
     switch radio {
     case 0: 37
@@ -105,8 +106,8 @@ struct PseudoHeader {
     tellsPHY = true
   }
 
-  /// Board, lengths, version of the protocol, counter, kind of the packet; then length, flags, channel, RSSI, event counter
-  /// and time. Version 0 is marked otherwise, and has no board.
+  /// Reads board, lengths, protocol version, counter and packet type; then length, flags, channel, RSSI,
+  /// event counter and time. Version 0 has another marker and no board.
   ///
   /// `packet-nordic_ble.c` of Wireshark.
   private mutating func readNordic(_ octets: Span<UInt8>) throws(WireError) {
@@ -122,7 +123,7 @@ struct PseudoHeader {
     if isData {
       packet.direction = flags & 0x02 != 0 ? .fromCentral : .fromPeripheral
       packet.eventCounter = octets.u16(at: 11)
-      // The sniffer follows encryption also where it has no key: then the check fails.
+      // The sniffer follows encryption even without a key; the check then fails.
       if flags & 0x0C == 0x0C { sniffed = .decrypted }
     } else {
       isAuxiliary = true
@@ -132,7 +133,8 @@ struct PseudoHeader {
     if version > 0 { readPHY(flags >> 4 & 0b111) }
   }
 
-  /// Fields of type and length, then a packet of the link type that the header names; Ubertooth's tell frequency and power.
+  /// Reads fields of type and length, followed by a packet of the link type in the header. Ubertooth's fields
+  /// contain frequency and power.
   ///
   /// CACE PPI 1.0.10, 3; field type 30006 of `ppi.h` of libbtbb.
   private mutating func readPerPacketInformation(_ octets: Span<UInt8>) throws(WireError) {
@@ -161,7 +163,7 @@ struct PseudoHeader {
     switch AirLinkType(rawValue: inner) {
     case .bare: break
     case .withHeader: try readHeader(octets, at: end)
-    // 147 is for private use: there Ubertooth has its packets.
+    // Ubertooth uses link type 147, which is reserved for private use.
     case nil where inner == 147 && hasRadio: break
     default: throw WireError(.airLog, offset: 4, .invalidValue(inner))
     }
@@ -170,15 +172,15 @@ struct PseudoHeader {
   private static let radioField: UInt16 = 30_006
 }
 
-/// The check at the end of each packet. Core 5.4, Vol 6, Part B, 3.1.1.
+/// The CRC at the end of each packet. Core 5.4, Vol 6, Part B, 3.1.1.
 enum AirCRC {
-  /// Of advertising.
+  /// CRC initialization value of advertising.
   static let advertising: UInt32 = 0x55_5555
 
   /// - Parameters:
   ///   - pdu: header and payload.
-  ///   - start: 24 bits, as a connection's first packet names them.
-  /// - Returns: the three octets that follow, as a little-endian number.
+  ///   - start: 24-bit initialization value, as in a connection's first packet.
+  /// - Returns: the three bytes after the PDU, as a little-endian number.
   static func of(_ pdu: Span<UInt8>, start: UInt32) -> UInt32 {
     let table = table
     var state = reversed(start)
@@ -192,7 +194,7 @@ enum AirCRC {
     (0..<24).reduce(0) { $0 | (number >> UInt32($1) & 1) << UInt32(23 - $1) }
   }
 
-  /// Of x²⁴ + x¹⁰ + x⁹ + x⁶ + x⁴ + x³ + x + 1, with the first bit in the lowest.
+  /// Table for x²⁴ + x¹⁰ + x⁹ + x⁶ + x⁴ + x³ + x + 1, with the first bit in the lowest.
   private static let table: [UInt32] = (0..<256).map { octet in
     (0..<8).reduce(UInt32(octet)) { state, _ in state >> 1 ^ (state & 1 == 0 ? 0 : 0xDA_6000) }
   }

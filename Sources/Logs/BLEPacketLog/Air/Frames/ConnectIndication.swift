@@ -1,6 +1,6 @@
 import BLEWire
 
-/// What begins a connection on the air: CONNECT_IND, and AUX_CONNECT_REQ. Core 5.4, Vol 6, Part B, 2.3.3.1.
+/// Start of a connection on the air: CONNECT_IND or AUX_CONNECT_REQ. Core 5.4, Vol 6, Part B, 2.3.3.1.
 struct ConnectIndication: Hashable {
   static let byteCount = 34
 
@@ -8,10 +8,10 @@ struct ConnectIndication: Hashable {
   let peripheral: DeviceAddress
   let accessAddress: UInt32
   let crcStart: UInt32
-  /// Units of 1.25 ms.
+  /// Window offset in units of 1.25 ms.
   let windowOffset: UInt16
   let parameters: LinkParameters
-  /// A bit for each of the channels 0 … 36.
+  /// One bit for each of the channels 0 … 36.
   let channelMap: UInt64
 
   /// - Parameter pdu: header and payload.
@@ -30,7 +30,7 @@ struct ConnectIndication: Hashable {
 }
 
 extension Span where Element == UInt8 {
-  /// Five octets, of which 37 bits count.
+  /// Reads a channel map: five bytes, of which 37 bits are used.
   func channelMap(at offset: Int) -> UInt64 {
     (UInt64(u32(at: offset)) | UInt64(self[offset + 4]) << 32) & AirConnection.allChannels
   }

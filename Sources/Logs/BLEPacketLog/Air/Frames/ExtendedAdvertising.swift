@@ -1,18 +1,19 @@
 import BLEWire
 
-/// Fields of an advertising PDU with an extended header: ADV_EXT_IND and those that it points to. Core 5.4, Vol 6, Part B, 2.3.4.
+/// Fields of an advertising PDU with an extended header: ADV_EXT_IND and the PDUs that it points to. Core
+/// 5.4, Vol 6, Part B, 2.3.4.
 struct ExtendedPDU {
-  /// The packet that continues this one. Core 5.4, Vol 6, Part B, 2.3.4.5.
+  /// Pointer to the next packet. Core 5.4, Vol 6, Part B, 2.3.4.5.
   struct Pointer {
     let channel: UInt8
-    /// From the start of this packet to the start of the next, at least.
+    /// Minimum time from the start of this packet to the start of the next.
     let offset: TimeSpan
-    /// How much later it may start.
+    /// Maximum time by which the next packet may start later.
     let unit: TimeSpan
-    /// `nil` for a value that is reserved.
+    /// `nil` for a reserved value.
     let phy: LEPHY?
 
-    /// - Parameter octets: the three of the field.
+    /// - Parameter octets: the three bytes of the field.
     init(_ octets: Span<UInt8>) {
       let bits = octets.u24(at: 0)
       channel = UInt8(bits & 0x3F)
@@ -25,17 +26,18 @@ struct ExtendedPDU {
   let mode: UInt8
   private(set) var advertiser: DeviceAddress?
   private(set) var target: DeviceAddress?
-  /// Set (SID) and data (DID) as the field has them: 4 and 12 bits.
+  /// Advertising set (SID, 4 bits) and data (DID, 12 bits), as in the field.
   private(set) var identifier: UInt16?
   private(set) var pointer: Pointer?
-  /// Access address and CRC's start of a periodic train.
+  /// Access address and CRC initialization value of a periodic train.
   private(set) var train: (accessAddress: UInt32, crcStart: UInt32)?
-  /// dBm.
+  /// Transmit power in dBm.
   private(set) var power: UInt8?
-  /// Of the PDU.
+  /// Range of the advertising data within the PDU.
   let data: Range<Int>
 
-  /// - Parameter pdu: header and payload; `nil` if it is of another type, or its fields do not fit.
+  /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type or its fields do
+  ///   not fit.
   init?(_ pdu: Span<UInt8>) {
     guard pdu[0] & 0x0F == 0x07, pdu.count >= 3 else { return nil }
     mode = pdu[2] >> 6
@@ -70,19 +72,19 @@ struct ExtendedReport {
     case truncated = 0x40
   }
 
-  /// The longest data of one report.
+  /// Maximum size of the data in one report, in bytes.
   static let maximumByteCount = 229
 
   var mode: UInt8
   var isScanResponse = false
-  /// `nil` for an advertiser that keeps its address to itself.
+  /// `nil` for an anonymous advertiser.
   var advertiser: DeviceAddress?
   var target: DeviceAddress?
   var identifier: UInt16?
   var power: UInt8?
   var primaryPHY: UInt8
 
-  /// - Parameter packet: the last one that the report is made of.
+  /// - Parameter packet: the last packet of the report.
   func encode(
     _ data: Span<UInt8>, _ status: Status, _ packet: AirPacket, into output: inout OutputSpan<UInt8>
   ) {

@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Lends the records that a packet of the air gives, one after the other.
+/// Passes on the records of an air packet, one after the other.
 struct RecordOutput {
-  /// Of the frame that is translated.
+  /// Header of the frame that is being translated.
   var header = PacketRecordHeader()
   private var octets: [UInt8] = []
 
-  /// A record without type: a PDU that no HCI packet says, or a frame that is none.
+  /// Passes on a record without type: a PDU that no HCI packet expresses, or a malformed frame.
   func note(_ pdu: Span<UInt8>, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void) {
     var header = header
     header.air = packet
@@ -14,7 +14,7 @@ struct RecordOutput {
     body(PacketRecord(header, packet: pdu))
   }
 
-  /// The same of a payload that is decrypted, with a header of two octets.
+  /// Passes on a record without type for a decrypted payload, with a header of two bytes.
   mutating func note(
     _ first: UInt8, _ payload: Span<UInt8>, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -27,9 +27,9 @@ struct RecordOutput {
     lend(header, body)
   }
 
-  /// An event of the central's controller.
+  /// Passes on an event of the central's controller.
   ///
-  /// - Parameter packet: what the event was made of, where it says all of it.
+  /// - Parameter packet: the packet that the event fully expresses, if there is one.
   mutating func event(
     _ packet: AirPacket?, _ body: (borrowing PacketRecord) -> Void,
     _ encode: (inout OutputSpan<UInt8>) -> Void
@@ -44,7 +44,7 @@ struct RecordOutput {
     lend(header, body)
   }
 
-  /// A fragment of a frame.
+  /// Passes on a fragment of a frame.
   mutating func data(
     _ handle: ConnectionHandle, _ payload: Span<UInt8>, isStart: Bool, _ packet: AirPacket,
     _ body: (borrowing PacketRecord) -> Void
@@ -70,7 +70,7 @@ struct RecordOutput {
   }
 }
 
-/// The events that a link gives its central's host; the length is filled in by whoever writes them.
+/// Events that the host of a central gets for a link. The caller fills in the length.
 enum HCIEvents {
   private static func start(_ subevent: LESubevent, _ output: inout OutputSpan<UInt8>) {
     start(.leMeta, &output)
@@ -108,7 +108,7 @@ enum HCIEvents {
     output.append(u16: parameters.supervisionTimeout)
   }
 
-  /// No bit leaves the physical layer as it was, which is not known here any more: then it is said to be 1M.
+  /// Zero bits mean that the PHY does not change. The current PHY is not tracked here, so LE 1M is reported.
   static func phyUpdateComplete(
     _ handle: ConnectionHandle, _ phys: LinkProcedures.PHYs, into output: inout OutputSpan<UInt8>
   ) {

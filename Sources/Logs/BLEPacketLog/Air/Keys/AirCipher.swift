@@ -1,7 +1,7 @@
 import BLEStack
 import BLEWire
 
-/// The encryption of one link: AES-CCM with a check of four octets. Core 5.4, Vol 6, Part E, 2.
+/// Encryption of one link: AES-CCM with a message integrity check of four bytes. Core 5.4, Vol 6, Part E, 2.
 struct AirCipher {
   static let checkByteCount = 4
 
@@ -9,27 +9,27 @@ struct AirCipher {
   private let vector: UInt64
 
   /// - Parameters:
-  ///   - key: of the session, its most significant octet first.
-  ///   - vector: IV, as the number whose least significant octet is sent first.
+  ///   - key: session key, most significant byte first.
+  ///   - vector: IV, as a number whose least significant byte is sent first.
   init(sessionKey key: UInt128, vector: UInt64) {
     cipher = AES128(key: key)
     self.vector = vector
   }
 
-  /// The session of a long-term key. Core 5.4, Vol 6, Part B, 5.1.3.1.
+  /// Derives the session key from a long-term key. Core 5.4, Vol 6, Part B, 5.1.3.1.
   init(longTermKey: UInt128, diversifier: UInt128, vector: UInt64) {
     self.init(sessionKey: AES128(key: longTermKey).encrypt(diversifier), vector: vector)
   }
 
-  /// Decrypts a payload whose last four octets are its check.
+  /// Decrypts a payload that ends with the integrity check.
   ///
   /// - Parameters:
-  ///   - payload: longer than the check.
-  ///   - header: the first octet of the PDU.
-  ///   - counter: of the packets of that direction.
-  ///   - isFromCentral: the direction.
-  ///   - output: gets what was encrypted, where the check holds.
-  /// - Returns: whether it holds.
+  ///   - payload: the encrypted payload; must be longer than the check.
+  ///   - header: first byte of the PDU.
+  ///   - counter: packet counter of the direction.
+  ///   - isFromCentral: direction of the packet.
+  ///   - output: gets the decrypted payload if the check is valid.
+  /// - Returns: whether the check is valid.
   func decrypt(
     _ payload: Span<UInt8>, header: UInt8, counter: UInt64, isFromCentral: Bool, into output: inout [UInt8]
   ) -> Bool {
@@ -38,7 +38,7 @@ struct AirCipher {
     output.removeAll(keepingCapacity: true)
     let nonce = nonce(counter, isFromCentral: isFromCentral)
     var code = cipher.encrypt(0x49 << 120 | nonce << 16 | UInt128(byteCount))
-    // Sequence numbers and More Data change when a packet is sent again.
+    // Sequence numbers and More Data are excluded, because they change in a retransmission.
     code = cipher.encrypt(code ^ (0x0001 << 112 | UInt128(header & 0xE3) << 104))
     var start = 0
     var index: UInt128 = 1
@@ -60,14 +60,15 @@ struct AirCipher {
     return check.byteSwapped == payload.u32(at: byteCount)
   }
 
-  /// Counter of 39 bits and direction, then the vector, each with its least significant octet first: 13 octets.
+  /// Makes the nonce: 39-bit counter and direction, then the vector, each least significant byte first; 13
+  /// bytes.
   private func nonce(_ counter: UInt64, isFromCentral: Bool) -> UInt128 {
     let first = counter & 0x7F_FFFF_FFFF | (isFromCentral ? 1 << 39 : 0)
     return UInt128(first.byteSwapped >> 24) << 64 | UInt128(vector.byteSwapped)
   }
 }
 
-/// What both sides of a link say before it is encrypted. Core 5.4, Vol 6, Part B, 2.4.2.4 and 2.4.2.5.
+/// Values that both sides exchange before encryption starts. Core 5.4, Vol 6, Part B, 2.4.2.4 and 2.4.2.5.
 struct EncryptionStart: Hashable {
   let random: UInt64
   let diversifier: UInt16
@@ -77,7 +78,7 @@ struct EncryptionStart: Hashable {
   private var peripheralVector: UInt32 = 0
   private(set) var isAnswered = false
 
-  /// - Parameter request: LL_ENC_REQ from its opcode on.
+  /// - Parameter request: LL_ENC_REQ, starting with its opcode.
   init?(request: Span<UInt8>) {
     guard request.count == 23 else { return nil }
     random = request.u64(at: 1)
@@ -86,7 +87,7 @@ struct EncryptionStart: Hashable {
     centralVector = request.u32(at: 19)
   }
 
-  /// - Parameter response: LL_ENC_RSP from its opcode on.
+  /// - Parameter response: LL_ENC_RSP, starting with its opcode.
   mutating func take(response: Span<UInt8>) {
     guard response.count == 13 else { return }
     peripheralKeyDiversifier = response.u64(at: 1)

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// A key of 16 octets that a person gives: long-term key, or temporary key of a pairing out of band.
+/// A key of 16 bytes from the user: a long-term key, or the temporary key of an out-of-band pairing.
 public struct AirKey: Hashable, Sendable {
   let value: UInt128
 
-  /// Reads 32 hexadecimal digits; `0x` before them, and colons, blanks and hyphens between octets do not matter.
+  /// Parses 32 hexadecimal digits. A leading `0x`, and colons, spaces and hyphens between bytes, are ignored.
   public init?(_ text: String) {
     var digits = text[...]
     if digits.hasPrefix("0x") || digits.hasPrefix("0X") { digits = digits.dropFirst(2) }
@@ -19,18 +19,18 @@ public struct AirKey: Hashable, Sendable {
     self.value = value
   }
 
-  /// As it is printed, and the other way round: programs print keys in either order.
+  /// The key in both byte orders, because programs print keys in either order.
   var orders: [UInt128] { value == value.byteSwapped ? [value] : [value, value.byteSwapped] }
 }
 
-/// Long-term keys: those that somebody gave, and those that the log tells.
+/// Long-term keys from the user and from the log.
 struct AirKeyring {
-  /// Keys that the packets of a log tell.
+  /// Maximum number of keys learned from a log.
   static let learnt = Limit(
     256, "keys learnt from a log of the air", by: .file, whenFull: "the oldest goes",
     counted: "`keysForgotten` of `log stats`")
 
-  /// What LL_ENC_REQ names a key by.
+  /// Identifies a key in LL_ENC_REQ.
   private struct Name: Hashable {
     var random: UInt64
     var diversifier: UInt16
@@ -43,10 +43,10 @@ struct AirKeyring {
 
   init(_ given: [AirKey]) { self.given = given.flatMap(\.orders) }
 
-  /// Whether somebody gave a key.
+  /// Whether the user passed a key.
   var isGiven: Bool { !given.isEmpty }
 
-  /// Temporary keys that are tried beside those of a passkey.
+  /// Temporary keys to try in addition to those of a passkey.
   var temporaryKeys: [UInt128] { given }
 
   mutating func learn(_ key: UInt128, random: UInt64, diversifier: UInt16) {
@@ -60,9 +60,9 @@ struct AirKeyring {
     learntCount += 1
   }
 
-  /// Keys for a link, the likeliest first.
+  /// Returns the keys to try for a link, the likeliest first.
   ///
-  /// - Parameter shortTerm: of a pairing on the link.
+  /// - Parameter shortTerm: short-term key of a pairing on the link.
   func candidates(for start: EncryptionStart, shortTerm: UInt128?) -> [UInt128] {
     let name = Name(random: start.random, diversifier: start.diversifier)
     return (shortTerm.map { [$0] } ?? []) + named.filter { $0.name == name }.map(\.key) + given

@@ -1,25 +1,25 @@
 import BLEStack
 import BLEWire
 
-/// Listens to a pairing, and finds the short-term key where it is of the old kind.
+/// Follows a pairing, and finds the short-term key if it is a legacy pairing.
 ///
-/// The confirm value tells whether a temporary key is right, and there are only a million passkeys.
-/// Core 5.4, Vol 3, Part H, 2.3.5.
+/// The confirm value shows whether a temporary key is correct, and there are only a million passkeys. Core
+/// 5.4, Vol 3, Part H, 2.3.5.
 struct LegacyPairing {
-  /// What became of the pairing.
+  /// Result of the pairing.
   enum Outcome: Hashable {
-    /// There was none, or it is under way.
+    /// No pairing, or the pairing has not ended.
     case none
-    /// Its key is agreed on and not sent: nobody who listens has it.
+    /// LE Secure Connections: the key is never sent, so it cannot be derived from a capture.
     case secureConnections
-    /// The temporary key is none that can be tried.
+    /// The temporary key is not among the keys that were tried.
     case unknownTemporaryKey
     case shortTermKey
   }
 
   private(set) var outcome = Outcome.none
   private(set) var shortTermKey: UInt128?
-  /// The one that confirmed; 0 for Just Works.
+  /// The passkey that matched; 0 for Just Works.
   private(set) var passkey: UInt128?
 
   private var request: UInt64?
@@ -28,14 +28,14 @@ struct LegacyPairing {
   private var random: (central: UInt128?, peripheral: UInt128?)
   private var longTermKey: (central: UInt128?, peripheral: UInt128?)
 
-  /// Takes a PDU of the security manager.
+  /// Handles a PDU of the Security Manager.
   ///
   /// - Parameters:
-  ///   - pdu: its code first.
-  ///   - isFromCentral: who sent it.
-  ///   - link: both sides' addresses; `nil` where the log does not show how it began.
-  ///   - keyring: learns the keys that are handed out.
-  ///   - searches: passkey searches that may still be made.
+  ///   - pdu: the PDU, starting with its code.
+  ///   - isFromCentral: whether the central sent it.
+  ///   - link: addresses of both sides; `nil` if the log does not contain the start of the connection.
+  ///   - keyring: learns the keys that are distributed.
+  ///   - searches: number of passkey searches that are still allowed.
   mutating func take(
     _ pdu: Span<UInt8>, isFromCentral: Bool, link: (central: DeviceAddress, peripheral: DeviceAddress)?,
     keyring: inout AirKeyring, searches: inout Int
@@ -102,7 +102,8 @@ struct LegacyPairing {
       outcome = .unknownTemporaryKey
       return
     }
-    // The shorter of both sides' greatest key sizes: the most significant octets become 0. Core 5.4, Vol 3, Part H, 2.3.4.
+    // The smaller of both maximum key sizes: the most significant bytes become 0. Core 5.4, Vol 3, Part H,
+    // 2.3.4.
     let byteCount = min(max(min(request >> 32 & 0xFF, response >> 32 & 0xFF), 7), 16)
     let mask = byteCount == 16 ? UInt128.max : (1 << UInt128(8 * byteCount)) - 1
     shortTermKey = SecurityToolbox.s1(found, theirs, mine) & mask

@@ -1,24 +1,25 @@
 import BLEWire
 
-/// How far the encryption of a connection is followed. Core 5.4, Vol 6, Part B, 5.1.3.
+/// Encryption state of a followed connection. Core 5.4, Vol 6, Part B, 5.1.3.
 struct LinkEncryption {
-  /// Counters that are tried for a packet after which others were missed.
+  /// Maximum number of counters to try for a packet after missed ones.
   static let window = Limit(
     1_024, "encrypted packets in a row that a log of the air may miss on a link", by: .file,
     whenFull: "what comes after stays encrypted", counted: "`encrypted` of `log stats`")
-  /// Tries of all keys.
+  /// Maximum number of packets on which all keys are tried.
   static let trials = Limit(
     4, "packets of a link that all keys are tried on", by: .file, whenFull: "the link stays encrypted",
     counted: "`encryption` of `log stats`")
-  /// Where packets are encrypted with something else, nearly nothing is tried any more.
+  /// After this many failures only a short window is tried, because the packets are likely encrypted with
+  /// another key.
   private static let enoughFailures = 16
   private static let shortWindow: UInt64 = 16
-  /// The first packets may be missed, but each costs a try of each key.
+  /// Counters to try for the first packets, which may be missed; each costs an attempt with each key.
   private static let keyWindow: UInt64 = 32
 
   var start: EncryptionStart?
   var isOn = false
-  /// The translated log was told so.
+  /// True once the translated log contains the encryption change.
   var isTold = false
   var wasOn = false
   var cipher: AirCipher?
@@ -26,17 +27,17 @@ struct LinkEncryption {
   private var keyTrials = 0
   private var hadKeys = false
   var isBySniffer = false
-  /// What the program that decrypted the packets did with their checks; `nil` until a packet proves it.
+  /// Form in which the program that decrypted the packets left their checks; `nil` until a packet shows it.
   var openForm: OpenForm?
-  /// Packets were encrypted though nothing was seen that begins it.
+  /// True if packets are encrypted although no start of encryption was seen.
   var isStartNotSeen = false
 
   enum OpenForm: Hashable { case withoutCheck, withCheck }
 
-  /// Whether what is said on the link may not be known.
+  /// Whether packets of the link may be unreadable.
   var isClosed: Bool { isStartNotSeen || wasOn && cipher == nil && !isBySniffer }
 
-  /// LL_ENC_REQ: from here on everything is anew.
+  /// Handles LL_ENC_REQ, which starts encryption anew.
   mutating func begin(_ start: EncryptionStart) {
     let openForm = openForm
     self = LinkEncryption(start: start, isTold: isTold, wasOn: wasOn)
@@ -58,12 +59,12 @@ struct LinkEncryption {
     return pairing.outcome == .secureConnections ? .noKeyOfSecureConnections : .noKey
   }
 
-  /// Decrypts a packet that was not sent before.
+  /// Decrypts a packet that is not a retransmission.
   ///
   /// - Parameters:
-  ///   - counter: the least that the packet can have.
-  ///   - keys: all that may be the link's.
-  /// - Returns: the packet's counter, or `nil` where no key fits.
+  ///   - counter: the lowest possible packet counter.
+  ///   - keys: returns all keys to try.
+  /// - Returns: the packet's counter, or `nil` if no key matches.
   mutating func decrypt(
     _ payload: Span<UInt8>, header: UInt8, isFromCentral: Bool, counter: UInt64,
     keys: (EncryptionStart) -> [UInt128],
@@ -97,29 +98,29 @@ struct LinkEncryption {
     return nil
   }
 
-  /// All keys were tried on a packet, either way round.
+  /// Counts a packet on which all keys were tried, in both directions.
   mutating func countTrial() { if cipher == nil { keyTrials += 1 } }
 }
 
 /// How the payload of a packet became readable.
 enum Opening: Hashable {
-  /// It was never encrypted.
+  /// Never encrypted.
   case clear
-  /// The program that wrote the file decrypted it, and left so many bytes of it before the check.
+  /// Decrypted by the program that wrote the file, with this many bytes before the check.
   case open(byteCount: Int)
-  /// Decrypted here, with that packet counter.
+  /// Decrypted here, with this packet counter.
   case deciphered(counter: UInt64)
   case encrypted
 }
 
 extension AirConnection {
-  /// Decides what a packet with a payload is, and decrypts it if necessary and possible.
+  /// Classifies a packet with a payload, and decrypts it if necessary and possible.
   ///
   /// - Parameters:
-  ///   - isOpen: the file says that the packet is decrypted.
-  ///   - isTold: the file says who sent it.
-  ///   - output: receives what was encrypted.
-  /// - Returns: whether `output` has it.
+  ///   - isOpen: the file marks the packet as decrypted.
+  ///   - isTold: the file contains the direction.
+  ///   - output: gets the decrypted payload.
+  /// - Returns: whether `output` was set.
   func open(
     _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, isOpen: Bool, isTold: Bool,
     sequence: AirSide.Sequence, keyring: AirKeyring, into output: inout [UInt8]
@@ -151,7 +152,7 @@ extension AirConnection {
     return true
   }
 
-  /// The same of a packet that repeats the one before from the same side: its packet counter is the same, too.
+  /// Does the same for a retransmission, which has the same packet counter as the original.
   private func repeated(
     _ former: Opening, _ header: UInt8, _ payload: Span<UInt8>, _ packet: AirPacket, _ isOpen: Bool,
     into output: inout [UInt8]
@@ -198,12 +199,12 @@ extension AirConnection {
     return .encrypted
   }
 
-  /// Whether a packet is of an encrypted link, and not one of those that such a link has in clear.
+  /// Returns whether a packet belongs to an encrypted link and is not one that such a link sends in clear.
   private func isCovered(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
     let opcode = header & 0x03 == 0x03 ? ControlOpcode(rawValue: payload[0]) : nil
     if encryption.isOn {
       switch (opcode, payload.count) {
-      // Those with which encryption begins, is left and is entered again.
+      // PDUs that start, pause or resume encryption.
       case (.encryptionRequest, 23), (.startEncryptionRequest, 1), (.pauseEncryptionResponse, 1): return false
       default: return true
       }
@@ -218,14 +219,14 @@ extension AirConnection {
         return true
       }
     }
-    // No encrypted payload is as short as the check.
+    // An encrypted payload is longer than the check.
     if encryption.isStartNotSeen { return encryption.isBySniffer || payload.count > AirCipher.checkByteCount }
     guard !mayBeClear(header, payload, side) else { return false }
     if openByteCount(header, payload, side) == nil { encryption.isStartNotSeen = true }
     return true
   }
 
-  /// Whether a packet of a link that may be encrypted is readable as it is.
+  /// Returns whether a packet of a possibly encrypted link is readable as it is.
   func isReadable(_ header: UInt8, _ payload: Span<UInt8>, isFromCentral: Bool) -> Bool {
     guard encryption.isOn || encryption.start?.isAnswered == true, !payload.isEmpty else { return false }
     let side = isFromCentral ? central : peripheral
@@ -246,11 +247,13 @@ extension AirConnection {
 
   // MARK: Packets that another program decrypted
 
-  /// Bytes before the check in a packet of an encrypted link that was decrypted, although the file does not say so.
+  /// Returns the number of bytes before the check, for a packet of an encrypted link that was decrypted
+  /// although the file does not mark it.
   ///
-  /// Encryption adds a check of four bytes; programs remove it or leave it. A whole L2CAP frame is its own proof: of
-  /// encrypted packets one in 50 million has a length and a channel that fit. A payload no longer than the check is none
-  /// that is encrypted. Fragments and control PDUs prove less: they count if another packet of the link has.
+  /// Encryption adds a check of four bytes, which programs remove or leave. A whole L2CAP frame proves that a
+  /// packet is decrypted: only one in 50 million encrypted packets has a matching length and channel. A
+  /// payload no longer than the check cannot be encrypted. Fragments and control PDUs are weaker evidence:
+  /// they count only after another packet of the link has proved it.
   ///
   /// - Returns: `nil` for a packet that is encrypted.
   private func openByteCount(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Int? {
@@ -261,7 +264,7 @@ extension AirConnection {
     }
     switch header & 0x03 {
     case 0x03:
-      // The first encrypted packet of either side can be no other.
+      // The first encrypted packet of each side is always this PDU.
       if side.counter == 0, encryption.isOn, payload[0] == ControlOpcode.startEncryptionResponse.rawValue,
         count == 1 + check
       {
@@ -294,7 +297,7 @@ extension AirConnection {
     encryption.openForm == .withCheck ? max(0, count - AirCipher.checkByteCount) : count
   }
 
-  /// Bytes before the check of a packet of which the file says that it is decrypted.
+  /// Returns the number of bytes before the check, for a packet that the file marks as decrypted.
   private func withoutCheck(_ header: UInt8, _ payload: Span<UInt8>) -> Int {
     let (count, check) = (payload.count, AirCipher.checkByteCount)
     guard count > check else { return count }
@@ -311,7 +314,7 @@ extension AirConnection {
     return withoutCheck(count)
   }
 
-  /// Whether a packet may be in clear on a link of which nothing says that it is encrypted.
+  /// Returns whether a packet may be in clear, on a link without evidence of encryption.
   private func mayBeClear(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
     switch header & 0x03 {
     case 0x03: return ControlOpcode.isPlausible(payload)
@@ -323,14 +326,14 @@ extension AirConnection {
   }
 }
 
-/// The header of an L2CAP frame whose channel exists. Core 5.4, Vol 3, Part A, 2.1.
+/// The header of an L2CAP frame on a valid channel. Core 5.4, Vol 3, Part A, 2.1.
 struct FrameStart {
-  /// Of the whole frame, with its header.
+  /// Size of the whole frame in bytes, including its header.
   let byteCount: Int
-  /// Whether it is of attributes, signals or the security manager, and no longer than those are.
+  /// Whether the channel is ATT, signalling or Security Manager and the length is plausible for it.
   let isOfFixedChannel: Bool
 
-  /// - Returns: `nil` if `payload` is shorter than the header, or its channel is none of LE.
+  /// - Returns: `nil` if `payload` is shorter than the header, or the channel is not an LE channel.
   init?(_ payload: Span<UInt8>) {
     guard payload.count >= L2CAPFrame.headerByteCount else { return nil }
     let (length, channel) = (Int(payload.u16(at: 0)), payload.u16(at: 2))
@@ -342,6 +345,6 @@ struct FrameStart {
     byteCount = L2CAPFrame.headerByteCount + length
   }
 
-  /// Frames of ATT are no longer in practice: values have 512 bytes at most.
+  /// Maximum plausible frame length: attribute values have at most 512 bytes.
   private static let longest = 1_024
 }

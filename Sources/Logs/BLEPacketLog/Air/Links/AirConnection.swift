@@ -1,11 +1,11 @@
 import BLEStack
 import BLEWire
 
-/// A connection that is followed by its access address.
+/// A followed connection, identified by its access address.
 final class AirConnection {
   static let allChannels: UInt64 = (1 << 37) - 1
 
-  /// The longest frame of the security manager: code and both coordinates of a public key.
+  /// The longest frame of the Security Manager: code and both coordinates of a public key.
   private static let securityFrameByteCount = 65
 
   private(set) var report: AirLinkReport
@@ -21,7 +21,7 @@ final class AirConnection {
   var pairing = LegacyPairing()
   var encryption = LinkEncryption()
   var isTerminated = false
-  /// The translated log has been told that the link is lost.
+  /// True once the translated log contains the loss of the link.
   var isLost = false
   private(set) var lastTime: ReceiveTime
   var procedures = LinkProcedures()
@@ -29,8 +29,8 @@ final class AirConnection {
   private var peripheralFrames = L2CAPRecombiner(maximumPayloadByteCount: securityFrameByteCount)
 
   /// - Parameters:
-  ///   - start: `nil` for a connection that is older than the log.
-  ///   - air: of the packet with which it was first heard.
+  ///   - start: `nil` for a connection that was up before the log starts.
+  ///   - air: metadata of the first packet received.
   init(_ handle: ConnectionHandle, accessAddress: UInt32, _ start: ConnectIndication?, at time: ReceiveTime) {
     self.handle = handle
     self.accessAddress = accessAddress
@@ -51,7 +51,7 @@ final class AirConnection {
     return (central, peripheral)
   }
 
-  /// When the link counts as lost; `nil` where nothing tells.
+  /// Time at which the supervision timeout ends; `nil` if unknown.
   var deadline: ReceiveTime? {
     guard let parameters, !isLost, !isTerminated else { return nil }
     return lastTime + TimeSpan(nanoseconds: Int64(parameters.supervisionTimeout) * 10_000_000)
@@ -59,7 +59,7 @@ final class AirConnection {
 
   // MARK: Packets
 
-  /// What is known of a packet once its time and its sequence number are.
+  /// Completes the metadata of a packet by its time and its sequence number.
   func take(
     _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, at time: ReceiveTime
   ) -> AirSide.Sequence {
@@ -77,7 +77,7 @@ final class AirConnection {
     if let channel = packet.channel, let channelMap, channel < 37, channelMap >> UInt64(channel) & 1 == 0 {
       report.packetsOffMap += 1
     }
-    // What a program has decrypted may look the same twice.
+    // Different packets that another program decrypted may be identical.
     let isEncrypted = encryption.isOn && !encryption.isBySniffer
     let sequence: AirSide.Sequence
     if packet.direction == .fromCentral {
@@ -91,12 +91,12 @@ final class AirConnection {
     return sequence
   }
 
-  /// A packet of which nothing more can be trusted, if it is of this connection at all.
+  /// Counts a packet with a bad CRC. Its contents are not used, and it may belong to another connection.
   func takeBadCRC(_ packet: AirPacket) {
     if packet.direction == .fromPeripheral { peripheral.countBadCRC() } else { central.countBadCRC() }
   }
 
-  /// Changes of timing that have come into force with the packet.
+  /// Returns a change of timing that takes effect with this packet.
   func dueTiming() -> LinkParameters? {
     guard let timing = procedures.timing, clock.isPast(timing.instant) else { return nil }
     procedures.timing = nil
@@ -114,7 +114,7 @@ final class AirConnection {
     clock.change(interval: interval, at: instant)
   }
 
-  /// The whole account.
+  /// Returns the complete report.
   func finish() -> AirLinkReport {
     var report = report
     report.endTime = lastTime
@@ -122,7 +122,7 @@ final class AirConnection {
     report.fromPeripheral = peripheral.counts
     report.channels = channelMap?.nonzeroBitCount
     report.encryption = encryption.outcome(pairing)
-    // What is encrypted may have changed the interval unseen, but for a sniffer that counts.
+    // An encrypted PDU may have changed the interval unseen, unless the sniffer counts events.
     if clock.event != nil, clock.isCounted || !encryption.isClosed {
       report.missedEvents = clock.missedEvents
     }
@@ -133,7 +133,7 @@ final class AirConnection {
     if isCentral { body(&central) } else { body(&peripheral) }
   }
 
-  /// Takes the fragment of a frame, and listens where it is of a pairing.
+  /// Handles a fragment of a frame, and follows a pairing in it.
   func hear(
     _ fragment: Span<UInt8>, isStart: Bool, isFromCentral: Bool, keyring: inout AirKeyring,
     searches: inout Int
@@ -141,7 +141,7 @@ final class AirConnection {
     let packet = ACLPacket(
       handle: handle, boundary: isStart ? .firstFlushable : .continuation, data: fragment)
     let link = link
-    // What cannot be put together is told by whoever reads the translated log.
+    // The reader of the translated log reports frames that cannot be reassembled.
     if isFromCentral {
       try? centralFrames.receive(packet) {
         guard $0.channelID == L2CAPFrame.FixedChannel.securityManager else { return }

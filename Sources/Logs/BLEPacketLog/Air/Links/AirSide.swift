@@ -1,34 +1,34 @@
 import BLEStack
 import BLEWire
 
-/// What one side of a connection sent last, and how often what happened.
+/// The last packet of one side of a connection, and its counters.
 struct AirSide {
-  /// What a packet is beside the one before it from the same side.
+  /// Relation of a packet to the previous one from the same side.
   enum Sequence: Hashable {
     case next
-    /// The same again.
+    /// The same packet again.
     case retransmission
-    /// At least one between them was not heard.
+    /// At least one packet in between was missed.
     case afterGap
   }
 
   private(set) var counts = AirSideCounts()
-  /// The first header octet of the last packet; `nil` before the first.
+  /// First header byte of the last packet; `nil` before the first.
   private(set) var lastHeader: UInt8?
-  /// Since that one the other side said that it has it.
+  /// True once the other side has acknowledged that packet.
   private var isAcknowledged = false
   private var lastPayload: [UInt8] = []
   private var lastEvent: Int?
-  /// Packet counter of the next packet that has a payload, since encryption began.
+  /// Packet counter of the next packet with a payload since encryption started.
   var counter: UInt64 = 0
-  /// Of the last packet with a payload.
+  /// State of the last packet with a payload.
   private(set) var opening = Opening.clear
-  /// Bytes that the L2CAP frame of the last readable packet still lacks.
+  /// Number of bytes missing from the L2CAP frame of the last readable packet.
   private(set) var frameRemainder = 0
-  /// A fragment was missed: those after it are of a frame that cannot be put together.
+  /// True if a fragment was missed, so that the frame cannot be reassembled.
   var isFrameBroken = false
 
-  /// Takes what became of a packet with a payload that was not sent before.
+  /// Stores the state of a packet with a payload that is not a retransmission.
   mutating func note(_ opening: Opening, _ header: UInt8, _ payload: Span<UInt8>) {
     self.opening = opening
     let byteCount: Int
@@ -64,11 +64,11 @@ struct AirSide {
     }
   }
 
-  /// Takes the next packet with a good CRC.
+  /// Handles the next packet with a good CRC.
   ///
   /// - Parameters:
-  ///   - event: the connection event, as far as it is known.
-  ///   - isEncrypted: no two packets look the same but those that are sent again.
+  ///   - event: connection event, if known.
+  ///   - isEncrypted: only retransmissions have identical bytes.
   mutating func take(
     _ header: UInt8, _ payload: Span<UInt8>, event: Int?, isEncrypted: Bool
   ) -> Sequence {
@@ -84,7 +84,7 @@ struct AirSide {
     counts.missed += 1
     guard isSame(payload), header & 0x03 == lastHeader & 0x03 else { return .afterGap }
     let missedEvent = (lastEvent.flatMap { last in event.map { $0 &- last } } ?? 1) > 1
-    // Without anything in it, or with the same again, it may be another one, if one between them may have been missed.
+    // An empty or identical packet may be a new one if a packet in between may have been missed.
     if missedEvent, payload.isEmpty || isAcknowledged && !isEncrypted {
       return payload.isEmpty ? .next : .afterGap
     }
@@ -93,7 +93,7 @@ struct AirSide {
     return .retransmission
   }
 
-  /// The other side's next packet.
+  /// Handles the next packet of the other side.
   mutating func hear(_ header: UInt8) {
     guard let lastHeader, Self.expected(header) != Self.sequence(lastHeader) else { return }
     isAcknowledged = true
@@ -106,14 +106,15 @@ struct AirSide {
   }
 }
 
-/// Who sent the data of a connection, where the file does not say.
+/// Guesses the sender of data packets if the file does not contain the direction.
 ///
-/// Both sides begin with 0 as sequence number and as what they expect. So the central's two numbers are equal and the
-/// peripheral's are not, whatever is lost on the way, until one of them holds the other back: then it is the other way
-/// round, for both. Core 5.4, Vol 6, Part B, 4.5.9.
+/// Both sides start with 0 as sequence number and next expected sequence number. The central's two numbers
+/// are therefore equal and the peripheral's differ, even after losses. If one side holds back the other, this
+/// is reversed for both. Core 5.4, Vol 6, Part B, 4.5.9.
 struct DirectionGuess {
   private var isTurned = false
-  /// How often the first packet of an event was the peripheral's: normally the central begins.
+  /// Number of events in which the first packet seemed to come from the peripheral. Normally the central
+  /// sends first.
   private var doubts = 0
 
   private static let enoughDoubts = 12
@@ -125,7 +126,7 @@ struct DirectionGuess {
     if doubts == Self.enoughDoubts { turn() }
   }
 
-  /// Only one side sends such a packet.
+  /// Handles a packet that only one side can send.
   mutating func learn(_ header: UInt8, isFromCentral: Bool) {
     if self.isFromCentral(header) != isFromCentral { turn() }
   }

@@ -1,52 +1,54 @@
 import BLEWire
 
-/// Counts the events of a connection, by the sniffer's counter or by the time, and tells when agreed changes come into force.
+/// Counts the events of a connection, by the sniffer's counter or by the time, and determines when agreed
+/// changes take effect.
 ///
 /// Core 5.4, Vol 6, Part B, 4.5.1 and 5.5.
 struct EventClock {
-  /// `nil` until the first event of a connection whose start was seen, or where the sniffer counts.
+  /// Current event. `nil` before the first event of a connection whose start was seen, or before the
+  /// sniffer's first count.
   private(set) var event: Int?
-  /// Events in which nothing was heard.
+  /// Events in which no packet was received.
   private(set) var missedEvents = 0
-  /// Whether a packet began an event.
+  /// Whether the last packet started an event.
   private(set) var isFirst = false
-  /// The sniffer counts.
+  /// Whether the sniffer counts events.
   private(set) var isCounted = false
-  /// The last event's start.
+  /// Start of the last event.
   private var anchor: ReceiveTime?
   private var lastChannel: UInt8?
-  /// The interval that is in force, and one agreed on. Nanoseconds.
+  /// Current interval, and an agreed one that is not in effect yet, in nanoseconds.
   private var interval: Int64
   private var pending: (interval: Int64, instant: UInt16)?
 
   /// - Parameters:
-  ///   - interval: units of 1.25 ms; 0 where it is not known.
-  ///   - windowStart: from when on the first event is expected.
+  ///   - interval: connection interval in units of 1.25 ms; 0 if unknown.
+  ///   - windowStart: earliest time of the first event.
   init(interval: UInt16, windowStart: ReceiveTime?) {
     self.interval = Self.nanoseconds(interval)
     anchor = windowStart
   }
 
-  /// Some ten years: no link lasts so long, and sums of it fit.
+  /// About ten years: longer than any link, and small enough that sums do not overflow.
   private static let longest: Int64 = 1 << 58
 
   private static func nanoseconds(_ interval: UInt16) -> Int64 { Int64(interval) * 1_250_000 }
 
-  /// The interval changes at that event.
+  /// Changes the interval at the given event.
   mutating func change(interval: UInt16, at instant: UInt16) {
     let interval = Self.nanoseconds(interval)
     if event == nil { self.interval = interval } else { pending = (interval, instant) }
   }
 
-  /// Whether the event of that number has come.
+  /// Returns whether the given event has passed.
   func isPast(_ instant: UInt16) -> Bool {
     guard let event else { return true }
     return Int16(bitPattern: UInt16(truncatingIfNeeded: event) &- instant) >= 0
   }
 
-  /// Takes the time of the next packet.
+  /// Handles the time of the next packet.
   ///
-  /// - Parameter counter: as the sniffer has it.
+  /// - Parameter counter: the sniffer's event counter.
   mutating func take(_ time: ReceiveTime, channel: UInt8?, counter: UInt16?) {
     let passed: Int
     if let counter {
@@ -73,19 +75,19 @@ struct EventClock {
     let elapsed = min((time - anchor).nanoseconds, Self.longest)
     guard elapsed > 0 else { return 0 }
     guard event != nil || lastChannel != nil else {
-      // The first packet: the anchor is the earliest time of event 0.
+      // For the first packet, the anchor is the earliest time of event 0.
       event = -1
       return Int(clamping: elapsed / interval) + 1
     }
     if let pending, let event {
       let until = Int64(Int16(bitPattern: pending.instant &- UInt16(truncatingIfNeeded: event)))
-      // The first event of the new interval comes up to one of those later than it would have.
+      // The first event of the new interval may be delayed by up to one such interval.
       if until > 0, pending.interval > 0, elapsed > until * interval - interval / 2 {
         return Int(clamping: until + max(0, elapsed - until * interval) / pending.interval)
       }
     }
     let passed = (elapsed + interval / 2) / interval
-    // An event may last nearly to the next, but stays on its channel.
+    // An event may last almost until the next one, but stays on its channel.
     if passed == 1, elapsed < interval * 9 / 10, channel != nil, channel == lastChannel { return 0 }
     return Int(clamping: passed)
   }

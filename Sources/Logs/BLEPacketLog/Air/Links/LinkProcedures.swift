@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Link layer control PDUs that change how a connection is followed. Core 5.4, Vol 6, Part B, 2.4.2.
+/// Link Layer control PDUs that affect how a connection is followed. Core 5.4, Vol 6, Part B, 2.4.2.
 enum ControlOpcode: UInt8 {
   case connectionUpdate = 0x00
   case channelMap = 0x01
@@ -19,7 +19,7 @@ enum ControlOpcode: UInt8 {
   case lengthResponse = 0x15
   case phyUpdate = 0x18
 
-  /// Who sends it; `nil` where either side may.
+  /// Sender of the PDU; `nil` if either side may send it.
   var isFromCentral: Bool? {
     switch self {
     case .connectionUpdate, .channelMap, .encryptionRequest, .featureRequest, .pauseEncryptionRequest,
@@ -30,39 +30,39 @@ enum ControlOpcode: UInt8 {
     }
   }
 
-  /// Octets of each PDU with its opcode, by opcode; 0 where there is none.
+  /// Size in bytes of each PDU with its opcode, by opcode; 0 if there is no such PDU.
   private static let byteCounts: [UInt8] = [
     12, 8, 2, 23, 13, 1, 1, 2, 9, 9, 1, 1, 6, 2, 9, 24, 24, 3, 1, 1, 9, 9, 3, 3, 5, 3, 2, 0, 35, 2, 2, 36, 9,
     16, 4, 4, 5, 5,
     11, 11, 4, 0, 0,
   ]
 
-  /// Whether a PDU has an opcode that is known, and its length.
+  /// Returns whether the opcode is known and the length is exact.
   static func isExact(_ pdu: Span<UInt8>) -> Bool {
     !pdu.isEmpty && Int(pdu[0]) < byteCounts.count && Int(byteCounts[Int(pdu[0])]) == pdu.count
   }
 
-  /// Whether a PDU is as long as its opcode says.
+  /// Returns whether the length is plausible for the opcode.
   static func isPlausible(_ pdu: Span<UInt8>) -> Bool {
     guard !pdu.isEmpty else { return false }
-    // Of later versions, some more than half as many again as there are.
+    // For opcodes of later versions: about half as many again as exist now.
     guard Int(pdu[0]) < byteCounts.count else { return pdu[0] < 0x48 }
     let byteCount = Int(byteCounts[Int(pdu[0])])
-    // LL_CTE_RSP has none, or a tone; later versions made others longer.
+    // LL_CTE_RSP has no fixed length, and later versions have extended other PDUs.
     return byteCount == 0 || pdu.count == byteCount || pdu.count > byteCount && pdu[0] >= 0x1C
   }
 }
 
-/// What both sides agreed on, until it is in force.
+/// Changes that both sides agreed on and that are not in effect yet.
 struct LinkProcedures {
-  /// Physical layers as commands name them, by bits.
+  /// PHYs as in HCI commands, as bit masks.
   struct PHYs {
     var toPeripheral: UInt8
     var toCentral: UInt8
     var instant: UInt16
   }
 
-  /// The longest packets that a side takes and sends.
+  /// Maximum packet lengths that a side receives and sends.
   struct Lengths {
     var receiveOctets: UInt16
     var receiveTime: UInt16
@@ -84,15 +84,15 @@ struct LinkProcedures {
   private var central: Lengths?
   private var peripheral: Lengths?
 
-  /// What a control PDU does at once.
+  /// Immediate effect of a control PDU.
   enum Effect: Hashable {
     case none
     case terminated(reason: UInt8)
-    /// As the central's host hears of it.
+    /// Data length as reported to the central's host.
     case dataLength(transmit: UInt16, transmitTime: UInt16, receive: UInt16, receiveTime: UInt16)
   }
 
-  /// - Returns: what is in force, where the PDU answered the other side's.
+  /// - Returns: the resulting data length, if the PDU is the response to the other side's request.
   mutating func take(lengths pdu: Span<UInt8>, isFromCentral: Bool) -> Effect {
     if isFromCentral { central = Lengths(pdu) } else { peripheral = Lengths(pdu) }
     guard pdu[0] == ControlOpcode.lengthResponse.rawValue, let central, let peripheral else { return .none }
@@ -105,7 +105,7 @@ struct LinkProcedures {
 }
 
 extension AirConnection {
-  /// Follows a control PDU in clear.
+  /// Handles a control PDU that is not encrypted.
   func take(control pdu: Span<UInt8>, isFromCentral: Bool) -> LinkProcedures.Effect {
     guard ControlOpcode.isPlausible(pdu), let opcode = ControlOpcode(rawValue: pdu[0]) else { return .none }
     switch opcode {
@@ -124,7 +124,7 @@ extension AirConnection {
     case .encryptionResponse: encryption.start?.take(response: pdu)
     case .startEncryptionRequest: if encryption.start?.isAnswered == true { turnOn() }
     case .reject, .rejectExtended:
-      // Of the encryption where that is what was asked for.
+      // Encryption was rejected, if it was what the other side requested.
       if !encryption.isOn, pdu[0] == ControlOpcode.reject.rawValue || pdu[1] == 0x03 {
         encryption.start = nil
       }
