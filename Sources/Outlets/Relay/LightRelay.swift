@@ -4,11 +4,11 @@ import ColmiRing
 import Physiology
 package import SensorSessions
 
-/// The pulse in a ring's raw light, by the meter that `ringtap analyse` has: a rate every two seconds, where its quality is good
-/// enough, and nothing where it is not.
+/// Heart rate from a ring's raw light, computed as in `ringtap analyse`: one rate every two seconds if its
+/// quality suffices.
 ///
-/// The sensor has the contact feature: a pulse is contact; light that stands still, jumps or does not come is none. In between,
-/// where there is light and no pulse to be sure of, nothing is said.
+/// The relayed sensor supports the contact feature. A pulse means contact. Constant, jumping or missing light
+/// means no contact. Nothing is sent if there is light without a reliable pulse.
 package struct LightRelay: RelaySource {
   package static let leastQuality = PulseEstimate.goodQuality
 
@@ -19,7 +19,7 @@ package struct LightRelay: RelaySource {
   package private(set) var silences = 0
   package private(set) var refusal: String?
 
-  /// - Parameter leastQuality: what a pulse must have to be told, 0 … 1.
+  /// - Parameter leastQuality: minimum quality of a pulse to be sent, 0 … 1.
   package init(leastQuality: Double = Self.leastQuality) { self.leastQuality = leastQuality }
 
   package static var service: RelayedService { .heartRate }
@@ -72,9 +72,9 @@ package struct LightRelay: RelaySource {
   }
 }
 
-/// When the kernel had the latest ticks, by their times on the sensor's clock. Fixed memory.
+/// Kernel timestamps of the latest ticks, by their times on the sensor's clock. Uses fixed memory.
 private struct LightStamps: Sendable {
-  /// More than the meter waits, at 200 a second.
+  /// More ticks than the meter's delay, at 200 per second.
   private static let capacity = 1 << 12
 
   private var ticks: [(fitted: Int64, stamp: Int64)] = []
@@ -87,7 +87,7 @@ private struct LightStamps: Sendable {
     count += 1
   }
 
-  /// Of the last tick of a window that ends at a time, which is that of the tick behind it.
+  /// Returns the kernel timestamp of the last tick in a window that ends at `end`.
   func stamp(ofFitted end: ReceiveTime) -> ReceiveTime? {
     for number in stride(from: count - 1, through: max(0, count - ticks.count), by: -1) {
       let tick = ticks[number % Self.capacity]

@@ -2,7 +2,7 @@ import ColmiRing
 package import Recording
 package import SensorSessions
 
-/// Sensors that are asked for the heart rate that they find by themselves, in place of their raw data.
+/// Sensors whose own heart rate is requested instead of their raw data.
 package enum OwnHeartRate {
   /// COLMI rings.
   package static var ring: SensorKind<HeartRateSample> {

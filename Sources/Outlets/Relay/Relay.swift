@@ -5,30 +5,31 @@ import BLEStack
 package import Recording
 package import SensorSessions
 
-/// A sensor, and a device of ours that says the same in the words of a standard service.
+/// Relays a sensor as a local peripheral with a standard service.
 ///
-/// The sensor is kept connected as by any other command, recorded as well where that is asked for; centrals find the device,
-/// connect and subscribe. Neither side waits for the other: what the sensor says while nobody listens is gone.
+/// The sensor is kept connected as with any other command, and is also recorded if requested. Centrals
+/// discover the peripheral, connect and subscribe. Neither side waits for the other: values are dropped while
+/// no central is subscribed.
 package struct Relay<Source: RelaySource>: Sendable {
   package let kind: SensorKind<Source.Sample>
   package let source: Source
   /// The sensor, and how to connect to it.
   package var plan: DeviceSession.Plan
-  /// The way to the sensor.
+  /// The adapter that connects to the sensor.
   package var adapter: any Adapter
-  /// What advertises: the same adapter, or another.
+  /// The adapter that advertises; it may be the same one.
   package var advertiser: any AdvertisingAdapter
-  /// As scanners see the device.
+  /// Advertised name.
   package var name: String
-  /// Who the sensor is where it does not tell.
+  /// Device Information to use if the sensor does not provide it.
   package var facts = SensorFacts()
-  /// Since the stream runs; `nil`: no end of its own.
+  /// Duration from the start of the stream; `nil` for no limit.
   package var duration: Duration?
-  /// Records as well: the plan, adapter and watcher of this are those of the relay.
+  /// Also records the sensor. The relay replaces its plan, adapter and watcher.
   package var recording: SensorRecording?
-  /// Whether the sensor is a log, with stamps of its time.
+  /// Whether the sensor is a replayed log with old timestamps.
   package var isReplay = false
-  /// How long an interrupted relay waits for the sensor.
+  /// Time that an interrupted relay waits for the sensor to stop.
   package var patience = Duration.milliseconds(600)
 
   package init(
@@ -41,17 +42,17 @@ package struct Relay<Source: RelaySource>: Sendable {
 
   private enum End: Sendable {
     case duration, interrupted
-    /// The sensor does not come back, or has stopped.
+    /// The sensor does not reconnect, or has stopped.
     case sensor
-    /// Nothing can be made of what it sends.
+    /// The sensor's data is unusable.
     case refused(String)
-    /// Nothing advertises any more.
+    /// Advertising has failed.
     case advertiser
-    /// Whoever follows the events takes no more.
+    /// The event handler threw.
     case reader
   }
 
-  /// What the sensor's side has to say at its end.
+  /// Result of the sensor's side.
   private struct SensorEnd: Sendable {
     var failure: HostError?
     var recording: SensorRecording.Result?
@@ -59,11 +60,12 @@ package struct Relay<Source: RelaySource>: Sendable {
     var lost = 0
   }
 
-  /// Relays until the time is over, the task is cancelled, or one side is gone for good; then the sensor is told to stop,
-  /// advertising is off and the links are ended.
+  /// Relays until the duration ends, the task is cancelled, or one side fails. Then stops the sensor, stops
+  /// advertising, and disconnects.
   ///
-  /// - Parameter follow: gets what happens, in order, not on a receive thread.
-  /// - Throws: what kept it from starting, or `follow` throws; what ended a relay that ran is in the outcome.
+  /// - Parameter follow: called with the events, in order, never on a receive thread.
+  /// - Throws: an error that prevented the start, or that `follow` threw. An error that ended a running relay
+  ///   is in the outcome.
   package func run(
     _ follow: @escaping @Sendable (RelayHub.Event) throws -> Void
   ) async throws -> RelayOutcome {
@@ -94,7 +96,7 @@ package struct Relay<Source: RelaySource>: Sendable {
       end.set(.interrupted)
       _ = adapter.loop.after(patience) { await session.cut() }
     }
-    // Its end is ours to choose: a sensor is always told to stop.
+    // The session ends when we decide, because a sensor must always be told to stop.
     running.cancel()
     let sensor = await running.value
     hub.finish()
@@ -191,7 +193,7 @@ package struct Relay<Source: RelaySource>: Sendable {
         end.set(.advertiser)
       }
       _ = await end.value(ifCancelled: .interrupted)
-      // Both sides end at once.
+      // Both sides end together.
       running.cancel()
       return await server.statistics
     }
@@ -202,29 +204,29 @@ package struct Relay<Source: RelaySource>: Sendable {
   }
 }
 
-/// What a relay has done.
+/// Result of a relay.
 package struct RelayOutcome: Sendable {
-  /// Values that came from the sensor.
+  /// Values that the sensor sent.
   package var values = 0
-  /// Times at which there might have been one and there was none good enough.
+  /// Number of times that no value was good enough to be sent.
   package var silences = 0
-  /// Values that a central was too slow for, over all centrals.
+  /// Values dropped because a central was too slow, over all centrals.
   package var dropped = 0
-  /// What the sensor sent that was shorter than it says.
+  /// Packets of the sensor that were shorter than their contents require.
   package var malformed = 0
-  /// What had come and was lost on this side before it was looked at.
+  /// Packets that were received and lost in this process.
   package var lost = 0
-  /// Links to the sensor that were lost.
+  /// Number of times that the link to the sensor was lost.
   package var gaps = 0
   package var delays = RelayDelays()
   package var centrals = GATTServerStatistics()
   package var recording: SensorRecording.Result?
-  /// What ended it, where that was the sensor.
+  /// The error that ended the relay, if it came from the sensor.
   package var failure: HostError?
 }
 
 extension SensorFacts {
-  /// With what another has, where this has nothing.
+  /// Returns the facts with missing ones taken from `other`.
   fileprivate func completed(by other: SensorFacts) -> SensorFacts {
     var facts = self
     facts.texts.merge(other.texts) { own, _ in own }

@@ -1,13 +1,14 @@
 package import BLEDissector
 import BLEWire
 
-/// How old values are when they leave. Bounded memory.
+/// Age of values when they are sent. Uses bounded memory.
 package struct RelayDelays: Sendable {
-  /// From the newest sample that a value is made of to the one with which it was known: both by the kernel's stamps.
+  /// Delay from the newest sample used for a value to the sample with which it was computed, both by kernel
+  /// timestamps.
   package private(set) var estimator = LogLinearHistogram()
-  /// From then until the value is in the queue of a central's link, for each central.
+  /// Delay from then until the value is in the queue of a central's link, for each central.
   package private(set) var transport = LogLinearHistogram()
-  /// Both together.
+  /// Sum of both.
   package private(set) var total = LogLinearHistogram()
 
   mutating func add(_ value: RelayedValue, transport nanoseconds: Int64) {

@@ -7,46 +7,47 @@ package import Recording
 package import SensorSessions
 import Synchronization
 
-/// Hands the values of a sensor to the centrals of a device of ours.
+/// Distributes the values of a sensor to the centrals of a local peripheral.
 ///
-/// Each central has a short queue and a task of its own: one that is slow loses the oldest of its values, which are counted, and
-/// holds up neither the sensor nor another central. Lives on the loop of the adapter that advertises.
+/// Each central has a short queue and its own task. A slow central loses its oldest values, which are
+/// counted. It delays neither the sensor nor other centrals. The actor runs on the event loop of the
+/// advertising adapter.
 package actor RelayHub {
-  /// What happened, for whoever follows.
+  /// Events for the event handler.
   package enum Event: Sendable {
-    /// Centrals may come.
+    /// The peripheral is advertising and accepts centrals.
     case ready(RelayedService)
     case value(RelayedValue)
-    /// With the attributes that its handles are of.
+    /// An event of a central, with the attributes that its handles refer to.
     case central(GATTServerEvent, [GATTServerDatabase.Attribute])
-    /// The sensor is lost, or there again.
+    /// The link to the sensor was lost or restored.
     case gap(SessionGap, GapChange)
   }
 
   package static let queueLimit = Limit(
     16, "values that wait for one central of a relay", by: .air, whenFull: "the oldest goes",
     counted: "`dropped` of `relay`")
-  /// Events that wait to be taken.
+  /// Maximum number of queued events.
   private static let eventLimit = 1024
 
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// For one loop; it ends with `finish`. A slow reader misses the oldest.
+  /// Events for a single consumer; ends after `finish`. A slow consumer loses the oldest events.
   package nonisolated let events: AsyncStream<Event>
   private nonisolated let emitter: AsyncStream<Event>.Continuation
-  /// Values on their way from another thread.
+  /// Values that other threads have offered.
   private nonisolated let arriving = Mutex<[Arrival]>([])
-  /// Whether the stamps of values are of a log: then a value's way begins when it comes here.
+  /// Whether timestamps come from a log. A value's delay then starts when it arrives here.
   private let isReplay: Bool
 
   private struct Arrival: Sendable {
     var value: RelayedValue
     var at: MonotonicTime
-    /// Since the kernel's stamp: nanoseconds.
+    /// Age of the value by its kernel timestamp, in nanoseconds.
     var age: Int64
   }
 
-  /// A central and what waits for it.
+  /// A central and its queue.
   private final class Outbox {
     let central: Central
     var wanted: Set<AttributeHandle> = []
@@ -60,11 +61,11 @@ package actor RelayHub {
   private var outboxes: [Outbox] = []
   private var server: GATTServer?
   private var handles: [BluetoothUUID: AttributeHandle] = [:]
-  /// The latest, for a central that connects later.
+  /// The latest features, for a central that connects later.
   private var features: CyclingSpeedFeatures?
-  /// Values that came from the sensor.
+  /// Values that the sensor sent.
   package private(set) var values = 0
-  /// Values that a central was too slow for, over all centrals.
+  /// Values dropped because a central was too slow, over all centrals.
   package private(set) var dropped = 0
   package private(set) var delays = RelayDelays()
 
@@ -76,7 +77,7 @@ package actor RelayHub {
 
   // MARK: From the sensor
 
-  /// Takes a value, from any thread. It waits for nobody.
+  /// Adds a value. May be called from any thread; does not block.
   package nonisolated func offer(_ value: RelayedValue) {
     let age = isReplay ? 0 : max(0, (loop.clock.now() - value.knownAt).nanoseconds)
     let arrival = Arrival(value: value, at: loop.clock.monotonic(), age: age)
@@ -87,7 +88,7 @@ package actor RelayHub {
     if isFirst { loop.later(self) { $0.drain() } }
   }
 
-  /// Tells whoever follows, from any thread.
+  /// Reports an event. May be called from any thread.
   package nonisolated func tell(_ event: Event) { emitter.yield(event) }
 
   private func drain() {
@@ -113,7 +114,7 @@ package actor RelayHub {
     }
   }
 
-  /// What can be read of the latest.
+  /// Updates the readable values.
   private func note(_ measurement: RelayedValue.Measurement) {
     switch measurement {
     case .battery(let level): set(level.octets, of: .batteryLevel)
@@ -135,7 +136,7 @@ package actor RelayHub {
 
   // MARK: To the centrals
 
-  /// Serves the centrals of a server until that is closed or the task is cancelled.
+  /// Serves the centrals of a server until the server is closed or the task is cancelled.
   package func serve(_ server: GATTServer) async {
     self.server = server
     let attributes = await server.attributes
@@ -152,7 +153,7 @@ package actor RelayHub {
     (self.server, handles) = (nil, [:])
   }
 
-  /// Nothing more comes.
+  /// Ends `events`.
   package nonisolated func finish() { emitter.finish() }
 
   private func follow(_ event: GATTServerEvent, _ server: GATTServer) {
@@ -175,7 +176,7 @@ package actor RelayHub {
     outbox.news.wakeAll()
   }
 
-  /// Sends what comes for a central, as long as it is there.
+  /// Sends the queued values of a central until it disconnects.
   private func empty(outboxOf central: Central, by server: GATTServer) async {
     guard let outbox = outboxes.first(where: { $0.central == central }) else { return }
     while true {
@@ -191,7 +192,7 @@ package actor RelayHub {
         let way = (loop.clock.monotonic() - arrival.at).nanoseconds
         delays.add(arrival.value, transport: arrival.age + way)
       } catch {
-        // It has gone, or wants this no more: its end comes as an event.
+        // The central has disconnected or unsubscribed; an event reports it.
       }
     }
   }

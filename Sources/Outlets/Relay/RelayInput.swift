@@ -7,22 +7,22 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// The sensor's side of a relay, for whatever thread has its samples.
+/// The sensor's side of a relay. May be used on any thread that has samples.
 final class RelayInput<Source: RelaySource>: Sendable {
-  /// How long the sensor may take to tell who it is before the relay is there without.
+  /// Time that the sensor may take to provide its Device Information. After that the relay starts without it.
   private static var introductionPatience: Duration { .seconds(3) }
 
   let hub: RelayHub
   private let clock: LoopClock
   private let source: Mutex<Source>
-  /// Whether the stream runs, for the first time; `false` where it never will.
+  /// True once the stream runs for the first time; `false` if it never will.
   let started = OneShot<Bool>()
   private let learned = OneShot<SensorFacts>()
   private let gapCount = Atomic<Int>(0)
 
   private let refused: @Sendable (String) -> Void
 
-  /// - Parameter refused: called where nothing can be made of what the sensor sends.
+  /// - Parameter refused: called if the sensor's data is unusable.
   init(
     _ source: Source, _ hub: RelayHub, _ clock: LoopClock, refused: @escaping @Sendable (String) -> Void
   ) {
@@ -47,11 +47,11 @@ final class RelayInput<Source: RelaySource>: Sendable {
 
   func learn(_ facts: SensorFacts) {
     if learned.set(facts) { return }
-    // It is asked on each link.
+    // The battery is read on each link.
     if let battery = facts.battery { hub.offer(RelayedValue(.battery(battery), at: clock.now())) }
   }
 
-  /// Waits until it is known who the sensor is; with nothing in it where that takes long.
+  /// Waits for the sensor's Device Information. Returns empty facts after a timeout.
   func facts(on loop: EventLoop) async -> SensorFacts {
     let limit = loop.after(Self.introductionPatience) { [learned] in learned.set(SensorFacts()) }
     defer { limit.cancel() }
@@ -62,9 +62,9 @@ final class RelayInput<Source: RelaySource>: Sendable {
   var gaps: Int { gapCount.load(ordering: .relaxed) }
 }
 
-/// The samples of a recording, on the writer's thread.
+/// Takes the samples of a recording, on the writer's thread.
 final class RelayTap<Source: RelaySource>: RecordingWatcher {
-  /// As for other programs that read along.
+  /// The same time as for other live outputs, in milliseconds.
   private static var gatherTime: Int { 20 }
 
   private let input: RelayInput<Source>

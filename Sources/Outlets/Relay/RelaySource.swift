@@ -3,22 +3,22 @@ import BLESensors
 package import BLEWire
 package import SensorSessions
 
-/// Makes values of standard services out of the samples of one kind of sensor.
+/// Converts the samples of one kind of sensor to values of a standard service.
 package protocol RelaySource: Sendable {
   associatedtype Sample: NotificationSample
 
   static var service: RelayedService { get }
   /// Takes the next sample.
   ///
-  /// - Parameter give: gets each value that is known with it.
+  /// - Parameter give: called with each value that the sample completes.
   mutating func take(_ sample: Sample, _ give: (RelayedValue) -> Void)
-  /// The link is lost: nothing of before counts for what comes on the next one.
+  /// Handles a lost link: earlier samples must not affect values of the next link.
   ///
-  /// - Returns: what centrals are told; `nil` where their service has no word for it.
+  /// - Returns: a value for the centrals; `nil` if the service cannot express the loss.
   mutating func lost(at time: ReceiveTime) -> RelayedValue?
-  /// Times at which there might have been a value and there was none good enough.
+  /// Number of times that no value was good enough to be sent.
   var silences: Int { get }
-  /// Why no value can be made of what this sensor sends; `nil` where one can, or nothing is known yet.
+  /// Reason why this sensor's data is unusable; `nil` if it is usable or not yet known.
   var refusal: String? { get }
 }
 
@@ -28,9 +28,10 @@ extension RelaySource {
   package var refusal: String? { nil }
 }
 
-/// A heart-rate sensor's measurements as they are, but for the energy, which is the sensor's own count.
+/// Relays a heart-rate sensor's measurements unchanged, except for the energy, which is the sensor's own
+/// counter.
 package struct HeartRateRelay: RelaySource {
-  /// As many intervals as a value has room for beside flags and a rate of two octets on a link whose MTU is 23.
+  /// Number of intervals that fit into a value with flags and a 2-byte rate, at an MTU of 23.
   private static let intervalLimit = 8
 
   private var tellsContact = false
@@ -43,7 +44,7 @@ package struct HeartRateRelay: RelaySource {
     let measurement = sample.measurement
     tellsContact = measurement.contact != .notSupported
     let intervals = measurement.rrIntervals
-    // One that has more than any central may take goes as two: no interval is cut off.
+    // A measurement with more intervals than fit is split, so that no interval is cut off.
     var start = 0
     repeat {
       let end = min(start + Self.intervalLimit, intervals.count)
@@ -64,14 +65,14 @@ package struct HeartRateRelay: RelaySource {
 }
 
 extension RelayedValue {
-  /// A rate of 0 says what the bit says. Heart Rate Service 1.0, 3.1.1.1.2.
+  /// A rate of 0 says the same as the contact bit. Heart Rate Service 1.0, 3.1.1.1.2.
   static func noContact(at time: ReceiveTime) -> RelayedValue {
     RelayedValue(.heartRate(HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)), at: time)
   }
 }
 
-/// A thermometer's values as they are; of a CORE sensor its core temperature. Off the body it is no number, as the service has
-/// it; a CORE sensor that has no reading, or an invalid one, says nothing.
+/// Relays a thermometer's values unchanged; for a CORE sensor, its core temperature. Off the body the value
+/// is NaN, as the service specifies. A CORE sensor without a reading, or with an invalid one, sends nothing.
 package struct TemperatureRelay: RelaySource {
   private static let invalidLevel: UInt8 = 0
 
@@ -98,7 +99,7 @@ package struct TemperatureRelay: RelaySource {
   }
 }
 
-/// A cyclist's sensor's turns as they are.
+/// Relays the revolutions of a cycling sensor unchanged.
 package struct CyclingRelay: RelaySource {
   package init() {}
 

@@ -4,8 +4,8 @@ package import BLEStack
 package import BLEWire
 package import SensorSessions
 
-/// What a relay is to centrals: one of the standard services, with Device Information and Battery behind it as far as the
-/// sensor tells.
+/// The service that a relay offers: a standard service, followed by Device Information and Battery if the
+/// sensor provides them.
 package enum RelayedService: String, Hashable, Sendable {
   case heartRate, healthThermometer, cyclingSpeedAndCadence
 
@@ -30,7 +30,9 @@ package enum RelayedService: String, Hashable, Sendable {
     DeviceAdvertisement(name: name, services: [uuid], appearance: appearance)
   }
 
-  /// - Parameter facts: who the sensor is.
+  /// Returns the services to offer.
+  ///
+  /// - Parameter facts: information that the sensor provides about itself.
   package func services(_ facts: SensorFacts) -> [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     var own: [Characteristic]
@@ -49,7 +51,7 @@ package enum RelayedService: String, Hashable, Sendable {
     case .cyclingSpeedAndCadence:
       own = [
         Characteristic(.cscMeasurement, .notify),
-        // Which of the two it has, the first measurement tells.
+        // The first measurement shows which of the two features the sensor has.
         Characteristic(.cscFeature, .read, value: CyclingSpeedFeatures([]).octets),
       ]
       if let mounting = facts.mounting {

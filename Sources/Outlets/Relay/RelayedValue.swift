@@ -2,11 +2,11 @@ package import BLESensors
 import BLEStack
 package import BLEWire
 
-/// A value of a standard service on its way from a sensor to the centrals of a relay.
+/// A value of a standard service, from a sensor to the centrals of a relay.
 package struct RelayedValue: Hashable, Sendable {
   package enum Measurement: Hashable, Sendable {
     case heartRate(HeartRateMeasurement)
-    /// A result, which is indicated.
+    /// A final result, which is indicated.
     case temperature(TemperatureMeasurement)
     case intermediate(TemperatureMeasurement)
     case cycling(CyclingSpeed)
@@ -14,14 +14,15 @@ package struct RelayedValue: Hashable, Sendable {
   }
 
   package var measurement: Measurement
-  /// The kernel's stamp of the newest sample that it is made of.
+  /// Kernel timestamp of the newest sample used for the value.
   package var measuredAt: ReceiveTime
-  /// The kernel's stamp of the sample with which it was known: later by what an estimator waits for.
+  /// Kernel timestamp of the sample with which the value was computed. It is later than `measuredAt` by the
+  /// estimator's delay.
   package var knownAt: ReceiveTime
-  /// Of a pulse in light: how likely it is within 5 a minute.
+  /// For a pulse from light: probability that the rate is correct within 5 beats per minute.
   package var quality: Double?
 
-  /// What a sensor has sent as it is.
+  /// A value that a sensor sent itself.
   package init(_ measurement: Measurement, at time: ReceiveTime) {
     self.init(measurement, measuredAt: time, knownAt: time)
   }

@@ -5,17 +5,17 @@ import BLEWire
 import ColmiRing
 package import SensorSessions
 
-/// A connected ring that measures the heart rate by itself, and tells it twice a second.
+/// Session with a ring that measures the heart rate itself and reports it twice a second.
 ///
-/// Nothing is told while the ring looks for the pulse, which takes up to a minute; where it says that it has no contact with the
-/// skin, that is.
+/// The ring reports nothing while it searches for the pulse, which takes up to a minute. It reports if it has
+/// no contact with the skin.
 package struct RingRateSession: SensorSession {
   private let conversation: RingConversation
   private let measuring: Task<Void, Never>
 
-  /// Asks for the measurement, and waits until the ring is at it.
+  /// Starts the measurement, and waits until the ring measures.
   ///
-  /// - Throws: `unsuitable` where the device is no ring, or does not measure.
+  /// - Throws: `unsuitable` if the device is not a ring or does not measure.
   package static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> RingRateSession {
@@ -27,7 +27,7 @@ package struct RingRateSession: SensorSession {
           begun.set(nil)
           sink.take(at: time) { Self.reading(frame, at: time) }
         }
-        // The ring has stopped by itself; after the end of the session nobody hears it.
+        // The ring stopped by itself. After the end of the session this has no effect.
         if !Task.isCancelled { sink.end() }
         begun.set(.interrupted)
       } catch { begun.set(error) }
@@ -53,7 +53,7 @@ package struct RingRateSession: SensorSession {
         HeartRateMeasurement(beatsPerMinute: UInt16(frame.value), contact: .detected), at: time))
   }
 
-  /// - Returns: the battery, if the ring tells.
+  /// - Returns: the battery level, if the ring reports it.
   package func complete() async throws(HostError) -> SensorFacts? {
     var facts = SensorFacts()
     facts.bodyLocation = .finger
@@ -63,7 +63,7 @@ package struct RingRateSession: SensorSession {
     return facts
   }
 
-  /// Tells the ring to measure no more.
+  /// Stops the ring's measurement.
   package func stop() async {
     measuring.cancel()
     await measuring.value

@@ -4,28 +4,28 @@ package import Fleet
 package import Recording
 import Synchronization
 
-/// Where Home Assistant gets its messages.
+/// Broker and settings for Home Assistant.
 package struct HomePlan: Hashable, Sendable {
-  /// The level above all topics where Home Assistant looks for what there is, unless it was told otherwise.
+  /// Default discovery prefix of Home Assistant: the first level of all topics.
   package static let defaultPrefix = "homeassistant"
 
   package var broker: BrokerAddress
-  /// PEM; `nil`: those certificates that the system trusts.
+  /// PEM file of CA certificates; `nil` for the system's.
   package var certificates: String?
-  /// Of this program.
+  /// Version of ringtap.
   package var version: String
 
   package init(_ broker: BrokerAddress, certificates: String?, version: String) {
     (self.broker, self.certificates, self.version) = (broker, certificates, version)
   }
 
-  /// Begins to tell of a device, whose recordings get the run's watcher.
+  /// Starts publishing a device. The device's recordings use the watcher of the returned run.
   ///
   /// - Parameters:
-  ///   - address: of the device.
-  ///   - kind: as commands name it, such as `heart-rate`.
-  ///   - name: as it is advertised, or a configuration calls it.
-  ///   - note: gets a line about the broker when that changes.
+  ///   - address: address of the device.
+  ///   - kind: the device kind that commands use, such as `heart-rate`.
+  ///   - name: the advertised name, or the name from the configuration.
+  ///   - note: called with a line of text when the state of the broker changes.
   package func begin(
     _ address: DeviceAddress, kind: String, name: String?, note: @escaping @Sendable (String) -> Void
   ) throws(SystemError) -> HomeRun {
@@ -34,7 +34,7 @@ package struct HomePlan: Hashable, Sendable {
   }
 }
 
-/// What Home Assistant is told while a command records: of one device, or of several.
+/// Publishes one or more devices to Home Assistant while a command records.
 package final class HomeAssistant: Sendable {
   private let plan: HomePlan
   private let note: @Sendable (String) -> Void
@@ -44,7 +44,9 @@ package final class HomeAssistant: Sendable {
     (self.plan, self.note) = (plan, note)
   }
 
-  /// - Returns: who watches the recording of a device; `nil` where that cannot be, which is told.
+  /// Returns a watcher for the recording of a device.
+  ///
+  /// - Returns: `nil` on failure, which is reported to the user.
   package func watcher(_ address: DeviceAddress, kind: String, name: String?) -> (any RecordingWatcher)? {
     do throws(SystemError) {
       let run = try plan.begin(address, kind: kind, name: name, note: note)
@@ -56,12 +58,12 @@ package final class HomeAssistant: Sendable {
     }
   }
 
-  /// Nothing was recorded, or nothing more is wanted.
+  /// Stops at once: nothing was recorded, or the user cancelled.
   package func abandon() { for run in runs.withLock(\.self) { run.abandon() } }
 
-  /// Waits until the broker has the end of all, or is not there.
+  /// Waits until the broker has all final messages or cannot be reached.
   ///
-  /// - Returns: why something was not told; `nil` where all was.
+  /// - Returns: reason why something was not published; `nil` if everything was.
   package func finish() async -> String? {
     let runs = runs.withLock { $0 }
     return await withTaskGroup(of: String?.self) { group in

@@ -2,36 +2,38 @@ import BLESensors
 import BLEWire
 import SensorSessions
 
-/// What Home Assistant is to know of one device, and what of it a broker has: without a connection, and it gets the time.
+/// The state of one device for Home Assistant, and which part of it the broker has. Has no connection and no
+/// clock.
 ///
-/// All is retained, so whoever comes later has it. A topic has one message under way at most, and one a second: what changes
-/// meanwhile goes out as it is then. So neither a fast sensor nor a slow broker makes anything grow.
+/// All messages are retained, so later subscribers get them. A topic has at most one message in flight, and
+/// one per second. Changes in between are merged into the next message, so memory is bounded for any sensor
+/// rate and broker speed.
 struct HomeBoard: Sendable {
-  /// A message for the broker.
+  /// A message to publish.
   struct Outgoing: Hashable, Sendable {
     var topic: String
     var octets: [UInt8]
     fileprivate var slot: Int
   }
 
-  /// What the broker refuses.
+  /// A publication that the broker refused.
   struct Refusal: Hashable, Sendable {
     var topic: String
     var reason: Int
   }
 
-  /// Order is what Home Assistant needs: an entity, then whether it is there, then its value.
+  /// Message types in the order that Home Assistant needs: the entity, its availability, its value.
   private enum Part: Int, Sendable { case discovery, availability, state }
 
-  /// What stands at one topic.
+  /// The message of one topic.
   private struct Slot: Sendable {
     let part: Part
     let topic: String
     var wanted: [UInt8]
-    /// What the broker was sent.
+    /// Payload that was last sent.
     var sent: [UInt8]?
     var sentAt: MonotonicTime?
-    /// Its number, until the broker answers.
+    /// Message number until the broker acknowledges it.
     var message: Int?
 
     init(_ part: Part, _ topic: String, _ wanted: [UInt8]) {
@@ -47,7 +49,7 @@ struct HomeBoard: Sendable {
   private struct Entity: Sendable {
     var discovery: Int
     var state: Int
-    /// When its value is no longer one.
+    /// Time at which the value expires.
     var end: MonotonicTime?
   }
 
@@ -56,9 +58,9 @@ struct HomeBoard: Sendable {
   private(set) var device: HomeDevice
   private var slots: [Slot]
   private var entities: [HomeEntity: Entity] = [:]
-  /// Between two messages of one topic.
+  /// Minimum interval between two messages of one topic.
   private var pause = Duration.seconds(1)
-  /// The first publication that the broker refused, on this connection.
+  /// The first publication that the broker refused on this connection.
   private(set) var refusal: Refusal?
 
   init(_ device: HomeDevice) {
@@ -66,15 +68,15 @@ struct HomeBoard: Sendable {
     slots = [Slot(.availability, device.availabilityTopic, Self.offline)]
   }
 
-  /// What the broker publishes where the connection breaks off.
+  /// The last will, published by the broker if the connection is lost.
   var will: (topic: String, octets: [UInt8]) { (device.availabilityTopic, Self.offline) }
 
   // MARK: The device
 
-  /// - Parameter text: as Home Assistant has it; `nil`: it is not known now.
+  /// - Parameter text: the value in Home Assistant's format; `nil` if it is currently unknown.
   mutating func set(_ entity: HomeEntity, _ text: String?, _ now: MonotonicTime) {
     if entities[entity] == nil {
-      // An entity that never had a value is none.
+      // An entity is created with its first value.
       guard text != nil else { return }
       entities[entity] = Entity(discovery: slots.count, state: slots.count + 1)
       slots.append(Slot(.discovery, device.topic(of: entity, "config"), device.discovery(of: entity)))
@@ -92,34 +94,34 @@ struct HomeBoard: Sendable {
   }
 
   mutating func note(_ facts: SensorFacts, _ now: MonotonicTime) {
-    // What the link before told stands until this one tells.
+    // Facts of the previous link remain valid until the new link reports its own.
     if !facts.texts.isEmpty { device.facts = facts }
     if let battery = facts.battery { set(.battery, "\(battery.percent)", now) }
     for (entity, places) in entities { slots[places.discovery].wanted = device.discovery(of: entity) }
   }
 
-  /// Nothing more changes: what is not told is told at once.
+  /// Marks the end of all changes: pending messages are sent without an interval.
   mutating func end() { pause = .zero }
 
   // MARK: The broker
 
-  /// A connection is there: nothing is under way, and the broker may have forgotten all.
+  /// Resets the state for a new connection. The broker may have forgotten everything.
   mutating func connected() {
     for place in slots.indices { (slots[place].message, slots[place].sent) = (nil, nil) }
     refusal = nil
   }
 
-  /// Home Assistant has started: it gets all again.
+  /// Sends everything again, because Home Assistant has restarted.
   mutating func repeatAll() {
     for place in slots.indices { slots[place].sent = nil }
   }
 
-  /// The next message; ask until there is none.
+  /// Returns the next message that is due; call it until it returns `nil`.
   mutating func next(_ now: MonotonicTime) -> Outgoing? {
     for (entity, places) in entities {
       if let end = places.end, end <= now { set(entity, nil, now) }
     }
-    // Of a device that never had a value there is nothing to say before it is there.
+    // Before its first value, a device is not reported as offline.
     if entities.isEmpty, slots[0].wanted == Self.offline, slots[0].sent == nil { return nil }
     let due = slots.indices.filter { slots[$0].isDue(now, pause) }
     guard let place = due.min(by: { slots[$0].part.rawValue < slots[$1].part.rawValue }) else { return nil }
@@ -135,17 +137,17 @@ struct HomeBoard: Sendable {
   mutating func acknowledged(_ message: Int, reason: Int) {
     guard let place = slots.firstIndex(where: { $0.message == message }) else { return }
     slots[place].message = nil
-    // It is not sent again before it changes.
+    // A refused message is not sent again until it changes.
     if reason >= 0x80 { refusal = refusal ?? Refusal(topic: slots[place].topic, reason: reason) }
   }
 
-  /// Whether the broker has all as it is now.
+  /// Whether the broker has the current state.
   var isSettled: Bool {
     slots.allSatisfy {
       $0.message == nil && ($0.sent ?? (entities.isEmpty ? Self.offline : nil)) == $0.wanted
     }
   }
 
-  /// Since when the oldest message has had no answer.
+  /// Time at which the oldest unacknowledged message was sent.
   var waitingSince: MonotonicTime? { slots.compactMap { $0.message == nil ? nil : $0.sentAt }.min() }
 }

@@ -2,17 +2,17 @@ import BLEWire
 import JSONText
 import SensorSessions
 
-/// Who a device is for Home Assistant: its block in each discovery message, and its topics. No text of the device's own gets into
-/// a topic.
+/// A device as Home Assistant sees it: the device block of each discovery message, and the topics. Topics
+/// never contain text from the device.
 struct HomeDevice: Sendable {
   let address: DeviceAddress
-  /// As commands name it, such as `heart-rate`.
+  /// The device kind that commands use, such as `heart-rate`.
   let kind: String
-  /// As it is advertised, or a configuration calls it.
+  /// The advertised name, or the name from the configuration.
   let name: String?
-  /// Below which all topics are.
+  /// Prefix of all topics.
   let prefix: String
-  /// Of this program.
+  /// Version of ringtap.
   let version: String
   var facts = SensorFacts()
 
@@ -23,13 +23,13 @@ struct HomeDevice: Sendable {
 
   // MARK: Topics
 
-  /// `70cb0d00a1b2`
+  /// The address as hexadecimal digits, such as `70cb0d00a1b2`.
   var digits: String { address.description.filter { $0 != ":" }.lowercased() }
   private var node: String { "ringtap_" + digits }
 
-  /// Says whether the link is up.
+  /// Topic that reports whether the link is up.
   var availabilityTopic: String { "\(prefix)/sensor/\(node)/availability" }
-  /// Where Home Assistant tells that it has started.
+  /// Topic on which Home Assistant reports that it has started.
   var birthTopic: String { "\(prefix)/status" }
 
   func topic(of entity: HomeEntity, _ end: String) -> String {
@@ -38,7 +38,8 @@ struct HomeDevice: Sendable {
 
   // MARK: Discovery
 
-  /// The message by which Home Assistant makes the entity: https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
+  /// Returns the discovery message from which Home Assistant creates the entity:
+  /// https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
   func discovery(of entity: HomeEntity) -> [UInt8] {
     let facts = entity.facts
     var line = JSONLine()
@@ -84,7 +85,7 @@ struct HomeDevice: Sendable {
 
   private var shownName: String { shown(name) ?? shown(facts.model) ?? "\(kind) \(address)" }
 
-  /// Home Assistant shows texts as they are.
+  /// Returns printable text, because Home Assistant shows texts unchanged.
   private func shown(_ text: String?) -> String? {
     guard let text, text.contains(where: { !$0.isWhitespace }) else { return nil }
     return text.printable

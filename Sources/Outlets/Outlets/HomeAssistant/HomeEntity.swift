@@ -1,7 +1,7 @@
-/// A value of a device that a person sees in Home Assistant: an entity there.
+/// A value of a device that Home Assistant shows: an entity.
 ///
-/// The raw value is a level of its topics and the end of its unique id, so it never changes. Device classes, state classes and
-/// their units: https://developers.home-assistant.io/docs/core/entity/sensor and …/binary-sensor.
+/// The raw value is part of the topics and of the unique ID, so it must never change. Device classes, state
+/// classes and their units: https://developers.home-assistant.io/docs/core/entity/sensor and …/binary-sensor.
 enum HomeEntity: String, CaseIterable, Hashable, Sendable {
   case heartRate = "heart_rate"
   case heartRateQuality = "heart_rate_quality"
@@ -19,20 +19,20 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
   case battery
   case charging
 
-  /// The kind of entity, as a level of its topics.
+  /// Entity type; one level of the topics.
   enum Component: String, Sendable { case sensor, binarySensor = "binary_sensor" }
 
-  /// What is said of it in a discovery message besides topics and device.
+  /// Fields of a discovery message other than topics and device.
   struct Facts: Sendable {
     let name: String
     var component = Component.sensor
     var deviceClass: String?
     var unit: String?
     var stateClass: String?
-    /// Digits behind the point that are shown.
+    /// Number of decimal places shown.
     var decimals: Int?
     var icon: String?
-    /// Of the device rather than of its wearer.
+    /// Whether the value describes the device rather than its wearer.
     var isDiagnostic = false
   }
 
@@ -45,7 +45,7 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
         name: "Heart rate quality", unit: "%", stateClass: "measurement", decimals: 0,
         icon: "mdi:signal", isDiagnostic: true)
     case .worn: Facts(name: "Worn", component: .binarySensor, icon: "mdi:account-check")
-    // Home Assistant counts no energy in kilojoules.
+    // No device class: Home Assistant's energy class does not accept kilojoules.
     case .energy:
       Facts(
         name: "Energy expended", unit: "kJ", stateClass: "total_increasing", decimals: 0, icon: "mdi:fire")
@@ -79,20 +79,20 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// What Home Assistant takes for not known. Of a text it takes no other word.
+  /// Payload for an unknown value. For text, Home Assistant has no other word.
   var unknown: String { self == .temperatureQuality ? "unknown" : "None" }
 
-  /// For how long a value stands when no other comes; `nil`: as long as the link.
+  /// Time after which a value expires if no new one arrives; `nil` if it expires with the link.
   var holds: Duration? {
     switch self {
     case .heartRate, .heartRateQuality, .worn: .seconds(30)
-    // Sensors tell of a wheel that stands by telling nothing new.
+    // A sensor on a stopped wheel repeats its last event.
     case .cadence, .wheel: .seconds(5)
     default: nil
     }
   }
 
-  /// Whether a value is as good when the link is lost: a day's counters and the battery's charge.
+  /// Whether the value remains valid when the link is lost: a day's counters, and the battery level.
   var outlivesLink: Bool {
     switch self {
     case .steps, .calories, .distance, .energy, .battery: true

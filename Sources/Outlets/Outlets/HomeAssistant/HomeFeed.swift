@@ -7,24 +7,25 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Fills a board from a recording, or from one after the other of the same device.
+/// Fills a board from the recordings of a device, one after the other.
 ///
-/// The writer's thread hands over the values, a few a second; a ring's ticks wait for the connection's thread, which finds the
-/// pulse in them. What happens to the link waits for the turn of the writer's thread that begins after it: samples that came before
-/// are told before.
+/// The writer's thread delivers values, a few per second. Raw ticks of a ring are queued for the connection's
+/// thread, which computes the pulse. Link events from other threads wait for the next turn of the writer's
+/// thread, so that they follow the samples that arrived before them.
 final class HomeFeed: RecordingWatcher {
-  /// Ticks that wait for the connection's thread: ten seconds of the fastest ring. What is beyond is a gap for the pulse.
+  /// Capacity for ticks that wait for the connection's thread: ten seconds of the fastest ring. Ticks beyond
+  /// it are dropped and count as a gap for the pulse.
   private static let tickCapacity = 1 << 13
 
   private struct State: Sendable {
     var board: HomeBoard
     var tables: [HomeTable?] = []
-    /// Ticks a second of a ring, once it is known.
+    /// Tick rate of a ring, in hertz, once known.
     var rate: Double?
     var pulse = LivePulse()
-    /// The last that was told.
+    /// The last reading that was published.
     var reading: LivePulseReading?
-    /// Whether the link came or went, since the writer's thread looked, and before this turn of it.
+    /// Link events: those since the last turn of the writer's thread, and those that are due in this turn.
     var changes: [Bool] = []
     var due: [Bool] = []
   }
@@ -54,7 +55,7 @@ final class HomeFeed: RecordingWatcher {
   private func setLink(isUp: Bool, _ state: inout State) {
     state.board.setLink(isUp: isUp, SystemClock.monotonic())
     guard !isUp else { return }
-    // No pulse of before is found later.
+    // Pulse readings must not use ticks from before the loss.
     while ticks.pop() != nil {}
     (state.pulse, state.reading) = (LivePulse(), nil)
   }
@@ -84,7 +85,7 @@ final class HomeFeed: RecordingWatcher {
     }
   }
 
-  /// None of those.
+  /// Not used here.
   func open(_ table: Int, with columns: [RecordedColumn]) {}
 
   func take(_ row: some RecordedRow, _ table: Int) {
@@ -97,7 +98,7 @@ final class HomeFeed: RecordingWatcher {
 
   func take(_ placed: PlacedTick) { ticks.push(placed) }
 
-  /// A ring tells its battery and the day's steps unasked.
+  /// A ring sends its battery level and the day's steps unrequested.
   func take(_ pdu: Span<UInt8>) {
     guard let notification = try? HandleValueNotification(validating: pdu),
       let frame = try? RingFrame(validating: notification.value), frame.opcode != RingCommand.rawStreamOpcode,
@@ -107,7 +108,7 @@ final class HomeFeed: RecordingWatcher {
     state.withLock { state in
       switch reply {
       case .battery(let battery), .notification(.battery(let battery)):
-        // The ring's word for it that is none.
+        // Values above 100 mean that the level is unknown.
         guard battery.percent <= 100 else { return }
         state.board.set(.battery, "\(battery.percent)", now)
         state.board.set(.charging, HomeTable.flag(battery.isCharging), now)
@@ -124,7 +125,7 @@ final class HomeFeed: RecordingWatcher {
 
   // MARK: The connection's thread
 
-  /// Looks for the pulse in what has come, and hands out the board.
+  /// Computes the pulse from the queued ticks, and passes the board to `body`.
   func withBoard<Value: Sendable>(_ body: (inout HomeBoard) -> Value) -> Value {
     state.withLock { state in
       takePulse(&state)

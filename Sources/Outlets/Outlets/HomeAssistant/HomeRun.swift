@@ -4,11 +4,12 @@ import Fleet
 package import Recording
 import Synchronization
 
-/// Tells Home Assistant of one device, on a thread of its own, which a recording neither waits for nor is hurt by.
+/// Publishes one device to Home Assistant on its own thread. Recording neither waits for it nor fails with
+/// it.
 package final class HomeRun: Sendable {
   private enum Phase: Int, AtomicRepresentable {
     case open
-    /// Nothing more comes: what is not told is told, if the broker is there.
+    /// No more values come. Pending messages are sent if the broker is reachable.
     case ending
     case abandoned
   }
@@ -18,13 +19,13 @@ package final class HomeRun: Sendable {
     whenFull: "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read and left out",
     counted: "by the broker; by 3.1.1 a warning at the start")
 
-  /// At most from one turn of the connection to the next, in milliseconds.
+  /// Maximum time between two turns of the connection, in milliseconds.
   private static let turnMilliseconds = 200
-  /// Milliseconds from one attempt to connect to the next.
+  /// Delay between connection attempts, in milliseconds.
   private static let pauses = 250...10_000
-  /// A broker that has not answered for so long is told of.
+  /// Time without an acknowledgement after which the user is told.
   private static let slowness = Duration.seconds(5)
-  /// How long the end may take.
+  /// Timeout for the end of a run.
   private static let patience = Duration.seconds(3)
 
   private let plan: HomePlan
@@ -32,7 +33,7 @@ package final class HomeRun: Sendable {
   private let client: String
   private let note: @Sendable (String) -> Void
   private let phase = Atomic<Phase>(.open)
-  /// Why something is not told.
+  /// Reason why something is not published.
   private let trouble = Mutex<String?>(nil)
   private let over = OneShot<Void>()
   private let wake: WakeEvent
@@ -42,23 +43,24 @@ package final class HomeRun: Sendable {
   ) throws(SystemError) {
     (self.plan, self.note) = (plan, note)
     feed = HomeFeed(device)
-    // The same each time: a broker that still waits for a connection that broke off gives that up at once.
+    // A fixed client ID lets the broker drop an earlier, broken connection at once.
     client = "ringtap-ha-" + device.digits
     wake = try WakeEvent()
     try SystemThread.start(named: "home-assistant", as: .patient) { self.main() }
   }
 
-  /// Of each recording of the device, one after the other.
+  /// Watcher for each recording of the device, one after the other.
   package var watcher: any RecordingWatcher { feed }
 
-  /// Says that the device is not available, and waits until the broker has that, or is not there.
+  /// Publishes that the device is unavailable, and waits until the broker has acknowledged it or cannot be
+  /// reached.
   ///
-  /// - Returns: why something was not told; `nil` where all was.
+  /// - Returns: reason why something was not published; `nil` if everything was.
   package func finish() async -> String? {
     feed.withBoard { $0.end() }
     _ = phase.compareExchange(expected: .open, desired: .ending, ordering: .sequentiallyConsistent)
     wake.interrupt()
-    // A connect where nothing answers takes longer than anybody wants to wait.
+    // Connecting to a host that does not respond may exceed the timeout.
     let limit = Task {
       try await Task.sleep(for: Self.patience)
       abandon()
@@ -75,7 +77,7 @@ package final class HomeRun: Sendable {
     return trouble.withLock { $0 } ?? (isSettled ? nil : "\(plan.broker) did not answer")
   }
 
-  /// Ends as soon as it can.
+  /// Ends as soon as possible.
   func abandon() {
     phase.store(.abandoned, ordering: .sequentiallyConsistent)
     wake.interrupt()
@@ -104,7 +106,7 @@ package final class HomeRun: Sendable {
           continue
         }
         tell("\(error)")
-        // Trying again is of no use.
+        // Retrying does not help.
         if case .final = error { return }
         wake.sleep(milliseconds: pause) { !isEnding }
         pause = min(pause * 2, Self.pauses.upperBound)
@@ -112,7 +114,7 @@ package final class HomeRun: Sendable {
     } while !isEnding
   }
 
-  /// Once for each change.
+  /// Reports each change once.
   private func tell(_ text: String?) {
     let told = trouble.withLock { trouble in
       defer { trouble = text }
@@ -126,7 +128,7 @@ package final class HomeRun: Sendable {
     }
   }
 
-  /// One connection, to its end.
+  /// Runs one connection until it ends.
   private func session(_ version: ProtocolVersion, connected: () -> Void) throws(PublishProblem) {
     let board = feed.withBoard { $0 }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options(version, board)) }
@@ -145,7 +147,7 @@ package final class HomeRun: Sendable {
           try attempt { () throws(MQTTError) in try client.subscribe(to: birth.topic) }
         case .acknowledged(let message, let reason):
           feed.withBoard { $0.acknowledged(message, reason: reason) }
-        // All is retained: Home Assistant has it without a word of its own, too.
+        // All messages are retained, so Home Assistant gets them even if it never announces its start.
         case .subscribed: break
         case .ended(let error): throw problem(error)
         }
@@ -178,7 +180,7 @@ package final class HomeRun: Sendable {
     }
   }
 
-  /// What is wrong although there is a connection.
+  /// A problem that exists although the connection is up.
   private var complaint: String? {
     let (refusal, since) = feed.withBoard { ($0.refusal, $0.waitingSince) }
     if let refusal {
@@ -198,14 +200,14 @@ package final class HomeRun: Sendable {
   }
 }
 
-/// Hears within a turn of the connection that Home Assistant has started. For one thread.
+/// Detects, within a turn of the connection, that Home Assistant has started. Used by one thread.
 private final class HomeBirth {
   let topic: String
   private var isNew = false
 
   init(_ topic: String) { self.topic = topic }
 
-  /// What the broker had kept is of the past: all was sent since.
+  /// A retained message reports an earlier start; everything was sent since.
   func take(_ topic: String, _ payload: Span<UInt8>, _ isRetained: Bool) {
     guard topic == self.topic, !isRetained, payload.count == 6 else { return }
     isNew = [UInt8](encoding: payload.count) { $0.append(payload) } == Array("online".utf8)

@@ -1,20 +1,21 @@
 import Recording
 
-/// Finds the values for a person in the rows of one recorded table.
+/// Extracts the values for Home Assistant from the rows of one recorded table.
 ///
-/// What a row leaves open of a heart rate or a temperature is told as not known: a strap without contact has no rate. What a
-/// sensor sends with some rows only, such as the energy, stands until it comes again.
+/// A heart rate or temperature that a row lacks is reported as unknown: a strap without contact has no rate.
+/// Values that a sensor sends with some rows only, such as the energy, remain until the next one.
 struct HomeTable: Sendable {
   private enum Source: Sendable { case heartRate, temperature, cycling }
 
-  /// Words for the levels of a CORE sensor's quality; others say nothing. CoreTemp BLE Service Specification 2.2, 3.1.
+  /// Names for the quality levels of a CORE sensor; other levels have no name. CoreTemp BLE Service
+  /// Specification 2.2, 3.1.
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
   private let source: Source
   private let columns: [RecordedColumn]
   private var cells: WordRow
 
-  /// - Returns: `nil` for a table whose rows have none: beats, light, acceleration.
+  /// - Returns: `nil` for a table without such values: beats, light, acceleration.
   init?(_ table: RecordedTable) {
     switch table.name {
     case "heart_rate": source = .heartRate
@@ -26,7 +27,9 @@ struct HomeTable: Sendable {
     cells = WordRow(columns, wordCapacity: columns.count)
   }
 
-  /// - Returns: each value as Home Assistant has it; `nil` for one that is not known now.
+  /// Returns the values of a row.
+  ///
+  /// - Returns: each value in Home Assistant's format; `nil` if it is currently unknown.
   mutating func values(of row: some RecordedRow) -> [(HomeEntity, String?)] {
     cells.removeAll()
     row.encode(into: &cells)
@@ -45,7 +48,7 @@ struct HomeTable: Sendable {
 
   private var temperatures: [(HomeEntity, String?)] {
     let state = word("state")
-    // The next one may be the result.
+    // The next row may be the final result.
     if state == "intermediate" { return [] }
     let level = number("quality").flatMap { Int(exactly: $0) }
     let quality = level.flatMap { Self.qualities.indices.contains($0) ? Self.qualities[$0] : nil }
@@ -60,12 +63,12 @@ struct HomeTable: Sendable {
       + (state == "not_on_body" ? known(.worn, Self.flag(false)) : [])
   }
 
-  /// Nothing where the row says nothing of it.
+  /// Returns the entity with its value, or nothing if the row lacks the value.
   private func known(_ entity: HomeEntity, _ text: String?) -> [(HomeEntity, String?)] {
     text.map { [(entity, $0)] } ?? []
   }
 
-  /// 0 is what a sensor sends that has not found it yet.
+  /// Sensors send 0 until they have found a rate.
   private func rate(_ column: String) -> String? {
     number(column).flatMap { $0 > 0 ? Self.text($0, 0) : nil }
   }

@@ -2,9 +2,9 @@ package import BLELinux
 import BLEWire
 internal import CCurl
 
-/// Nothing can be written.
+/// Reason why the writer cannot start.
 package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
-  /// libcurl cannot be used: why, as the dynamic linker says it.
+  /// libcurl is unavailable; the text is the dynamic linker's.
   case noCurl(String)
   case system(SystemError)
 
@@ -17,15 +17,16 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   }
 }
 
-/// An address that octets are posted to, over HTTP/1.1 by libcurl, which is opened at first use. One thread posts.
+/// A URL that accepts posts over HTTP/1.1 through libcurl, which is loaded at first use. Only one thread may
+/// post.
 ///
-/// Certificates are checked, and redirections are not followed: what is measured goes where it was said to go.
+/// Certificates are verified and redirects are not followed, so measurements go only to the given URL.
 @safe final class HTTPEndpoint: @unchecked Sendable {  // `cancel` sets an atomic.
-  /// What came of a post.
+  /// Result of a post.
   enum Answer: Hashable, Sendable {
-    /// The server's status, the beginning of its own words, and for how many seconds it wants to be left alone.
+    /// The server responded: its status, the start of its body, and its Retry-After in seconds.
     case came(status: Int, text: String, retrySeconds: Int)
-    /// None came: why.
+    /// No response, with the reason.
     case missing(String)
   }
 
@@ -35,7 +36,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
     counted: "nowhere: 512 bytes of it are looked at")
 
   private static let connectMilliseconds: CInt = 5_000
-  /// Of all of a post: whoever stands still keeps a batch for so long.
+  /// Timeout of a whole post. A stalled server holds a batch for this long.
   private static let milliseconds: CInt = 10_000
 
   private let http: OpaquePointer
@@ -62,13 +63,13 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   }
 
   deinit {
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no other reference exists any more.
     unsafe ringtap_http_free(http)
   }
 
-  /// Waits for the answer, some seconds at most.
+  /// Posts the bytes, and waits up to the timeout for the response.
   func post(_ octets: [UInt8]) -> Answer {
-    // SAFETY: the octets are used within the call; the texts stay until the next one, and end with a zero.
+    // SAFETY: the bytes are used within the call; the texts remain until the next one, and end with a zero.
     let status = unsafe octets.withUnsafeBufferPointer {
       unsafe ringtap_http_post(http, $0.baseAddress, $0.count)
     }
@@ -78,9 +79,9 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
       retrySeconds: Int(clamping: unsafe ringtap_http_retry_seconds(http)))
   }
 
-  /// Ends what is under way, at once.
+  /// Cancels the post in progress at once.
   func cancel() {
-    // SAFETY: the endpoint is there until the end of this object.
+    // SAFETY: the endpoint exists until this object is deinitialized.
     unsafe ringtap_http_cancel(http)
   }
 

@@ -1,46 +1,46 @@
 import BLEWire
 import Synchronization
 
-/// The lines that wait for a database, and what became of all. Whoever has lines for it never waits.
+/// Queue of lines for a database, with counts of their outcome. Adding lines never blocks.
 final class InfluxBuffer: Sendable {
   enum Phase: Int, AtomicRepresentable, Sendable {
     case open
-    /// Nothing more comes; what waits is sent.
+    /// No more lines come. The queue is still sent.
     case ending
-    /// What waits is left.
+    /// The queue is discarded.
     case abandoned
   }
 
-  /// Lines that go out together.
+  /// Lines that are sent together.
   struct Batch: Sendable {
     var octets: [UInt8] = []
     var lines = 0
   }
 
-  /// What a server made of a batch.
+  /// Result of sending a batch.
   enum Fate: Sendable {
     case confirmed, refused
   }
 
-  /// What became of lines.
+  /// Number of lines by outcome.
   struct Counts: Hashable, Sendable {
-    /// Are known to be with the server, or were refused by it, or found no room.
+    /// Lines that the server confirmed or refused, and lines that did not fit into the queue.
     var confirmed = 0
     var refused = 0
     var dropped = 0
-    /// Wait, or are under way.
+    /// Lines that are queued or in flight.
     var waiting = 0
   }
 
   static let limit = Limit(
     16 << 20, "bytes of lines that wait for a database", by: .broker, whenFull: "further lines are dropped",
     counted: "a message at the end, and exit status 4")
-  /// Bytes from which on a batch leaves before its second is over.
+  /// Size in bytes at which a batch is sent without waiting for its second to end.
   static let batchByteCount = 128 << 10
 
   private struct State: Sendable {
     var batches: [Batch] = []
-    /// What is under way included.
+    /// Size in bytes, including lines in flight.
     var byteCount = 0
     var counts = Counts()
   }
@@ -50,7 +50,7 @@ final class InfluxBuffer: Sendable {
 
   // MARK: Who has lines
 
-  /// - Parameter line: with its end.
+  /// - Parameter line: a line with its end.
   func append(_ line: [UInt8]) {
     state.withLock { state in
       guard state.byteCount + line.count <= Self.limit.count else {
@@ -72,12 +72,12 @@ final class InfluxBuffer: Sendable {
 
   var isIdle: Bool { phase == .open && state.withLock(\.batches.isEmpty) }
 
-  /// Whether a batch is full, or nothing more comes.
+  /// Whether a batch is full, or no more lines come.
   var isUrgent: Bool {
     phase != .open || state.withLock { ($0.batches.first?.octets.count ?? 0) >= Self.batchByteCount }
   }
 
-  /// The oldest lines; they are `settle`d or still wait at the end.
+  /// Removes the oldest batch. Its lines count as waiting until `settle` is called.
   func take() -> Batch? { state.withLock { $0.batches.isEmpty ? nil : $0.batches.removeFirst() } }
 
   func settle(_ batch: Batch, as fate: Fate) {

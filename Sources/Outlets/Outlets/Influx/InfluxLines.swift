@@ -1,24 +1,25 @@
 import BLEWire
-// Not all of it: it has another `SampleTable`.
+// A partial import, because the module has its own `SampleTable`.
 import struct CaptureTools.LineProtocol
 import Synchronization
 
-/// Makes the lines of one device's samples: those that `ringtap convert --to influx` makes of its tables.
+/// Encodes the samples of one device in the line protocol, with the same lines as `ringtap convert --to
+/// influx`.
 final class InfluxLines: SampleOutput {
   private struct State: Sendable {
-    /// By number; `nil` where nothing is known of a table.
+    /// Encoders by table number; `nil` for an unknown table.
     var tables: [LineProtocol?] = []
     var line: [UInt8] = []
   }
 
   private let device: SampleDevice
   private let writer: InfluxWriter
-  /// Taken by one thread at a time.
+  /// Used by one thread at a time.
   private let state = Mutex(State())
 
   init(_ device: SampleDevice, to writer: InfluxWriter) { (self.device, self.writer) = (device, writer) }
 
-  /// A batch gathers for longer.
+  /// Batches already gather for longer.
   var gatherMilliseconds: Int? { nil }
 
   func open(_ table: SampleTable) {

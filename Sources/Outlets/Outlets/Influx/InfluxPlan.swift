@@ -1,26 +1,27 @@
 import JSONText
 
-/// Where lines go: an endpoint of InfluxDB, VictoriaMetrics, Telegraf or whatever else takes the line protocol over HTTP.
+/// Endpoint for lines: InfluxDB, VictoriaMetrics, Telegraf, or any server that accepts the line protocol over
+/// HTTP.
 package struct InfluxPlan: Hashable, Sendable {
-  /// A text that is no such endpoint, or no token.
+  /// Error in the URL or the token.
   package struct ParseError: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
 
-  /// With the precision of our times.
+  /// The URL, including the precision of our timestamps.
   let url: String
-  /// Without what follows the path, for a person.
+  /// The URL without its query, for messages.
   let place: String
-  /// What a server wants to see before it takes anything.
+  /// Token that authorizes the writes.
   package let token: String?
-  /// PEM; `nil`: those certificates that the system trusts.
+  /// PEM file of CA certificates; `nil` for the system's.
   package let certificates: String?
-  /// Of this program.
+  /// Version of ringtap.
   let version: String
 
   /// - Parameters:
-  ///   - url: with the path, and what the server wants to know of database, organisation and bucket.
-  ///   - token: for the header `Authorization: Token`.
+  ///   - url: URL with path and query, which names the database or the organisation and bucket.
+  ///   - token: token for the header `Authorization: Token`.
   package init(
     _ url: String, token: String?, certificates: String?, version: String
   ) throws(ParseError) {
@@ -46,7 +47,7 @@ package struct InfluxPlan: Hashable, Sendable {
     (self.place, self.token, self.certificates, self.version) = (place, token, certificates, version)
   }
 
-  /// The scheme, the host and the path.
+  /// Checks the scheme, the host and the path.
   private static func check(_ place: String, _ url: String) throws(ParseError) {
     guard url.utf8.allSatisfy({ (0x21..<0x7F).contains($0) && $0 != UInt8(ascii: "#") }) else {
       throw ParseError(
@@ -60,7 +61,7 @@ package struct InfluxPlan: Hashable, Sendable {
     }
     let rest = place.dropFirst(scheme.count)
     let host = rest.prefix { $0 != "/" }
-    // Not to be repeated: it may have a password.
+    // Not shown in the message, as it may contain a password.
     if host.contains("@") { throw secret }
     guard !host.isEmpty, rest.count > host.count + 1 else {
       throw ParseError(

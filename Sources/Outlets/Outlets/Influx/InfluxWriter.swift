@@ -2,29 +2,29 @@ import BLELinux
 import JSONText
 import Synchronization
 
-/// Writes what is recorded to a database, on a thread of its own, which a recording neither waits for nor is hurt by.
+/// Writes samples to a database on its own thread. Recording neither waits for it nor fails with it.
 ///
-/// Lines gather for a second, or until a batch is full. A batch is posted until the server has taken or refused it; meanwhile the
-/// others wait, in bounded memory.
+/// Lines gather for a second or until a batch is full. A batch is retried until the server accepts or refuses
+/// it. Meanwhile further lines wait in a bounded queue.
 package final class InfluxWriter: Sendable {
-  /// How long lines gather, in milliseconds.
+  /// Time that lines gather, in milliseconds.
   private static let gatherMilliseconds = 1_000
-  /// Milliseconds from one attempt to the next, where the server does not say for how long it wants to be left alone.
+  /// Retry delay in milliseconds, unless the server sends Retry-After.
   private static let pauses = 250...10_000
   private static let longestRetrySeconds = 60
-  /// How long the end may take, and then the end of a post that is under way.
+  /// Timeout for the end, and then for the cancellation of a post in progress.
   private static let patience = Duration.seconds(5)
   private static let cancelPatience = Duration.milliseconds(1_500)
-  /// Changes between a server that takes lines and one that does not, of which a person is told.
+  /// Maximum number of messages about a server that starts or stops accepting lines.
   private static let newsLimit = 20
-  /// Characters of a server's words.
+  /// Maximum number of characters shown of a server's response.
   private static let wordsCount = 200
 
-  /// What a person was told.
+  /// Messages already shown to the user.
   private struct Told: Sendable {
-    /// Why lines wait.
+    /// Reason why lines wait.
     var trouble: String?
-    /// Why the server has refused lines, the first time.
+    /// Reason for the server's first refusal of lines.
     var refusal: String?
     var changes = 0
   }
@@ -35,12 +35,13 @@ package final class InfluxWriter: Sendable {
   private let note: @Sendable (String) -> Void
   private let told = Mutex(Told())
   private let over = OneShot<Void>()
-  /// For lines.
+  /// Wakes the thread for new lines.
   private let gathering: WakeEvent
-  /// For the end alone.
+  /// Wakes the thread only for the end.
   private let pausing: WakeEvent
 
-  /// - Parameter note: gets a line about the server when that changes, on the writer's thread.
+  /// - Parameter note: called on the writer's thread with a line of text when the state of the server
+  ///   changes.
   package init(
     _ plan: InfluxPlan, note: @escaping @Sendable (String) -> Void
   ) throws(NoInfluxWriter) {
@@ -54,15 +55,15 @@ package final class InfluxWriter: Sendable {
     } catch { throw .system(error) }
   }
 
-  /// Where the samples of a device go in.
+  /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput { InfluxLines(device, to: self) }
 
-  /// Lines have come.
+  /// Wakes the writer's thread for new lines.
   func wake() { gathering.signal() }
 
   // MARK: The end
 
-  /// Waits until all is written, or some seconds have passed.
+  /// Waits until everything is written, or until the timeout.
   package func finish() async {
     buffer.end()
     gathering.interrupt()
@@ -75,7 +76,7 @@ package final class InfluxWriter: Sendable {
     limit.cancel()
   }
 
-  /// Ends it, and waits for a post that is under way: libcurl is not to run while the process ends.
+  /// Ends, and waits for the post in progress, because libcurl must not run while the process exits.
   package func leave() async {
     abandon()
     let limit = Task { [over] in
@@ -86,7 +87,7 @@ package final class InfluxWriter: Sendable {
     limit.cancel()
   }
 
-  /// What is not known to be with the server, and why; `nil` where all is.
+  /// Describes lines that the server has not confirmed, and why; `nil` if it confirmed all.
   package var problem: String? {
     let (counts, told) = (buffer.counts, told.withLock { $0 })
     var parts: [String] = []
@@ -99,7 +100,7 @@ package final class InfluxWriter: Sendable {
       ? nil : "\(plan.place) has confirmed \(counts.confirmed) lines; " + parts.joined(separator: ", ")
   }
 
-  /// Ends as soon as it can: nothing was recorded, or nothing more is wanted.
+  /// Ends as soon as possible: nothing was recorded, or the user cancelled.
   package func abandon() {
     buffer.abandon()
     endpoint.cancel()
@@ -114,14 +115,14 @@ package final class InfluxWriter: Sendable {
     while true {
       gathering.sleep { buffer.isIdle }
       gathering.pause(milliseconds: Self.gatherMilliseconds)
-      // Read first: what came before the end is taken below.
+      // Read the phase first: lines from before the end are taken below.
       let phase = buffer.phase
       if phase == .abandoned { return }
       if let batch = buffer.take() { write(batch) } else if phase == .ending { return }
     }
   }
 
-  /// Until the server has taken or refused it, or nobody waits any more.
+  /// Retries until the server accepts or refuses the batch, or the writer is abandoned.
   private func write(_ batch: InfluxBuffer.Batch) {
     var pause = Self.pauses.lowerBound
     while true {
@@ -144,13 +145,14 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// What an answer means for a batch.
+  /// Meaning of a response for a batch.
   private enum Verdict {
     case taken
     case refused(String)
     case later(String, seconds: Int)
 
-    /// InfluxDB's API: 204 alone says that all was taken; a 200 of whoever else listens there says nothing.
+    /// In InfluxDB's API only 204 means that all lines were accepted. A 200 may come from an unrelated
+    /// server.
     init(_ answer: HTTPEndpoint.Answer) {
       switch answer {
       case .missing(let why): self = .later(InfluxWriter.words(why), seconds: 0)
@@ -165,14 +167,14 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// A text from outside, for one line of a terminal.
+  /// Makes external text fit for one line of a terminal.
   private static func words(_ text: String) -> String {
     String(text.split { $0.isNewline }.joined(separator: " ").printable.prefix(wordsCount))
   }
 
   // MARK: Words
 
-  /// Once for each change.
+  /// Reports each change once.
   private func tell(_ trouble: String?) {
     let isNews = told.withLock { told in
       let isNews = (told.trouble == nil) != (trouble == nil) && told.changes < Self.newsLimit
@@ -188,7 +190,7 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// The first time.
+  /// Reports the first refusal only.
   private func tell(refusal: String) {
     let isNews = told.withLock { told in
       defer { told.refusal = told.refusal ?? refusal }

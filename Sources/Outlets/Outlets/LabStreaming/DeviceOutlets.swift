@@ -5,31 +5,31 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// The streams of one device: one for each of its tables, and one of events.
+/// The streams of one device: one per table, and one for events.
 ///
-/// The writer's thread pushes. That copies into liblsl's queues, of which each receiver has one, and waits for nobody: liblsl
-/// sends from threads of its own.
+/// The writer's thread pushes samples. A push copies them into liblsl's queues, one per receiver, and does
+/// not block: liblsl sends from its own threads.
 final class DeviceOutlets: SampleOutput {
-  /// In milliseconds: how long samples gather where somebody receives.
+  /// Time that samples gather if there are receivers, in milliseconds.
   private static let gatherMilliseconds = 20
-  /// Values that are pushed before a turn of the writer ends.
+  /// Number of values after which samples are pushed before the writer's turn ends.
   private static let batchValueCount = 4_096
 
   private struct State: Sendable {
-    /// By number; `nil` where there is no stream.
+    /// Streams by table number; `nil` if the table has no stream.
     var tables: [OutletTable?] = []
     var events: LSLOutlet?
     var clock: LSLClock
-    /// Samples that liblsl did not take.
+    /// Number of samples that liblsl rejected.
     var refused = 0
   }
 
   private let device: SampleDevice
   private let library: LSLLibrary
   private let news: @Sendable (LabStreaming.News) -> Void
-  /// Taken by one thread at a time.
+  /// Used by one thread at a time.
   private let state: Mutex<State>
-  /// Asked at each turn, without the lock.
+  /// Read at each turn without the lock.
   private let hasReceivers = Atomic<Bool>(false)
 
   init(_ device: SampleDevice, _ library: LSLLibrary, news: @escaping @Sendable (LabStreaming.News) -> Void) {
@@ -39,16 +39,16 @@ final class DeviceOutlets: SampleOutput {
 
   var gatherMilliseconds: Int? { hasReceivers.load(ordering: .relaxed) ? Self.gatherMilliseconds : nil }
 
-  /// Whether anybody may miss what was pushed a moment ago.
+  /// Whether a receiver could lose samples that were just pushed.
   var mayBeSending: Bool {
     state.withLock { state in
       state.events?.hasReceivers == true || state.tables.contains { $0?.outlet.hasReceivers == true }
     }
   }
 
-  /// Ends its streams.
+  /// Ends the streams.
   func close() {
-    // Ended without the lock: that takes its time.
+    // Done without the lock, because it takes time.
     _ = state.withLock { state in
       let ended = (state.tables, state.events)
       (state.tables, state.events) = ([], nil)
@@ -116,15 +116,16 @@ final class DeviceOutlets: SampleOutput {
   }
 }
 
-/// A table's stream, and what is on its way into it.
+/// A table's stream with its pending samples.
 private struct OutletTable: Sendable {
   let outlet: LSLOutlet
   private let columns: [RecordedColumn]
-  /// Of columns that are channels.
+  /// Indexes of the columns that are channels.
   private let places: [Int]
-  /// As it was when the turn began: whoever comes in between gets the samples from the next turn on.
+  /// Whether there were receivers when the turn began. A receiver that connects during a turn gets samples
+  /// from the next turn on.
   var hasReceivers = false
-  /// Nanoseconds since the Unix epoch, of samples that wait.
+  /// Timestamps of pending samples, in nanoseconds since the Unix epoch.
   private var stamps: [Int64] = []
   private var times: [Double] = []
   private var values: [Double] = []
@@ -135,14 +136,14 @@ private struct OutletTable: Sendable {
 
   var waitingCount: Int { stamps.count }
 
-  /// - Returns: whether as much waits as should.
+  /// - Returns: whether the limit of pending values is reached.
   mutating func take(_ cells: [UInt64], _ limit: Int) -> Bool {
     stamps.append(Int64(bitPattern: cells[0]))
     for place in places { values.append(columns[place].kind.channelValue(cells[place])) }
     return values.count >= limit
   }
 
-  /// - Returns: whether liblsl took it.
+  /// - Returns: whether liblsl accepted the samples.
   mutating func push(_ clock: LSLClock) -> Bool {
     for stamp in stamps { times.append(clock.time(of: stamp)) }
     defer {
@@ -155,7 +156,7 @@ private struct OutletTable: Sendable {
 }
 
 extension LSLLibrary {
-  /// Both clocks, at once.
+  /// Reads both clocks at the same time.
   fileprivate func read() -> LSLClock.Reading {
     LSLClock.Reading.take({ now }, { SystemClock.now().nanoseconds })
   }

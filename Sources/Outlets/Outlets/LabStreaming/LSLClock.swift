@@ -1,14 +1,17 @@
 import BLEWire
 
-/// Converts times of the wall clock, by which samples are stamped, to LSL's clock, which is never set.
+/// Converts wall-clock timestamps of samples to LSL's clock, which is never adjusted.
 ///
-/// The kernel makes both of one clock, so the distance between them is a constant until somebody sets the wall clock: there is
-/// nothing to smooth. It is measured when a recording begins, and again each time that samples leave. A measurement that differs
-/// by more than it may be wrong is a step, between this look and the one before. Whether a sample was stamped before or after it
-/// is told by its time: by the new distance it lies between that look and now, or it is of before, however late it comes. Where
-/// a step is shorter than what lies between two looks, or than a ring's ticks are late, samples around it are off by its length.
+/// The kernel derives both clocks from one source, so their offset is constant until the wall clock is set,
+/// and needs no smoothing. It is measured when a recording starts and each time that samples are pushed. A
+/// measurement that differs by more than its error is a step, which happened between this reading and the
+/// previous one.
+///
+/// The timestamp tells whether a sample was taken before or after a step: with the new offset it lies between
+/// the step and now, or the sample is from before, however late it arrives. If a step is shorter than the
+/// time between two readings, or than the delay of a ring's ticks, samples around it are off by its length.
 struct LSLClock: Sendable {
-  /// A look at the wall clock between two at LSL's, in nanoseconds.
+  /// A reading of the wall clock between two readings of LSL's clock, in nanoseconds.
   struct Reading: Sendable {
     let before: Int64
     let wall: Int64
@@ -18,7 +21,7 @@ struct LSLClock: Sendable {
       (self.before, self.wall, self.after) = (before, wall, after)
     }
 
-    /// The shortest of a few, whose thread nobody interrupted.
+    /// Returns the shortest of a few readings, so that preemption of the thread does not matter.
     ///
     /// - Parameter lsl: reads LSL's clock.
     static func take(_ lsl: () -> Int64, _ wall: () -> Int64) -> Reading {
@@ -30,19 +33,19 @@ struct LSLClock: Sendable {
       return best
     }
 
-    /// From LSL's clock to the wall clock.
+    /// Offset from LSL's clock to the wall clock.
     fileprivate var offset: TimeSpan { TimeSpan(from: before &+ (after &- before) / 2, to: wall) }
-    /// By how much `offset` may be wrong: LSL's clock is a double, too.
+    /// Maximum error of `offset`. LSL's clock is a double, which adds to the error.
     fileprivate var error: Int64 { (after &- before) / 2 &+ 100 }
   }
 
-  /// By how much the time of a sample may lie ahead of now, as a fit has them, in nanoseconds.
+  /// Maximum time by which a fitted timestamp may lie ahead of now, in nanoseconds.
   private static let slack: Int64 = 10_000_000
 
   private var offset: TimeSpan
   private var error: Int64
   private var now: Int64
-  /// The offset before the last step, and the last look that still had it.
+  /// The offset before the last step, and the time of the last reading that confirmed it.
   private var earlier: (offset: TimeSpan, seenAt: Int64)?
 
   init(_ reading: Reading) {
@@ -57,7 +60,7 @@ struct LSLClock: Sendable {
     (offset, error) = (reading.offset, reading.error)
   }
 
-  /// Seconds on LSL's clock.
+  /// Returns the time on LSL's clock, in seconds.
   ///
   /// - Parameter wall: nanoseconds since the Unix epoch.
   func time(of wall: Int64) -> Double {

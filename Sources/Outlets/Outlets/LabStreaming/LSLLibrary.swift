@@ -1,9 +1,9 @@
 import BLEWire
 internal import CLabStreaming
 
-/// liblsl cannot be used.
+/// Reason why liblsl cannot be used.
 package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
-  /// As the dynamic linker says it.
+  /// The dynamic linker's message.
   package let reason: String
 
   package var description: String {
@@ -12,10 +12,10 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   }
 }
 
-/// liblsl, which is opened at first use.
-@safe struct LSLLibrary: @unchecked Sendable {  // What it points to is written once, before anybody has it.
-  /// Samples that wait for one receiver: so many seconds at a stream's rate, and so many hundreds where it has none. That is
-  /// liblsl's unit, and its default.
+/// liblsl, loaded at first use.
+@safe struct LSLLibrary: @unchecked Sendable {  // The table it points to is written once, before first use.
+  /// Samples queued per receiver, in liblsl's unit and with its default: seconds at the stream's rate, or
+  /// hundreds of samples if it has no rate.
   static let queueLimit = Limit(
     360, "seconds of samples that wait for one receiver of an LSL stream; without a rate hundreds of samples",
     by: .program, whenFull: "liblsl drops the oldest, for that receiver alone",
@@ -32,21 +32,21 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
     unsafe self.functions = functions
   }
 
-  /// Nanoseconds on the clock of time stamps.
+  /// Current time on LSL's clock, in nanoseconds.
   var now: Int64 {
-    // SAFETY: the table stays.
+    // SAFETY: the function table is never freed.
     Int64((unsafe functions.pointee.local_clock() * 1e9).rounded())
   }
 }
 
-/// A stream that receivers of the network find. One thread at a time pushes.
-@safe final class LSLOutlet: @unchecked Sendable {  // liblsl locks what its own threads share with ours.
+/// A stream that receivers can discover in the network. Only one thread at a time may push.
+@safe final class LSLOutlet: @unchecked Sendable {  // liblsl locks what its threads share with ours.
   private let library: LSLLibrary
   private let outlet: OpaquePointer
 
-  /// Opens its ports.
+  /// Opens the stream's ports.
   ///
-  /// - Returns: `nil` where that is not possible: liblsl says why on standard error.
+  /// - Returns: `nil` on failure; liblsl prints the reason to standard error.
   init?(_ stream: LSLStream, _ library: LSLLibrary) {
     // SAFETY: all texts are copied by the calls; an outlet has a copy of its description.
     let functions = unsafe library.functions.pointee
@@ -65,11 +65,11 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   }
 
   deinit {
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no other reference exists any more.
     unsafe library.functions.pointee.destroy_outlet(outlet)
   }
 
-  /// Elements as the XDF specification names them.
+  /// Adds elements, named as in the XDF specification.
   private static func describe(_ stream: LSLStream, _ root: OpaquePointer, _ functions: ringtap_lsl) {
     func append(_ values: [LSLStream.Element], _ element: OpaquePointer) {
       // SAFETY: the elements belong to the description, which outlives this call.
@@ -81,24 +81,24 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
     unsafe append(stream.acquisition, functions.append_child(root, "acquisition"))
   }
 
-  /// Whether anybody receives.
+  /// Whether the stream has receivers.
   var hasReceivers: Bool {
-    // SAFETY: the outlet is there until the end of this object.
+    // SAFETY: the outlet exists until this object is deinitialized.
     unsafe library.functions.pointee.have_consumers(outlet) != 0
   }
 
-  /// Puts samples into the queue of each receiver.
+  /// Adds samples to the queue of each receiver.
   ///
   /// - Parameters:
-  ///   - values: of all channels of the first sample, then of the next.
-  ///   - times: one for each sample.
-  /// - Returns: whether liblsl took them.
+  ///   - values: all channels of the first sample, then of the next.
+  ///   - times: one time per sample.
+  /// - Returns: whether liblsl accepted them.
   func push(_ values: [Double], at times: [Double]) -> Bool {
     // SAFETY: the arrays are copied within the call; there is a value for each channel of each sample.
     unsafe library.functions.pointee.push_chunk_dtnp(outlet, values, UInt(values.count), times, 1) == 0
   }
 
-  /// The same with a text.
+  /// Adds a text sample to the queue of each receiver.
   func push(_ text: String, at time: Double) -> Bool {
     unsafe text.withCString { text in
       // SAFETY: the text is copied within the call; the stream has one channel.

@@ -2,10 +2,10 @@ import BLEWire
 import JSONText
 import Recording
 
-/// What receivers learn of a stream. It is fixed once there is an outlet of it, and the same at each recording of a device, so
-/// that a receiver whose stream has gone finds it again.
+/// Description of a stream for receivers. It is fixed once the outlet exists. It is the same for each
+/// recording of a device, so that a receiver finds the stream again after it ended.
 struct LSLStream: Hashable, Sendable {
-  /// liblsl's numbers.
+  /// Format codes of liblsl.
   enum Format: Int32, Sendable {
     case float32 = 1
     case float64 = 2
@@ -23,14 +23,14 @@ struct LSLStream: Hashable, Sendable {
   let type: String
   let sourceID: String
   let format: Format
-  /// 0: samples come when they come.
+  /// Sample rate in hertz; 0 for an irregular rate.
   let rateHz: Double
-  /// What is said of each.
+  /// Description of each channel.
   let channels: [[Element]]
-  /// Who measured.
+  /// Description of the device.
   let acquisition: [Element]
 
-  /// A table's, whose columns after the time that hold numbers are the channels.
+  /// Describes the stream of a table. Its channels are the numeric columns after the time.
   init(_ table: SampleTable, of device: SampleDevice) {
     let columns = Self.places(table.columns).map { table.columns[$0] }
     self.init(
@@ -47,7 +47,7 @@ struct LSLStream: Hashable, Sendable {
       })
   }
 
-  /// What happens to the device's link.
+  /// Describes the stream of link events of a device.
   static func events(of device: SampleDevice) -> LSLStream {
     LSLStream(
       "events", of: device, type: "Markers", .text, rateHz: 0, channels: [[Element("label", "event")]])
@@ -57,32 +57,33 @@ struct LSLStream: Hashable, Sendable {
     _ part: String, of device: SampleDevice, type: String, _ format: Format, rateHz: Double,
     channels: [[Element]]
   ) {
-    // Nothing of the air, and not what is known only sometimes.
+    // Uses neither text from the air nor facts that are known only sometimes.
     name = "\(device.kind) \(device.address) \(part)"
     sourceID = "ringtap:\(device.address):\(part)"
     (self.type, self.format, self.rateHz, self.channels) = (type, format, rateHz, channels)
     var acquisition = [Element("address", device.address.description), Element("kind", device.kind)]
     if let maker = Self.makers[device.kind] { acquisition.append(Element("manufacturer", maker)) }
-    // An advertised name has the model.
+    // An advertised name contains the model.
     if let model = device.name { acquisition.append(Element("model", model.printableInXML)) }
     self.acquisition = acquisition
   }
 
-  /// By kind, where a kind is one maker's: what a device tells of itself comes after its first sample.
+  /// Manufacturer by device kind, for kinds that only one manufacturer makes. The device's own Device
+  /// Information arrives after its first sample.
   private static let makers = ["ring": "Colmi", "polar": "Polar Electro Oy"]
 
-  /// The XDF specification's names of contents that it has.
+  /// Content types that the XDF specification names.
   private static let types = ["ecg": "ECG", "ppg": "PPG"]
 
-  /// Places of the columns that are channels: the first is the time stamp, and the digits of other times are more than a
-  /// double has.
+  /// Returns the indexes of the columns that are channels. The first column is the timestamp, and other times
+  /// have more digits than a double can hold.
   static func places(_ columns: [RecordedColumn]) -> [Int] {
     columns.indices.dropFirst().filter { columns[$0].unit != "ns" }
   }
 }
 
 extension RecordedColumn.Kind {
-  /// Whether 24 bits hold all of its numbers.
+  /// Whether a 32-bit float represents all values of the column.
   fileprivate var isShort: Bool {
     switch self {
     case .int16, .uint16, .float32, .word: true
@@ -90,7 +91,8 @@ extension RecordedColumn.Kind {
     }
   }
 
-  /// What a channel has of a cell: the number, of a word its place in the list, and NaN where there is none.
+  /// Returns a cell's value for a channel: the number, the index of a word in its list, or NaN if the cell is
+  /// empty.
   func channelValue(_ cell: UInt64) -> Double {
     if case .word = self { return TableCell.isMissing(cell, self) ? .nan : Double(cell) }
     return TableCell.number(cell, self) ?? .nan

@@ -2,18 +2,19 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// Recordings as streams of the Lab Streaming Layer, for receivers of this machine and of its network while they are recorded.
+/// Publishes recordings as live streams of the Lab Streaming Layer, for receivers on this machine and its
+/// network.
 package final class LabStreaming: Sendable {
-  /// What happened to it, for a person.
+  /// Events to report to the user.
   package enum News: Sendable {
-    /// There is no stream of this name.
+    /// The stream with this name could not be created.
     case unavailable(String)
-    /// liblsl did not take some samples of a device.
+    /// liblsl rejected some samples of a device.
     case refused(SampleDevice, samples: Int)
   }
 
-  /// How long, in milliseconds, liblsl may send what was pushed last: what waits when a stream ends is lost, and it does not
-  /// tell whether something does.
+  /// Time for liblsl to send the last samples, in milliseconds. Samples queued when a stream ends are lost,
+  /// and liblsl does not report whether any are queued.
   private static let lingerMilliseconds = 250
 
   private let library: LSLLibrary
@@ -26,21 +27,21 @@ package final class LabStreaming: Sendable {
     self.news = news
   }
 
-  /// Where the samples of a device go in.
+  /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput {
     let outlets = DeviceOutlets(device, library, news: news)
     devices.withLock { $0.append(outlets) }
     return outlets
   }
 
-  /// Lets receivers have what was pushed last, and ends the streams. Nothing may come any more.
+  /// Waits for the last samples to be sent, and ends the streams. No more samples may be pushed.
   package func finish() async {
     let devices = devices.withLock { devices in
       defer { devices = [] }
       return devices
     }
     let isOver = OneShot<Void>()
-    // Each stream's end takes a while.
+    // Ending a stream takes a while.
     let isStarted: Void? = try? SystemThread.start(named: "ringtap-lsl-end") {
       if devices.contains(where: \.mayBeSending), let wake = try? WakeEvent() {
         wake.pause(milliseconds: Self.lingerMilliseconds)

@@ -4,23 +4,23 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Makes the lines of one device's samples.
+/// Encodes the samples of one device as lines of JSON.
 final class DeviceLines: SampleOutput {
-  /// Octets of lines that are sent on before a turn of the writer ends.
+  /// Size in bytes at which lines are sent before the writer's turn ends.
   private static let batchByteCount = 32 << 10
 
   private struct State {
-    /// By number; `nil` where nothing is known of a table.
+    /// Tables by number; `nil` for an unknown table.
     var tables: [SampleTable?] = []
     var line = JSONLine()
     var batch = LineBatch()
   }
 
   private let device: SampleDevice
-  /// As it stands in each line.
+  /// The address as it appears in each line.
   private let address: String
   private let stream: SampleStream
-  /// Taken by one thread at a time.
+  /// Used by one thread at a time.
   private let state = Mutex(State())
 
   init(_ device: SampleDevice, on stream: SampleStream) {
@@ -105,7 +105,7 @@ final class DeviceLines: SampleOutput {
     }
   }
 
-  /// A line that is no sample.
+  /// Returns a line that is not a sample.
   private func notice(_ name: String, _ members: (inout JSONLine) -> Void) -> [UInt8] {
     var line = JSONLine()
     line.object { line in

@@ -4,7 +4,7 @@ import JSONText
 /// Lines that go to all readers at once.
 struct LineBatch: Sendable {
   private(set) var octets: [UInt8] = []
-  /// Where each line ends.
+  /// Offset of the end of each line.
   private(set) var ends: [Int] = []
 
   mutating func append(_ line: [UInt8]) {
@@ -18,13 +18,13 @@ struct LineBatch: Sendable {
   }
 }
 
-/// The lines that wait for one reader. What finds no room is lost to that reader alone: it is counted, and told in its place, by
-/// a line `missed`, as soon as there is room.
+/// Queue of lines for one reader. Lines that do not fit are dropped for this reader only. They are counted,
+/// and a line `missed` reports them in their place once there is room.
 struct LineQueue {
-  /// What a line is, and so how much room there is for it.
+  /// Type of a line, which decides how much room it has.
   enum Kind: Sendable {
     case sample
-    /// Seldom, and worth more than a sample: it finds room beyond the limit.
+    /// Rare, and more important than a sample: it may exceed the limit.
     case notice
   }
 
@@ -33,19 +33,20 @@ struct LineQueue {
     whenFull: "further lines are dropped for that reader alone", counted: "the lines `missed` that it gets")
   /// Bytes beyond the limit, for notices.
   static let reserve = 64 << 10
-  /// Bytes that must be free before lines are taken again: else there would be a line `missed` for each few.
+  /// Bytes that must be free before lines are accepted again. Otherwise there would be a line `missed` for
+  /// every few lines.
   static let leastRoom = 64 << 10
 
   private var waiting: [UInt8] = []
-  /// What the sender has taken and not sent.
+  /// Bytes that the sender has taken and not sent yet.
   private var underWay = 0
-  /// Lines that the reader was not told of.
+  /// Dropped lines not yet reported to the reader.
   private(set) var untold = 0
-  /// All that it missed.
+  /// All dropped lines.
   private(set) var missed = 0
 
   var isEmpty: Bool { waiting.isEmpty }
-  /// Lines that nobody has taken.
+  /// Number of lines that the sender has not taken.
   var waitingCount: Int { waiting.count { $0 == UInt8(ascii: "\n") } }
 
   private var byteCount: Int { waiting.count + underWay }
@@ -74,17 +75,17 @@ struct LineQueue {
     waiting += line
   }
 
-  /// Takes all that waits, in exchange for memory to use again.
+  /// Takes all queued bytes in exchange for an empty buffer to reuse.
   mutating func take(into octets: inout [UInt8]) {
     octets.removeAll(keepingCapacity: true)
     swap(&octets, &waiting)
     underWay = octets.count
   }
 
-  /// Some of what was taken is sent.
+  /// Records that some of the taken bytes were sent.
   mutating func noteSent(_ count: Int) {
     underWay -= count
-    // Nothing may come any more that would tell it.
+    // Reported now, because no further line may come that would trigger it.
     if untold > 0, byteCount + Self.leastRoom <= Self.limit.count { tellMissed() }
   }
 

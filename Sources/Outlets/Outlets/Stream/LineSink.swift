@@ -1,17 +1,17 @@
 import BLELinux
 
-/// Where the lines of one reader are written. Calls may wait; they come from the reader's own thread.
+/// Destination of one reader's lines. Calls may block; they come from the reader's own thread.
 protocol LineSink: Sendable {
-  /// Waits until there is room, and writes what fits.
+  /// Waits until there is room, and writes as many bytes as fit.
   ///
-  /// - Returns: octets written.
-  /// - Throws: EPIPE or ECONNRESET where the reader has gone.
+  /// - Returns: number of bytes written.
+  /// - Throws: EPIPE or ECONNRESET if the reader has disconnected.
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int
-  /// Nothing more is written, and a wait for room ends. Any thread.
+  /// Closes the sink, and interrupts a wait for room. May be called from any thread.
   func close()
 }
 
-/// A program that came to a port.
+/// A program connected to a port.
 final class SocketSink: LineSink {
   private let descriptor: FileDescriptor
 
@@ -32,9 +32,9 @@ final class SocketSink: LineSink {
   }
 }
 
-/// Whoever reads standard output, be it a pipe, a file or a terminal.
+/// Standard output: a pipe, a file or a terminal.
 struct StandardOutputSink: LineSink {
-  /// Octets for which a pipe that can be written has room: PIPE_BUF.
+  /// Bytes that fit into a writable pipe: PIPE_BUF.
   private static let step = 4096
 
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int {

@@ -2,33 +2,34 @@ package import BLEWire
 package import Recording
 package import SensorSessions
 
-/// Where the samples of one device go while they are recorded, besides the files: lines for other programs, a network of a
-/// laboratory, a database.
+/// Live destination of one device's samples besides the files: lines for other programs, lab streams, a
+/// database.
 ///
-/// It learns the tables, then their rows, as `session.json` and its files have them. `SampleTap` feeds it from a recording.
-/// Calls come one after the other, most on the writer's thread: who waits there costs the recording.
+/// It gets the tables and then their rows, with the same names and columns as `session.json` and its files.
+/// `SampleTap` feeds it from a recording. Calls are sequential, most of them on the writer's thread. An
+/// implementation must not block there, because that delays the recording.
 package protocol SampleOutput: AnyObject, Sendable {
-  /// For how long, in milliseconds, samples may gather before they come here; `nil`: for as long as costs the recording least, a
-  /// quarter of a second. Asked at each turn.
+  /// Time that samples may gather before delivery, in milliseconds. `nil` for the most efficient time, a
+  /// quarter of a second. Read at each turn.
   var gatherMilliseconds: Int? { get }
-  /// A table, before its first row. Another time where its columns have changed.
+  /// Announces a table before its first row, and again if its columns change.
   func open(_ table: SampleTable)
-  /// A row of the table of this number.
+  /// Delivers a row of the table with this number.
   ///
-  /// - Parameter cells: one for each column, as `TableCell` has it; not to be kept, since the array is used again.
+  /// - Parameter cells: one per column, encoded as `TableCell`. The array is reused: do not keep it.
   func take(_ cells: [UInt64], of table: Int)
-  /// What happened, after the rows of what came before.
+  /// Delivers an event, after the rows that came before it.
   func take(_ event: SampleEvent)
-  /// All that waited has come: it may go on its way.
+  /// Ends a turn: all pending samples were delivered and may be sent.
   func endTurn()
 }
 
-/// A device whose samples go somewhere.
+/// A device whose samples are delivered.
 package struct SampleDevice: Hashable, Sendable {
   package var address: DeviceAddress
-  /// As commands name it, such as `heart-rate`.
+  /// The device kind that commands use, such as `heart-rate`.
   package var kind: String
-  /// As it is advertised, where that is known. Text from the air.
+  /// The advertised name, if known. It is untrusted text from the air.
   package var name: String?
 
   package init(_ address: DeviceAddress, kind: String, name: String? = nil) {
@@ -36,14 +37,14 @@ package struct SampleDevice: Hashable, Sendable {
   }
 }
 
-/// A table whose columns are known.
+/// Description of a table.
 package struct SampleTable: Hashable, Sendable {
-  /// Its place among the device's tables, from 0.
+  /// Index among the device's tables, from 0.
   package var number: Int
-  /// As in `session.json`.
+  /// Name in `session.json`.
   package var name: String
   package var columns: [RecordedColumn]
-  /// Rows a second that the sensor was asked for; `nil` where they come when they come.
+  /// Requested sample rate in hertz; `nil` for an irregular rate.
   package var rateHz: Double?
 
   package init(number: Int, name: String, columns: [RecordedColumn], rateHz: Double? = nil) {
@@ -51,17 +52,17 @@ package struct SampleTable: Hashable, Sendable {
   }
 }
 
-/// What happens to a device's recording besides rows.
+/// Events of a device's recording other than rows.
 package enum SampleEvent: Sendable {
   /// The link was lost.
   case lost(SessionGap)
-  /// The stream runs again. The first rows of the new link may have come before.
+  /// The stream was restored. The first rows of the new link may have come before.
   case back(SessionGap)
-  /// Nothing more comes.
+  /// The recording ended.
   ///
   /// - Parameters:
-  ///   - reason: as in `session.json`, or what kept the recording from starting.
-  ///   - rows: all that there were, over all tables.
-  ///   - lost: what had come of the device and is in no file.
+  ///   - reason: reason as in `session.json`, or why the recording could not start.
+  ///   - rows: total rows of all tables.
+  ///   - lost: samples that were received and are in no file.
   case end(reason: String, rows: Int, lost: Int)
 }

@@ -2,35 +2,36 @@ package import BLELinux
 import BLEWire
 import Synchronization
 
-/// Samples of recordings as lines of JSON, for any number of readers while they are recorded.
+/// Live samples of recordings as lines of JSON, for any number of readers.
 ///
-/// The writer's thread makes the lines, once for all readers, and only where there is one. Each reader has a bounded queue and a
-/// thread of its own: one that is slow, or stands still, loses lines and is told how many, and the recording never waits.
+/// The writer's thread encodes each line once for all readers, and only if there are readers. Each reader has
+/// a bounded queue and its own thread. A slow or stalled reader loses lines and is told how many. The
+/// recording never waits.
 package final class SampleStream: Sendable {
-  /// What happened to it, for a person.
+  /// Events to report to the user.
   package enum News: Sendable {
-    /// Standard output takes no more; EPIPE: nobody reads it.
+    /// Standard output cannot be written; EPIPE if its reader has closed it.
     case outputEnded(SystemError)
-    /// One reader more than there may be has come.
+    /// A reader was rejected because the limit is reached.
     case refused
   }
 
   static let readerLimit = Limit(
     64, "readers of a stream at once", by: .program, whenFull: "further ones are closed at once",
     counted: "a line on standard error for each")
-  /// In milliseconds: how long samples gather where there are readers.
+  /// Time that samples gather if there are readers, in milliseconds.
   private static let gatherMilliseconds = 20
-  /// How long a reader may take nothing at the end.
+  /// Timeout for a stalled reader at the end.
   private static let patience = Duration.seconds(5)
 
   private struct State: Sendable {
     var readers: [StreamReader] = []
-    /// The lines that describe tables, for readers that come late, by device and table.
+    /// Lines that describe tables, by device and table, for readers that connect later.
     var tables: [(key: TableKey, line: [UInt8])] = []
     var isOver = false
   }
 
-  /// Which table a line describes.
+  /// Identifies the table that a line describes.
   struct TableKey: Hashable, Sendable {
     var device: DeviceAddress
     var number: Int
@@ -40,15 +41,15 @@ package final class SampleStream: Sendable {
   private let output: StreamReader?
   private let news: @Sendable (News) -> Void
   private let state = Mutex(State())
-  /// Looked at for each row, without the lock.
+  /// Read for each row without the lock.
   private let readerCount = Atomic<Int>(0)
 
-  /// Opens the ports, and takes readers.
+  /// Opens the ports and accepts readers.
   ///
   /// - Parameters:
-  ///   - targets: each once.
+  ///   - targets: the targets, without duplicates.
   ///   - news: called on a thread of the stream.
-  /// - Throws: EADDRINUSE where somebody answers at a port already, or there is a file that is no socket of this user's.
+  /// - Throws: EADDRINUSE if the port is in use, or if the path is a file other than a socket of this user.
   package init(
     _ targets: [StreamTarget], news: @escaping @Sendable (News) -> Void
   ) throws(SystemError) {
@@ -75,12 +76,12 @@ package final class SampleStream: Sendable {
     }
   }
 
-  /// Where the samples of a device go in.
+  /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput { DeviceLines(device, on: self) }
 
   // MARK: The end
 
-  /// Takes no more readers, and removes the files of UNIX sockets. Any number of times.
+  /// Stops accepting readers, and removes the files of UNIX sockets. May be called repeatedly.
   package func close() {
     for port in ports { port.close() }
     let readers = state.withLock { state in
@@ -90,8 +91,8 @@ package final class SampleStream: Sendable {
     for reader in readers { reader.end() }
   }
 
-  /// Ends it, and waits for readers that still take something; whoever stands still is left, and all are where the task is
-  /// cancelled.
+  /// Ends the stream, and waits for readers that still accept data. Stalled readers are abandoned, and all
+  /// readers are if the task is cancelled.
   package func finish() async {
     close()
     let readers = state.withLock(\.readers)
@@ -100,7 +101,8 @@ package final class SampleStream: Sendable {
     }
   }
 
-  /// Lines that standard output's reader did not get: found no room, or are not sent. 0 where it has gone: it wanted no more.
+  /// Lines that the reader of standard output did not get: dropped, or never sent. 0 if that reader has
+  /// closed the pipe itself.
   package var missed: Int {
     guard let output, state.withLock({ $0.readers.contains { $0 === output } }) else { return 0 }
     return output.missed
@@ -116,7 +118,7 @@ package final class SampleStream: Sendable {
     }
   }
 
-  /// - Returns: whether there was room.
+  /// - Returns: whether the reader was accepted.
   @discardableResult private func begin(_ reader: StreamReader) throws(SystemError) -> Bool {
     let isTaken = state.withLock { state in
       guard !state.isOver, state.readers.count < Self.readerLimit.count else { return false }
@@ -147,13 +149,13 @@ package final class SampleStream: Sendable {
 
   // MARK: Lines
 
-  /// Readers that it has now.
+  /// Number of connected readers.
   var readers: Int { readerCount.load(ordering: .acquiring) }
   var hasReaders: Bool { readers > 0 }
 
   var gatherMilliseconds: Int? { hasReaders ? Self.gatherMilliseconds : nil }
 
-  /// A table's line: readers that come later get it first.
+  /// Sets the line that describes a table. Readers that connect later get it first.
   func describe(_ key: TableKey, _ line: [UInt8]) {
     state.withLock { state in
       if let place = state.tables.firstIndex(where: { $0.key == key }) {

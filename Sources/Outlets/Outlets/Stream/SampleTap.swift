@@ -3,10 +3,10 @@ package import Recording
 package import SensorSessions
 import Synchronization
 
-/// Hands the rows of one recording to outputs.
+/// Delivers the rows of one recording to outputs.
 ///
-/// A row is made into cells once for all of them, in memory that is used again. What happens to the link comes on other threads:
-/// it waits for the turn of the writer's thread that begins after it, so that it stands behind the rows of what came before.
+/// A row is encoded into cells once for all outputs, in reused memory. Link events come from other threads.
+/// They wait for the next turn of the writer's thread, so that they follow the rows that arrived before them.
 package final class SampleTap: RecordingWatcher {
   private struct Table: Sendable {
     var description: SampleTable
@@ -18,21 +18,21 @@ package final class SampleTap: RecordingWatcher {
     }
   }
 
-  /// Of the writer's thread, and at the end of who ends the recording.
+  /// State for the writer's thread; at the end also for the thread that ends the recording.
   private struct State: Sendable {
     var tables: [Table] = []
     var rows = 0
-    /// What happened before this turn began.
+    /// Events from before this turn.
     var due: [SampleEvent] = []
   }
 
   private let outputs: [any SampleOutput]
   private let state = Mutex(State())
   private let events = Mutex<[SampleEvent]>([])
-  /// A turn without events takes no lock for them.
+  /// Lets a turn without events skip the lock.
   private let hasEvents = Atomic<Bool>(false)
 
-  /// - Parameter outputs: at least one, of the recording's device.
+  /// - Parameter outputs: one or more outputs for the recording's device.
   package init(into outputs: [any SampleOutput]) { self.outputs = outputs }
 
   package func take(_ gap: SessionGap, _ change: GapChange) {

@@ -1,13 +1,13 @@
 import BLELinux
 import Synchronization
 
-/// One reader of a stream: the lines that wait for it, and the thread that sends them. Whoever has lines for it never waits.
+/// One reader of a stream, with its queue of lines and the thread that sends them. Adding lines never blocks.
 final class StreamReader: Sendable {
   private enum Phase: Int, AtomicRepresentable {
     case open
-    /// Nothing more comes; what waits is sent.
+    /// No more lines come. The queue is still sent.
     case ending
-    /// Nobody waits for it any more.
+    /// The reader was given up.
     case abandoned
   }
 
@@ -15,7 +15,7 @@ final class StreamReader: Sendable {
   private let queue = Mutex(LineQueue())
   private let wake: WakeEvent
   private let phase = Atomic<Phase>(.open)
-  /// Octets, for who looks whether it goes on.
+  /// Number of bytes sent, to detect a stalled reader.
   private let sentCount = Atomic<Int>(0)
   private let over = OneShot<Void>()
 
@@ -24,12 +24,12 @@ final class StreamReader: Sendable {
     wake = try WakeEvent()
   }
 
-  /// Begins to send.
+  /// Starts to send.
   ///
-  /// - Parameter ended: called once on the reader's thread where the reader has gone, or can take no more, before it was told to
-  ///   end.
+  /// - Parameter ended: called once, on the reader's thread, if the reader disconnects or writing fails
+  ///   before `end` is called.
   func start(ended: @escaping @Sendable (StreamReader, SystemError) -> Void) throws(SystemError) {
-    // It has time: the recording goes first.
+    // Low priority: the recording goes first.
     try SystemThread.start(named: "ringtap-stream", as: .patient) { [self] in
       do throws(SystemError) { try send() } catch {
         if phase.load(ordering: .acquiring) != .abandoned { ended(self, error) }
@@ -39,7 +39,7 @@ final class StreamReader: Sendable {
     }
   }
 
-  /// Lines that the reader did not get, told or not; at the end those that wait, too.
+  /// Number of lines that the reader did not get, reported or not. At the end it includes queued lines.
   var missed: Int { queue.withLock { $0.missed + $0.waitingCount } }
 
   func offer(_ batch: LineBatch) {
@@ -52,18 +52,18 @@ final class StreamReader: Sendable {
     wake.signal()
   }
 
-  /// Refuses it: nothing was started.
+  /// Rejects the reader. Nothing was started.
   func refuse() { sink.close() }
 
   // MARK: The end
 
-  /// Nothing more comes.
+  /// Marks the end: no more lines come.
   func end() {
     _ = phase.compareExchange(expected: .open, desired: .ending, ordering: .acquiringAndReleasing)
     wake.interrupt()
   }
 
-  /// After `end`: waits until all is sent, for as long as the reader takes something within `patience`.
+  /// Waits, after `end`, until everything is sent or the reader accepts no data for `patience`.
   func ended(within patience: Duration) async {
     let watch = Task { [self] in
       var seen = sentCount.load(ordering: .relaxed)
@@ -81,7 +81,7 @@ final class StreamReader: Sendable {
     watch.cancel()
   }
 
-  /// Waits for it no longer. A thread that stands before a full pipe is left there.
+  /// Gives up the reader. A thread blocked on a full pipe is left behind.
   private func abandon() {
     guard over.current == nil else { return }
     phase.store(.abandoned, ordering: .releasing)
@@ -94,7 +94,7 @@ final class StreamReader: Sendable {
   private func send() throws(SystemError) {
     var octets: [UInt8] = []
     while phase.load(ordering: .acquiring) != .abandoned {
-      // Read first: what came before the end is taken below.
+      // Read the phase first: lines from before the end are taken below.
       let isEnding = phase.load(ordering: .acquiring) != .open
       queue.withLock { $0.take(into: &octets) }
       if octets.isEmpty, isEnding { return }

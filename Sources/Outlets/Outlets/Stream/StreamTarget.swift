@@ -1,17 +1,18 @@
 package import BLELinux
 
-/// Where a stream of samples goes: `-`, `unix:PATH` or `tcp:HOST:PORT`.
+/// Destination of a stream of samples: `-`, `unix:PATH` or `tcp:HOST:PORT`.
 package enum StreamTarget: Hashable, Sendable {
   case standardOutput
-  /// Whoever comes there.
+  /// Any program that connects to the port.
   case port(ReaderPort.Place)
 
-  /// A text that names none.
+  /// Error in the text of a target.
   package struct ParseError: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
 
-  /// - Parameter text: `tcp:` takes a name, an IPv4 address, or an IPv6 address in brackets; and a port from 1 on.
+  /// - Parameter text: the target. `tcp:` accepts a host name, an IPv4 address, or an IPv6 address in
+  ///   brackets, and a port from 1.
   package init(_ text: String) throws(ParseError) {
     let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     switch (parts.first, parts.count) {
