@@ -8,23 +8,23 @@ package import Recording
 package import SensorSessions
 import Synchronization
 
-/// What a recording shows of itself while it runs, for somebody who watches.
+/// State of a recording for the live view.
 ///
-/// The writer's thread fills it, and the recording tells what it counts anyway; the receive thread knows nothing of it. Where
-/// nobody watches there is none.
+/// The writer's thread fills it with rows, and the recording adds its counters. The receive thread does not
+/// touch it. It exists only if the live view is shown.
 package final class LiveFeed: RecordingWatcher {
-  /// Ticks that wait for the view: ten seconds of the fastest ring.
+  /// Capacity for ticks that wait for the view: ten seconds of the fastest ring.
   private static let tickCapacity = 1 << 13
 
   private struct State: Sendable {
     var name: String?
     var battery: Int?
     var rssi: Int?
-    /// `nil` for a table that can be made of others.
+    /// Tables by number; `nil` for a table that is derived from others.
     var tables: [LiveTable?] = []
     var ticks: TickReport?
     var byteCount = 0
-    /// When the first stream began.
+    /// Start of the first stream.
     var begunAt: MonotonicTime?
     var session: DeviceSession?
     var counts: (@Sendable () -> ReceiveCounts)?
@@ -73,7 +73,7 @@ package final class LiveFeed: RecordingWatcher {
 
   package func take(_ placed: PlacedTick) { ticks.push(placed) }
 
-  /// A ring tells its battery unasked.
+  /// A ring sends its battery level unrequested.
   package func take(_ pdu: Span<UInt8>) {
     guard let notification = try? HandleValueNotification(validating: pdu),
       let frame = try? RingFrame(validating: notification.value), frame.opcode != RingCommand.rawStreamOpcode
@@ -91,18 +91,18 @@ package final class LiveFeed: RecordingWatcher {
 
   // MARK: The view
 
-  /// Since the first stream began; `nil` before.
+  /// Returns the time since the first stream started; `nil` before.
   package func elapsed(at now: MonotonicTime) -> Duration? {
     state.withLock { $0.begunAt.map { $0.duration(to: now) } }
   }
 
-  /// How the link stands, asked on the loop.
+  /// Returns the state of the link, read on the event loop.
   package func standing() async -> LiveStanding {
     guard let session = state.withLock({ $0.session }) else { return LiveStanding() }
     return await session.standing
   }
 
-  /// - Parameter columns: of each wave.
+  /// - Parameter columns: number of columns of each wave.
   package func device(_ standing: LiveStanding, columns: Int, at now: MonotonicTime) -> LiveDevice {
     var device = LiveDevice("\(address)")
     (device.state, device.link, device.gaps) = (standing.state, standing.link, standing.gaps)
@@ -133,7 +133,7 @@ package final class LiveFeed: RecordingWatcher {
   }
 }
 
-/// How a session stands.
+/// State of a session.
 package struct LiveStanding: Sendable {
   var state = LiveLinkState.waiting
   var link = LiveLink()
@@ -143,7 +143,7 @@ package struct LiveStanding: Sendable {
 }
 
 extension DeviceSession {
-  /// What the live view wants to know of it.
+  /// The session's state for the live view.
   fileprivate var standing: LiveStanding {
     get async {
       var standing = LiveStanding()
@@ -154,7 +154,7 @@ extension DeviceSession {
       guard let connection = current else { return standing }
       standing.kernelQueueDrops += await connection.statistics.kernelQueueDrops
       standing.link = LiveLink(await connection.link, mtu: await connection.mtu)
-      // Our own host sees each change of encryption.
+      // In raw mode our host sees each encryption change.
       if standing.link.security == nil, adapter.exclusive != nil {
         standing.link.security = LinkSecurity(isEncrypted: false, isBonded: false)
       }
@@ -174,7 +174,7 @@ extension DeviceSession {
     }
   }
 
-  /// `nil` before the first stream.
+  /// Returns `nil` before the first stream.
   private func lost(_ attempt: Int, pause: Int?) -> LiveLinkState? {
     guard hasStreamed, let gap = gaps.last else { return nil }
     let nanoseconds = (adapter.loop.clock.now() - gap.lostAt).nanoseconds
@@ -184,7 +184,7 @@ extension DeviceSession {
 }
 
 extension SessionGap {
-  /// `0x08, Connection Timeout`, or what the bearer saw.
+  /// The disconnection reason, such as `0x08, Connection Timeout`, or the bearer's error.
   fileprivate var cause: String {
     reason.map { "0x" + hexadecimal($0.rawValue) + " \($0.name)" } ?? "\(end)"
   }

@@ -1,15 +1,16 @@
-/// The octets that draw the live view on a terminal, below what was written before it.
+/// Encodes the bytes that draw the live view on a terminal, below the previous output.
 ///
-/// Between two frames the terminal is as it was found, only with some lines more: no alternate screen, no mode of its own,
-/// the cursor visible and behind the last line. So whatever ends the process, `kill -9` included, leaves it usable.
+/// Between two frames the terminal is in its original state, with some lines added: no alternate screen, no
+/// special mode, the cursor visible and after the last line. The terminal therefore stays usable however the
+/// process ends, including `kill -9`.
 package struct LiveFrames: Sendable {
   package let isColored: Bool
-  /// What is on the screen, with the cursor behind its last line.
+  /// Lines on the screen; the cursor is after the last one.
   private var shown: [LiveLine] = []
   private var columns = 0
   private var rows = 0
 
-  // ECMA-48 and the DEC private modes that terminals share: 7 wraps long lines, 25 shows the cursor.
+  // ECMA-48, and DEC private modes that terminals commonly support: 7 wraps long lines, 25 shows the cursor.
   private static let begin = "\u{1B}[?25l\u{1B}[?7l"
   private static let end = "\u{1B}[?7h\u{1B}[?25h"
   private static let eraseLine = "\u{1B}[K"
@@ -17,21 +18,21 @@ package struct LiveFrames: Sendable {
 
   package init(isColored: Bool) { self.isColored = isColored }
 
-  /// Draws these lines in the place of those before; of lines that stay only what has changed.
+  /// Draws lines over the previous ones. Unchanged lines are not redrawn.
   ///
   /// - Parameters:
-  ///   - columns, rows: the terminal's size now.
+  ///   - columns, rows: current size of the terminal.
   package mutating func draw(_ lines: [LiveLine], columns: Int, rows: Int) -> [UInt8] {
     let before = height(columns)
     let isNew = (shown.count, self.columns, self.rows) != (lines.count, columns, rows)
     var text = Self.begin + top(before)
     for (place, line) in lines.enumerated() {
       let isLast = place == lines.count - 1
-      // The cursor ends behind the last line, where keys that are typed show.
+      // The cursor ends after the last line, where typed keys are echoed.
       if isNew || isLast || shown[place] != line {
         if isLast, before > lines.count { text += Self.eraseBelow }
         text += octets(line)
-        // At the right edge it would erase the last character.
+        // At the right edge, erasing would remove the last character.
         if line.width < columns { text += Self.eraseLine }
       }
       if !isLast { text += "\r\n" }
@@ -40,24 +41,25 @@ package struct LiveFrames: Sendable {
     return Array((text + Self.end).utf8)
   }
 
-  /// Writes text, with its line's end, above the view.
+  /// Writes text, which includes its line end, above the view.
   package mutating func message(_ text: String) -> [UInt8] {
     let (lines, columns, rows) = (shown, columns, rows)
     let above = Array((clear() + text).utf8)
     return lines.isEmpty ? above : above + draw(lines, columns: columns, rows: rows)
   }
 
-  /// Takes the view away: the cursor is where it began.
+  /// Erases the view. The cursor returns to where the view began.
   package mutating func erase() -> [UInt8] { Array(clear().utf8) }
 
-  /// Leaves the view where it is, and goes on below: somebody else may have written meanwhile.
+  /// Leaves the view on the screen and continues below it, because another program may have written
+  /// meanwhile.
   package mutating func leave() -> [UInt8] {
     guard !shown.isEmpty else { return [] }
     shown = []
     return Array("\r\n".utf8)
   }
 
-  /// Line by line: where a screen is erased as a whole, some terminals keep it in the scrollback.
+  /// Erases line by line: some terminals move an erased screen to the scrollback.
   private mutating func clear() -> String {
     guard !shown.isEmpty else { return "" }
     let height = height(columns)
@@ -66,13 +68,13 @@ package struct LiveFrames: Sendable {
     return top(height) + lines + top(height)
   }
 
-  /// Lines of the screen that the view takes. Where the terminal has become narrower, it has broken lines that are now
-  /// too long.
+  /// Returns the number of screen lines that the view occupies. A terminal that has become narrower has
+  /// wrapped lines that are now too long.
   private func height(_ columns: Int) -> Int {
     shown.reduce(0) { $0 + max(1, ($1.width + columns - 1) / max(1, columns)) }
   }
 
-  /// From the last of so many lines to the begin of the first.
+  /// Moves the cursor from the last of `height` lines to the start of the first.
   private func top(_ height: Int) -> String { height > 1 ? "\u{1B}[\(height - 1)A\r" : "\r" }
 
   private func octets(_ line: LiveLine) -> String {

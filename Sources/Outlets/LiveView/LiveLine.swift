@@ -1,4 +1,4 @@
-/// How a piece of text looks.
+/// Style of a piece of text.
 package enum LiveStyle: Hashable, Sendable {
   case plain, title, label, faint, wave, good, doubtful, bad
 
@@ -25,7 +25,7 @@ package struct LiveLine: Hashable, Sendable {
   }
 
   package private(set) var pieces: [Piece] = []
-  /// Cells that it takes.
+  /// Width in terminal cells.
   package private(set) var width = 0
 
   init() {}
@@ -49,10 +49,10 @@ package struct LiveLine: Hashable, Sendable {
     if column > width { append(String(repeating: " ", count: column - width)) }
   }
 
-  /// Puts parts side by side, in the order of their importance: one that finds no room is left out.
+  /// Joins parts that are sorted by importance, and omits parts that do not fit.
   ///
   /// - Parameters:
-  ///   - trailing: at the right end, before all others.
+  ///   - trailing: part at the right end; it has priority over all others.
   static func fitting(
     _ parts: [LiveLine], trailing: LiveLine = LiveLine(), width: Int, _ characters: LiveCharacters
   ) -> LiveLine {

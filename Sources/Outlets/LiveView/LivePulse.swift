@@ -1,14 +1,14 @@
 package import ColmiRing
 import Physiology
 
-/// The pulse while a ring is recorded, by the meter that `ringtap analyse` has. On the side of who shows it.
+/// Live pulse from a ring's light, computed as in `ringtap analyse`. Used on the thread that shows it.
 package struct LivePulse: Sendable {
   private var meter: PulseRateMeter?
   package private(set) var reading: LivePulseReading?
 
   package init() {}
 
-  /// - Parameter rate: ticks a second, once it is known.
+  /// - Parameter rate: tick rate in hertz, once known.
   package mutating func take(_ placed: PlacedTick, rate: Double?) {
     if meter == nil, reading == nil || reading == .waiting { begin(rate) }
     _ = meter?.take(placed.signal)

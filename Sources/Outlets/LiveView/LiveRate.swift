@@ -1,24 +1,25 @@
-/// How many samples a second come, over the last seconds and by their arrival. Fixed memory.
+/// Sample rate over the last seconds, by arrival time. Uses fixed memory.
 struct LiveRate: Sendable {
-  /// How far back it looks, in seconds.
+  /// Length of the window, in seconds.
   static let seconds: Int64 = 10
-  /// A pause of more periods, and of more nanoseconds, is none of the stream's: what came before it does not count.
+  /// A pause longer than both limits counts as an interruption: samples before it are ignored. The limits are
+  /// in periods and in nanoseconds.
   private static let longestPeriods = 3.0
   private static let longestPause: Int64 = 1_500_000_000
 
-  /// The first arrival in a second.
+  /// The first arrival within a second.
   private struct Mark {
     var second: Int64 = .min
     var time: Int64 = 0
-    /// Samples before it.
+    /// Number of samples before it.
     var count = 0
   }
 
-  /// Of second s at s modulo the length.
+  /// Marks, with that of second s at index s modulo the length.
   private var marks = [Mark](repeating: Mark(), count: Int(Self.seconds) + 1)
   private var count = 0
   private var last: Int64?
-  /// Samples a second, made anew each second; `nil` before the second one.
+  /// Samples per second, updated each second; `nil` before the second sample.
   private(set) var perSecond: Double?
 
   /// - Parameter time: nanoseconds since the Unix epoch.
@@ -38,7 +39,8 @@ struct LiveRate: Sendable {
     return Double(pause) * perSecond > Self.longestPeriods * 1e9
   }
 
-  /// Since the first arrival of the last seconds; of a slow stream since the one before.
+  /// Measures from the first arrival within the window. A slow stream is measured from the arrival before
+  /// that.
   private mutating func measure(until last: Mark) {
     var first: Mark?
     for mark in marks where mark.second != .min && mark.time < last.time {

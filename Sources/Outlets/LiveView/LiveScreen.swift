@@ -1,17 +1,17 @@
 import Recording
 
-/// Lays the live view out: what there is to show and the size of the terminal in, lines out.
+/// Layout of the live view: turns the state and the terminal's size into lines.
 ///
-/// No line is longer than the terminal's, and there is one line less than it has, so that the last message stays in sight.
-/// Where it is small, what matters less is left out.
+/// Lines are never longer than the terminal is wide. The view is one line lower than the terminal, so that
+/// the last message stays visible. On a small terminal, less important parts are omitted.
 package struct LiveScreen: Sendable {
   package let width: Int
   package let height: Int
   package let characters: LiveCharacters
 
-  /// Cells of a wave beside its figures, at least.
+  /// Minimum width in cells of a wave beside its figures.
   private static let leastWave = 6
-  /// Cells behind the last line, where the cursor stands: what is typed there, such as `^C`, must not begin another line.
+  /// Cells kept free after the last line, where the cursor is: echoed keys such as `^C` must not wrap.
   private static let reserve = 4
 
   package init(columns: Int, rows: Int, _ characters: LiveCharacters) {
@@ -32,7 +32,7 @@ package struct LiveScreen: Sendable {
     return Array(lines.prefix(height))
   }
 
-  /// One device: who and how, its streams, what became of it.
+  /// Lays out one device: name and link, its streams, its losses.
   private func single(_ state: LiveState, _ device: LiveDevice) -> [LiveLine] {
     let head = [
       line(words.title(device, state.radio), trailing: words.time(state, device.counts.samples)),
@@ -54,7 +54,7 @@ package struct LiveScreen: Sendable {
     return head + rule(space) + middle + rule(space) + foot
   }
 
-  /// Several devices: some lines each, with the wave of one stream.
+  /// Lays out several devices: a few lines each, with the wave of one stream.
   private func group(_ state: LiveState) -> [LiveLine] {
     let samples = state.devices.reduce(0) { $0 + $1.counts.samples }
     let head = line(
@@ -77,9 +77,11 @@ package struct LiveScreen: Sendable {
     return [head] + rule(space) + middle + rule(space) + [foot]
   }
 
-  /// - Parameter spare: lines for `count` lines of figures and their waves.
-  /// - Returns: of each wave, 0 for none below its figures; and whether there is room for two rules. Where lines are left,
-  ///   the first waves have one more.
+  /// Distributes lines over the waves.
+  ///
+  /// - Parameter spare: number of lines for `count` lines of figures and their waves.
+  /// - Returns: the height of each wave, 0 if it does not fit below its figures, and whether there is room
+  ///   for two rules. Remaining lines go to the first waves, one each.
   private func heights(_ count: Int, spare: Int) -> (waves: [Int], space: Bool) {
     guard count > 0 else { return ([], false) }
     let rest = spare - count
@@ -89,7 +91,7 @@ package struct LiveScreen: Sendable {
     return ((0..<count).map { lines / count + ($0 < lines % count ? 1 : 0) }, space)
   }
 
-  /// Figures, and below them the wave.
+  /// Lays out the figures with the wave below them.
   private func block(_ stream: LiveStream, _ columns: StreamColumns, _ wave: Int) -> [LiveLine] {
     var figures = line(words.figures(stream, columns))
     let scale = words.scale(stream, shown: 2 * width)
@@ -100,7 +102,7 @@ package struct LiveScreen: Sendable {
     return [figures] + self.wave(stream, width: width, height: wave)
   }
 
-  /// Figures, and beside them the wave.
+  /// Lays out the figures with the wave beside them.
   private func beside(_ stream: LiveStream, _ columns: StreamColumns) -> LiveLine {
     var parts = words.figures(stream, columns)
     if parts.reduce(0, { $0 + $1.width + 2 }) + Self.leastWave > width, parts.count > 2 {
@@ -138,7 +140,7 @@ package struct LiveScreen: Sendable {
   }
 }
 
-/// How wide the figures of some streams are, so that they stand below each other.
+/// Column widths that align the figures of several streams.
 struct StreamColumns {
   var name = 0
   var count = 0
@@ -154,6 +156,6 @@ struct StreamColumns {
 }
 
 extension LiveDevice {
-  /// The one to show where there is room for one: the light of the pulse, if there is any.
+  /// The stream to show if there is room for only one: the pulse light if there is one.
   var main: LiveStream? { streams.first { $0.name == "ppg" } ?? streams.first }
 }

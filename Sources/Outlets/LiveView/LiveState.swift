@@ -2,19 +2,19 @@ package import BLEHost
 package import Physiology
 package import Recording
 
-/// What the live view shows at one moment.
+/// State that the live view shows at one moment.
 package struct LiveState: Sendable {
-  /// How the radio is reached: `hci0, raw mode`.
+  /// Adapter and access mode, such as `hci0, raw mode`.
   package var radio = ""
-  /// What is looked for, while it is.
+  /// Target of the search while one is running.
   package var search: String?
   package var devices: [LiveDevice] = []
-  /// Since the first stream began, in seconds.
+  /// Seconds since the first stream started.
   package var elapsed: Int?
-  /// What is asked for: seconds, or samples of each device.
+  /// Requested duration in seconds, or requested number of samples per device.
   package var duration: Int?
   package var count: Int?
-  /// What everything is written to.
+  /// Directory of the recording.
   package var directory = ""
 
   package init() {}
@@ -22,42 +22,42 @@ package struct LiveState: Sendable {
 
 /// One device in the live view.
 package struct LiveDevice: Sendable {
-  /// As the device says: it may hold anything.
+  /// Name that the device reports; untrusted text.
   package var name: String?
   package var address: String
   package var state = LiveLinkState.waiting
   package var link = LiveLink()
-  /// dBm when it was found.
+  /// RSSI in dBm when the device was found.
   package var rssi: Int?
-  /// Percent.
+  /// Battery level in percent.
   package var battery: Int?
   package var streams: [LiveStream] = []
   package var pulse: LivePulseReading?
-  /// 99 of 100 stamps are later than the sensor's clock by at most this: nanoseconds.
+  /// 99th percentile of the delay of timestamps against the sensor's clock, in nanoseconds.
   package var jitter: Double?
   package var counts = ReceiveCounts()
-  /// Ticks that never came, by the sensor's clock: no loss of ours.
+  /// Ticks that never arrived according to the sensor's clock. They were not lost in this process.
   package var missingTicks = 0
   package var gaps = 0
-  /// Why the last link was lost.
+  /// Reason why the last link was lost.
   package var lastGap: String?
-  /// Octets in its files.
+  /// Size of the device's files in bytes.
   package var byteCount = 0
 
   package init(_ address: String) { self.address = address }
 }
 
 package enum LiveLinkState: Hashable, Sendable {
-  /// Nothing was tried yet.
+  /// No connection attempt was made yet.
   case waiting
   case connecting, discovering, streaming
-  /// Without a link for so many seconds, for this reason; in attempt `attempt` to make another, or `pause` seconds before
-  /// it.
+  /// The link was lost `seconds` ago for this reason. Attempt number `attempt` to reconnect is in progress,
+  /// or starts in `pause` seconds.
   case lost(seconds: Int, reason: String, attempt: Int, pause: Int?)
   case closed
 }
 
-/// The parameters in force; `nil` where they are not known.
+/// Current link parameters; `nil` if unknown.
 package struct LiveLink: Hashable, Sendable {
   package var intervalMilliseconds: Double?
   package var latency: Int?
@@ -72,34 +72,34 @@ package struct LiveLink: Hashable, Sendable {
 /// One recorded table.
 package struct LiveStream: Sendable {
   package var name: String
-  /// Rows.
+  /// Number of rows.
   package var count = 0
   package var rate: Double?
-  /// Of the column that is shown; `nil` where the last row has none.
+  /// Last value of the displayed column; `nil` if the last row has no value.
   package var last: Double?
   package var decimals = 0
-  /// Since the last row: nanoseconds; `nil` before the first.
+  /// Time since the last row, in nanoseconds; `nil` before the first.
   package var silence: Int64?
-  /// As in `RecordedColumn`.
+  /// Unit as in `RecordedColumn`.
   package var unit = ""
-  /// The newest at the end.
+  /// Columns of the wave, the newest last.
   package var wave: [LiveExtremes?] = []
-  /// Of one of these.
+  /// Duration of a wave column, in seconds.
   package var columnSeconds = 0.05
 
   package init(_ name: String) { self.name = name }
 
-  /// What a wave of some of its columns spans; `nil` without a sample.
+  /// Returns the value range of a wave with these columns; `nil` without samples.
   func range(_ columns: [LiveExtremes?]) -> ClosedRange<Double>? {
     LiveWave.range(columns, unit: unit, columnSeconds: columnSeconds)
   }
 }
 
-/// What can be said of the pulse in a plethysmogram.
+/// Reading of the pulse in a plethysmogram.
 package enum LivePulseReading: Hashable, Sendable {
-  /// The first window is not over.
+  /// The first window has not ended.
   case waiting
-  /// The method means nothing here.
+  /// The method does not apply to this signal.
   case refused(String)
   case window(PulseRateWindow)
 }

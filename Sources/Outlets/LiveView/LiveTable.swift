@@ -1,36 +1,39 @@
 import ColmiRing
 import Recording
 
-/// What the live view shows of one recorded table. Fixed memory.
+/// State of one recorded table for the live view. Uses fixed memory.
 struct LiveTable: Sendable {
   private static let columnSeconds: [Double] = [
     0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000,
   ]
-  /// Samples in a column of the wave, at least.
+  /// Minimum number of samples per wave column.
   private static let samplesEach = 0.85
-  /// How much of an arrival's lateness moves the wave's clock, and how far off the clock may be before it begins anew.
+  /// Fraction of an arrival's delay that adjusts the wave's clock, and the error at which the clock restarts,
+  /// in nanoseconds.
   private static let pull = 0.05
   private static let longestLateness = 500_000_000.0
-  /// Below this time without a row the wave stands still: the writer takes rows a few times a second only.
+  /// Pauses shorter than this, in nanoseconds, do not move the wave: the writer delivers rows only a few
+  /// times a second.
   private static let patience: Int64 = 1_500_000_000
-  /// Rows that wait for their place on a ring's clock: more than it ever holds back.
+  /// Capacity for rows that wait for their time on a ring's clock; larger than the ring's delay.
   private static let waitingCapacity = 4096
 
   private var stream: LiveStream
   private var columns: [RecordedColumn] = []
   private var row = WordRow([], wordCapacity: 0)
-  /// The columns that make the value.
+  /// Columns that form the displayed value.
   private var shown: [Int] = []
-  /// The column that is the wave's time.
+  /// Column used as the wave's time.
   private var timeColumn = 0
   private var rate = LiveRate()
   private var trace = LiveTrace()
-  /// On the wave's clock, in nanoseconds.
+  /// Time on the wave's clock, in nanoseconds.
   private var lastTime: Int64?
-  /// Whether a ring's clock places the rows, some seconds after they came. Until then they lie behind each other.
+  /// Whether rows get their time from a ring's clock, some seconds after they arrived. Until then they are
+  /// placed one after the other.
   private let isPlacedLater: Bool
   private var waiting = LiveRowQueue()
-  /// On ours.
+  /// Time of the last row on this machine's clock, in nanoseconds.
   private var lastRow: Int64 = 0
 
   init(_ table: RecordedTable) {
@@ -40,7 +43,7 @@ struct LiveTable: Sendable {
     open(table.columns)
   }
 
-  /// Learns the columns.
+  /// Sets the columns.
   mutating func open(_ columns: [RecordedColumn]) {
     guard !columns.isEmpty else { return }
     self.columns = columns
@@ -56,7 +59,8 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// The three axes of an acceleration in its unit; else the first number that has one; else the first number.
+  /// Chooses the displayed columns: the three axes of an acceleration; otherwise the first number with a
+  /// unit; otherwise the first number.
   private static func choose(_ columns: [RecordedColumn]) -> [Int] {
     let numbers = columns.indices.filter { place in
       if case .word = columns[place].kind { false } else { columns[place].unit != "ns" }
@@ -72,9 +76,9 @@ struct LiveTable: Sendable {
     return (measured ?? numbers.first).map { [$0] } ?? []
   }
 
-  /// Takes a row that came now.
+  /// Adds a row that arrived now.
   ///
-  /// - Parameter now: nanoseconds on our clock.
+  /// - Parameter now: nanoseconds on this machine's clock.
   mutating func take(_ next: some RecordedRow, now: Int64) {
     guard !columns.isEmpty else { return }
     next.encode(into: &row)
@@ -100,10 +104,10 @@ struct LiveTable: Sendable {
     trace.add(Double(row.value), at: time)
   }
 
-  /// Puts a row that came before on the clock of its sensor.
+  /// Sets the time of a row that arrived earlier.
   ///
   /// - Parameters:
-  ///   - time: on that clock: nanoseconds since the Unix epoch.
+  ///   - time: time on the sensor's clock, in nanoseconds since the Unix epoch.
   ///   - arrival: the row's timestamp.
   mutating func place(at time: Int64, cameAt arrival: Int64) {
     guard isPlacedLater, waiting.rows.contains(where: { $0.arrival == arrival }) else { return }
@@ -112,23 +116,23 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// Samples come in bunches, one each connection event: their times for the wave lie evenly, as those of the sensor did.
+  /// Returns an evenly spaced time for a sample, because samples arrive in bunches, one per connection event.
   ///
   /// - Parameters:
-  ///   - last: time of the sample before; `nil` without one.
-  ///   - period: nanoseconds; `nil` while it is not known.
-  ///   - pull: 0 where `last` is on the sensor's clock.
+  ///   - last: time of the previous sample; `nil` if there is no previous sample.
+  ///   - period: sample period in nanoseconds; `nil` if unknown.
+  ///   - pull: 0 if `last` is on the sensor's clock.
   private func even(
     _ arrival: Int64, after last: Int64?, _ period: Double?, pull: Double = Self.pull
   ) -> Int64 {
     guard let last, let period, period > 0, period.isFinite else { return arrival }
     let lateness = Double(arrival &- last) - period
     guard abs(lateness) < Self.longestLateness + period else { return arrival }
-    // Never back.
+    // Times never go back.
     return last &+ max(0, Int64(min(period + pull * lateness, 1e18)))
   }
 
-  /// The rows that wait, where they lie as far as is known: behind the last one that was placed.
+  /// Returns the waiting rows with estimated times, after the last row that has its final time.
   private func rowsWaiting(_ period: Double?) -> [(time: Int64, value: Float)] {
     let pull = lastTime == nil ? Self.pull : 0
     var last = lastTime
@@ -157,9 +161,10 @@ struct LiveTable: Sendable {
   private func number(_ place: Int) -> Double? { TableCell.number(row.words[place], columns[place].kind) }
 
   /// - Parameters:
-  ///   - count: columns of the wave.
-  ///   - now: as above. Where nothing has come for long, the wave moves on and leaves its end empty.
-  ///   - ticks: ticks a second of a ring, once they are known.
+  ///   - count: number of columns of the wave.
+  ///   - now: nanoseconds on this machine's clock. After a long pause the wave moves on and its end stays
+  ///     empty.
+  ///   - ticks: tick rate of a ring in hertz, once known.
   func stream(columns count: Int, now: Int64, ticks: Double? = nil) -> LiveStream {
     var stream = stream
     stream.rate = rate.perSecond
@@ -178,12 +183,12 @@ struct LiveTable: Sendable {
   }
 }
 
-/// Rows in the order in which they came. Allocates at its start only.
+/// Rows in order of arrival. Allocates only when capacity is reserved.
 struct LiveRowQueue: Sendable {
   struct Row: Sendable {
-    /// Nanoseconds since the Unix epoch.
+    /// Timestamp in nanoseconds since the Unix epoch.
     var arrival: Int64
-    /// NaN where the row has none.
+    /// NaN if the row has no value.
     var value: Float
   }
 
@@ -195,10 +200,10 @@ struct LiveRowQueue: Sendable {
     slots = [Row](repeating: Row(arrival: 0, value: 0), count: capacity)
   }
 
-  /// The oldest first.
+  /// Rows, the oldest first.
   var rows: some Sequence<Row> { (0..<count).lazy.map { slots[(head + $0) % slots.count] } }
 
-  /// There must be room.
+  /// Adds a row. The queue must not be full.
   mutating func push(_ row: Row) {
     slots[(head + count) % slots.count] = row
     count += 1

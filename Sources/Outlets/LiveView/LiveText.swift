@@ -1,11 +1,11 @@
 import JSONText
 
-/// Which characters a terminal can show.
+/// Character set of a terminal.
 package enum LiveCharacters: Hashable, Sendable {
   case unicode, ascii
 
-  /// By the environment: what `LC_ALL`, `LC_CTYPE`, `LANG` say, the first of them that is not empty. The console of Linux
-  /// has no Braille in its font.
+  /// Chooses the character set from `LC_ALL`, `LC_CTYPE` and `LANG`, of which the first non-empty one counts.
+  /// The font of the Linux console has no Braille characters.
   package init(locale names: [String?], terminal: String?) {
     let locale = names.compactMap(\.self).first { !$0.isEmpty } ?? ""
     let part = locale.split(separator: "@").first?.split(separator: ".").dropFirst().first ?? ""
@@ -17,24 +17,24 @@ package enum LiveCharacters: Hashable, Sendable {
   var line: Character { self == .unicode ? "─" : "-" }
   var dot: String { self == .unicode ? "·" : "-" }
 
-  /// The unit of a column as people write it.
+  /// Returns the display form of a column's unit.
   func unit(_ unit: String) -> String {
     switch (unit, self) {
     case ("Cel", .unicode): "°C"
     case ("Cel", .ascii): "C"
     case ("uV", .unicode): "µV"
     case ("1/min", _): "/min"
-    // A number without a unit is one.
+    // Counts are shown without a unit.
     case ("counts", _): ""
     default: unit
     }
   }
 }
 
-/// Text for a line of a terminal.
+/// Text for one line of a terminal.
 enum LiveText {
-  /// What comes from a device, made harmless: nothing in it steers the terminal, turns the direction of writing or joins
-  /// its neighbours into something of another width.
+  /// Returns a device's text with unsafe characters replaced: control sequences, changes of the writing
+  /// direction, and characters that combine with their neighbours.
   static func safe(_ text: String, _ characters: LiveCharacters) -> String {
     var safe = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {
@@ -47,7 +47,7 @@ enum LiveText {
     return String(safe)
   }
 
-  /// Of what has no meaning yet, or none that is known here, nobody knows how wide it is.
+  /// The width of unassigned and private-use characters is unknown.
   private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .privateUse, .unassigned: false
@@ -55,10 +55,10 @@ enum LiveText {
     }
   }
 
-  /// Cells of a terminal that it takes.
+  /// Returns the width in terminal cells.
   static func width(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + width($1) } }
 
-  /// The longest beginning that takes so many cells at most, with a sign where something is left out.
+  /// Returns the longest prefix that fits into `limit` cells, with an ellipsis if text was cut off.
   static func cut(_ text: String, to limit: Int, _ characters: LiveCharacters) -> String {
     guard width(text) > limit else { return text }
     var rest = limit - width(characters.ellipsis)
@@ -79,7 +79,8 @@ enum LiveText {
     }
   }
 
-  /// The blocks that are wide as a whole. Unicode Standard Annex 11, EastAsianWidth.txt.
+  /// Returns whether the character is in a block of wide characters. Unicode Standard Annex 11,
+  /// EastAsianWidth.txt.
   private static func isWide(_ value: UInt32) -> Bool {
     switch value {
     case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,

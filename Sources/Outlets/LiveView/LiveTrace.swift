@@ -1,4 +1,5 @@
-/// The smallest and the largest of some samples, and those at both ends, by which a trace goes on.
+/// Minimum and maximum of some samples, and the first and the last sample, which connect a trace to its
+/// neighbours.
 package struct LiveExtremes: Hashable, Sendable {
   package var low: Float
   package var high: Float
@@ -6,7 +7,7 @@ package struct LiveExtremes: Hashable, Sendable {
   package var last: Float
 
   /// - Parameters:
-  ///   - first, last: `low` and `high` if not given.
+  ///   - first, last: default to `low` and `high`.
   package init(_ low: Float, _ high: Float, first: Float? = nil, last: Float? = nil) {
     (self.low, self.high) = (low, high)
     (self.first, self.last) = (first ?? low, last ?? high)
@@ -21,12 +22,12 @@ package struct LiveExtremes: Hashable, Sendable {
   }
 }
 
-/// The latest samples of a stream in fixed memory, for a waveform: of those that share a slot of time only the first, the
-/// smallest, the largest and the last.
+/// The latest samples of a stream for a waveform, in fixed memory. Of the samples in one time slot, only the
+/// first, minimum, maximum and last are kept.
 struct LiveTrace: Sendable {
-  /// The shortest column of a waveform.
+  /// Length of a time slot, and of the shortest waveform column.
   static let slotNanoseconds: Int64 = 50_000_000
-  /// Slots with samples: enough for 600 columns of five.
+  /// Maximum number of slots with samples: enough for 600 columns of five slots.
   static let capacity = 4096
 
   private struct Slot {
@@ -35,7 +36,7 @@ struct LiveTrace: Sendable {
   }
 
   private var slots: [Slot] = []
-  /// The place of the newest.
+  /// Index of the newest slot.
   private var newest = 0
 
   init() { slots.reserveCapacity(Self.capacity) }
@@ -56,14 +57,14 @@ struct LiveTrace: Sendable {
     }
   }
 
-  /// The last columns, the newest at the end; `nil` where nothing came.
+  /// Returns the last columns, the newest last; `nil` for columns without samples.
   ///
-  /// Columns begin at multiples of their length, so that a wave moves and does not change.
+  /// Columns start at multiples of their length, so that a moving wave keeps its shape.
   ///
   /// - Parameters:
-  ///   - slotsEach: the length of a column.
-  ///   - end: a time in the last column: nanoseconds.
-  ///   - newer: samples after those that were added.
+  ///   - slotsEach: length of a column in slots.
+  ///   - end: a time in the last column, in nanoseconds.
+  ///   - newer: samples later than those added.
   func columns(
     _ count: Int, slotsEach: Int64, until end: Int64, _ newer: [(time: Int64, value: Float)] = []
   ) -> [LiveExtremes?] {
@@ -73,7 +74,7 @@ struct LiveTrace: Sendable {
     for step in 0..<slots.count {
       let slot = slots[(newest - step + slots.count) % slots.count]
       let back = last - Self.column(slot.number, slotsEach)
-      // What follows was before the clock was set back.
+      // Older slots are from before the clock was set back.
       guard slot.number < before, back < count else { break }
       before = slot.number
       guard back >= 0 else { continue }
@@ -93,7 +94,7 @@ struct LiveTrace: Sendable {
 
   private static func slot(_ time: Int64) -> Int64 { column(time, slotNanoseconds) }
 
-  /// Rounded down, also below zero.
+  /// Rounds down, also for negative numbers.
   private static func column(_ number: Int64, _ length: Int64) -> Int64 {
     number / length - (number % length < 0 ? 1 : 0)
   }

@@ -1,11 +1,12 @@
 import Recording
 
-/// Draws a wave with characters: each column reaches from the smallest to the largest of its samples, and to its neighbours.
+/// Draws a waveform with characters. Each column covers the range of its samples and connects to its
+/// neighbours.
 enum LiveWave {
   /// - Parameters:
-  ///   - columns: two for each cell, the newest at the end; more than there is room for are left out.
-  ///   - range: the values at the lower and the upper edge.
-  /// - Returns: `height` lines, the upper first.
+  ///   - columns: two per cell, the newest last. Columns that do not fit are omitted.
+  ///   - range: values at the lower and the upper edge.
+  /// - Returns: `height` lines, the top one first.
   static func draw(
     _ columns: [LiveExtremes?], in range: ClosedRange<Double>, width: Int, height: Int,
     _ characters: LiveCharacters
@@ -19,12 +20,12 @@ enum LiveWave {
     }
   }
 
-  /// The range of a wave: that of its samples, by the rule that a report has for outliers and for the smallest span; without
-  /// what comes in the first second of a fast stream, or of one that was silent, while its sensor settles.
+  /// Returns the value range of a wave. Outliers and the minimum span are treated as in a report. The first
+  /// second of a fast stream, or of one after a pause, is ignored because the sensor is settling.
   ///
   /// - Parameters:
-  ///   - unit: as in `RecordedColumn`.
-  ///   - columnSeconds: the length of a column.
+  ///   - unit: unit as in `RecordedColumn`.
+  ///   - columnSeconds: duration of a column.
   static func range(
     _ columns: [LiveExtremes?], unit: String, columnSeconds: Double
   ) -> ClosedRange<Double>? {
@@ -36,7 +37,7 @@ enum LiveWave {
     return ValueAxis(series, ValueAxis.Rule(unit: unit)).map { $0.low...$0.high }
   }
 
-  /// A column is joined to the one before it, over at most so many without a sample.
+  /// Maximum number of empty columns over which two columns are connected.
   private static let joinedGap = 5
   private static let settlingSeconds = 1.0
 
@@ -56,8 +57,8 @@ enum LiveWave {
     return settled
   }
 
-  /// The levels that a trace touches in each column, from 0 at the lower edge to `count` − 1: each column's own, and on the
-  /// way from its last sample to the first of the next.
+  /// Returns the levels that the trace covers in each column, from 0 at the lower edge to `count` − 1: the
+  /// column's own range, and the line from its last sample to the first of the next column.
   private static func levels(
     _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ count: Int
   ) -> [ClosedRange<Int>?] {
@@ -78,7 +79,7 @@ enum LiveWave {
     return levels
   }
 
-  /// Leads a line from one place to a later one. Each column takes the half of a step that is next to it.
+  /// Connects one place to a later one. At each step, either column gets the half that is nearer to it.
   private static func join(
     _ start: (place: Int, level: Int), _ end: (place: Int, level: Int), _ levels: inout [ClosedRange<Int>?]
   ) {
@@ -102,7 +103,8 @@ enum LiveWave {
     levels = levels.map { min($0.lowerBound, level)...max($0.upperBound, level) } ?? level...level
   }
 
-  /// Two dots by four in a cell; the bits of a pattern by row and column. Unicode, Braille Patterns, U+2800.
+  /// Dots of a Braille cell, two by four: the pattern bit by row and column. Unicode, Braille Patterns,
+  /// U+2800.
   private static let bits: [[UInt32]] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]]
 
   private static func braille(
@@ -123,7 +125,7 @@ enum LiveWave {
     }
   }
 
-  /// One column and three levels in a cell: at its top, in its middle, at its foot; a bar for more of them.
+  /// Draws one column with three levels per cell: top, middle, bottom. A bar stands for several levels.
   private static func lines(
     _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ height: Int
   ) -> [String] {

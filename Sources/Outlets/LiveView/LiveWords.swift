@@ -2,7 +2,7 @@ import BLEHost
 import Physiology
 import Recording
 
-/// The live view in words: parts of its lines, the most important first.
+/// Texts of the live view: the parts of its lines, the most important first.
 struct LiveWords {
   private let characters: LiveCharacters
 
@@ -29,7 +29,7 @@ struct LiveWords {
     [LiveLine("\(count) devices", .title), LiveLine(radio, .faint)]
   }
 
-  /// `1:12, 8:48 left`, `1:12, 1800 of 3000`
+  /// Elapsed time, such as `1:12, 8:48 left` or `1:12, 1800 of 3000`.
   func time(_ state: LiveState, _ samples: Int) -> LiveLine {
     guard let elapsed = state.elapsed else { return LiveLine() }
     var line = LiveLine(Self.time(elapsed), .title)
@@ -77,7 +77,7 @@ struct LiveWords {
 
   // MARK: Streams
 
-  /// Name, rate, count, last value.
+  /// Name, rate, count and last value.
   func figures(_ stream: LiveStream, _ columns: StreamColumns) -> [LiveLine] {
     var name = LiveLine(stream.name, .label)
     name.pad(to: columns.name)
@@ -95,7 +95,7 @@ struct LiveWords {
     return NumberText.fixed(last, stream.decimals) + (unit.isEmpty ? "" : " " + unit)
   }
 
-  /// `512.0 to 530.5, 15 s`: what the wave's edges are.
+  /// The range and duration of the wave, such as `512.0 to 530.5, 15 s`.
   func scale(_ stream: LiveStream, shown: Int) -> LiveLine {
     let shown = Array(stream.wave.suffix(shown))
     guard let range = stream.range(shown) else { return LiveLine() }
@@ -105,7 +105,7 @@ struct LiveWords {
       "\(text(range.lowerBound)) to \(text(range.upperBound)), \(number(seconds, 0)) s", .faint)
   }
 
-  /// A device among others.
+  /// One line about a device in a group.
   func member(_ device: LiveDevice) -> [LiveLine] {
     let name = device.name.map { LiveText.safe($0, characters) } ?? ""
     var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state)]
@@ -131,7 +131,7 @@ struct LiveWords {
 
   func losses(_ device: LiveDevice) -> [LiveLine] {
     let counts = device.counts
-    // What a sensor sent and did not deliver is not known here.
+    // Samples that the sensor failed to deliver are unknown here.
     var lost = LiveLine(counts.lost > 0 ? "\(counts.lost) lost" : "0 dropped", counts.lost > 0 ? .bad : .good)
     lost.append(" of \(counts.received + counts.kernelQueueDrops)")
     let places = [
@@ -153,7 +153,7 @@ struct LiveWords {
     return LiveLine("\(device.gaps) \(device.gaps == 1 ? "gap" : "gaps")\(last)", .doubtful)
   }
 
-  /// `1.2 MB in walk`, with room for the hint behind it.
+  /// Size and directory, such as `1.2 MB in walk`, with room for the hint after it.
   func files(_ state: LiveState, _ byteCount: Int, width: Int) -> LiveLine {
     var line = LiveLine(Self.bytes(byteCount))
     let room = width - line.width - 4 - 2 - hint.width
@@ -192,7 +192,7 @@ struct LiveWords {
     return line
   }
 
-  /// Without zeros at the end.
+  /// Formats without trailing zeros.
   private func number(_ value: Double, _ decimals: Int) -> String {
     var text = NumberText.fixed(value, decimals)
     guard decimals > 0 else { return text }
@@ -205,14 +205,14 @@ struct LiveWords {
     NumberText.fixed(value, value < 10 ? 2 : 1)
   }
 
-  /// `0:07`, `12:34`, `1:02:03`
+  /// Formats as `0:07`, `12:34` or `1:02:03`.
   static func time(_ seconds: Int) -> String {
     let (minutes, rest) = (seconds / 60, NumberText.padded(seconds % 60, 2))
     guard minutes >= 60 else { return "\(minutes):\(rest)" }
     return "\(minutes / 60):\(NumberText.padded(minutes % 60, 2)):\(rest)"
   }
 
-  /// `812 B`, `45.1 kB`, `1.2 MB`
+  /// Formats as `812 B`, `45.1 kB` or `1.2 MB`.
   static func bytes(_ count: Int) -> String {
     var (value, unit) = (Double(count), "B")
     for larger in ["kB", "MB", "GB", "TB"] where value >= 1000 {
