@@ -1,7 +1,7 @@
 import BLEWire
 import JSONText
 
-/// An ATT PDU in words. Core 5.4, Vol 3, Part F, 3.4.
+/// Prints an ATT PDU as text. Core 5.4, Vol 3, Part F, 3.4.
 enum ATTText {
   static func print(_ att: borrowing DecodedATT, into text: inout PacketText) {
     let name = ATTNames.pdu(att.opcode.rawValue)
@@ -10,7 +10,7 @@ enum ATTText {
       text.malformed(8, "\(problem)", att.parameters)
       return
     }
-    // Each case reads what the decoder has checked, or checks again.
+    // Each case reads only what the decoder has validated, or validates it again.
     if !printList(att, into: &text) { printValue(att, into: &text) }
   }
 
@@ -34,7 +34,7 @@ enum ATTText {
     return "\(number) \(PacketText.uuid(uuid))"
   }
 
-  /// PDUs that are no single attribute's value.
+  /// Prints PDUs other than those with the value of a single attribute.
   private static func printList(_ att: borrowing DecodedATT, into text: inout PacketText) -> Bool {
     let octets = att.parameters
     switch att.opcode {
@@ -161,7 +161,7 @@ enum ATTText {
   }
 }
 
-/// PDUs and errors as `btmon` 5.66 writes them, its spelling included.
+/// Names of PDUs and errors, spelled as in `btmon` 5.66.
 enum ATTNames {
   /// Core 5.4, Vol 3, Part F, 3.4.8.
   static func pdu(_ opcode: UInt8) -> String {
@@ -190,7 +190,7 @@ enum ATTNames {
 }
 
 extension ATTOpcode {
-  /// Whether it has a name of its own. Core 5.4, Vol 3, Part F, 3.4.8.
+  /// Whether the opcode is defined. Core 5.4, Vol 3, Part F, 3.4.8.
   var isKnown: Bool {
     switch rawValue {
     case 0x01...0x13, 0x16...0x19, 0x1B, 0x1D, 0x1E, 0x20, 0x21, 0x23, 0x52, 0xD2: true

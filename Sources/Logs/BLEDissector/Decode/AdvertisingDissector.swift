@@ -3,7 +3,7 @@ import JSONText
 
 /// The AD structures of an advertisement. Core 5.4, Vol 3, Part C, 11, and its supplement, Part A.
 enum AdvertisingDissector {
-  /// - Parameter offset: of the data in the octets that are dissected.
+  /// - Parameter offset: offset of the data in the dissected bytes.
   static func dissect(_ data: Span<UInt8>, at offset: Int, into list: inout FieldList) {
     var structures = FieldList(for: list.reader)
     do throws(WireError) {
@@ -24,7 +24,7 @@ enum AdvertisingDissector {
       Field("data", .list, .none, octets: offset..<offset + data.count, children: structures.fields))
   }
 
-  /// Data that came in several reports.
+  /// Dissects data joined from several reports.
   static func joined(_ data: Span<UInt8>, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("byteCount", data.count, .hidden)
@@ -80,7 +80,7 @@ enum AdvertisingDissector {
     fields.append(data(value.extracting(2...), "octets"))
   }
 
-  /// Of a maker or a service: a line below it in text, a member beside it in JSON.
+  /// Manufacturer or service data: a line below it in text, a member beside it in JSON.
   private static func data(_ octets: Span<UInt8>, _ name: String?) -> Field {
     Field(name, .octets(octets.indices.map { octets[$0] }), name == nil ? .words("Data") : .hidden)
   }
@@ -114,7 +114,7 @@ enum AdvertisingDissector {
 }
 
 extension FieldList {
-  /// Members on lines of their own.
+  /// Appends an object whose members are on lines of their own.
   fileprivate mutating func structure(_ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)
     members(&list)

@@ -2,9 +2,9 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// What is known of a packet of the air, and what its PDU says.
+/// Metadata and PDU of an air packet.
 enum AirDissector {
-  /// The members of `air` in JSON, and one line of text.
+  /// Returns the members of `air` in JSON, which form one line of text.
   static func dissect(_ packet: AirPacket, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("pdu", packet.pdu.name)
@@ -29,7 +29,7 @@ enum AirDissector {
     return list.fields
   }
 
-  /// The same for people: only what is not as usual is said.
+  /// Returns the metadata as text for people, without the usual values.
   static func words(_ packet: AirPacket) -> String {
     var words = [PacketText.hex(UInt64(packet.accessAddress), digits: 8)]
     if let channel = packet.channel { words.append("channel \(channel)") }
@@ -43,7 +43,7 @@ enum AirDissector {
     return words.joined(separator: ", ")
   }
 
-  /// The first line of a packet that no HCI packet says.
+  /// Returns the first line for a packet that no HCI packet expresses.
   static func title(_ packet: AirPacket, _ octets: Span<UInt8>) -> String {
     let mark =
       switch packet.direction {
@@ -54,7 +54,7 @@ enum AirDissector {
     return "\(mark)Air: \(packet.pdu.name) len \(max(0, octets.count - 2))"
   }
 
-  /// What the PDU says.
+  /// Returns the fields of the PDU.
   ///
   /// - Parameter pdu: header and payload.
   static func parameters(_ packet: AirPacket, _ pdu: Span<UInt8>, for reader: FieldList.Reader) -> [Field] {
@@ -109,7 +109,7 @@ extension FieldList {
   }
 }
 
-/// Link layer control PDUs. Core 5.4, Vol 6, Part B, 2.4.2.
+/// Link Layer control PDUs. Core 5.4, Vol 6, Part B, 2.4.2.
 private enum ControlTable {
   static let layouts = PacketLayout.table(
     """

@@ -1,9 +1,9 @@
 import BLEWire
 import JSONText
 
-/// The PDUs of the LE signalling channel and of the security manager.
+/// PDUs of the LE signalling channel and of the Security Manager.
 enum ChannelDissector {
-  /// - Returns: a line of text, and below it the fields, which are also the members of `l2cap` or `smp` in JSON; `nil` for
+  /// - Returns: a line of text and its fields, which are the members of `l2cap` or `smp` in JSON; `nil` for
   ///   any other channel.
   static func dissect(_ payload: Span<UInt8>, of channelID: UInt16, for reader: FieldList.Reader)
     -> (title: String, fields: [Field])?
@@ -54,7 +54,7 @@ enum ChannelDissector {
 }
 
 extension FieldList {
-  /// What the title says in text.
+  /// Adds the members that text has in the title.
   fileprivate mutating func head(_ code: UInt8, _ layout: PacketLayout?) {
     member("code", code, .hidden)
     if let layout { member("name", layout.name, .hidden) }

@@ -1,4 +1,4 @@
-/// The commands of the LE signalling channel. Core 5.4, Vol 3, Part A, 4; the names of `btmon` 5.66.
+/// Commands of the LE signalling channel. Core 5.4, Vol 3, Part A, 4; names of `btmon` 5.66.
 enum SignallingTable {
   static let layouts = PacketLayout.table(
     """
@@ -19,7 +19,7 @@ enum SignallingTable {
     """)
 }
 
-/// The commands of the security manager. Core 5.4, Vol 3, Part H, 3.3 to 3.6; the names of `btmon` 5.66.
+/// Commands of the Security Manager. Core 5.4, Vol 3, Part H, 3.3 to 3.6; names of `btmon` 5.66.
 enum SMPTable {
   static let layouts = PacketLayout.table(
     """

@@ -1,7 +1,7 @@
-/// The HCI commands, with their parameters and what their Command Complete returns.
+/// HCI commands with their parameters and the return parameters of their Command Complete.
 ///
-/// Core 5.4, Vol 4, Part E, 7; the names are those of `btmon` 5.66, the last few, which it does not have, the
-/// specification's. Commands without fields are shown in hexadecimal: they concern BR/EDR.
+/// Core 5.4, Vol 4, Part E, 7. Names are those of `btmon` 5.66; the last few, which `btmon` lacks, have the
+/// specification's names. Commands without fields concern BR/EDR and are shown in hexadecimal.
 enum HCICommandTable {
   static let layouts = PacketLayout.table(text)
 

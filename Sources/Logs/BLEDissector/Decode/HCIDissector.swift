@@ -1,17 +1,17 @@
 import BLEWire
 import JSONText
 
-/// The parameters of a command or an event, with the fields that its table has for them.
+/// Parameters of a command or an event, with the fields of their layout.
 struct HCIParameters: ~Escapable {
-  /// How many more commands the controller takes, in events that say so.
+  /// Number of further commands that the controller accepts, for events that contain it.
   private(set) var credits: UInt8?
   private(set) var summary = HCISummary()
-  /// `nil` where nobody knows them.
+  /// `nil` if the layout is unknown.
   private(set) var fields: [PacketField]?
-  /// The octets of the fields, and what may follow them.
+  /// The bytes of the fields and of anything after them.
   let octets: Span<UInt8>
 
-  /// - Parameter packet: a command without its H4 type octet.
+  /// - Parameter packet: a command without its H4 type byte.
   @_lifetime(copy packet)
   init(command packet: Span<UInt8>) throws(WireError) {
     let command = try HCICommandPacket(validating: packet)
@@ -22,7 +22,7 @@ struct HCIParameters: ~Escapable {
     summary.read(fields, layout?.minimumByteCount, octets, .hciCommand)
   }
 
-  /// - Parameter packet: an event without its H4 type octet.
+  /// - Parameter packet: an event without its H4 type byte.
   @_lifetime(copy packet)
   init(event packet: Span<UInt8>) throws(WireError) {
     let event = try HCIEventPacket(validating: packet)
@@ -51,7 +51,7 @@ struct HCIParameters: ~Escapable {
     summary.event = event.code
   }
 
-  /// What the packet answers, or which subevent it is: a line of text above the fields.
+  /// Line of text above the fields: the completed command, or the subevent.
   var title: String? {
     if let subevent = summary.subevent { return "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))" }
     guard let credits, let opcode = summary.opcode else { return nil }
@@ -79,7 +79,7 @@ struct HCIParameters: ~Escapable {
     if octets[0] == 0 {
       summary.read(fields, layout.minimumReturnedByteCount, octets, .hciEvent)
     } else if octets.count < layout.minimumReturnedByteCount {
-      // A command that failed may return no more than its status.
+      // A failed command may return only its status.
       takeStatusOnly()
     } else {
       summary.status = HCIStatus(rawValue: octets[0])
@@ -92,10 +92,10 @@ struct HCIParameters: ~Escapable {
   }
 }
 
-/// Commands and events: what the parameters say.
+/// Dissects commands and events.
 enum HCIDissector {
   /// - Parameter packet: a command or an event.
-  /// - Returns: a line of text above the fields, and the fields, which JSON has in `parameters`.
+  /// - Returns: a line of text above the fields, and the fields, which are in `parameters` in JSON.
   static func dissect(
     _ packet: borrowing DecodedPacket, for reader: FieldList.Reader
   ) -> (title: String?, fields: [Field]) {
@@ -109,7 +109,7 @@ enum HCIDissector {
       LayoutDissector.dissect(parameters.fields, parameters.octets, into: &list)
       return (list.words(parameters.title), list.fields)
     } catch {
-      // JSON has the problem in the packet, and its header in members.
+      // In JSON, the packet has its own member for the problem and members for its header.
       let start = headerByteCount(packet.type)
       list.append(Field(nil, .problem("\(error)"), .none))
       list.append(Field(nil, .octets(octets.indices.map { octets[$0] }), .none))
@@ -123,7 +123,7 @@ enum HCIDissector {
     type == .command ? HCICommandPacket.headerByteCount : HCIEventPacket.headerByteCount
   }
 
-  /// Of the header line.
+  /// Returns the header line.
   static func title(_ packet: borrowing DecodedPacket) -> String {
     let octets = packet.packet
     switch packet.type {

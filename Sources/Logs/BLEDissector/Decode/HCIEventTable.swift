@@ -1,10 +1,10 @@
-/// The HCI events and the LE subevents, with their parameters.
+/// HCI events and LE subevents with their parameters.
 ///
-/// Core 5.4, Vol 4, Part E, 7.7; the names are those of `btmon` 5.66, the specification's where it has none. Command
-/// Complete and Command Status take their fields from `HCICommandTable`.
+/// Core 5.4, Vol 4, Part E, 7.7. Names are those of `btmon` 5.66, or the specification's if `btmon` has no
+/// name. Command Complete and Command Status take their fields from `HCICommandTable`.
 enum HCIEventTable {
   static let layouts = PacketLayout.table(text)
-  /// By the first parameter of an LE Meta event. Core 5.4, Vol 4, Part E, 7.7.65.
+  /// Layouts by subevent code, the first parameter of an LE Meta event. Core 5.4, Vol 4, Part E, 7.7.65.
   static let subevents = PacketLayout.table(subeventText)
 
   private static let text = """

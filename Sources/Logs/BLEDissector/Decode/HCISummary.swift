@@ -1,20 +1,20 @@
 public import BLEWire
 
-/// What programs ask of a command or an event: which, of which link, with what outcome.
+/// Main facts about a command or an event: type, link and status.
 public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
-  /// Of a command, and of what a Command Complete or Command Status answers.
+  /// Opcode of a command, or of the command that a Command Complete or Command Status refers to.
   public internal(set) var opcode: HCIOpcode?
   public internal(set) var event: HCIEventCode?
   public internal(set) var subevent: LESubevent?
   public internal(set) var status: HCIStatus?
-  /// The first link that the parameters name.
+  /// The first connection handle in the parameters.
   var handle: UInt16?
-  /// Why parameters are missing that the command or event has.
+  /// Reason why parameters are missing.
   var problem: WireError?
 
   init() {}
 
-  /// - Parameter packet: a command without its H4 type octet.
+  /// - Parameter packet: a command without its H4 type byte.
   init(command packet: Span<UInt8>) {
     do throws(WireError) {
       self = try HCIParameters(command: packet).summary
@@ -24,7 +24,7 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// - Parameter packet: an event without its H4 type octet.
+  /// - Parameter packet: an event without its H4 type byte.
   init(event packet: Span<UInt8>) {
     do throws(WireError) {
       self = try HCIParameters(event: packet).summary
@@ -34,7 +34,7 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Takes what the fields say of the link and the outcome.
+  /// Reads the link and the status from the fields.
   mutating func read(
     _ fields: [PacketField]?, _ minimum: Int?, _ parameters: Span<UInt8>, _ layer: WireError.Layer
   ) {
@@ -50,12 +50,12 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension HCIOpcode {
-  /// The name that `btmon` prints.
+  /// Name as printed by `btmon`.
   package var logName: String {
     HCICommandTable.layouts[rawValue]?.name ?? (rawValue >> 10 == 0x3F ? "Vendor" : "Unknown")
   }
 
-  /// `(0x08|0x000d)`: group and command.
+  /// Opcode group and command, such as `(0x08|0x000d)`.
   var logNumber: String {
     "(0x\(hexadecimal(UInt8(rawValue >> 10)))|\(PacketText.hex(UInt64(rawValue & 0x03FF), digits: 4)))"
   }

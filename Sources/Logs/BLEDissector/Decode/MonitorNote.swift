@@ -2,19 +2,20 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// The records of format 2001 that are no HCI packets, in the words of `btmon` and in members of JSON.
+/// Dissects records of format 2001 other than HCI packets, as `btmon` text and as JSON members.
 ///
-/// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. Remembers which adapter has which address and which
-/// program holds which channel: later records only have the numbers.
+/// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. It remembers the address of each adapter
+/// and the program of each channel, because later records contain only their numbers.
 struct MonitorNotes {
-  /// Channels that are remembered.
+  /// Maximum number of channels remembered.
   static let maximumChannels = 256
 
   private var addresses: [UInt16: DeviceAddress] = [:]
-  /// Kind and program of an open channel, by its cookie.
+  /// Type and program of each open channel, by its cookie.
   private var channels: [UInt32: (kind: String, program: String)] = [:]
 
-  /// - Returns: the title of the record, and what it says: nearly all stands in the title, and is a member in JSON alone.
+  /// - Returns: the title of the record, and its fields. Most fields are part of the title, and separate
+  ///   members only in JSON.
   mutating func dissect(
     _ opcode: MonitorOpcode, _ octets: Span<UInt8>, adapter: UInt16
   ) -> (title: String, fields: [Field]) {
@@ -44,7 +45,7 @@ struct MonitorNotes {
     return "\(title) (len \(octets.count))"
   }
 
-  /// The adapter's address, which the record has at `offset` or an earlier one had.
+  /// Returns the adapter's address, from this record at `offset` or from an earlier one.
   private mutating func address(
     _ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16, _ fields: inout FieldList
   ) -> String {
@@ -53,7 +54,7 @@ struct MonitorNotes {
     return ": " + fields.said("address", "\(address)")
   }
 
-  /// Type, bus, address, name: `(Primary,Virtual,hci0)`.
+  /// Type, bus, address and name: `(Primary,Virtual,hci0)`.
   private mutating func newIndex(
     _ octets: Span<UInt8>, _ adapter: UInt16, _ fields: inout FieldList
   ) -> String {
@@ -100,7 +101,7 @@ struct MonitorNotes {
     return "= \(program): \(fields.said("text", PacketText.string(octets.extracting(end...))))"
   }
 
-  /// Cookie, kind of channel, version, revision, flags, length of the program's name, name.
+  /// Cookie, channel type, version, revision, flags, length of the program's name, name.
   private mutating func open(_ octets: Span<UInt8>, _ fields: inout FieldList) -> String {
     guard octets.count >= 14 else { return Self.unknown("@ Open", octets, &fields) }
     let cookie = octets.u32(at: 0)
@@ -133,7 +134,7 @@ struct MonitorNotes {
     return "@ \(channel?.kind ?? "Channel") Close: \(channel?.program ?? "unknown") \(Self.mark(cookie))"
   }
 
-  /// Cookie, number, parameters of the management interface.
+  /// Cookie, number and parameters of a management message.
   private func control(
     _ word: String, _ names: [UInt16: String], _ octets: Span<UInt8>, _ fields: inout FieldList
   ) -> String {
@@ -149,12 +150,12 @@ struct MonitorNotes {
     return "@ \(kind) \(word): \(name) plen \(octets.count - 6) \(Self.mark(cookie))"
   }
 
-  /// `{0x0002}`: the number of a channel.
+  /// The number of a channel, such as `{0x0002}`.
   private static func mark(_ cookie: UInt32) -> String { "{\(PacketText.hex(UInt64(cookie), digits: 4))}" }
 }
 
 extension FieldList {
-  /// A member that text has in a title.
+  /// Adds a member to JSON only, and returns its text for the title.
   fileprivate mutating func said(_ name: String, _ text: String) -> String {
     member(name, text, .hidden)
     return text
@@ -162,7 +163,7 @@ extension FieldList {
 }
 
 extension MonitorOpcode {
-  /// The value of `packetType` in JSON.
+  /// Value of `packetType` in JSON.
   var name: String {
     switch self {
     case .newIndex: "newIndex"

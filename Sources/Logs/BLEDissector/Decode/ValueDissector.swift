@@ -2,18 +2,18 @@ import BLEWire
 import ColmiRing
 package import JSONText
 
-/// The value of an attribute, where the SIG, the maker of a sensor or the ring's protocol says what its octets mean: what
-/// `ringtap decode` and `ringtap ring decode` say of the same octets.
+/// Decodes attribute values with a known format, defined by the SIG, the sensor's manufacturer or the ring's
+/// protocol. The result matches that of `ringtap decode` and `ringtap ring decode`.
 enum ValueDissector {
   /// - Parameters:
-  ///   - uuid: `nil` where the log does not tell it; then a ring's value is known by its checksum.
-  ///   - opcode: of the PDU: what is written to a ring is a command, though it may look like a sample.
+  ///   - uuid: `nil` if the log does not contain it. A ring's value is then recognized by its checksum.
+  ///   - opcode: opcode of the PDU. A write to a ring is a command, even if it looks like a sample.
   static func said(
     _ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode, for reader: FieldList.Reader
   ) -> Field? {
     let isSent = opcode == .writeRequest || opcode == .writeCommand
     if let ring = RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost) { return ring.field }
-    // A piece of a ring's message means nothing alone.
+    // A part of a ring's message cannot be decoded alone.
     guard let uuid, RingTranscript([], of: uuid) == nil else { return nil }
     if let short = uuid.short, let fields = attribute(value, short, reader) { return said(fields) }
     var context = SensorDecoder.Context()
@@ -36,7 +36,7 @@ enum ValueDissector {
     }
   }
 
-  /// GATT's and GAP's own attributes.
+  /// Decodes attributes defined by GATT and GAP.
   private static func attribute(
     _ value: Span<UInt8>, _ short: UInt16, _ reader: FieldList.Reader
   ) -> FieldList? {
@@ -80,7 +80,7 @@ enum ValueDissector {
 }
 
 extension DecodedATT {
-  /// What its value says; `nil` where it is a part of a value, or not known.
+  /// Returns the decoded value; `nil` if it is only a part of a value or its format is unknown.
   func said(for reader: FieldList.Reader) -> Field? {
     guard let value, offset == nil, opcode != .readBlobResponse else { return nil }
     return ValueDissector.said(value, uuid, in: opcode, for: reader)

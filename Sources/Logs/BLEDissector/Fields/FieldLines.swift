@@ -1,9 +1,9 @@
 import BLEWire
 import JSONText
 
-/// Fields as lines for people: the second renderer of `Field`, beside `JSONLine`'s.
+/// Renders fields as lines for people. `JSONLine` is the other renderer of `Field`.
 extension PacketText {
-  /// Elements of a list that a line or a list of lines shows; the rest is counted.
+  /// Maximum number of list elements shown; the rest is counted.
   private static let shownElements = 16
 
   mutating func print(_ fields: [Field], _ indent: Int) {
@@ -30,7 +30,7 @@ extension PacketText {
     }
   }
 
-  /// Scalars on one line, and what does not fit there below.
+  /// Prints scalars on one line, and other fields below it.
   private mutating func printSentence(_ field: Field, _ label: String, _ indent: Int) {
     var parts: [String] = []
     for child in field.children where child.isScalar && child.isShown {
@@ -63,7 +63,7 @@ extension PacketText {
     return rest > 0 ? "\(shown) and \(rest) more" : shown
   }
 
-  /// `level 78 %`, `not charging`.
+  /// Returns label and value, such as `level 78 %` or `not charging`.
   private static func part(_ field: Field) -> String {
     let label = words(of: field)
     if case .flag(let flag) = field.value { return flag ? label : "not " + label }
@@ -78,7 +78,7 @@ extension PacketText {
     }
   }
 
-  /// The words, the first of them with a capital.
+  /// Returns the label with a capital first letter.
   private static func label(of field: Field) -> String {
     let words = words(of: field)
     return words.first.map { $0.uppercased() + words.dropFirst() } ?? ""
@@ -103,9 +103,9 @@ extension PacketText {
 }
 
 extension Field {
-  /// What is not there is not said.
+  /// Empty fields are not shown.
   fileprivate var isShown: Bool { label != .hidden && (value != .null || words != nil) }
 
-  /// Whether it is a list of scalars.
+  /// Whether the field is a list of scalars.
   fileprivate var isRow: Bool { value == .list && children.allSatisfy(\.isScalar) }
 }

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// The text behind the label of one field.
+/// Text after the label of a field.
 enum FieldText {
   /// - Parameters:
-  ///   - value: exactly the octets that the kind takes.
-  ///   - type: what the last address type field before it said.
+  ///   - value: exactly the bytes of the field.
+  ///   - type: address type from the last address type field before.
   static func text(_ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType) -> String {
     let number = number(value)
     let digits = PacketText.hex(number, digits: 2 * value.count)
@@ -30,7 +30,7 @@ enum FieldText {
     }
   }
 
-  /// What one number means, where it stands for something.
+  /// Returns the name of a number that stands for something.
   static func word(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> String? {
     switch kind {
     case .status, .reason: HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))
@@ -43,7 +43,7 @@ enum FieldText {
     }
   }
 
-  /// What the bits of a number mean; `nil` where they mean nothing.
+  /// Returns the names of the bits that are set; `nil` if the field is not a bit mask.
   static func names(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String]? {
     switch kind {
     case .features: words(of: value.u64(at: 0), features)
@@ -54,7 +54,7 @@ enum FieldText {
     }
   }
 
-  /// 127 dBm stands for "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
+  /// 127 dBm means "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
   static func isKnownPower(_ octet: UInt8) -> Bool { octet != 0x7F }
 
   static func address(_ address: DeviceAddress) -> String {
@@ -67,7 +67,7 @@ enum FieldText {
     return octets
   }
 
-  /// The octets as a little-endian number, as far as it has 64 bits.
+  /// Returns the first eight bytes as a little-endian number.
   static func number(_ value: Span<UInt8>) -> UInt64 {
     var number: UInt64 = 0
     for index in 0..<min(8, value.count) { number |= UInt64(value[index]) << (8 * UInt64(index)) }
@@ -141,7 +141,8 @@ enum FieldText {
 }
 
 extension DeviceAddress {
-  /// What the two most significant bits of a random address say. Core 5.4, Vol 6, Part B, 1.3.2.
+  /// Name of the type of a random address, from its two most significant bits. Core 5.4, Vol 6, Part B,
+  /// 1.3.2.
   var kindName: String {
     guard type == .random else { return "Public" }
     return switch bits >> 46 {

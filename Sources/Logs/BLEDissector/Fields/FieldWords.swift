@@ -1,6 +1,6 @@
-/// Words for the values of fields that are an enumeration. Core 5.4, Vol 4, Part E, 7; the words of `btmon` 5.66.
+/// Names of the values of enumeration fields. Core 5.4, Vol 4, Part E, 7; names of `btmon` 5.66.
 enum FieldWords {
-  /// By the name that a layout uses after its equals sign.
+  /// Names by the identifier that a layout uses after its equals sign.
   static let byName: [String: [UInt16: String]] = {
     var all: [String: [UInt16: String]] = [:]
     for section in text.split(separator: "@") {
@@ -11,7 +11,7 @@ enum FieldWords {
     return all
   }()
 
-  /// The address types of HCI events. Core 5.4, Vol 4, Part E, 7.7.65.2.
+  /// Address types of HCI events. Core 5.4, Vol 4, Part E, 7.7.65.2.
   static let addressTypes: [UInt16: String] = [
     0: "Public", 1: "Random", 2: "Resolved Public", 3: "Resolved Random", 0xFE: "Anonymous",
     0xFF: "Unresolved",

@@ -1,34 +1,35 @@
 import BLEWire
 import JSONText
 
-/// Takes the octets of a packet apart by the fields of its layout.
+/// Dissects the bytes of a packet by the fields of its layout.
 ///
-/// The name of a field is its label in lower camel case with its unit at the end:
+/// A field's key is its label in lower camel case, with its unit at the end:
 ///
 /// | field | members in JSON |
 /// |---|---|
-/// | number | `key`: the number; eight octets are too long for many readers and are written in hexadecimal |
+/// | number | `key`: the number; eight bytes are too large for many JSON parsers and are written in hexadecimal |
 /// | interval, timeout | `keyMs`: milliseconds |
 /// | time on air, delay | `keyUs`: microseconds |
-/// | power | `keyDbm`; `null` where the controller does not know it |
-/// | RSSI | `rssi`, in dBm, as `scan --json` has it; likewise |
-/// | number with words | `key` and `keyName` |
+/// | power | `keyDbm`; `null` if the controller does not know it |
+/// | RSSI | `rssi`, in dBm, as in `scan --json`; `null` if unknown |
+/// | number with names | `key` and `keyName` |
 /// | features, masks | `key` in hexadecimal and `keyNames`, an array |
 /// | address, name | `key`: text |
-/// | octets | `key`: in hexadecimal, as they come |
-/// | fields that come several times | `key`: an array of objects |
-/// | advertising data | `data`: an array, an object for each AD structure |
+/// | bytes | `key`: in hexadecimal, in transmission order |
+/// | repeated fields | `key`: an array of objects |
+/// | advertising data | `data`: an array with an object for each AD structure |
 ///
-/// A status has no name: it stands beside the parameters. What no field says stands in `octets`; `problem` says why, where a
-/// field does not fit. In text each field is a line, in the manner of `btmon`.
+/// A status is not part of the parameters: it is a member beside them. Bytes without a field are in `octets`,
+/// and `problem` has the reason if a field does not fit. In text each field is a line, in the style of
+/// `btmon`.
 struct LayoutDissector {
   private var cursor = 0
-  /// What the last address type field said.
+  /// Value of the last address type field.
   private var addressType: AddressType = .public
 
   private init() {}
 
-  /// - Parameter fields: `nil` where nobody knows them.
+  /// - Parameter fields: `nil` if the layout is unknown.
   static func dissect(_ fields: [PacketField]?, _ bytes: Span<UInt8>, into list: inout FieldList) {
     var dissector = LayoutDissector()
     guard dissector.dissect(fields ?? [], from: 0, bytes, into: &list) else { return }
@@ -39,7 +40,7 @@ struct LayoutDissector {
     if cursor < bytes.count { list.octets(bytes, cursor..<bytes.count) }
   }
 
-  /// - Returns: whether all fit.
+  /// - Returns: whether all fields fit.
   private mutating func dissect(
     _ fields: [PacketField], from first: Int, _ bytes: Span<UInt8>, into list: inout FieldList
   ) -> Bool {
@@ -71,7 +72,7 @@ struct LayoutDissector {
     return false
   }
 
-  /// The fields after the one at `index`, as often as it says.
+  /// Dissects the fields after the one at `index`, as often as its value says.
   private mutating func dissectEach(
     _ fields: [PacketField], _ index: Int, _ bytes: Span<UInt8>, into list: inout FieldList
   ) -> Bool {
@@ -139,7 +140,7 @@ struct LayoutDissector {
     }
   }
 
-  /// - Parameter value: exactly the octets that the field takes.
+  /// - Parameter value: exactly the bytes of the field.
   private static func value(
     _ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType
   ) -> Field.Value {
@@ -161,7 +162,7 @@ struct LayoutDissector {
 }
 
 extension FieldList {
-  /// Octets that nobody knows the meaning of.
+  /// Appends bytes with unknown meaning.
   mutating func octets(_ bytes: Span<UInt8>, _ range: Range<Int>) {
     append(Field("octets", .octets(range.map { bytes[$0] }), .none, octets: range))
   }

@@ -1,54 +1,56 @@
-/// One field of a packet: how its octets are read, and the word before them.
+/// One field of a packet: its encoding and its label.
 struct PacketField: Sendable {
   enum Kind: Sendable {
-    /// A little-endian number of so many octets, in decimal or in hexadecimal.
+    /// A little-endian number of this many bytes, in decimal or in hexadecimal.
     case number(Int), hexadecimal(Int)
-    /// Two octets, in both.
+    /// Two bytes, in decimal and hexadecimal.
     case both
-    /// So many octets as they come.
+    /// This many bytes in transmission order.
     case octets(Int)
     case status, reason, connectionHandle
-    /// A signed octet; 127 is "not available".
+    /// A signed byte; 127 means "not available".
     case dBm, rssi
-    /// A number of so many octets in microseconds.
+    /// A number of this many bytes, in microseconds.
     case microseconds(Int)
-    /// A number of so many octets in units of 625 µs; two octets in units of 1.25 ms, and of 10 ms.
+    /// A number of this many bytes in units of 625 µs; two bytes in units of 1.25 ms; two bytes in units of
+    /// 10 ms.
     case slots(Int), connectionIntervals, centiseconds
     case addressType, address, randomAddress, publicAddress
-    /// A number of so many octets with words for its values.
+    /// A number of this many bytes, with names for its values.
     case enumeration([UInt16: String], Int)
-    /// Eight octets of LE features. Core 5.4, Vol 6, Part B, 4.6.
+    /// Eight bytes of LE features. Core 5.4, Vol 6, Part B, 4.6.
     case features
-    /// Eight octets: bit n is for the event, or the LE subevent, of the number n + 1. Core 5.4, Vol 4, Part E, 7.3.1 and
-    /// 7.8.1.
+    /// Eight bytes: bit n stands for the event, or the LE subevent, with the number n + 1. Core 5.4, Vol 4,
+    /// Part E, 7.3.1 and 7.8.1.
     case eventMask, subeventMask
-    /// So many octets of which only the number of set bits is shown.
+    /// This many bytes, of which only the number of set bits is shown.
     case bitCount(Int)
     /// Bits for the advertising channels 37 to 39.
     case channels
-    /// The bits of an extended advertising report's event type.
+    /// Event type bits of an extended advertising report.
     case extendedEventType
-    /// The security manager's bits. Core 5.4, Vol 3, Part H, 3.5.1 and 3.6.1.
+    /// Bits of the Security Manager. Core 5.4, Vol 3, Part H, 3.5.1 and 3.6.1.
     case authentication, keyDistribution
     /// UTF-8 up to the end or the first zero.
     case name
-    /// An octet of length and so many octets of advertising data.
+    /// A length byte, and this many bytes of advertising data.
     case advertisingData
     /// Advertising data up to the end.
     case structures
-    /// Seconds in two octets.
+    /// Seconds in two bytes.
     case seconds
-    /// Whatever is left, which means nothing.
+    /// Remaining bytes, which have no meaning.
     case padding
-    /// An octet that says how often the fields after it come; bits, each of which stands for one time.
+    /// A byte with the number of times that the following fields occur; or a bit mask whose set bits each
+    /// stand for one occurrence.
     case times, timesByBits
-    /// The fields after it come until the end.
+    /// The following fields repeat until the end.
     case untilEnd
   }
 
   let kind: Kind
   let label: String
-  /// Its key in JSON, and the key of what it means.
+  /// Its key in JSON, and the key for the name of its value.
   let key: String
   let nameKey: String
 
@@ -62,7 +64,7 @@ struct PacketField: Sendable {
     nameKey = stem + "Name"
   }
 
-  /// Octets that the field takes at least.
+  /// Minimum size of the field, in bytes.
   var byteCount: Int {
     switch kind {
     case .number(let count), .hexadecimal(let count), .octets(let count), .slots(let count),
@@ -81,7 +83,7 @@ struct PacketField: Sendable {
 }
 
 extension PacketField.Kind {
-  /// What a key of that kind ends in.
+  /// Suffix of the field's key.
   fileprivate var unit: String {
     switch self {
     case .slots, .connectionIntervals, .centiseconds: "Ms"
@@ -93,9 +95,9 @@ extension PacketField.Kind {
   }
 }
 
-/// Keys of JSON objects, made of labels for people.
+/// Keys of JSON objects, derived from labels.
 enum JSONKey {
-  /// `Max TX time` becomes `maxTxTime`.
+  /// Converts `Max TX time` to `maxTxTime`.
   static func lowerCamelCase(_ label: Substring) -> String {
     var key: [UInt8] = []
     var isStart = true
@@ -111,7 +113,7 @@ enum JSONKey {
     return String(decoding: key, as: UTF8.self)
   }
 
-  /// `Num reports` becomes `reports`: an array needs no count.
+  /// Converts `Num reports` to `reports`, because an array needs no count.
   static func counted(_ label: Substring) -> Substring {
     for words in ["Num ", "Number of "] where label.hasPrefix(words) { return label.dropFirst(words.count) }
     return label
@@ -121,29 +123,29 @@ enum JSONKey {
     lowerCaseBit(octet) != 0 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(octet)
   }
 
-  /// The bit that tells the small letter from the capital; 0 for all but letters.
+  /// Returns the bit that distinguishes lower case from upper case; 0 for non-letters.
   private static func lowerCaseBit(_ octet: UInt8) -> UInt8 {
     (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(octet | 0x20) ? 0x20 : 0
   }
 }
 
-/// The fields of one kind of packet, from a line of a table.
+/// Fields of one packet type, from a line of a table.
 ///
-/// A line is `NUMBER NAME | FIELDS | RETURNED FIELDS`, the number in hexadecimal, the fields separated by commas;
-/// without a bar the fields are not known. A field is a word of `kind(_:)` and its label. A line that has no fields
-/// behind the second bar returns a status.
+/// A line is `NUMBER NAME | FIELDS | RETURNED FIELDS`, with the number in hexadecimal and the fields
+/// separated by commas. Without a bar the fields are unknown. A field is a word of `kind(_:)` and its label.
+/// A line without a second bar returns only a status.
 struct PacketLayout: Sendable {
   let name: String
-  /// `nil`: not known, and shown in hexadecimal.
+  /// `nil` if unknown; the bytes are then shown in hexadecimal.
   let fields: [PacketField]?
-  /// Of a command: what its Command Complete returns.
+  /// For a command: the return parameters of its Command Complete.
   let returned: [PacketField]
 
-  /// Octets that the fixed fields take, up to the first that is repeated.
+  /// Number of bytes of the fixed fields, up to the first repeated one.
   let minimumByteCount: Int
   let minimumReturnedByteCount: Int
 
-  /// Of an answer that has nothing else, or of which nothing else is known.
+  /// Return parameters if there is only a status, or if nothing else is known.
   static let status = fields("status")
 
   private init(_ columns: [Substring], name: Substring) {
@@ -154,7 +156,7 @@ struct PacketLayout: Sendable {
     minimumReturnedByteCount = Self.minimum(returned)
   }
 
-  /// The fields of the packet or of what it returns that say of which link it is: offset of the first handle.
+  /// Returns the offset of the first connection handle.
   static func handleOffset(_ fields: [PacketField]) -> Int? {
     var offset = 0
     for field in fields {
@@ -188,7 +190,7 @@ struct PacketLayout: Sendable {
     return table
   }
 
-  /// Lines of a number and a name.
+  /// Parses lines of a number and a name.
   static func names(_ text: String) -> [UInt16: String] {
     var names: [UInt16: String] = [:]
     for line in text.split(separator: "\n") {
@@ -220,7 +222,7 @@ struct PacketLayout: Sendable {
     }
   }
 
-  /// What a word of a table stands for, and the label where none follows.
+  /// Returns the kind for a word of a table, and the default label.
   private static func kind(_ word: Substring) -> (PacketField.Kind, String) {
     switch word {
     case "status": (.status, "Status")
@@ -265,7 +267,8 @@ struct PacketLayout: Sendable {
     }
   }
 
-  /// `=WORDS` and `==WORDS`, a number of one or two octets that `FieldWords` knows; `hexN` and `onesN`.
+  /// Parses `=NAME` and `==NAME`, a number of one or two bytes with names from `FieldWords`; and `hexN` and
+  /// `onesN`.
   private static func sizedKind(_ word: Substring) -> (PacketField.Kind, String) {
     if word.hasPrefix("=") {
       let name = word.drop { $0 == "=" }

@@ -1,6 +1,6 @@
 import BLEWire
 
-/// The error codes of HCI as `btmon` 5.66 writes them, its spelling included.
+/// HCI error codes, spelled as in `btmon` 5.66.
 enum HCIStatusNames {
   static func name(of status: HCIStatus) -> String {
     if let name = names[UInt16(status.rawValue)] { return name }
@@ -9,7 +9,7 @@ enum HCIStatusNames {
     return status.rawValue > 0x45 ? "Unknown" : "Reserved"
   }
 
-  /// Those that it writes otherwise than `HCIStatus.name`.
+  /// Names that differ from `HCIStatus.name`.
   private static let names = PacketLayout.names(text)
 
   private static let text = """

@@ -1,5 +1,5 @@
-/// The commands and events of the kernel's management interface. `doc/mgmt-api.txt` and `monitor/packet.c`'s names of
-/// BlueZ 5.66.
+/// Commands and events of the kernel's management interface. `doc/mgmt-api.txt`, and the names in
+/// `monitor/packet.c` of BlueZ 5.66.
 enum ManagementNames {
   static let commands = PacketLayout.names(
     """

@@ -1,14 +1,14 @@
 package import BLEWire
 import ColmiRing
 
-/// Words for the SIG's 16-bit UUIDs and for the ring's own.
+/// Names of the SIG's 16-bit UUIDs and of the ring's UUIDs.
 ///
-/// Bluetooth Assigned Numbers, 3.4 to 3.8; the names are those of `btmon` 5.66.
+/// Bluetooth Assigned Numbers, 3.4 to 3.8; names of `btmon` 5.66.
 package enum UUIDNames {
-  /// By 16-bit UUID.
+  /// Names by 16-bit UUID.
   static let assigned = PacketLayout.names(text)
 
-  /// - Returns: `nil` for one that has none.
+  /// - Returns: `nil` for a UUID without a name.
   package static func name(of uuid: BluetoothUUID) -> String? {
     if let short = uuid.short { return assigned[short] }
     return vendor.first { $0.uuid == uuid }?.name

@@ -1,34 +1,34 @@
 package import BLEWire
 
-/// What two devices said to each other over ATT, in words: a row for each PDU, but one row for those of one kind that follow
-/// one another on one attribute, such as a stream of notifications.
+/// ATT traffic between two devices as text. Each PDU has a row, but consecutive PDUs of the same type for the
+/// same attribute, such as a stream of notifications, share one.
 package struct ATTConversation: Sendable {
   package struct Row: Sendable {
     package var first: ReceiveTime
     package var last: ReceiveTime
     package var direction: HCIDirection
-    /// As `btmon` names the PDU.
+    /// Name of the PDU as printed by `btmon`.
     package var name: String
-    /// What the first of them says.
+    /// Contents of the first PDU of the row.
     package var text: String
     package var count = 1
     fileprivate var opcode: ATTOpcode
     fileprivate var handle: AttributeHandle?
   }
 
-  /// Rows that are kept; the rest is counted.
+  /// Maximum number of rows kept; the rest is counted.
   package static let rowLimit = 5_000
-  /// Characters of a row's text.
+  /// Maximum length of a row's text, in characters.
   private static let textLimit = 400
 
   package private(set) var rows: [Row] = []
   package private(set) var omittedRows = 0
-  /// The last row of a conversation that is too long to be kept whole.
+  /// The last row omitted because the limit was reached.
   private var lastOmitted: (ATTOpcode, AttributeHandle?, HCIDirection)?
 
   package init() {}
 
-  /// Takes a packet that completes an ATT PDU; others say nothing here.
+  /// Handles a packet that completes an ATT PDU; ignores others.
   package mutating func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att else { return }
     if let row = rows.last, lastOmitted == nil, Self.isStream(att.opcode), row.opcode == att.opcode,
@@ -53,13 +53,13 @@ package struct ATTConversation: Sendable {
         handle: att.handle))
   }
 
-  /// Adds what another device said.
+  /// Appends the rows of another device.
   package mutating func append(_ other: ATTConversation) {
     rows += other.rows
     omittedRows += other.omittedRows
   }
 
-  /// Of a PDU, as `btmon` has it.
+  /// Returns the name of a PDU as printed by `btmon`.
   package static func name(_ opcode: UInt8) -> String { ATTNames.pdu(opcode) }
 
   private static func isStream(_ opcode: ATTOpcode) -> Bool {
@@ -68,11 +68,11 @@ package struct ATTConversation: Sendable {
 }
 
 extension ATTText {
-  /// The PDU's name, and all that it says on one line.
+  /// Returns the PDU's name, and its contents on one line.
   fileprivate static func words(_ att: borrowing DecodedATT) -> (name: String, text: String) {
     var text = PacketText(isColored: false)
     print(att, into: &text)
-    // The first line has the name, which is known.
+    // The first line only repeats the name.
     let lines = text.octets.split(separator: UInt8(ascii: "\n")).dropFirst().map { line in
       String(decoding: line.drop { $0 == UInt8(ascii: " ") }, as: UTF8.self)
     }

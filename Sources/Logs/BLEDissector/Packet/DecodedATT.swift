@@ -1,42 +1,42 @@
 public import BLEWire
 
-/// One ATT PDU, reduced to what programs ask for: which opcode, which attribute, which octets.
+/// One ATT PDU, reduced to its opcode, attribute handle and value.
 ///
 /// | PDU | `handle` | `value` |
 /// |---|---|---|
-/// | Write Request and Command, Signed Write Command | the attribute's | the written octets |
-/// | Handle Value Notification and Indication | the attribute's | the octets |
-/// | Prepare Write Request and Response | the attribute's | the part's octets, `offset` says where |
+/// | Write Request and Command, Signed Write Command | the attribute's | the written bytes |
+/// | Handle Value Notification and Indication | the attribute's | the bytes |
+/// | Prepare Write Request and Response | the attribute's | the bytes of the part, at `offset` |
 /// | Read Request, Read Blob Request (`offset`) | the attribute's | none |
-/// | Read and Read Blob Response | of the request that it answers, where that was seen | the read octets |
-/// | Write Response, Handle Value Confirmation | of the request or indication that it answers | none |
-/// | Find By Type Value Request | none | the octets that are looked for |
+/// | Read and Read Blob Response | from the request, if the log contains it | the read bytes |
+/// | Write Response, Handle Value Confirmation | from the request or indication | none |
+/// | Find By Type Value Request | none | the bytes to find |
 /// | Error Response | the handle in error | none |
 /// | lists of handles: Find Information, Find By Type Value, Read By (Group) Type Response, Read Multiple Request, Multiple Handle Value Notification | the first in the list | none |
 /// | all others | none | none |
 ///
-/// That is what `tshark` gives as `btatt.handle` (its first) and `btatt.value`, but for values that it
-/// dissects into fields of their own and then leaves out; here they always stand. What is not in `handle`
-/// and `value`, such as the range of a search, is in `parameters`.
+/// This corresponds to the first `btatt.handle` and to `btatt.value` of `tshark`, except that `tshark` omits
+/// values that it dissects into fields of their own. Everything else, such as the handle range of a request,
+/// is in `parameters`.
 public struct DecodedATT: ~Escapable {
   public let opcode: ATTOpcode
   public let handle: AttributeHandle?
-  /// Where in the attribute's value a part of it starts.
+  /// Offset of a partial value in the attribute's value.
   public let offset: UInt16?
-  /// The attribute's octets, where the PDU carries those of one attribute.
+  /// The attribute's bytes, if the PDU carries those of a single attribute.
   public let value: Span<UInt8>?
-  /// All octets after the opcode.
+  /// All bytes after the opcode.
   public let parameters: Span<UInt8>
-  /// Why handle and value are missing though the opcode has them.
+  /// Reason why handle and value are missing although the opcode has them.
   public let problem: WireError?
-  /// The type of the attribute `handle`, where the log's discovery has said it.
+  /// Type of the attribute `handle`, if known from discovery in the log.
   public internal(set) var uuid: BluetoothUUID?
-  /// The attribute type that the request under way asked for, in answers to a search.
+  /// In a discovery response: the attribute type from the pending request.
   var askedType: BluetoothUUID?
-  /// The service that a search by value asked for, in its answers.
+  /// In a response to Find By Type Value: the service from the request.
   var askedService: BluetoothUUID?
 
-  /// Whether handle, offset and value leave something of the parameters unsaid.
+  /// Whether the parameters contain more than handle, offset and value.
   public var hasOtherParameters: Bool {
     guard !parameters.isEmpty else { return false }
     switch opcode {
@@ -46,8 +46,8 @@ public struct DecodedATT: ~Escapable {
     }
   }
 
-  /// - Parameter askedHandle: the attribute of the request or indication under way, for answers that do
-  ///   not repeat it.
+  /// - Parameter askedHandle: handle of the pending request or indication, for responses that do not repeat
+  ///   it.
   @_lifetime(copy pdu)
   init(_ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?) {
     guard !pdu.isEmpty else {
@@ -90,7 +90,7 @@ public struct DecodedATT: ~Escapable {
       let write = try Write(validating: pdu)
       return DecodedATT(opcode: opcode, handle: write.handle, value: write.value, parameters: rest)
     case .signedWriteCommand:
-      // The value ends before the signature of 12 octets. Core 5.4, Vol 3, Part F, 3.4.5.4.
+      // The value ends before the 12-byte signature. Core 5.4, Vol 3, Part F, 3.4.5.4.
       try pdu.require(15, .att)
       return DecodedATT(
         opcode: opcode, handle: pdu.handle(at: 1), value: pdu.extracting(3..<pdu.count - 12),
@@ -124,7 +124,7 @@ public struct DecodedATT: ~Escapable {
     }
   }
 
-  /// The first handle of a list PDU, or `nil` where the opcode has no list.
+  /// Returns the first handle of a list PDU, or `nil` if the opcode has no list.
   private static func firstHandle(_ pdu: Span<UInt8>) throws(WireError) -> AttributeHandle? {
     switch ATTOpcode(rawValue: pdu[0]) {
     case .findInformationResponse: return try FindInformationResponse(validating: pdu)[0].handle

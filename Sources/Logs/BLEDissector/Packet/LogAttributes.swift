@@ -1,25 +1,26 @@
 import BLEStack
 package import BLEWire
 
-/// The device that a packet of a log is of.
+/// The device of a packet in a log.
 package enum LogDevice: Hashable, Sendable {
   case peer(DeviceAddress)
-  /// Where the log does not show how the link began: its adapter and handle.
+  /// Adapter and handle, if the log does not contain the start of the link.
   case link(adapter: UInt16, ConnectionHandle)
 
   package init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {
     self = peer.map { .peer($0) } ?? .link(adapter: adapter, handle)
   }
 
-  /// `nil` where the log does not tell it.
+  /// `nil` if the log does not contain it.
   package var address: DeviceAddress? {
     if case .peer(let address) = self { address } else { nil }
   }
 }
 
-/// The attribute types of the devices in a log: as discovery in it has shown them, and as somebody else knows them.
+/// Attribute types of the devices in a log, from discovery in the log and from other sources.
 ///
-/// Who reads a log twice with the same one knows the second time, from the first packet on, what was discovered at its end.
+/// Reading a log twice with the same instance makes all discovered types available from the first packet of
+/// the second pass.
 package final class LogAttributes {
   private static let deviceLimit = Limit(
     64, "devices of a log whose attributes are known", by: .file, whenFull: "the first one goes",
@@ -30,7 +31,7 @@ package final class LogAttributes {
   private var known: [(device: LogDevice, types: AttributeTypes)] = []
   private let told: [(handle: AttributeHandle, uuid: BluetoothUUID)]
 
-  /// - Parameter told: what a person says of the attributes of every device.
+  /// - Parameter told: attribute types given by the user, for every device.
   package init(_ told: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []) { self.told = told }
 
   func types(of device: LogDevice) -> AttributeTypes {
@@ -42,15 +43,15 @@ package final class LogAttributes {
     return types
   }
 
-  /// - Returns: the type, and how it is known.
+  /// - Returns: the type, and its source.
   package func type(
     of handle: AttributeHandle, _ device: LogDevice
   ) -> (uuid: BluetoothUUID, source: AttributeSource)? {
     known.first { $0.device == device }?.types.known(handle)
   }
 
-  /// Takes a type that the log itself does not tell. What was discovered stays, and a payload that contradicts it counts for
-  /// nothing.
+  /// Adds a type that is not in the log. Discovered types take precedence. A type from a payload is ignored
+  /// if it contradicts other knowledge.
   package func assume(
     _ uuid: BluetoothUUID, at handle: AttributeHandle, of device: LogDevice, by source: AttributeSource
   ) {
@@ -60,27 +61,27 @@ package final class LogAttributes {
   }
 }
 
-/// How the type of an attribute of a log is known, the surest first.
+/// Source of an attribute type, the most reliable first.
 package enum AttributeSource: String, CaseIterable, Hashable, Sendable {
-  /// A person's word.
+  /// Given by the user.
   case file
-  /// Discovery in the log, on this link or another one of the device.
+  /// Discovery in the log, on this or another link to the device.
   case discovery
-  /// This program was connected to the device once.
+  /// From an earlier connection of this program to the device.
   case knownDevice
-  /// The form of its values, which hardly anything else has; nothing else that is known of the device contradicts it.
+  /// Inferred from the distinctive format of its values, without contradicting other knowledge of the device.
   case payload
 }
 
-/// The types of one server's attributes, as far as they are known.
+/// Known attribute types of one server.
 final class AttributeTypes {
-  /// More than servers have; a log of garbage must not take the memory.
+  /// More than servers have. The limit protects memory against invalid logs.
   private static let limit = Limit(
     4_096, "attributes of a device in a log", by: .file, whenFull: "further ones stay unknown",
     counted: "attributes by their numbers alone")
 
   private var types: [AttributeHandle: (uuid: BluetoothUUID, source: AttributeSource)] = [:]
-  /// Services that were discovered, by their first handles.
+  /// Discovered services by their first handle.
   private var services: [AttributeHandle: (end: AttributeHandle, uuid: BluetoothUUID)] = [:]
 
   subscript(handle: AttributeHandle) -> BluetoothUUID? { types[handle]?.uuid }
@@ -92,8 +93,8 @@ final class AttributeTypes {
     put(uuid, at: handle, source)
   }
 
-  /// Whether surer knowledge says that the attribute at `handle` is something else: its service is another one, or the device
-  /// has the attribute elsewhere.
+  /// Returns whether more reliable knowledge contradicts the type: the attribute is in another service, or
+  /// the device has this attribute at another handle.
   func contradicts(_ uuid: BluetoothUUID, at handle: AttributeHandle) -> Bool {
     if types.contains(where: { $0.key != handle && $0.value.uuid == uuid && $0.value.source != .payload }) {
       return true
@@ -117,7 +118,7 @@ final class AttributeTypes {
     if types[handle]?.source != .file { put(type, at: handle, .discovery) }
   }
 
-  /// Takes what a server's answer says of its attributes. Core 5.4, Vol 3, Part G, 4.4 to 4.7.
+  /// Learns from a server's response. Core 5.4, Vol 3, Part G, 4.4 to 4.7.
   func learn(from att: borrowing DecodedATT, _ pdu: Span<UInt8>) {
     switch att.opcode {
     case .findInformationResponse:

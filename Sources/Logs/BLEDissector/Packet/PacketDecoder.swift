@@ -4,42 +4,42 @@ public import BLEWire
 
 /// One packet of a log, with the ATT PDU that it completes.
 public struct DecodedPacket: ~Escapable {
-  /// Of all records in the log, from 1, so that other tools' numbers match.
+  /// Record number in the log, from 1, as in other tools.
   public let index: Int
   public let time: ReceiveTime
   public let direction: HCIDirection
   public let type: HCIPacketType
-  /// The `0` of `hci0`; 0 in the formats that do not say.
+  /// The `0` of `hci0`; 0 in formats without an adapter.
   public let adapter: UInt16
-  /// Of the air that the packet was made of.
+  /// Metadata of the air packet from which the packet was made.
   public let air: AirPacket?
-  /// The link, for data and for commands and events that name one.
+  /// The link of data, or of a command or event with a connection handle.
   public internal(set) var connectionHandle: ConnectionHandle?
-  /// The peer of that link, where the log shows how it began.
+  /// The peer of the link, if the log contains the start of the link.
   public internal(set) var peer: DeviceAddress?
-  /// Whose packet it is, where it is of a link.
+  /// The device of the packet, if the packet belongs to a link.
   package var device: LogDevice? { connectionHandle.map { LogDevice(adapter, $0, peer) } }
-  /// Whether it says that the link is up.
+  /// Whether the packet reports a new link.
   package internal(set) var beginsLink = false
-  /// The packet without its H4 type octet.
+  /// The packet without its H4 type byte.
   public let packet: Span<UInt8>
-  /// Of a command or an event.
+  /// Summary of a command or event.
   public internal(set) var hci: HCISummary?
-  /// The L2CAP channel of the frame whose last fragment this packet carries.
+  /// L2CAP channel of the frame that this packet completes.
   public internal(set) var channelID: UInt16?
-  /// That frame's payload. Of an extended advertising report that is the last of several: the data of all of them.
+  /// Payload of that frame. For the last of several extended advertising reports: the joined data of all.
   public let payload: Span<UInt8>?
-  /// The PDU in it.
+  /// The PDU in the payload.
   public let att: DecodedATT?
-  /// Octets that the packet had: more than `packet` has where the log's writer cut the record.
+  /// Size of the original packet in bytes; larger than `packet` if the record was cut.
   public let originalByteCount: Int
   /// Whether the log's writer cut the record.
   public var isCut: Bool { packet.count < originalByteCount }
-  /// Whether a frame is lost with it that no packet before has lost already.
+  /// Whether the packet loses a frame that no earlier packet has already lost.
   package internal(set) var losesFrame = false
-  /// The first octets of the ATT PDU that was cut: its value may lack its end.
+  /// The start of an ATT PDU that was cut; its value may be incomplete.
   package let cutATT: DecodedATT?
-  /// What is odd about the packet. It never ends the log.
+  /// Problem with the packet. Problems never end the log.
   public internal(set) var problem: WireError?
 
   @_lifetime(copy record, copy payload, copy att, copy cutATT)
@@ -66,23 +66,23 @@ public struct DecodedPacket: ~Escapable {
   }
 }
 
-/// Follows the links of a log and puts their ATT PDUs together.
+/// Follows the links of a log and reassembles their ATT PDUs.
 ///
-/// Recombines each direction of each link on its own. Only the fixed ATT channel is read: enhanced bearers
-/// use channels that a log without their set-up does not name.
+/// Each direction of each link is reassembled separately. Only the fixed ATT channel is read: channels of
+/// enhanced bearers are unknown unless the log contains their setup.
 public struct PacketDecoder: ~Copyable {
-  /// Links that are followed at once; the one silent for longest makes room for another. More than
-  /// controllers have.
+  /// Maximum number of links followed at the same time; the least recently used one is replaced. Controllers
+  /// support fewer.
   public static let maximumLinks = 32
 
-  /// Packets whose own fields contradict one another, or that break a frame.
+  /// Packets whose fields are inconsistent, or that break a frame.
   public private(set) var malformedPackets = 0
-  /// Links that were forgotten to make room.
+  /// Links that were dropped because of the limit.
   public private(set) var evictedLinks = 0
 
-  /// How long data of a link that has ended is still its own, in nanoseconds.
+  /// Time after the end of a link in which data still belong to it, in nanoseconds.
   private static let lateDataTime: Int64 = 1_000_000_000
-  /// Links that ended last, against late data.
+  /// Number of recently ended links kept to assign late data.
   private static let endedLinks = 8
 
   private var links: [TrackedLink] = []
@@ -92,10 +92,10 @@ public struct PacketDecoder: ~Copyable {
 
   public init() { attributes = LogAttributes() }
 
-  /// - Parameter attributes: what is known of the devices beforehand, and learns what the log says of them.
+  /// - Parameter attributes: known attribute types of the devices; learns those in the log.
   package init(_ attributes: LogAttributes) { self.attributes = attributes }
 
-  /// Decodes one record and lends it to `body`, but for records that are no HCI packet.
+  /// Decodes one record and passes it to `body`. Skips records that are not HCI packets.
   public mutating func decode(
     _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) {
@@ -111,7 +111,7 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
-  /// Decodes an event with one report of extended advertising, if it is the last of several.
+  /// Decodes an event with an extended advertising report, if it is the last of several.
   private mutating func decodeReport(
     _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) -> Bool {
@@ -144,7 +144,7 @@ public struct PacketDecoder: ~Copyable {
     let summary = type == .command ? HCISummary(command: record.packet) : HCISummary(event: record.packet)
     var packet = DecodedPacket(record, type: type)
     packet.hci = summary
-    // What is odd about a cut one is that it was cut.
+    // In a cut packet, problems are a consequence of the cut.
     packet.problem = record.isCut ? nil : summary.problem
     if packet.problem != nil { malformedPackets += 1 }
     if type == .event { packet.beginsLink = noteConnection(record) }
@@ -158,7 +158,8 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
-  /// A data packet that the log's writer cut: of a notification, handle and the first octets of the value may be there.
+  /// Decodes a data packet that was cut. For a notification, the handle and the start of the value may be
+  /// available.
   private mutating func decodeCut(
     _ fragment: borrowing ACLPacket, _ record: borrowing PacketRecord,
     _ body: (borrowing DecodedPacket) -> Void
@@ -228,9 +229,9 @@ public struct PacketDecoder: ~Copyable {
     body(packet)
   }
 
-  /// A link's fragments and requests begin and end with it: its handle may come back for another peer.
+  /// Resets the state of a link when it starts or ends, because its handle may be reused for another peer.
   ///
-  /// - Returns: whether a link begins.
+  /// - Returns: whether a link starts.
   private mutating func noteConnection(_ record: borrowing PacketRecord) -> Bool {
     let event = record.packet
     guard event.count >= 2,
@@ -249,7 +250,7 @@ public struct PacketDecoder: ~Copyable {
     links.last { $0.handle == handle && $0.adapter == adapter }
   }
 
-  /// The link of `handle`, moved to the end: the list is in the order of use.
+  /// Returns the link of `handle`, moved to the end: the list is in the order of use.
   private mutating func link(
     _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
   ) -> TrackedLink {
@@ -259,7 +260,8 @@ public struct PacketDecoder: ~Copyable {
       links.append(link)
       return link
     }
-    // Late data is its device's, but continues nothing: fragments and requests have ended with the link.
+    // Late data belong to the same device, but continue neither fragments nor requests, which ended with the
+    // link.
     let late = ended.last {
       $0.link.handle == handle && $0.link.adapter == adapter
         && TimeSpan(from: $0.time.nanoseconds, to: time.nanoseconds).nanoseconds < Self.lateDataTime

@@ -1,10 +1,10 @@
 package import BLEWire
 
-// The conditions as people write them.
+// Parsing of conditions from command-line text.
 
 extension PacketFilter {
-  /// An opcode by its number, decimal or with `0x`, or by its name in any spelling: `write-request`, `WriteRequest`;
-  /// `notification` is enough for Handle Value Notification.
+  /// Parses an opcode: its number, decimal or with `0x`, or its name in any spelling, such as `write-request`
+  /// or `WriteRequest`. `notification` is short for Handle Value Notification.
   package static func attOpcode(_ text: String) -> ATTOpcode? {
     let number = text.hasPrefix("0x") ? UInt8(text.dropFirst(2), radix: 16) : UInt8(text)
     if let number { return ATTOpcode(rawValue: number) }
@@ -20,7 +20,7 @@ extension PacketFilter {
 }
 
 extension PacketFilter.Attribute {
-  /// A handle with `0x`, or a UUID: four digits without it are one.
+  /// Parses a handle with `0x`, or a UUID. Four digits without `0x` are a UUID.
   package init?(_ text: String) {
     if text.hasPrefix("0x") {
       guard let number = UInt16(text.dropFirst(2), radix: 16) else { return nil }
@@ -33,8 +33,9 @@ extension PacketFilter.Attribute {
 }
 
 extension PacketFilter.Instant {
-  /// Seconds from the start, also as `1:30` or `1:02:03.5`, or a date and time after ISO 8601, in UTC unless it says otherwise:
-  /// `2026-11-21T06:50:00.25`, `2026-11-21T07:50:00+01:00`; also as our own output has it, `2026-11-21 06:50:00.250 UTC`.
+  /// Parses seconds from the start, also as `1:30` or `1:02:03.5`; or an ISO 8601 date and time, in UTC
+  /// unless it has an offset, such as `2026-11-21T06:50:00.25` or `2026-11-21T07:50:00+01:00`; or the format
+  /// of our own output, `2026-11-21 06:50:00.250 UTC`.
   package init?(_ text: String) {
     if let nanoseconds = Self.nanoseconds(text[...], limit: 1_000_000_000) {
       self = .fromStart(nanoseconds)
@@ -47,7 +48,7 @@ extension PacketFilter.Instant {
     }
   }
 
-  /// A decimal number of seconds, exactly.
+  /// Parses a decimal number of seconds without rounding.
   private static func nanoseconds(_ text: Substring, limit: Int64) -> Int64? {
     let digits = text.hasPrefix("-") ? text.dropFirst() : text
     let parts = digits.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
@@ -61,7 +62,7 @@ extension PacketFilter.Instant {
     return text.hasPrefix("-") ? -total : total
   }
 
-  /// Minutes or hours, then two digits each.
+  /// Parses minutes or hours, followed by two-digit parts.
   private static func clock(_ text: String) -> Int64? {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard (2...3).contains(parts.count), let last = parts.last,
@@ -78,7 +79,7 @@ extension PacketFilter.Instant {
     return String(text.dropLast(4).map { $0 == " " ? "T" : $0 })
   }
 
-  /// Digits and nothing else.
+  /// Parses a string of digits only.
   private static func number(_ text: Substring) -> Int64? {
     text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int64(text) : nil
   }
@@ -99,7 +100,7 @@ extension PacketFilter.Instant {
     return minutes * 60_000_000_000 + seconds
   }
 
-  /// Minutes that a place is ahead of UTC: nothing, `Z`, `+01:00`.
+  /// Parses an offset from UTC in minutes: empty, `Z` or `+01:00`.
   private static func offset(_ text: Substring) -> Int64? {
     if text.isEmpty || text == "Z" { return 0 }
     let parts = text.dropFirst().split(separator: ":", omittingEmptySubsequences: false).map(number)
@@ -109,7 +110,8 @@ extension PacketFilter.Instant {
     return (hours * 60 + minutes) * (text.first == "-" ? -1 : 1)
   }
 
-  /// Days since 1 January 1970 in the Gregorian calendar; years start in March, so that leap days come last.
+  /// Returns days since 1 January 1970 in the Gregorian calendar. Years start in March, so that the leap day
+  /// is last.
   private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
     let shifted = month > 2 ? year : year - 1
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1

@@ -1,16 +1,16 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// Which packets of a log are shown: those that pass every condition that is set.
+/// Selects the packets of a log that meet all given conditions.
 package struct PacketFilter: Sendable {
-  /// A packet belongs to each layer that it carries something whole of.
+  /// Protocol layer. A packet belongs to each layer of which it carries a complete unit.
   package enum Layer: String, CaseIterable, Sendable {
     /// Commands and events.
     case hci
     /// Frames of any channel.
     case l2cap
     case att, smp
-    /// Packets of the air, whatever they carry.
+    /// Air packets, whatever they carry.
     case ll
   }
 
@@ -27,27 +27,27 @@ package struct PacketFilter: Sendable {
   }
 
   package var since: Instant?
-  /// The last moment that is shown.
+  /// The last time that is included.
   package var until: Instant?
   package var adapter: UInt16?
   package var handle: ConnectionHandle?
-  /// The peer of the packet's link, or an address in a command or event; its type does not count.
+  /// Peer of the packet's link, or an address in a command or event. The address type is ignored.
   package var address: DeviceAddress?
   package var direction: HCIDirection?
   package var layers: [Layer] = []
   package var attOpcodes: [ATTOpcode] = []
   package var attributes: [Attribute] = []
-  /// Octets that stand in the packet or in the frame that it completes.
+  /// Bytes to find in the packet or in the frame that it completes.
   package var pattern: [UInt8] = []
 
   private var firstTime: Int64?
 
   package init() {}
 
-  /// The first record's time: where `fromStart` counts from.
+  /// Sets the time of the first record, from which `fromStart` counts.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
-  /// Whether records that are no packet pass, at that time and of that adapter.
+  /// Returns whether a record that is not a packet passes the filter.
   package func passesNote(_ record: borrowing PacketRecord) -> Bool {
     let isOfLayer = layers.isEmpty || layers.contains(.ll) && record.header.air != nil
     return isInTime(record.time) && isOf(record.adapter) && isOfLayer && handle == nil && address == nil

@@ -1,10 +1,10 @@
 package import BLEWire
 
-// Words for people and for JSON. They live here, with the printer, and not in the wire layer, where no
-// program needs them. `String`, not `StaticString`: a literal is printed without an allocation.
+// Names for people and for JSON. They are here, with the printer, because the wire layer does not need them.
+// They are `String`, not `StaticString`: a literal is printed without an allocation.
 
 extension HCIDirection {
-  /// The value of `direction` in JSON.
+  /// Value of `direction` in JSON.
   package var name: String {
     switch self {
     case .hostToController: "hostToController"
@@ -14,7 +14,7 @@ extension HCIDirection {
 }
 
 extension HCIPacketType {
-  /// The value of `packetType` in JSON.
+  /// Value of `packetType` in JSON.
   package var name: String {
     switch self {
     case .command: "command"

@@ -2,14 +2,14 @@ package import BLEPacketLog
 package import BLEWire
 import JSONText
 
-/// Prints decoded packets, for programs or for people, into a buffer that its owner writes out and empties.
+/// Prints decoded packets as JSON or text into a buffer. The caller writes out the buffer and empties it.
 package struct PacketPrinter {
   package enum Style: Hashable, Sendable {
-    /// One JSON object a line: the keys of `log show --json`.
+    /// One JSON object per line, with the keys of `log show --json`.
     case json
-    /// A header line for each packet and below it what it says, in the manner of `btmon`.
+    /// A header line for each packet with its contents below, in the style of `btmon`.
     case text
-    /// The same with the escape sequences of a terminal.
+    /// Text with terminal escape sequences.
     case coloredText
   }
 
@@ -17,21 +17,20 @@ package struct PacketPrinter {
   private let columns: Int?
   private var line = JSONLine()
   private var text: PacketText
-  /// Times of the text form count from here.
+  /// Start of the times in the text form.
   private var firstTime: Int64?
   private var notes = MonitorNotes()
-  /// Whether the log says of which adapter its records are.
+  /// Whether the log contains adapter numbers.
   private var namesAdapters = false
 
-  /// - Parameter columns: of the terminal whose lines should hold the header lines; they are as long as they must be
-  ///   where none is given.
+  /// - Parameter columns: width of the terminal, to which header lines are shortened; `nil` for no limit.
   package init(style: Style, columns: Int? = nil) {
     self.style = style
     self.columns = columns
     text = PacketText(isColored: style == .coloredText)
   }
 
-  /// What was printed since the last `removeAll`.
+  /// Output since the last `removeAll`.
   package var octets: [UInt8] { style == .json ? line.octets : text.octets }
 
   package mutating func removeAll() {
@@ -39,7 +38,7 @@ package struct PacketPrinter {
     text.removeAll()
   }
 
-  /// Times of the text form count from `time`, not from the first packet that is printed.
+  /// Makes times of the text form count from `time` instead of the first printed packet.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
   package mutating func print(_ packet: borrowing DecodedPacket) {
@@ -49,7 +48,8 @@ package struct PacketPrinter {
     }
   }
 
-  /// A record of format 2001 that is no packet. A note is of no direction, and one of the whole system is of no adapter.
+  /// Prints a record that is not a packet. Notes have no direction, and notes about the whole system have no
+  /// adapter.
   package mutating func print(note record: borrowing PacketRecord) {
     if let air = record.header.air { return print(air, record) }
     let opcode = record.note ?? MonitorOpcode(rawValue: UInt16(truncatingIfNeeded: record.header.flags))
@@ -70,7 +70,7 @@ package struct PacketPrinter {
     line.endLine()
   }
 
-  /// A packet of the air that no HCI packet says.
+  /// Prints an air packet that no HCI packet expresses.
   private mutating func print(_ air: AirPacket, _ record: borrowing PacketRecord) {
     let parameters = AirDissector.parameters(air, record.packet, for: style == .json ? .programs : .anyone)
     guard style == .json else {
@@ -96,7 +96,7 @@ package struct PacketPrinter {
     line.object { $0.members(AirDissector.dissect(air, for: .programs)) }
   }
 
-  /// Between two groups of packets that do not follow one another, as `grep` does.
+  /// Prints a separator between groups of packets that are not consecutive, as `grep` does.
   package mutating func printGap() {
     if style != .json { text.line(0, "--") }
   }
@@ -175,7 +175,7 @@ package struct PacketPrinter {
     line.object { $0.members(said.fields) }
   }
 
-  /// - Parameter isCut: its value may lack its end, and is not decoded.
+  /// - Parameter isCut: the value may be incomplete and is not decoded.
   private static func print(_ att: borrowing DecodedATT, isCut: Bool = false, into line: inout JSONLine) {
     line.key("att")
     line.object { line in
@@ -217,13 +217,13 @@ package struct PacketPrinter {
       }
     case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
-      // A fragment; the packet that ends the frame says what it was.
+      // A fragment; the packet that completes the frame shows its contents.
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
     }
   }
 
-  /// A packet whose end the log's writer cut.
+  /// Prints a packet that was cut.
   private mutating func printCut(_ packet: borrowing DecodedPacket) {
     if let att = packet.cutATT, let handle = att.handle {
       text.line(
@@ -250,10 +250,10 @@ package struct PacketPrinter {
     }
   }
 
-  /// Width of the header line, as `btmon` has it.
+  /// Width of the header line, as in `btmon`.
   private static let usualColumns = 80
 
-  /// The title, and at the end of the line number and time.
+  /// Returns the title, with number and time at the end of the line.
   private mutating func header(
     _ title: String, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16
   ) -> String {
@@ -268,7 +268,7 @@ package struct PacketPrinter {
     return title + String(repeating: " ", count: gap) + clock
   }
 
-  /// Leaves out the end of a name that is too long, as `btmon` does, but not the number behind it.
+  /// Shortens a long name as `btmon` does, but keeps the number after it.
   private static func shortened(_ title: String, to count: Int) -> String {
     let excess = title.utf8.count - count
     guard excess > 0, let number = title.lastIndex(of: "(") else { return title }

@@ -1,10 +1,10 @@
 import BLEWire
 import JSONText
 
-/// Lines for people, in the manner of `btmon`.
+/// Lines of text in the style of `btmon`.
 struct PacketText {
   private(set) var octets: [UInt8] = []
-  /// Whether words are coloured by the escape sequences of a terminal.
+  /// Whether terminal escape sequences are used for colors.
   let isColored: Bool
 
   init(isColored: Bool) { self.isColored = isColored }
@@ -38,7 +38,7 @@ struct PacketText {
     static let reset = "\u{1B}[0m"
   }
 
-  /// Sixteen octets a line, then what of them is ASCII.
+  /// Prints a hex dump: sixteen bytes per line, with their ASCII characters.
   mutating func dump(_ indent: Int, _ bytes: Span<UInt8>) {
     var start = 0
     while start < bytes.count {
@@ -88,7 +88,7 @@ struct PacketText {
 
   static func hex(_ handle: AttributeHandle) -> String { hex(UInt64(handle.rawValue), digits: 4) }
 
-  /// A decimal with so many places, of a number of 10 to the power of minus `places`.
+  /// Formats a number in units of 10 to the power of −`places` as a decimal.
   static func decimal(_ number: Int64, places: Int) -> String {
     let digits = String(number.magnitude)
     let padded = String(repeating: "0", count: max(0, places + 1 - digits.utf8.count)) + digits

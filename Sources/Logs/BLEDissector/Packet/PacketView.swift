@@ -1,35 +1,36 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// Prints the packets that pass a filter, with their neighbours, into a buffer that its owner writes out and empties.
+/// Prints the packets that pass a filter, with packets around them, into a buffer. The caller writes out the
+/// buffer and empties it.
 ///
-/// A text form separates groups that do not follow one another by a line `--`, as `grep` does.
+/// In text, groups that are not consecutive are separated by a line `--`, as in `grep`.
 package struct PacketView {
   private var filter: PacketFilter
   private var printer: PacketPrinter
-  /// Packets around a match that are shown too.
+  /// Number of packets to show before and after a match.
   private let context: Int
-  /// The last packets before a match, printed; at most `context`.
+  /// The last packets before a match in printed form; at most `context`.
   private var before: [[UInt8]] = []
-  /// Packets that are still shown after a match.
+  /// Number of packets still to show after a match.
   private var following = 0
   private var hasStarted = false
-  /// Whether the packet before the next one was shown.
+  /// Whether the previous packet was shown.
   private var isAdjacent = true
   private var output: [UInt8] = []
-  /// Packets that passed the filter.
+  /// Number of packets that passed the filter.
   package private(set) var matches = 0
-  /// Whether nothing passed, notes included.
+  /// Whether nothing passed the filter, including notes.
   package private(set) var isEmpty = true
 
-  /// - Parameter columns: of the terminal whose lines should hold the header lines.
+  /// - Parameter columns: width of the terminal, to which header lines are shortened.
   package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int, columns: Int? = nil) {
     self.filter = filter
     self.context = context
     printer = PacketPrinter(style: style, columns: columns)
   }
 
-  /// What was printed since the last `removeAll`.
+  /// Output since the last `removeAll`.
   package var octets: [UInt8] { context == 0 ? printer.octets : output }
 
   package mutating func removeAll() {
@@ -37,7 +38,7 @@ package struct PacketView {
     output.removeAll(keepingCapacity: true)
   }
 
-  /// Times count from the first record of the log. Call it for every record, before the packet or note.
+  /// Makes times count from the first record of the log. Call it for every record, before the packet or note.
   package mutating func note(_ time: ReceiveTime) {
     guard !hasStarted else { return }
     hasStarted = true
@@ -64,7 +65,7 @@ package struct PacketView {
     if context > 0 { place(isMatch) }
   }
 
-  /// Moves what was just printed to the output, to the neighbours of a match to come, or away.
+  /// Moves the printed packet to the output, keeps it as context of a later match, or drops it.
   private mutating func place(_ isMatch: Bool) {
     let printed = printer.octets
     printer.removeAll()

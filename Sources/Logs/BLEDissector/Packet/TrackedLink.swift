@@ -1,18 +1,18 @@
 import BLEStack
 import BLEWire
 
-/// What is under way on one link: in each direction a frame, a request and an indication.
+/// State of one link: a partial frame, a pending request and a pending indication in each direction.
 final class TrackedLink {
-  /// What waits for an answer. Requests and indications wait independently of one another.
+  /// A PDU that awaits a response. Requests and indications are independent of each other.
   private struct Asked {
     var opcode: ATTOpcode
     var handle: AttributeHandle?
-    /// The attribute type that a search asks for.
+    /// Attribute type in a discovery request.
     var type: BluetoothUUID?
-    /// The service that a search by value asks for.
+    /// Service in a Find By Type Value Request.
     var service: BluetoothUUID?
 
-    /// A response's opcode is one more than its request's, and a confirmation's than the indication's.
+    /// The opcode of a response or confirmation is one more than that of the request or indication.
     func isAnswered(by opcode: UInt8) -> Bool { Int(self.opcode.rawValue) + 1 == Int(opcode) }
   }
 
@@ -32,8 +32,8 @@ final class TrackedLink {
   private var controller = Side()
 
   /// - Parameters:
-  ///   - remote: what is known of the peer's attributes.
-  ///   - local: what is known of the host's own.
+  ///   - remote: known attribute types of the peer.
+  ///   - local: known attribute types of the host.
   init(
     _ adapter: UInt16, _ handle: ConnectionHandle, peer: DeviceAddress?, remote: AttributeTypes,
     local: AttributeTypes
@@ -54,7 +54,7 @@ final class TrackedLink {
     }
   }
 
-  /// Takes a fragment whose end the log's writer cut, and lends what is known of its frame, header included.
+  /// Handles a fragment that was cut, and passes the known part of its frame, with its header, to `body`.
   func receive(
     cut packet: borrowing ACLPacket, _ direction: HCIDirection, _ body: (Span<UInt8>) -> Void
   ) {
@@ -64,7 +64,7 @@ final class TrackedLink {
     }
   }
 
-  /// Reads the first bytes of a PDU that goes in `direction`. Nothing is learned from it.
+  /// Decodes the start of a PDU sent in `direction`. Nothing is learned from it.
   @_lifetime(copy pdu)
   func decode(cut pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
     var att = DecodedATT(pdu, answering: asked(answeredBy: pdu, direction)?.handle)
@@ -76,7 +76,7 @@ final class TrackedLink {
     return att
   }
 
-  /// Reads a PDU that goes in `direction`, and learns from it.
+  /// Decodes a PDU sent in `direction`, and learns from it.
   @_lifetime(copy pdu)
   func decode(_ pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
     let asked = asked(answeredBy: pdu, direction)
@@ -92,7 +92,7 @@ final class TrackedLink {
     return att
   }
 
-  /// Whose attributes a PDU's handles name: those of the side that answers and notifies.
+  /// Returns the attributes that the PDU's handles refer to: those of the server's side.
   private func server(of kind: ATTOpcode.Kind, _ direction: HCIDirection) -> AttributeTypes {
     switch kind {
     case .request, .command, .confirmation: direction == .hostToController ? remote : local
@@ -100,7 +100,7 @@ final class TrackedLink {
     }
   }
 
-  /// What `pdu`, which goes in `direction`, answers.
+  /// Returns the pending PDU that `pdu`, sent in `direction`, responds to.
   private func asked(answeredBy pdu: Span<UInt8>, _ direction: HCIDirection) -> Asked? {
     guard !pdu.isEmpty else { return nil }
     let asking = direction == .hostToController ? controller : host

@@ -2,11 +2,12 @@ import BLESensors
 package import BLEWire
 import ColmiRing
 
-/// What the values of a device's attributes prove about their types, where nothing in the log says them.
+/// Infers attribute types from values, for attributes whose types are not in the log.
 ///
-/// A form counts if each value of the attribute has it, and hardly anything else does: a ring's frame has 16 octets with a
-/// checksum and a known command, its big messages a length and a CRC; a heart rate is what `HeartRateEvidence` proves, of one
-/// attribute only; a Polar frame has a time that goes on as the log's does.
+/// A format is accepted only if every value of the attribute matches, and if it is distinctive. A ring's
+/// frame has 16 bytes with a checksum and a known command. A ring's big data message has a length and a CRC.
+/// A heart rate must satisfy `HeartRateEvidence`, for one attribute only. A Polar frame has a time that
+/// advances like the log's.
 package struct AttributeEvidence {
   private static let limit = Limit(
     256, "attributes of a device in a log that are told by their values", by: .file,
@@ -14,7 +15,7 @@ package struct AttributeEvidence {
 
   fileprivate struct Attribute {
     var values = 0
-    /// Frames of a ring whose command is known, and all of them.
+    /// Number of ring frames with a known command, and of all ring frames.
     var knownFrames = 0
     var frames = 0
     var bigMessages = 0
@@ -22,7 +23,7 @@ package struct AttributeEvidence {
     var heartRate = HeartRateEvidence()
     var polarFrames = 0
     var polarTimes: [UInt8: (device: UInt64, time: ReceiveTime)] = [:]
-    /// Nanoseconds by the sensor's clock and by the log's, from frame to frame.
+    /// Nanoseconds elapsed from frame to frame, by the sensor's clock and by the log's.
     var polarElapsed: (device: Int64, log: Int64) = (0, 0)
     var polarAnswers = 0
   }
@@ -64,14 +65,14 @@ package struct AttributeEvidence {
     attributes.values.filter(\.isRing).reduce(0) { $0 + $1.frames }
   }
 
-  /// The types that are proven.
+  /// The inferred types.
   package var types: [(handle: AttributeHandle, uuid: BluetoothUUID)] {
     var types: [(AttributeHandle, BluetoothUUID)] = []
     func add(_ uuid: BluetoothUUID, _ attributes: [AttributeHandle: Attribute], _ isOne: (Attribute) -> Bool)
     {
       types += attributes.filter { isOne($0.value) }.map { ($0.key, uuid) }
     }
-    // Both ways, or very often one: a checksum of 8 bits alone fits by chance.
+    // Requires frames in both directions, or many in one: an 8-bit checksum alone may match by chance.
     let frames = Self.frames(sent)
     let asked = Self.frames(written)
     if frames > 0 && asked > 0 && frames + asked >= 3 || frames >= 16 {
@@ -80,7 +81,7 @@ package struct AttributeEvidence {
     }
     add(RingUUID.bigDataNotify, sent, \.isBigData)
     add(RingUUID.bigDataWrite, written, \.isBigData)
-    // A service has one of them: of two that look alike at least one is something else.
+    // A service has only one: if two attributes match, at least one is something else.
     if sent.values.count(where: \.heartRate.isProven) == 1 {
       add(.heartRateMeasurement, sent, \.heartRate.isProven)
     }
@@ -120,7 +121,7 @@ extension AttributeEvidence.Attribute {
     }
     let former = polarTimes.updateValue((frame.timestampNanoseconds, time), forKey: frame.type.rawValue)
     guard let former else { return polarFrames += 1 }
-    // The sensor's time and the log's go on by the same, but for what a link delays.
+    // The sensor's time and the log's advance equally, except for delays of the link.
     let (device, isBackward) = frame.timestampNanoseconds.subtractingReportingOverflow(former.device)
     let log = TimeSpan(from: former.time.nanoseconds, to: time.nanoseconds).nanoseconds
     guard !isBackward, (5_000_000..<60_000_000_000).contains(device), log < 600_000_000_000,
@@ -131,7 +132,7 @@ extension AttributeEvidence.Attribute {
   }
 
   fileprivate var isRing: Bool { values > 0 && frames == values && knownFrames * 2 >= frames }
-  /// A CRC of 16 bits, behind a length that fits.
+  /// A 16-bit CRC after a matching length.
   fileprivate var isBigData: Bool { bigMessages > 0 && frames < values }
 
   fileprivate var isPolarData: Bool {
@@ -140,13 +141,13 @@ extension AttributeEvidence.Attribute {
   }
 }
 
-/// Where an attribute that `AttributeEvidence` can prove belongs, and what its characteristic can do.
+/// Service and characteristic properties of an attribute that `AttributeEvidence` can infer.
 package struct AttributeDeclaration: Hashable, Sendable {
   package let service: BluetoothUUID
   /// Core 5.4, Vol 3, Part G, 3.3.1.1.
   package let properties: CharacteristicProperties
 
-  /// `nil` for types that no value proves.
+  /// `nil` for types that cannot be inferred from values.
   package init?(of type: BluetoothUUID) {
     switch type {
     case RingUUID.commandNotify: (service, properties) = (RingUUID.commandService, .notify)

@@ -81,7 +81,7 @@ extension SensorControlPoint: SensorValueFields {
 }
 
 extension OximeterReading {
-  /// - Parameter prefix: `fast`, `slow` or nothing.
+  /// - Parameter prefix: `fast`, `slow` or empty.
   fileprivate func describe(_ prefix: String, into fields: inout FieldList) {
     fields.member(prefix.isEmpty ? "spo2Percent" : prefix + "Spo2Percent", spO2)
     fields.member(prefix.isEmpty ? "pulseRateBpm" : prefix + "PulseRateBpm", pulseRate)
@@ -122,7 +122,7 @@ extension OximeterFeatures: SensorValueFields {
 }
 
 extension FieldList {
-  /// The number, or the name of what it is instead.
+  /// Adds the number, or the name of a special value.
   fileprivate mutating func member(_ name: String, _ number: IEEE11073ShortFloat) {
     if let number = number.value {
       member(name, number)

@@ -1,47 +1,50 @@
 import BLESensors
 import BLEWire
 
-/// Whether the notified values of one attribute can only be heart rates.
+/// Determines whether the notified values of one attribute can only be heart rates.
 ///
-/// Each value must have the length that its flags announce, one layout of the rate, and a rate, energy and intervals that a body
-/// can have; one that does not fit refutes the attribute for good. Intervals that agree with the rate prove it. Without them
-/// the rates must change as a heart does: a counter, an oxygen saturation and a temperature in tenths of a degree fit the two
-/// octets of a plain heart rate, too. Whatever remains in doubt is refused.
+/// Each value must have the length that its flags imply, the same layout of the rate, and a physiologically
+/// possible rate, energy and intervals. One value that does not fit refutes the attribute permanently.
+/// Intervals that agree with the rate prove it. Without intervals, the rates must change like a heart rate,
+/// because a counter, an oxygen saturation or a temperature in tenths of a degree also fits the two bytes of
+/// a plain heart rate. Doubtful attributes are rejected.
 struct HeartRateEvidence {
   private static let fewestValues = 8
-  /// Of a body, in beats a minute; a sensor without contact sends 0.
+  /// Possible rates in beats per minute; a sensor without contact sends 0.
   private static let rates = 25...240
-  /// From one value to the next, at most, unless the sensor was silent in between.
+  /// Maximum change from one value to the next, unless there is a pause in between.
   private static let largestStep = 40
   private static let largestMeanStep = 8
-  /// Nanoseconds. A longer time between two values is a pause.
+  /// Time between two values that counts as a pause, in nanoseconds.
   private static let pause: Int64 = 10_000_000_000
-  /// Nanoseconds from value to value on average: about one a second.
+  /// Average time between values in nanoseconds: about one per second.
   private static let spacing: ClosedRange<Int64> = 500_000_000...3_000_000_000
-  /// Of an interval, in 1/1024 s.
+  /// Possible RR intervals, in units of 1/1024 s.
   private static let intervalTicks: ClosedRange<UInt16> = 200...3_000
-  /// The rate that intervals tell, as a share of the rate beside them, which is an average: of one value and of all.
+  /// Allowed ratio of the rate from the intervals to the reported rate, which is an average: for one value
+  /// and for all.
   private static let agreement = 0.5...2.0
   private static let meanAgreement = 0.7...1.4
-  /// Kilojoules a second, twice what an athlete can spend.
+  /// Maximum energy rate in kilojoules per second, twice what an athlete can spend.
   private static let mostPower = 4.0
-  /// An oxygen saturation in percent.
+  /// Range of an oxygen saturation, in percent.
   private static let saturation = 88...100
-  /// Of the mean rate without further evidence: tenths of a degree in a room are above.
+  /// Maximum mean rate without further evidence; a room temperature in tenths of a degree is above it.
   private static let mostMeanRate = 180
-  /// Without further evidence one of so many steps is a change: temperatures and percentages change less often.
+  /// Without further evidence, at least one step in this many must be a change: temperatures and percentages
+  /// change less often.
   private static let stepsForAChange = 5
 
   private var isRefuted = false
   private var values = 0
   private var lastTime: ReceiveTime?
   private var firstTime: ReceiveTime?
-  /// Nanoseconds between values without a pause, and how many there were.
+  /// Sum of the times between values without pauses, in nanoseconds, and their number.
   private var spacings: (sum: Int64, count: Int64) = (0, 0)
-  /// Format of the rate and support of contact, which a sensor does not change.
+  /// Format of the rate and support for contact detection, which are constant for a sensor.
   private var layout: HeartRateMeasurement.Flags?
 
-  /// Values with contact to the skin.
+  /// Number of values with skin contact.
   private var contacts = 0
 
   private var rateCount = 0
@@ -52,13 +55,13 @@ struct HeartRateEvidence {
   private var steps: (rises: Int, falls: Int, count: Int, sum: Int) = (0, 0, 0, 0)
 
   private var energy: (kilojoules: UInt16, time: ReceiveTime)?
-  /// In 1/1024 s, of all intervals.
+  /// All RR intervals: their number, and their sum in units of 1/1024 s.
   private var intervals: (count: Int, ticks: Int) = (0, 0)
-  /// Values with intervals, their rates, and those whose rate disagrees.
+  /// Values with RR intervals: their number, the sum of their rates, and the number whose rate disagrees.
   private var beside: (values: Int, rateSum: Int, disagreements: Int) = (0, 0, 0)
 
-  /// - Parameter value: of a notification; `nil` for anything else that happens to the attribute: Heart Rate Measurement
-  ///   can be notified only (Heart Rate Service 1.0, 3.1).
+  /// - Parameter value: value of a notification. `nil` for any other operation on the attribute, because
+  ///   Heart Rate Measurement can only be notified (Heart Rate Service 1.0, 3.1).
   mutating func take(_ value: Span<UInt8>?, at time: ReceiveTime) {
     guard !isRefuted else { return }
     guard let value, let measurement = Self.measurement(value) else { return isRefuted = true }
@@ -78,7 +81,7 @@ struct HeartRateEvidence {
     layout = flags
   }
 
-  /// `nil` unless the length is the one that the flags announce, and no reserved flag is set.
+  /// Returns `nil` unless the length matches the flags and no reserved flag is set.
   private static func measurement(_ value: Span<UInt8>) -> HeartRateMeasurement? {
     guard value.count >= 2, value[0] & 0xE0 == 0,
       let measurement = try? HeartRateMeasurement(decoding: value),
@@ -103,7 +106,7 @@ struct HeartRateEvidence {
     return abs(step) <= Self.largestStep
   }
 
-  /// It is counted up, and may be set to 0.
+  /// The energy is a counter that may be reset to 0.
   private mutating func takeEnergy(_ kilojoules: UInt16?, at time: ReceiveTime) -> Bool {
     guard let kilojoules else { return true }
     defer { energy = (kilojoules, time) }
@@ -122,7 +125,7 @@ struct HeartRateEvidence {
       sum += Int(found[index])
     }
     intervals = (intervals.count + found.count, intervals.ticks + sum)
-    // Together they last no longer than the time in which they came.
+    // Their total duration cannot exceed the elapsed time.
     guard let firstTime, Double(intervals.ticks) / 1024 <= (time - firstTime).seconds * 1.1 + 10 else {
       return false
     }
@@ -149,9 +152,9 @@ struct HeartRateEvidence {
     }
     let changes = steps.rises + steps.falls
     guard changes > 0 else { return false }
-    // Both flags of contact in each value say more than that they are not set.
+    // Contact flags that are set are stronger evidence than flags that are not.
     if contacts * 2 >= values { return true }
-    // A counter goes on with each value, and in one direction.
+    // A counter changes with each value, in one direction.
     let isCounter = (steps.rises == 0 || steps.falls == 0) && changes * 10 >= steps.count * 9
     if layout?.contains(.contactSupported) ?? false || energy != nil { return !isCounter }
     return steps.rises > 0 && steps.falls > 0 && highest - lowest >= 3

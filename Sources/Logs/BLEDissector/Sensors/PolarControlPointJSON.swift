@@ -2,10 +2,10 @@ import BLESensors
 import BLEWire
 package import JSONText
 
-/// What is written to, read from and indicated by the control point of a Polar sensor.
+/// Values written to, read from and indicated by the control point of a Polar sensor.
 enum PolarControlPointJSON {
-  /// - Parameter operation: where it is not known, the octets decide: features and answers have a first octet of their
-  ///   own, and a list of several stopped streams is no request.
+  /// - Parameter operation: operation of the value. If it is unknown, the bytes decide: features and
+  ///   responses have a distinctive first byte, and a list of several stopped streams cannot be a request.
   static func write(
     _ frames: [[UInt8]], _ operation: SensorDecoder.Operation?, into fields: inout FieldList
   ) throws(WireError) {
@@ -137,7 +137,7 @@ extension PolarMeasurementType {
 extension PolarSetting {
   fileprivate enum Count { case one, several }
 
-  /// A range is in g only where acceleration is measured.
+  /// A range is in g only for acceleration.
   fileprivate func key(_ type: PolarMeasurementType, _ count: Count) -> String {
     let plural = count == .several ? "s" : ""
     return switch kind {

@@ -2,20 +2,21 @@ import BLESensors
 import BLEWire
 import JSONText
 
-/// Frames of raw data of a Polar sensor.
+/// Raw data frames of a Polar sensor.
 ///
-/// Which keys there are follows from what is known: `sampleCount` where the frame states its samples in blocks or the
-/// rate tells their times; samples in units beside `rawSamples` where a factor or the frame type tells the unit.
+/// The keys depend on what is known: `sampleCount` is present if the frame declares its samples in blocks or
+/// if the rate gives their times. Samples in units are present beside `rawSamples` if a factor or the frame
+/// type gives the unit.
 struct PolarFramesJSON {
-  /// Acceleration of compressed frames stands twice, in counts and in units, up to so many samples. In longer frames
-  /// only the first does, and not even that where a count is a milli-g.
+  /// Maximum number of samples for which compressed acceleration is shown both in counts and in units. Longer
+  /// frames have only counts, or only units if a count is a milli-g.
   private static let repeatedSampleLimit = 32
 
   private let factor: Double
   private let previous: UInt64?
   private let sampleRate: UInt16?
 
-  /// The one rate that an ECG has.
+  /// The only sample rate of an ECG.
   private static let ecgRate: UInt16 = 130
 
   init(_ context: SensorDecoder.Context) {
@@ -68,12 +69,12 @@ struct PolarFramesJSON {
       return
     }
     fields.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
-    // Two frames alone show no period: by the nominal one.
+    // Two frames alone do not show the period, so the nominal one is used.
     let missing = timing.missingSampleCount + (previous == nil ? 0 : clock.doubtfulSampleCount)
     if missing > 0 { fields.member("missingSamples", missing) }
   }
 
-  /// Between the last samples of the first and the last frame.
+  /// Returns the mean interval between the last samples of the first and the last frame.
   private func meanInterval(_ frames: [[UInt8]]) -> Double? {
     var first: UInt64?
     var last: UInt64 = 0
@@ -133,7 +134,7 @@ struct PolarFramesJSON {
     }
   }
 
-  /// The samples in units, and fields under their names.
+  /// Writes the samples in units, and fields under their names.
   private func writeUnits(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
@@ -180,7 +181,7 @@ struct PolarFramesJSON {
   }
 
   private func writeAcceleration(_ frame: borrowing PolarFrame, into fields: inout FieldList) {
-    // Of type 0, the unit of a count is what the factor tells.
+    // In frame type 0, only the factor gives the unit of a count.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.accelerometerMilliG(
       frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor)
@@ -201,7 +202,7 @@ struct PolarFramesJSON {
   private func writeMagneticField(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
-    // As with acceleration.
+    // As for acceleration.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
     fields.scaledSamples("samplesGauss", frame, scale, channels: 3)
@@ -269,7 +270,7 @@ extension FieldList {
     member(name) { list in frame.forEachSample { sample in body(&list, sample) } }
   }
 
-  /// - Parameter channels: the first so many; `nil` for all.
+  /// - Parameter channels: number of leading channels to write; `nil` for all.
   fileprivate mutating func scaledSamples(
     _ name: String, _ frame: borrowing PolarFrame, _ scale: Double, channels: Int? = nil
   ) {

@@ -3,28 +3,28 @@ package import BLEWire
 import ColmiRing
 package import JSONText
 
-/// Turns values of known characteristics into fields: what `ringtap decode` and `ringtap log show` print.
+/// Decodes values of known characteristics into fields, for `ringtap decode` and `ringtap log show`.
 package struct SensorDecoder {
-  /// What a value belongs to.
+  /// Source of a value.
   package enum Source: Hashable, Sendable {
     case characteristic(BluetoothUUID)
-    /// Manufacturer-specific data of an advertisement, company identifier first.
+    /// Manufacturer-specific data of an advertisement, starting with the company identifier.
     case manufacturerData
   }
 
-  /// How a value travelled; tells requests from answers where the first octet does not.
+  /// Operation that transferred a value. It distinguishes requests from responses if the first byte does not.
   package enum Operation: String, Sendable {
     case read, write, notify, indicate
   }
 
-  /// What the octets alone do not say.
+  /// Information beyond the bytes of the value.
   package struct Context: Sendable {
     package var operation: Operation?
-    /// From the answer to a Polar sensor's start.
+    /// Factor from a Polar sensor's response to the start command.
     package var factor: Double?
-    /// Of the Polar frame before the first.
+    /// Timestamp of the Polar frame before the first one.
     package var previousTimestampNanoseconds: UInt64?
-    /// In hertz, above 0: the nominal rate of a Polar stream.
+    /// Nominal rate of a Polar stream in hertz; above 0.
     package var sampleRate: UInt16?
 
     package init() {}
@@ -32,10 +32,10 @@ package struct SensorDecoder {
 
   package init() {}
 
-  /// Appends one object: the decoded value, or what is wrong with it under `error`.
+  /// Appends one object: the decoded value, or the problem under `error`.
   ///
-  /// - Parameter frames: of one value that came in pieces, or several in order; at least one.
-  /// - Returns: `false`, and nothing is appended, for a source that is not known.
+  /// - Parameter frames: parts of one value, or several values in order; at least one.
+  /// - Returns: `false` if the source is unknown; nothing is appended then.
   package func decode(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), into line: inout JSONLine
   ) -> Bool {
@@ -44,7 +44,7 @@ package struct SensorDecoder {
     return true
   }
 
-  /// The members of that object, which are lines of text too; `nil` for a source that is not known.
+  /// Returns the members of that object, which are also lines of text; `nil` if the source is unknown.
   package func fields(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), for reader: FieldList.Reader
   ) -> FieldList? {
@@ -74,7 +74,7 @@ package struct SensorDecoder {
     }
   }
 
-  /// The characteristics whose values are the same whichever way they travel.
+  /// Characteristics whose values have the same format for each operation.
   private static let types: [BluetoothUUID: any SensorValueFields.Type] = [
     .heartRateMeasurement: HeartRateMeasurement.self, .bodySensorLocation: BodySensorLocation.self,
     .heartRateControlPoint: HeartRateCommand.self,
@@ -121,7 +121,7 @@ package struct SensorDecoder {
       fields = object
       return
     }
-    // Answers that make no log: each says something of its own.
+    // Responses that do not form a history: each is decoded separately.
     fields.member("frames") { list in
       for packet in transcript.packets {
         var alone = transcript
@@ -183,7 +183,7 @@ package struct SensorDecoder {
   }
 }
 
-/// A value of a characteristic that says itself in fields, units in their names.
+/// A characteristic value that can be written as fields, with units in their names.
 package protocol SensorValueFields: CharacteristicValue, FieldSource {}
 
 extension FieldList {
@@ -192,7 +192,7 @@ extension FieldList {
   }
 }
 
-/// The name of a code, or `reserved`.
+/// Returns the name of a code, or `reserved`.
 func name(_ code: UInt8, in names: [String]) -> String {
   Int(code) < names.count ? names[Int(code)] : "reserved"
 }

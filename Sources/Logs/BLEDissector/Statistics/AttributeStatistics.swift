@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Counts the updates of one attribute while a connection lasts.
+/// Statistics of the updates of one attribute during a connection.
 struct AttributeStatistics {
   let handle: AttributeHandle
   let opcode: ATTOpcode
@@ -11,7 +11,7 @@ struct AttributeStatistics {
   private var jitter = LogLinearHistogram()
   private var lastTime: ReceiveTime?
   private var lastInterval: Int64?
-  /// The longest intervals, unsorted: which of them are gaps is known only when the median is.
+  /// The longest intervals, unsorted. Which of them are gaps depends on the final median.
   private var longest: [AttributeReport.Gap] = []
   private var shortestOfLongest = Int64.max
 
@@ -21,14 +21,14 @@ struct AttributeStatistics {
     self.direction = direction
   }
 
-  /// - Parameter byteCount: of the value.
+  /// - Parameter byteCount: size of the value in bytes.
   mutating func add(byteCount: Int, at time: ReceiveTime) {
     count += 1
     octets += byteCount
     defer { lastTime = time }
     guard let lastTime else { return }
     guard time >= lastTime else {
-      // The clock was set: this is no interval, and the next has none to be compared with.
+      // The clock was set: this is not an interval, and the next interval has no predecessor to compare with.
       lastInterval = nil
       return
     }
@@ -67,7 +67,7 @@ struct AttributeStatistics {
   private static func whole(_ nanoseconds: Double) -> Int64 { Int64(min(nanoseconds, 9e18)) }
 }
 
-/// Requests of one opcode from one side while a connection lasts.
+/// Requests of one opcode from one side during a connection.
 struct RequestStatistics {
   let opcode: ATTOpcode
   let direction: HCIDirection

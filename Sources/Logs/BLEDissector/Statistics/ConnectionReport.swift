@@ -1,35 +1,35 @@
 package import BLEWire
 
-/// What a log says about one connection.
+/// Statistics of one connection in a log.
 package struct ConnectionReport: Sendable {
   package enum Transport: Hashable, Sendable { case lowEnergy, classic }
 
   package enum Origin: Hashable, Sendable {
-    /// The log has its Connection Complete.
+    /// The log contains its Connection Complete.
     case connected
-    /// Data of a handle whose Connection Complete the log does not have.
+    /// The log contains data of a handle, but no Connection Complete.
     case middle
   }
 
   package enum End: Hashable, Sendable {
     /// Disconnection Complete, with its reason.
     case disconnected(HCIStatus)
-    /// Its handle came back for a new connection, so the log misses its end.
+    /// The log lacks the end of the connection: its handle was reused for a new one.
     case replaced
-    /// More connections at once than are followed; this one was silent for longest.
+    /// The limit of open connections was reached, and this one was least recently used.
     case evicted
-    /// The log ends before it.
+    /// The log ends before the connection.
     case endOfLog
   }
 
-  /// One direction across the host–controller interface: ACL packets and the octets of data in them, L2CAP
-  /// headers included.
+  /// Traffic in one direction across the host–controller interface: ACL packets, and bytes of data in them
+  /// including L2CAP headers.
   package struct Traffic: Hashable, Sendable {
     package var packets = 0
     package var octets = 0
   }
 
-  /// The most changes of parameters that are listed; the rest is counted.
+  /// Maximum number of parameter changes listed; the rest is counted.
   package static let maximumChanges = 32
 
   package var adapter: UInt16
@@ -38,55 +38,55 @@ package struct ConnectionReport: Sendable {
   package var origin: Origin
   package var end = End.endOfLog
   package var startTime: ReceiveTime
-  /// Of the last packet, or of the end.
+  /// Time of the last packet, or of the disconnection.
   package var endTime: ReceiveTime
   package var peer: DeviceAddress?
   package var role: LEConnectionComplete.Role?
-  /// As the connection came up.
+  /// Parameters at the start of the connection.
   package var parameters: LinkParameters?
   package var changes: [ParameterChange] = []
   package var omittedChanges = 0
   package var sent = Traffic()
   package var received = Traffic()
-  /// Packets that Number Of Completed Packets gave back; `nil` where the log has no events at all.
+  /// Packets returned by Number Of Completed Packets; `nil` if the log has no events at all.
   package var completedPackets: Int?
   package var attributes: [AttributeReport] = []
   /// Notifications and indications of attributes beyond the limit.
   package var omittedUpdates = 0
   package var requests: [RequestReport] = []
-  /// Responses and confirmations that nothing asked for.
+  /// Responses and confirmations without a pending request or indication.
   package var unaskedResponses = 0
   package var malformed = 0
-  /// Frames of which the log's writer kept less than there was.
+  /// Frames that were cut by the log's writer.
   package var cut = 0
-  /// Packets that the log's writer lost meanwhile, of any connection.
+  /// Packets that the log's writer lost during the connection, of any connection.
   package var drops = 0
   /// Notifications and indications over time, from `startTime`.
   package var timeline = RateTimeline()
 
-  /// Nanoseconds.
+  /// Duration in nanoseconds.
   package var duration: Int64 { nanoseconds(from: startTime, to: endTime) }
 
-  /// ACL packets that were still with the controller at the end; `nil` where the log cannot tell.
+  /// ACL packets still in the controller at the end; `nil` if unknown.
   package var uncompletedPackets: Int? { completedPackets.map { max(0, sent.packets - $0) } }
 
-  /// Octets a second; 0 where no time passed.
+  /// Returns bytes per second; 0 for a duration of 0.
   package func throughput(_ traffic: Traffic) -> Double {
     duration > 0 ? Double(traffic.octets) * 1e9 / Double(duration) : 0
   }
 }
 
-/// From when on something else was in force.
+/// A change of link parameters.
 package struct ParameterChange: Hashable, Sendable {
   package enum Value: Hashable, Sendable {
     case timing(LinkParameters)
-    /// Raw values of `LEPHY`, as the event has them.
+    /// Raw values of `LEPHY`, as in the event.
     case phy(transmit: UInt8, receive: UInt8)
-    /// Octets of a data packet.
+    /// Maximum payload of a data packet, in bytes.
     case dataLength(transmit: UInt16, receive: UInt16)
-    /// Octets: the lesser of what both sides offered. Core 5.4, Vol 3, Part F, 3.4.2.2.
+    /// ATT_MTU in bytes: the smaller of the two sides' values. Core 5.4, Vol 3, Part F, 3.4.2.2.
     case mtu(Int)
-    /// A request for other parameters that came to nothing.
+    /// A rejected or failed parameter request.
     case refused(HCIStatus)
   }
 
@@ -98,31 +98,31 @@ package struct ParameterChange: Hashable, Sendable {
 package struct AttributeReport: Sendable {
   /// A pause between two updates.
   package struct Gap: Hashable, Sendable {
-    /// Of the last update before it.
+    /// Time of the last update before the pause.
     package var time: ReceiveTime
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     package var duration: Int64
   }
 
-  /// The longest pauses that are listed.
+  /// Maximum number of pauses listed.
   package static let maximumGaps = 10
-  /// A gap is longer than so many times the median interval, or the mean where that is longer: in a stream
-  /// that comes in bursts the median is the distance inside a burst.
+  /// A gap is longer than this multiple of the median interval, or of the mean interval if that is longer. In
+  /// a stream that arrives in bursts, the median is the interval within a burst.
   package static let gapFactor = 5.0
 
   package var handle: AttributeHandle
-  /// Handle Value Notification (also from the Multiple form) or Indication.
+  /// Handle Value Notification (including the Multiple form) or Indication.
   package var opcode: ATTOpcode
   package var direction: HCIDirection
   package var count: Int
-  /// Octets of values.
+  /// Total size of the values, in bytes.
   package var octets: Int
-  /// From one update to the next.
+  /// Time between consecutive updates.
   package var intervals: DurationSummary?
   package var intervalHistogram: LogLinearHistogram
-  /// How much an interval differs from the one before it, without sign: |D(i−1, i)| of RFC 3550, 6.4.1.
+  /// Absolute difference between consecutive intervals: |D(i−1, i)| of RFC 3550, 6.4.1.
   package var jitter: DurationSummary?
-  /// To the resolution of the histogram.
+  /// Number of gaps, to the resolution of the histogram.
   package var gapCount: Int
   /// The longest first.
   package var gaps: [Gap]
@@ -131,18 +131,18 @@ package struct AttributeReport: Sendable {
 /// Requests of one opcode from one side, or indications with their confirmations.
 package struct RequestReport: Sendable {
   package var opcode: ATTOpcode
-  /// Of the request.
+  /// Direction of the request.
   package var direction: HCIDirection
   package var count: Int
-  /// Answered by an Error Response.
+  /// Requests that got an Error Response.
   package var errors: Int
   package var unanswered: Int
-  /// From the packet that completes the request to the one that completes its answer.
+  /// Time from the packet that completes the request to the packet that completes the response.
   package var latency: DurationSummary?
   package var latencyHistogram: LogLinearHistogram
 }
 
-/// Zero where time went backwards.
+/// Returns the time from `start` to `end`, or 0 if time went backwards.
 func nanoseconds(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
   let (difference, overflow) = end.nanoseconds.subtractingReportingOverflow(start.nanoseconds)
   if overflow { return end < start ? 0 : .max }

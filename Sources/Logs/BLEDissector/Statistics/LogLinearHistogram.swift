@@ -1,12 +1,12 @@
-/// Counts durations in buckets whose width grows with the duration, so that percentiles of any number of
-/// them take bounded memory.
+/// Histogram of durations with buckets whose width grows with the duration, for percentiles of any number of
+/// durations in bounded memory.
 ///
-/// Each octave of nanoseconds has 64 buckets: a percentile is at most 1/128 of its value away from the exact
-/// one. Least, greatest, count and mean are exact. The layout is that of HdrHistogram.
+/// Each octave of nanoseconds has 64 buckets, so the error of a percentile is at most 1/128 of its value.
+/// Minimum, maximum, count and mean are exact. The layout is that of HdrHistogram.
 package struct LogLinearHistogram: Sendable {
-  /// Half of a bucket's width over its start.
+  /// Half of a bucket's width divided by its start.
   package static let relativeError = 1.0 / 128
-  /// About 39 hours; what is longer counts in the last bucket.
+  /// About 39 hours; longer durations count in the last bucket.
   package static let maximumNanoseconds: Int64 = 1 << 47 - 1
 
   private static let subBucketBits = 6
@@ -16,12 +16,12 @@ package struct LogLinearHistogram: Sendable {
   package private(set) var minimum = Int64.max
   package private(set) var maximum: Int64 = 0
   private var sum = 0.0
-  /// As long as the highest bucket in use: at most 2,688 entries.
+  /// Counts up to the highest bucket in use: at most 2,688 entries.
   private var counts: [UInt32] = []
 
   package init() {}
 
-  /// - Parameter nanoseconds: less than zero counts as zero.
+  /// - Parameter nanoseconds: negative values count as zero.
   package mutating func add(_ nanoseconds: Int64) {
     let value = max(0, nanoseconds)
     count += 1
@@ -48,11 +48,12 @@ package struct LogLinearHistogram: Sendable {
 
   package var mean: Double { count == 0 ? 0 : sum / Double(count) }
 
-  /// The least duration that so many in a thousand do not exceed (nearest rank), or `nil` where none was added.
+  /// Returns the smallest duration that is not exceeded by `perMille` thousandths of the durations (nearest
+  /// rank), or `nil` if there are no durations.
   package func percentile(perMille: Int) -> Int64? {
     guard count > 0 else { return nil }
     let rank = max(1, (count * perMille + 999) / 1_000)
-    // The last one is known exactly.
+    // The maximum is exact.
     if rank >= count { return maximum }
     var seen = 0
     for index in counts.indices {
@@ -62,7 +63,7 @@ package struct LogLinearHistogram: Sendable {
     return maximum
   }
 
-  /// How many durations are longer, to the resolution of the buckets.
+  /// Returns the number of longer durations, to the resolution of the buckets.
   package func count(above nanoseconds: Int64) -> Int {
     guard nanoseconds >= 0 else { return count }
     let first = Self.index(min(nanoseconds, Self.maximumNanoseconds)) + 1
@@ -70,7 +71,7 @@ package struct LogLinearHistogram: Sendable {
     return counts[first...].reduce(0) { $0 + Int($1) }
   }
 
-  /// The buckets in use: start, end (exclusive) and count of each.
+  /// Buckets in use: start, end (exclusive) and count of each.
   package var buckets: [(start: Int64, end: Int64, count: Int)] {
     counts.indices.filter { counts[$0] > 0 }.map {
       (Self.start(of: $0), Self.start(of: $0) + Self.width(of: $0), Int(counts[$0]))
@@ -83,7 +84,7 @@ package struct LogLinearHistogram: Sendable {
     return shift << subBucketBits + Int(value >> Int64(shift))
   }
 
-  /// The octave above the first, in which each bucket is one nanosecond wide.
+  /// Returns the octave of a bucket above the first one, in which buckets are one nanosecond wide.
   private static func shift(of index: Int) -> Int { max(0, index / subBuckets - 1) }
   private static func width(of index: Int) -> Int64 { 1 << Int64(shift(of: index)) }
   private static func middle(of index: Int) -> Int64 { start(of: index) + width(of: index) / 2 }
@@ -93,7 +94,7 @@ package struct LogLinearHistogram: Sendable {
   }
 }
 
-/// What is said about a set of durations, in nanoseconds. Percentiles as `LogLinearHistogram` has them.
+/// Summary of a set of durations, in nanoseconds. Percentiles have the precision of `LogLinearHistogram`.
 package struct DurationSummary: Hashable, Sendable {
   package var count: Int
   package var minimum: Int64
@@ -104,7 +105,7 @@ package struct DurationSummary: Hashable, Sendable {
   package var p999: Int64
   package var maximum: Int64
 
-  /// `nil` where nothing was counted.
+  /// `nil` if the histogram is empty.
   package init?(_ histogram: LogLinearHistogram) {
     guard let p50 = histogram.percentile(perMille: 500), let p90 = histogram.percentile(perMille: 900),
       let p99 = histogram.percentile(perMille: 990), let p999 = histogram.percentile(perMille: 999)

@@ -1,9 +1,9 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// What a log holds, as `LogStatistics` counted it.
+/// Statistics of a log, from `LogStatistics`.
 package struct LogReport: Sendable {
-  /// Packets of one type in each direction, and their octets without the type octet.
+  /// Packets of one type in each direction, and their size in bytes without the type byte.
   package struct PacketCount: Hashable, Sendable {
     package var type: HCIPacketType
     package var sent = 0
@@ -12,7 +12,7 @@ package struct LogReport: Sendable {
   }
 
   package struct PacketCounts: Sendable {
-    /// In the order in which the log first has them.
+    /// Counts in the order in which the types first appear in the log.
     package private(set) var counts: [PacketCount] = []
 
     mutating func add(_ type: HCIPacketType, _ direction: HCIDirection, octets: Int) {
@@ -28,7 +28,7 @@ package struct LogReport: Sendable {
 
   package struct Event: Hashable, Sendable {
     package var code: HCIEventCode
-    /// Of an LE Meta event.
+    /// Subevent code of an LE Meta event.
     package var subevent: UInt8?
 
     package var name: String {
@@ -43,34 +43,35 @@ package struct LogReport: Sendable {
   }
 
   package var records = 0
-  /// Records that are no packets: the notes of btsnoop's format 2001.
+  /// Records that are not packets: the notes of btsnoop format 2001.
   package var notes = 0
   package var packets = PacketCounts()
   package var firstTime: ReceiveTime?
   package var lastTime: ReceiveTime?
-  /// Records that are older than the one before.
+  /// Records older than the previous one.
   package var timeReversals = 0
-  /// Where the clock of the log's writer was set, or may have been; times are as if it had not.
+  /// Places at which the clock of the log's writer was set, or may have been; timestamps are corrected for
+  /// them.
   package var clockSteps: [LogClockStep] = []
   package var clockStepCount = 0
   package var drops = 0
   package var malformed = 0
-  /// Records of which the log's writer kept less than there was.
+  /// Records that were cut by the log's writer.
   package var cut = 0
-  /// Data that came up to a second after the end of its connection.
+  /// Data that arrived up to a second after the end of their connection.
   package var latePackets = 0
-  /// By opcode.
+  /// Number of commands by opcode.
   package var commands: [UInt16: Int] = [:]
   package var commandErrors: [CommandError: Int] = [:]
   package var events: [Event: Int] = [:]
-  /// In the order in which they began.
+  /// Connections in the order of their start.
   package var connections: [ConnectionReport] = []
   package var omittedConnections = 0
-  /// Of a log from the air.
+  /// Report about the air packets of a sniffer log.
   package var air: AirReport?
-  /// From one update of an attribute to its next, over all connections.
+  /// Time between consecutive updates of an attribute, over all connections.
   package var intervals = LogLinearHistogram()
-  /// The same requests over all connections.
+  /// Requests over all connections.
   private var requestStatistics: [RequestStatistics] = []
 
   package init() {}

@@ -1,7 +1,7 @@
 package import BLEPacketLog
 import BLEWire
 
-/// Counts what is in a log, record by record, in memory that does not grow with the log.
+/// Collects statistics of a log, record by record, in bounded memory.
 ///
 /// ```swift
 /// var statistics = LogStatistics()
@@ -9,19 +9,20 @@ import BLEWire
 /// let report = statistics.finish()
 /// ```
 package struct LogStatistics: ~Copyable {
-  /// Connections that are followed at once; the one silent for longest makes room for another.
+  /// Maximum number of connections followed at the same time; the least recently used one is replaced.
   package static let maximumOpenConnections = 32
-  /// Connections that are reported; later ones are counted only.
+  /// Maximum number of connections reported; later ones are only counted.
   package static let maximumConnections = 512
-  /// Commands with an error that are told apart, by opcode and status.
+  /// Maximum number of failed commands counted separately, by opcode and status.
   static let maximumCommandErrors = 1_024
-  /// How long data of a connection that has ended counts as late and not as another connection. Nanoseconds.
+  /// Time after the end of a connection in which data count as late, instead of as another connection, in
+  /// nanoseconds.
   static let lateDataTime: Int64 = 1_000_000_000
 
   private var log = LogReport()
-  /// In the order of use: the last is looked at first.
+  /// Connections in the order of use: the last is checked first.
   private var open: [TrackedConnection] = []
-  /// The last few that ended, against late data.
+  /// The last few connections that ended, to recognize late data.
   private var ended: [(adapter: UInt16, handle: ConnectionHandle, time: ReceiveTime)] = []
   private var lastDrops: UInt32 = 0
   private var lastTime: ReceiveTime?
@@ -52,9 +53,9 @@ package struct LogStatistics: ~Copyable {
     if problem != nil, !record.isCut { log.malformed += 1 }
   }
 
-  /// Ends the connections that are still open and gives the whole account.
+  /// Ends the connections that are still open, and returns the report.
   ///
-  /// - Parameter air: what the log's packets of the air were.
+  /// - Parameter air: report about the log's air packets.
   package consuming func finish(with air: AirReport? = nil) -> LogReport {
     log.air = air
     while let connection = open.first { close(connection, .endOfLog) }
@@ -69,7 +70,7 @@ package struct LogStatistics: ~Copyable {
     log.lastTime = log.lastTime.map { max($0, time) } ?? time
   }
 
-  /// The count starts again where one log follows another in a file.
+  /// The counter restarts if one log follows another in a file.
   private mutating func take(drops: UInt32) {
     if drops != lastDrops { log.drops += Int(drops > lastDrops ? drops - lastDrops : drops) }
     lastDrops = drops
@@ -96,7 +97,7 @@ package struct LogStatistics: ~Copyable {
     }
   }
 
-  /// The connection that data belongs to, or `nil` where it has just ended.
+  /// Returns the connection of a data packet, or `nil` if the connection has just ended.
   private mutating func connection(
     _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
   ) -> TrackedConnection? {

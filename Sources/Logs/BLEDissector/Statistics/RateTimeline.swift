@@ -1,15 +1,16 @@
-/// How many things happened when, in a bounded number of equal bins: when the last is full, two become one.
+/// Number of events over time, in a bounded number of equal bins. When the last bin is full, pairs of bins
+/// are merged.
 package struct RateTimeline: Sendable {
-  /// Twice as many as a picture has room for.
+  /// Twice as many as fit into a picture.
   package static let maximumBins = 512
 
-  /// Nanoseconds; 125 ms at first.
+  /// Width of a bin in nanoseconds; initially 125 ms.
   package private(set) var binWidth: Int64 = 125_000_000
   package private(set) var counts: [UInt32] = []
 
   package init() {}
 
-  /// - Parameter offset: nanoseconds since the start; before it counts as at it.
+  /// - Parameter offset: nanoseconds since the start; negative values count as 0.
   package mutating func add(at offset: Int64) {
     var index = max(0, offset) / binWidth
     while index >= Self.maximumBins {
@@ -21,7 +22,7 @@ package struct RateTimeline: Sendable {
     counts[bin] &+= 1
   }
 
-  /// Makes two bins one.
+  /// Merges pairs of bins.
   package mutating func halve() {
     binWidth *= 2
     for index in 0..<(counts.count + 1) / 2 {

@@ -1,8 +1,8 @@
 import JSONText
 
-/// Pieces of a picture: SVG 1.1 without scripts, and without fonts or images from elsewhere.
+/// Building blocks of SVG 1.1 pictures without scripts and without external fonts or images.
 package enum SVG {
-  /// A white page, 960 wide.
+  /// Returns a white page, 960 pixels wide.
   package static func page(_ body: String, height: Double) -> [UInt8] {
     let height = number(height)
     let picture = """
@@ -23,10 +23,10 @@ package enum SVG {
       + "\(text.markup)</text>\n"
   }
 
-  /// A hundredth of a pixel is enough.
+  /// Formats a number with the precision of a hundredth of a pixel.
   package static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 
-  /// The least of 1, 2 and 5 times a power of ten that is not less: the step of an axis.
+  /// Returns a step for an axis: the smallest of 1, 2 and 5 times a power of ten that is not below `wanted`.
   package static func niceStep(_ wanted: Double) -> Double {
     guard wanted > 0, wanted.isFinite else { return 0 }
     var power = 1e-3

@@ -19,7 +19,7 @@ extension JSONLine {
     }
   }
 
-  /// The object of `ringtap log stats --json`: durations in nanoseconds, times since the Unix epoch.
+  /// Writes the object of `ringtap log stats --json`: durations in nanoseconds, times since the Unix epoch.
   package mutating func value(_ report: LogReport) {
     object { line in
       line.member("records", report.records)

@@ -1,9 +1,9 @@
 import BLEWire
 
-/// Draws a `LogReport` as one SVG file: updates over time for each connection, and the histogram of the
-/// intervals between them. SVG 1.1; no scripts, no fonts or images from elsewhere.
+/// Draws a `LogReport` as an SVG file: updates over time for each connection, and the histogram of the
+/// intervals between them. SVG 1.1; no scripts, and no external fonts or images.
 package struct StatisticsPicture {
-  /// Connections with most updates that are drawn; a note counts the others.
+  /// Maximum number of connections drawn, those with the most updates; a note counts the others.
   package static let maximumConnections = 24
 
   private static let width = 960.0
@@ -21,7 +21,7 @@ package struct StatisticsPicture {
       Self.left, y, "\(report.records) records in \(StatisticsText.seconds(report.duration)) s", size: 15)
     y += 16
     drawLegend()
-    // In the order of the log, though chosen by traffic.
+    // Drawn in the order of the log, although selected by traffic.
     let chosen = report.connections.enumerated().sorted {
       Self.updates($0.element) > Self.updates($1.element)
     }
@@ -35,7 +35,7 @@ package struct StatisticsPicture {
     drawHistogram(report.intervals)
   }
 
-  /// The whole file.
+  /// Contents of the file.
   package var octets: [UInt8] { SVG.page(body, height: y + 10) }
 
   private static func updates(_ connection: ConnectionReport) -> Int {
@@ -80,7 +80,7 @@ package struct StatisticsPicture {
     y += Self.panelHeight
   }
 
-  /// A lane for each attribute that has pauses: one may pause while another goes on.
+  /// Draws a lane for each attribute with gaps, because one may pause while another continues.
   private mutating func drawGaps(_ connection: ConnectionReport, top: Double, x: (Int64) -> Double) {
     let attributes = connection.attributes.filter { !$0.gaps.isEmpty }.prefix(6)
     let height = Self.plotHeight / Double(max(1, attributes.count))
@@ -99,10 +99,10 @@ package struct StatisticsPicture {
     }
   }
 
-  /// A step for each bin of time.
+  /// Draws a step for each time bin.
   private mutating func drawRate(_ connection: ConnectionReport, top: Double, span: Double) {
     var timeline = connection.timeline
-    // A bin shorter than a second makes one notification look like eight a second.
+    // With bins shorter than a second, one notification would look like eight per second.
     while timeline.binWidth < 1_000_000_000, Double(timeline.binWidth) * 40 < span { timeline.halve() }
     guard let highest = timeline.counts.max() else { return }
     let perSecond = 1e9 / Double(timeline.binWidth)
@@ -134,7 +134,7 @@ package struct StatisticsPicture {
       let label = Self.label(change.value)
       let labelWidth = Double(label.utf8.count) * 5.6 + 8
       row = at < nextFree ? row + 1 : 0
-      // What does not fit stands in the table.
+      // Labels that do not fit are in the table.
       guard row < 3 else { continue }
       let isRight = at + labelWidth > Self.left + Self.plotWidth
       text(isRight ? at - 4 : at + 4, top + 11 + row * 12, label, size: 10, anchor: isRight ? "end" : "start")
@@ -149,7 +149,7 @@ package struct StatisticsPicture {
     }
   }
 
-  /// What an axis shows, under its numbers.
+  /// Draws the caption of an axis, below its numbers.
   private mutating func caption(_ name: String, y bottom: Double) {
     text(Self.left + Self.plotWidth / 2, bottom + 32, name, size: 11, anchor: "middle", color: Color.quiet)
   }
@@ -197,13 +197,14 @@ package struct StatisticsPicture {
     y = bottom + 40
   }
 
-  /// Width of a column, as a part of an octave.
+  /// Width of a column as a fraction of an octave.
   private static let octave = 0.25
 
-  /// Counts by the logarithm of the interval, from `start` quarters of an octave above a nanosecond.
+  /// Returns counts by the logarithm of the interval. `start` is in quarters of an octave above one
+  /// nanosecond.
   private static func columns(_ intervals: LogLinearHistogram) -> (start: Int, counts: [Int]) {
     func column(_ nanoseconds: Int64) -> Int { Int(logarithm(Double(max(1, nanoseconds))) / octave) }
-    // Nothing below a microsecond: few stamps are better.
+    // Intervals below a microsecond count as one microsecond: few timestamps are more precise.
     let buckets = intervals.buckets.map { (column(max(1_000, $0.start)), $0.count) }
     let start = (buckets.first?.0 ?? 0) - 1
     var counts = [Int](repeating: 0, count: (buckets.last?.0 ?? 0) - start + 2)
@@ -211,7 +212,8 @@ package struct StatisticsPicture {
     return (start, counts)
   }
 
-  /// To the base 2, from the number's own exponent and significand: straight lines between the octaves.
+  /// Returns the logarithm to the base 2, interpolated linearly within an octave from the number's exponent
+  /// and significand.
   private static func logarithm(_ number: Double) -> Double {
     Double(number.exponent) + number.significand - 1
   }

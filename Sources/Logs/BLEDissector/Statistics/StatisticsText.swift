@@ -59,7 +59,7 @@ package struct StatisticsText {
     }
   }
 
-  /// What a person should know of a log's clock, a sentence each.
+  /// Returns sentences for the user about steps of the log's clock.
   package static func clockSteps(_ report: LogReport) -> [String] {
     var texts = report.clockSteps.map { step in
       let span = step.span.nanoseconds
@@ -214,11 +214,11 @@ package struct StatisticsText {
     }
   }
 
-  /// With three decimals: microseconds are what most logs have.
+  /// Formats with three decimals, because most logs have microseconds.
   static func milliseconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e6, 3) }
   static func seconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e9, 3) }
 
-  /// A number of at least zero, rounded to so many decimals.
+  /// Formats a non-negative number with this many decimals.
   static func fixed(_ number: Double, _ decimals: Int) -> String {
     let scale = (0..<decimals).reduce(1) { scale, _ in scale * 10 }
     let scaled = (number * Double(scale)).rounded()
@@ -246,7 +246,7 @@ package struct StatisticsText {
 }
 
 extension LogReport {
-  /// The most frequent first.
+  /// Events, the most frequent first.
   var sortedEvents: [(event: Event, count: Int)] {
     events.map { ($0.key, $0.value) }.sorted {
       ($1.count, $0.event.code.rawValue, $0.event.subevent ?? 0)

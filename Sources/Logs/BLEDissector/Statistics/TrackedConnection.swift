@@ -1,24 +1,24 @@
 import BLEStack
 import BLEWire
 
-/// A connection that the log is in the middle of.
+/// An open connection in a log.
 ///
-/// Each direction is recombined on its own. Of the channels only the fixed one of ATT is read.
+/// Each direction is reassembled separately. Only the fixed ATT channel is read.
 final class TrackedConnection {
   let adapter: UInt16
   let handle: ConnectionHandle
-  /// One value, so that a packet needs two accesses that are checked while the program runs instead of nine.
+  /// A single value, so that a packet needs two dynamic exclusivity checks instead of nine.
   var account: ConnectionAccount
   private var fromHost = L2CAPRecombiner()
   private var fromController = L2CAPRecombiner()
 
-  /// - Parameter dropsAtStart: packets that the log's writer had lost when the connection came up.
+  /// - Parameter dropsAtStart: number of packets that the log's writer had lost when the connection started.
   init(_ report: ConnectionReport, dropsAtStart: Int) {
     (adapter, handle) = (report.adapter, report.handle)
     account = ConnectionAccount(report, dropsAtStart: dropsAtStart)
   }
 
-  /// - Throws: what is odd about the packet.
+  /// - Throws: the problem with the packet.
   func receive(
     _ packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime
   ) throws(WireError) {
@@ -35,7 +35,7 @@ final class TrackedConnection {
 }
 
 extension TrackedConnection {
-  /// A fragment whose end the log's writer cut. An update counts if its handle is there.
+  /// Handles a fragment that was cut. An update counts if its handle is present.
   func receive(cut packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime) {
     account.count(packet, direction, at: time)
     switch direction {
@@ -45,20 +45,20 @@ extension TrackedConnection {
   }
 }
 
-/// What is known of a connection so far.
+/// Statistics of a connection so far.
 struct ConnectionAccount {
-  /// Attributes with updates, and opcodes of requests, that are told apart.
+  /// Maximum number of attributes with updates, and of request opcodes, counted separately.
   static let maximumAttributes = 24
   static let maximumRequestKinds = 32
 
-  /// A request, or an indication, that waits for its answer. ATT allows one of each from each side at a time.
-  /// Core 5.4, Vol 3, Part F, 3.3.2 and 3.3.3.
+  /// A request or indication that awaits its response. ATT allows one of each from each side at a time. Core
+  /// 5.4, Vol 3, Part F, 3.3.2 and 3.3.3.
   private struct Pending {
     var opcode: ATTOpcode
     var time: ReceiveTime
-    /// Where its count is, or `nil` for an opcode beyond the limit.
+    /// Index of its counts, or `nil` for an opcode beyond the limit.
     var kind: Int?
-    /// Of an Exchange MTU Request.
+    /// MTU in an Exchange MTU Request.
     var offeredMTU: Int?
   }
 
@@ -103,7 +103,7 @@ struct ConnectionAccount {
     } catch { return error }
   }
 
-  /// - Parameter frame: the first octets of a frame, header included.
+  /// - Parameter frame: the start of a frame, including its header.
   fileprivate mutating func take(cut frame: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) {
     report.cut += 1
     let header = L2CAPFrame.headerByteCount
@@ -169,7 +169,7 @@ struct ConnectionAccount {
     attributes[index].add(byteCount: byteCount, at: time)
   }
 
-  /// Where an attribute's numbers are: mostly where those of the last update were.
+  /// Returns the index of an attribute's statistics, usually the same as for the last update.
   private mutating func attribute(
     _ handle: AttributeHandle, _ opcode: ATTOpcode, _ direction: HCIDirection
   ) -> Int? {
@@ -229,7 +229,7 @@ struct ConnectionAccount {
     return requests.count - 1
   }
 
-  /// - Parameter direction: of the answer; the request went the other way.
+  /// - Parameter direction: direction of the response; the request had the opposite one.
   private mutating func answer(
     _ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime
   ) {
@@ -255,7 +255,8 @@ struct ConnectionAccount {
     }
   }
 
-  /// A response's opcode is one more than its request's; an Error Response names it.
+  /// The opcode of a response is one more than that of its request; an Error Response contains the request's
+  /// opcode.
   private static func isAnswer(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, to asked: ATTOpcode) -> Bool {
     if opcode == .errorResponse { return pdu.count >= 2 && pdu[1] == asked.rawValue }
     return Int(asked.rawValue) + 1 == Int(opcode.rawValue)
@@ -271,7 +272,7 @@ struct ConnectionAccount {
     report.changes.append(ParameterChange(time: time, value: value))
   }
 
-  /// What is known in the end. The connection must not be used after that.
+  /// Returns the final report. The connection must not be used afterwards.
   mutating func finish(_ end: ConnectionReport.End, hasEvents: Bool, drops: Int) -> ConnectionReport {
     for pending in [hostRequest, hostIndication, controllerRequest, controllerIndication] { giveUp(pending) }
     report.end = end
