@@ -30,7 +30,7 @@ package struct Batch: Hashable, Sendable {
   /// `count` lines, each with its line end.
   var rows: [UInt8]
 
-  /// Reason for rejecting a message, for a user who looks for its sender.
+  /// Reason for rejecting a message. It helps the user find the sender.
   package struct Refusal: Error, Hashable, CustomStringConvertible {
     package let description: String
     package let reason: Refusals.Reason

@@ -145,7 +145,8 @@ package struct CollectorGroup: Sendable {
   package mutating func decide(_ now: MonotonicTime) -> Actions {
     guard isChanged, let settledAt else { return Actions() }
     var actions = Actions()
-    // Publishers that it had before and nobody else claimed need not wait for the settling period.
+    // Publishers that it had before and that no other collector claimed need not wait for the settling
+    // period.
     let isSettled = now >= settledAt
     for (name, publisher) in publishers.sorted(by: { $0.key < $1.key }) {
       if publisher.state == .ended {
