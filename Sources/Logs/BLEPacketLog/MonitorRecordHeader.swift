@@ -22,7 +22,7 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Opcodes of the records that list adapters. `doc/btsnoop-protocol.rst` of BlueZ.
+/// Opcodes of the records that announce adapters. `doc/btsnoop-protocol.rst` of BlueZ.
 public enum MonitorAdapterNote {
   public static let newIndex: UInt16 = 0
   public static let deletedIndex: UInt16 = 1

@@ -110,7 +110,8 @@ extension SessionEnd {
 
 /// Status of a publisher, retained by the broker.
 ///
-/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000","rows":6000,"acknowledged":5900,"skipped":0}`
+/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000",
+/// "rows":6000,"acknowledged":5900,"skipped":0}`
 struct PublisherStatus: Hashable, Sendable {
   enum State: String, Hashable, Sendable {
     case online
@@ -166,7 +167,8 @@ extension PublisherStatus {
 
 /// A collector's message to a publisher: how many rows it has, and the tables that it needs again from there.
 ///
-/// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],"isComplete":false}`
+/// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],
+/// "isComplete":false}`
 ///
 /// A broker that is killed forgets messages that it had acknowledged. Receipts prevent the loss of those
 /// rows, because the publisher can still read them from the capture's tables.

@@ -134,7 +134,7 @@ package enum MQTTEvent: Sendable {
     -> Int
   {
     var message: CInt = 0
-    // SAFETY: topic and octets are copied by the call.
+    // SAFETY: topic and payload are copied by the call.
     let code = unsafe octets.withUnsafeBufferPointer { octets in
       unsafe ringtap_mqtt_publish(client, topic, octets.baseAddress, octets.count, isRetained, &message)
     }
@@ -169,7 +169,7 @@ package enum MQTTEvent: Sendable {
       ? unsafe String(cString: ringtap_mqtt_reason_text(CInt(reason))) : "reason \(reason)"
   }
 
-  // MARK: Words
+  // MARK: Texts
 
   private static func text(_ code: CInt) -> String {
     // SAFETY: the library is loaded; the texts are constant.

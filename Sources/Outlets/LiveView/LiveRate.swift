@@ -39,8 +39,8 @@ struct LiveRate: Sendable {
     return Double(pause) * perSecond > Self.longestPeriods * 1e9
   }
 
-  /// Measures from the first arrival within the window. A slow stream is measured from the arrival before
-  /// that.
+  /// Measures from the first arrival within the window, or, for a slow stream, from the last arrival before
+  /// it.
   private mutating func measure(until last: Mark) {
     var first: Mark?
     for mark in marks where mark.second != .min && mark.time < last.time {

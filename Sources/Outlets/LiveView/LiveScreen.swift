@@ -9,7 +9,7 @@ package struct LiveScreen: Sendable {
   package let height: Int
   package let characters: LiveCharacters
 
-  /// Minimum width in cells of a wave beside its figures.
+  /// Minimum width, in cells, of a wave next to its figures.
   private static let leastWave = 6
   /// Cells kept free after the last line, where the cursor is: echoed keys such as `^C` must not wrap.
   private static let reserve = 4
@@ -102,7 +102,7 @@ package struct LiveScreen: Sendable {
     return [figures] + self.wave(stream, width: width, height: wave)
   }
 
-  /// Lays out the figures with the wave beside them.
+  /// Lays out the figures with the wave next to them.
   private func beside(_ stream: LiveStream, _ columns: StreamColumns) -> LiveLine {
     var parts = words.figures(stream, columns)
     if parts.reduce(0, { $0 + $1.width + 2 }) + Self.leastWave > width, parts.count > 2 {

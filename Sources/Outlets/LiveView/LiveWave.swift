@@ -79,7 +79,7 @@ enum LiveWave {
     return levels
   }
 
-  /// Connects one place to a later one. At each step, either column gets the half that is nearer to it.
+  /// Connects one place to a later one. At each step, each of the two columns gets the half nearer to it.
   private static func join(
     _ start: (place: Int, level: Int), _ end: (place: Int, level: Int), _ levels: inout [ClosedRange<Int>?]
   ) {

@@ -21,7 +21,7 @@ package struct Relay<Source: RelaySource>: Sendable {
   package var advertiser: any AdvertisingAdapter
   /// Advertised name.
   package var name: String
-  /// Device Information to use if the sensor does not provide it.
+  /// Facts about the sensor to use if it does not report them.
   package var facts = SensorFacts()
   /// Duration from the start of the stream; `nil` for no limit.
   package var duration: Duration?
@@ -96,7 +96,7 @@ package struct Relay<Source: RelaySource>: Sendable {
       end.set(.interrupted)
       _ = adapter.loop.after(patience) { await session.cut() }
     }
-    // The session ends when we decide, because a sensor must always be told to stop.
+    // The session always ends here, because a sensor must be told to stop.
     running.cancel()
     let sensor = await running.value
     hub.finish()
@@ -212,9 +212,9 @@ package struct RelayOutcome: Sendable {
   package var silences = 0
   /// Values dropped because a central was too slow, over all centrals.
   package var dropped = 0
-  /// Packets of the sensor that were shorter than their contents require.
+  /// Samples that were shorter than their contents require.
   package var malformed = 0
-  /// Packets that were received and lost in this process.
+  /// Samples that were received, and lost in this process before they were handled.
   package var lost = 0
   /// Number of times that the link to the sensor was lost.
   package var gaps = 0

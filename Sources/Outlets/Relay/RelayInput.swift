@@ -9,7 +9,7 @@ import Synchronization
 
 /// The sensor's side of a relay. May be used on any thread that has samples.
 final class RelayInput<Source: RelaySource>: Sendable {
-  /// Time that the sensor may take to provide its Device Information. After that the relay starts without it.
+  /// Time that the sensor may take to report facts about itself. After that the relay starts without them.
   private static var introductionPatience: Duration { .seconds(3) }
 
   let hub: RelayHub
@@ -51,7 +51,7 @@ final class RelayInput<Source: RelaySource>: Sendable {
     if let battery = facts.battery { hub.offer(RelayedValue(.battery(battery), at: clock.now())) }
   }
 
-  /// Waits for the sensor's Device Information. Returns empty facts after a timeout.
+  /// Waits for the facts that the sensor reports about itself. Returns empty facts after a timeout.
   func facts(on loop: EventLoop) async -> SensorFacts {
     let limit = loop.after(Self.introductionPatience) { [learned] in learned.set(SensorFacts()) }
     defer { limit.cancel() }

@@ -17,7 +17,8 @@ package enum RelayedService: String, Hashable, Sendable {
     }
   }
 
-  /// Generic Heart Rate Sensor, Generic Thermometer, Speed and Cadence Sensor. Bluetooth Assigned Numbers, 2.6.3.
+  /// Generic Heart Rate Sensor, Generic Thermometer, Speed and Cadence Sensor. Bluetooth Assigned
+  /// Numbers, 2.6.3.
   private var appearance: UInt16 {
     switch self {
     case .heartRate: 0x0340

@@ -80,7 +80,7 @@ enum AdvertisingDissector {
     fields.append(data(value.extracting(2...), "octets"))
   }
 
-  /// Manufacturer or service data: a line below it in text, a member beside it in JSON.
+  /// Manufacturer or service data: a separate line in text, a separate member in JSON.
   private static func data(_ octets: Span<UInt8>, _ name: String?) -> Field {
     Field(name, .octets(octets.indices.map { octets[$0] }), name == nil ? .words("Data") : .hidden)
   }

@@ -30,7 +30,7 @@ enum FieldText {
     }
   }
 
-  /// Returns the name of a number that stands for something.
+  /// Returns the name of a value, for fields whose values have names.
   static func word(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> String? {
     switch kind {
     case .status, .reason: HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))

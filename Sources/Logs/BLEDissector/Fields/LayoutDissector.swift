@@ -7,7 +7,7 @@ import JSONText
 ///
 /// | field | members in JSON |
 /// |---|---|
-/// | number | `key`: the number; eight bytes are too large for many JSON parsers and are written in hexadecimal |
+/// | number | `key`: the number; eight bytes are too large for many JSON parsers, so in hexadecimal |
 /// | interval, timeout | `keyMs`: milliseconds |
 /// | time on air, delay | `keyUs`: microseconds |
 /// | power | `keyDbm`; `null` if the controller does not know it |

@@ -41,8 +41,8 @@ struct PacketField: Sendable {
     case seconds
     /// Remaining bytes, which have no meaning.
     case padding
-    /// A byte with the number of times that the following fields occur; or a bit mask whose set bits each
-    /// stand for one occurrence.
+    /// A byte with the number of occurrences of the following fields; or a bit mask in which each set bit is
+    /// one occurrence.
     case times, timesByBits
     /// The following fields repeat until the end.
     case untilEnd

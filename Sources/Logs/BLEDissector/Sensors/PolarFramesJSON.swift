@@ -8,8 +8,8 @@ import JSONText
 /// if the rate gives their times. Samples in units are present beside `rawSamples` if a factor or the frame
 /// type gives the unit.
 struct PolarFramesJSON {
-  /// Maximum number of samples for which compressed acceleration is shown both in counts and in units. Longer
-  /// frames have only counts, or only units if a count is a milli-g.
+  /// Maximum number of samples for which compressed acceleration is shown in counts and in units. In longer
+  /// frames only the first sample is also shown in units, unless a count is a milli-g.
   private static let repeatedSampleLimit = 32
 
   private let factor: Double

@@ -121,7 +121,7 @@ package struct SensorDecoder {
       fields = object
       return
     }
-    // Responses that do not form a history: each is decoded separately.
+    // Responses that do not belong to one log of the ring: each is decoded separately.
     fields.member("frames") { list in
       for packet in transcript.packets {
         var alone = transcript

@@ -98,7 +98,7 @@ package enum ConnectionFields {
   static func startsWithHandle(opcode: UInt16) -> Bool {
     switch opcode {
     case 0x0406, 0x041D, 0x041B, 0x041C, 0x0411, 0x0413,  // Disconnect, versions and features, authentication
-      0x0C2D, 0x0C7B, 0x0C7C, 0x1401, 0x1402, 0x1405,  // transmit power, payload time-outs, RSSI
+      0x0C2D, 0x0C7B, 0x0C7C, 0x1401, 0x1402, 0x1405,  // transmit power, payload timeouts, RSSI
       0x2013, 0x2015, 0x2016, 0x2019, 0x201A, 0x201B,  // LE Connection Update … Long Term Key replies
       0x2020, 0x2021, 0x2022, 0x2030, 0x2032,  // parameter request replies, data length, PHY
       0x206D, 0x206E, 0x2076, 0x2077, 0x2078, 0x207E:  // sleep clock, ISO paths, power, subrate

@@ -13,8 +13,8 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   public var adapter: UInt16 = 0
   /// Type of a record without an HCI packet, if the log contains it.
   public var note: MonitorOpcode?
-  /// Metadata of the air packet from which the record was made. `PacketLogReader` sets only the link type;
-  /// `AirTranslator` makes HCI packets of such records.
+  /// Metadata of the air packet that the record is, or was made from. `PacketLogReader` sets only the link
+  /// type; `AirTranslator` makes HCI packets of such records.
   public var air: AirPacket?
   /// Size of the original packet in bytes, without its H4 type byte.
   public var originalByteCount = 0

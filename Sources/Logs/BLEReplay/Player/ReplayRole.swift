@@ -5,7 +5,7 @@ import BLEWire
 typealias ReplayRole = HCIPacketRole
 
 extension HCIPacketRole {
-  /// - Parameter octets: H4 type octet first.
+  /// - Parameter octets: the packet with the H4 type byte first.
   init(_ octets: [UInt8]) { self.init(octets.span) }
 
   /// Returns the ATT PDU of a packet, or `nil` if the packet does not contain the whole PDU.

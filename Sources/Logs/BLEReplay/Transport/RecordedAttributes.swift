@@ -97,8 +97,9 @@ struct RecordedAttributes: Sendable {
   /// exist.
   var hasDeclarations: Bool { attributes.values.contains { $0.type == Self.characteristic } }
 
-  /// Adds values whose types are not in the log. The declaration is assumed right before the value, and the
-  /// Client Characteristic Configuration descriptor right after it, which is where most servers have them.
+  /// Adds values whose types are not in the log. Assumes the usual layout: the declaration right before the
+  /// value and, if the value can be notified or indicated, the Client Characteristic Configuration descriptor
+  /// right after it.
   mutating func assume(_ values: [(handle: AttributeHandle, uuid: BluetoothUUID)]) {
     var services: [BluetoothUUID: ClosedRange<UInt16>] = [:]
     let taken = Set(values.map(\.handle.rawValue))

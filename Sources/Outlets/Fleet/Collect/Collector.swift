@@ -228,7 +228,7 @@ package struct Collector {
   }
 
   /// Returns a receipt that asks a publisher to resend everything, because its session was taken over from a
-  /// collector that is gone.
+  /// collector that has disconnected.
   func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
     let known = sessions[SessionName(publisher: publisher, session: session)]
     let receipt = Receipt(
@@ -238,7 +238,7 @@ package struct Collector {
     return (FleetTopic.receipt(publisher: publisher).text(below: prefix), receipt.octets)
   }
 
-  // MARK: Words
+  // MARK: Texts
 
   package var report: CollectReport {
     var report = CollectReport(

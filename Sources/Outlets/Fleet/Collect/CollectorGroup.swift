@@ -80,7 +80,7 @@ package struct CollectorGroup: Sendable {
     Message(topic: "\(root)/claims/\(publisher)", octets: Array(name.utf8))
   }
 
-  // MARK: What it hears
+  // MARK: Input
 
   /// Resets the state for a new connection, which has no subscriptions yet.
   package mutating func connected(_ now: MonotonicTime) -> Actions {
@@ -139,7 +139,7 @@ package struct CollectorGroup: Sendable {
     isChanged = true
   }
 
-  // MARK: What it does
+  // MARK: Decisions
 
   /// Returns the actions that follow from the messages received, once the settling period has ended.
   package mutating func decide(_ now: MonotonicTime) -> Actions {

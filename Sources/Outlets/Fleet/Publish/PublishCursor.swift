@@ -3,7 +3,8 @@ import JSONText
 
 /// Progress of publishing a capture, stored as `publish.json` in its directory.
 ///
-/// `{"version":1,"session":"5f1e…","publisher":"ward-3-70-CB-0D-00-A1-B2","tables":{"ppg":{"rows":5900,"octets":230100,"skipped":0,"from":0}},"isComplete":false}`
+/// `{"version":1,"session":"5f1e…","publisher":"ward-3-70-CB-0D-00-A1-B2","tables":{"ppg":{"rows":5900,"octets":230100,
+/// "skipped":0,"from":0}},"isComplete":false}`
 package struct PublishCursor: Hashable, Sendable {
   static let fileName = "publish.json"
   private static let version = 1

@@ -62,7 +62,7 @@ package struct ProtocolVersion {
 }
 
 extension BrokerAddress {
-  /// Turns an error into a message that says what the broker or the connection refused and what to do.
+  /// Turns an error into a message with what the broker or the connection refused, and what to do.
   ///
   /// - Parameters:
   ///   - certificates: the certificate file that the user gave.

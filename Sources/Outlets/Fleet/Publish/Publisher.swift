@@ -329,7 +329,7 @@ package struct Publisher {
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
-    // A collector that takes over from one that is gone knows no tables yet.
+    // A collector that takes over from a disconnected one knows no tables yet.
     let isAll = receipt.resend.contains(Receipt.all)
     for index in tables.indices where isAll || receipt.resend.contains(tables[index].name) {
       guard let rows = receipt.tables[tables[index].name] ?? (isAll ? 0 : nil) else { continue }

@@ -48,7 +48,7 @@ final class InfluxBuffer: Sendable {
   private let state = Mutex(State())
   private let current = Atomic<Phase>(.open)
 
-  // MARK: Who has lines
+  // MARK: Adding lines
 
   /// - Parameter line: a line with its end.
   func append(_ line: [UInt8]) {
@@ -68,7 +68,7 @@ final class InfluxBuffer: Sendable {
     }
   }
 
-  // MARK: Who sends them
+  // MARK: Sending lines
 
   var isIdle: Bool { phase == .open && state.withLock(\.batches.isEmpty) }
 

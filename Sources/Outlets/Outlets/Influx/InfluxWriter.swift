@@ -172,7 +172,7 @@ package final class InfluxWriter: Sendable {
     String(text.split { $0.isNewline }.joined(separator: " ").printable.prefix(wordsCount))
   }
 
-  // MARK: Words
+  // MARK: Texts
 
   /// Reports each change once.
   private func tell(_ trouble: String?) {

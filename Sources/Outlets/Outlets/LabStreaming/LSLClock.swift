@@ -7,9 +7,10 @@ import BLEWire
 /// measurement that differs by more than its error is a step, which happened between this reading and the
 /// previous one.
 ///
-/// The timestamp tells whether a sample was taken before or after a step: with the new offset it lies between
-/// the step and now, or the sample is from before, however late it arrives. If a step is shorter than the
-/// time between two readings, or than the delay of a ring's ticks, samples around it are off by its length.
+/// The timestamp shows whether a sample was taken before or after a step. With the new offset, a sample from
+/// after the step falls between the step and now. Any other sample is from before, however late it arrives.
+/// If a step is shorter than the time between two readings, or than the delay of a ring's ticks, samples
+/// around it are off by its length.
 struct LSLClock: Sendable {
   /// A reading of the wall clock between two readings of LSL's clock, in nanoseconds.
   struct Reading: Sendable {

@@ -2,8 +2,8 @@ package import BLEWire
 package import Recording
 package import SensorSessions
 
-/// Live destination of one device's samples besides the files: lines for other programs, lab streams, a
-/// database.
+/// Live destination of one device's samples, in addition to the files: lines for other programs, lab streams,
+/// a database.
 ///
 /// It gets the tables and then their rows, with the same names and columns as `session.json` and its files.
 /// `SampleTap` feeds it from a recording. Calls are sequential, most of them on the writer's thread. An
@@ -56,7 +56,7 @@ package struct SampleTable: Hashable, Sendable {
 package enum SampleEvent: Sendable {
   /// The link was lost.
   case lost(SessionGap)
-  /// The stream was restored. The first rows of the new link may have come before.
+  /// The stream was restored. The first rows of the new link may precede this event.
   case back(SessionGap)
   /// The recording ended.
   ///

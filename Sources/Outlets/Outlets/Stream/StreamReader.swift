@@ -89,7 +89,7 @@ final class StreamReader: Sendable {
     over.set(())
   }
 
-  // MARK: Its thread
+  // MARK: The thread
 
   private func send() throws(SystemError) {
     var octets: [UInt8] = []

@@ -113,7 +113,7 @@ struct AirSide {
 /// is reversed for both. Core 5.4, Vol 6, Part B, 4.5.9.
 struct DirectionGuess {
   private var isTurned = false
-  /// Number of events in which the first packet seemed to come from the peripheral. Normally the central
+  /// Number of recent events whose first packet seemed to come from the peripheral. Normally the central
   /// sends first.
   private var doubts = 0
 

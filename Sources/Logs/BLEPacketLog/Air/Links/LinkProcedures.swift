@@ -45,7 +45,7 @@ enum ControlOpcode: UInt8 {
   /// Returns whether the length is plausible for the opcode.
   static func isPlausible(_ pdu: Span<UInt8>) -> Bool {
     guard !pdu.isEmpty else { return false }
-    // For opcodes of later versions: about half as many again as exist now.
+    // Leaves room for opcodes of later versions: more than half as many again as exist now.
     guard Int(pdu[0]) < byteCounts.count else { return pdu[0] < 0x48 }
     let byteCount = Int(byteCounts[Int(pdu[0])])
     // LL_CTE_RSP has no fixed length, and later versions have extended other PDUs.
