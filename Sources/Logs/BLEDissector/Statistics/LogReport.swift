@@ -50,8 +50,8 @@ package struct LogReport: Sendable {
   package var lastTime: ReceiveTime?
   /// Records older than the previous one.
   package var timeReversals = 0
-  /// Places at which the clock of the log's writer was set, or may have been; timestamps are corrected for
-  /// them.
+  /// Places at which the clock of the log's writer was set, or may have been. Timestamps are corrected for
+  /// steps that are certain.
   package var clockSteps: [LogClockStep] = []
   package var clockStepCount = 0
   package var drops = 0

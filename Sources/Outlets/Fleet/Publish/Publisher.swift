@@ -256,7 +256,8 @@ package struct Publisher {
     return since.advanced(by: Self.silencePeriod) <= now
   }
 
-  /// Returns `session.json` without the padding that a running capture keeps in it.
+  /// Returns the contents of `session.json`; empty if the file is missing, invalid or too large for the
+  /// message.
   private func document(besides line: Int) -> [UInt8] {
     let path = directory + "/session.json"
     guard let octets = try? Files.octets(of: path, limit: SessionEnd.documentByteCountLimit.count - line),
