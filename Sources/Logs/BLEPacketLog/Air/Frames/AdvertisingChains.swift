@@ -17,7 +17,7 @@ struct AdvertisingChains {
     64, "periodic trains of a log of the air", by: .file, whenFull: "the oldest goes",
     counted: "as a connection of unknown devices")
 
-  /// Tolerance of a time in nanoseconds, besides the packet's duration: sniffers report the time of its start
+  /// Tolerance of a time in nanoseconds, plus the packet's duration: sniffers report the time of its start
   /// or of its end.
   private static let precision: Int64 = 1_000_000
   /// Delay after which a packet is given up; the longest packet takes 17 ms.
