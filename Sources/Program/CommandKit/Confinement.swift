@@ -1,20 +1,20 @@
 import BLELinux
 import Synchronization
 
-/// What the program gives up before it does anything: the capabilities that its command does not need, the right to gain
-/// any, and system calls that no command makes.
+/// Drops privileges when the program starts: capabilities that the command does not need, the ability to gain
+/// new ones, and system calls that no command makes.
 package enum Confinement {
-  /// What a command needs, by its name alone.
+  /// Privileges that a command needs, known from its name.
   enum Needs: Hashable {
     /// Reads and writes files.
     case files
-    /// The same, but starts a program first, a pager say, and calls `filterFiles` then.
+    /// Reads and writes files, but first starts a program (such as a pager) and then calls `filterFiles`.
     case filesAndProgram
-    /// Has sockets that need no privilege.
+    /// Uses sockets that need no privilege.
     case sockets
-    /// Opens sockets that need these.
+    /// Opens sockets that need these capabilities.
     case radio(Set<ProcessFacts.Capability>)
-    /// Opens all of it, and gives up the rest itself: `ringtap open`.
+    /// Opens every kind of socket and drops the privileges itself: `ringtap open`.
     case opener
   }
 
@@ -34,14 +34,16 @@ package enum Confinement {
     }
   }
 
-  /// What root keeps where only files are read: else it could not write into a folder of another user.
+  /// Capabilities that root keeps in commands that only use files; without them, root could not write into
+  /// another user's folder.
   private static let rootsFiles: Set<ProcessFacts.Capability> = [
     .chown, .dacOverride, .dacReadSearch, .fowner, .fsetid,
   ]
 
-  /// Call it first of all in `main`, while there is one thread.
+  /// Call this first in `main`, while the process has a single thread.
   ///
-  /// Root keeps all that it has where a radio is reached: whoever wants less says `ringtap open`, or is not root.
+  /// Root keeps all its capabilities in commands that use a radio. To drop them, use `ringtap open` or run as
+  /// another user.
   package static func begin(_ arguments: [String]) {
     let needs = needs(of: arguments)
     guard needs != .opener else { return }
@@ -55,7 +57,7 @@ package enum Confinement {
       switch needs {
       case .radio(let kept):
         guard !ProcessFacts.isRoot else { return }
-        // Memory that is locked, and threads with a priority, ask for theirs again and again, on any thread.
+        // Locking memory and setting a thread's priority need their capabilities repeatedly, on any thread.
         let isRealTime = arguments.contains { $0 == "--realtime" || $0.hasPrefix("--realtime=") }
         try ProcessRights.begin(
           keeping: kept, everywhere: isRealTime ? [.ipcLock, .sysNice] : [],
@@ -67,20 +69,22 @@ package enum Confinement {
     } catch { Console.note("privileges stay as they are: \(error)") }
   }
 
-  /// Whether `begin` has left the filter to the command. Not where a command runs in somebody else's process, as tests do it.
+  /// Whether `begin` has left installing the filter to the command; false if a command runs inside another
+  /// process, as in tests.
   private static let isFilterDue = Atomic(false)
 
-  /// For a command that reads files, before it reads the first: what it starts has been started.
+  /// Installs the filter in a command that reads files. Call it before the first file is read and after
+  /// programs have been started.
   package static func filterFiles() {
     if isFilterDue.exchange(false, ordering: .relaxed) { filter(.programsAndSockets) }
   }
 
-  /// The variable that switches the filter off.
+  /// Environment variable that disables the filter if its value is `off`.
   package static let switchName = "RINGTAP_SECCOMP"
 
   package static var isFiltering: Bool { ProcessFacts.environment(switchName) != "off" }
 
-  /// Goes on without where the kernel has none: `ringtap doctor` tells.
+  /// Continues without a filter if the kernel does not support one; `ringtap doctor` reports that.
   private static func filter(_ filter: ProcessRights.Filter) {
     guard isFiltering else { return }
     try? ProcessRights.filter(filter)

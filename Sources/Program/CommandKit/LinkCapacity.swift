@@ -1,16 +1,17 @@
 package import BLEHost
 import BLEWire
 
-/// What a link allows by the specification's arithmetic: data packets, T_IFS, empty packets, T_IFS, as many as fit the
-/// interval. Core 5.4, Vol 6, Part B, 2.1 and 4.1.1.
+/// Maximum throughput of a link, calculated from the specification: data packet, T_IFS, empty packet, T_IFS,
+/// repeated as often as it fits into the interval. Core 5.4, Vol 6, Part B, 2.1 and 4.1.1.
 package struct LinkCapacity: Hashable, Sendable {
   /// T_IFS in microseconds.
   private static let spacing = 150.0
-  /// Microseconds of an octet's eight symbols, and octets around a payload: preamble, access address, header, CRC.
+  /// Duration of one byte (eight symbols) in microseconds, and bytes around a payload: preamble, access
+  /// address, header, CRC.
   private let octetMicroseconds: Double
   private let overheadOctets: Int
   let dataLength: Int
-  /// In milliseconds.
+  /// Connection interval in milliseconds.
   let interval: Double
 
   package init(isLE2M: Bool, dataLength: Int, interval: Double) {
@@ -20,9 +21,10 @@ package struct LinkCapacity: Hashable, Sendable {
     self.interval = interval
   }
 
-  /// Of a link as far as it is known; `nil` where its timing is not, or its PHY is neither LE 1M nor LE 2M.
+  /// Capacity of a link; `nil` if its timing is unknown, or its PHY is neither LE 1M nor LE 2M.
   ///
-  /// What a controller does not tell is as after connecting: LE 1M, 27 octets. Core 5.4, Vol 6, Part B, 4.5.10.
+  /// Parameters that the controller has not reported have their initial values: LE 1M and 27 bytes. Core 5.4,
+  /// Vol 6, Part B, 4.5.10.
   package init?(_ link: LinkState) {
     guard let timing = link.timing else { return nil }
     switch link.receivePHY {
@@ -36,16 +38,16 @@ package struct LinkCapacity: Hashable, Sendable {
     }
   }
 
-  /// Notifications a second with so many octets of value.
+  /// Maximum notifications per second with values of this many bytes.
   package func notificationsPerSecond(payload: Int) -> Double {
-    // 3 octets of ATT and 4 of L2CAP before the value.
+    // The value follows 3 bytes of ATT and 4 bytes of L2CAP.
     var rest = payload + 7
     var cycle = 0.0
     while rest > 0 {
       cycle += microseconds(min(rest, dataLength)) + Self.spacing + microseconds(0) + Self.spacing
       rest -= dataLength
     }
-    // Whole packets only: one that is cut in pieces may go on in the next connection event.
+    // A notification that fits one packet is not split across connection events; a fragmented one may be.
     return payload + 7 <= dataLength
       ? (interval * 1000 / cycle).rounded(.down) * 1000 / interval : 1_000_000 / cycle
   }

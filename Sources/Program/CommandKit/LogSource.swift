@@ -3,29 +3,29 @@ package import BLEPacketLog
 package import BLEWire
 import Recording
 
-/// A packet log that is read piece by piece, decompressed where it must be.
+/// A packet log that is read in chunks and decompressed if necessary.
 ///
-/// `next` gives its records in order; a problem ends them early and is told by `failure`.
+/// `next` returns its records in order. An error ends the records early and is reported by `failure`.
 package final class LogSource {
   package let path: String
-  /// Why the records end before the file does.
+  /// Why the records ended before the end of the file.
   package private(set) var failure: String?
 
-  /// Octets read so far, decompressed.
+  /// Bytes read so far, after decompression.
   package private(set) var byteCount = 0
   package var recordCount: Int { reader.recordCount }
   package var isCompressed: Bool { input.isCompressed }
 
   private var input: CompressedInput
   private var reader: AnyLogReader
-  /// The records of a piece; those before `first` were taken.
+  /// The records of the current chunk; those before `first` have been returned.
   private var records: [StoredPacketRecord] = []
   private var first = 0
   private var isAtEnd = false
 
   /// - Parameters:
   ///   - path: `-` for standard input.
-  ///   - keys: of links of the air.
+  ///   - keys: for encrypted links in an air log.
   package init(path: String, keys: [AirKey] = []) throws {
     self.path = path
     reader = AnyLogReader(keys: keys)
@@ -35,7 +35,7 @@ package final class LogSource {
     fill()
   }
 
-  /// Whether adapters and notes are known, as far as it was read.
+  /// Whether the log has adapters and notes, as far as it has been read.
   package var isMonitorLog: Bool { reader.hasMonitorRecords || reader.format == .btsnoop(.monitor) }
 
   package var nextTime: ReceiveTime? { first < records.count ? records[first].header.time : nil }
@@ -49,18 +49,19 @@ package final class LogSource {
     return records[first]
   }
 
-  /// What a person should know of a log that was read to its end, although nothing failed; and whether none of it was read.
+  /// A note for the user about a log that was read to its end without an error, and whether nothing in it was
+  /// usable.
   package func remark() -> (text: String, isFailure: Bool)? {
     guard failure == nil, let text = reader.remark ?? reader.airReport()?.remark else { return nil }
     return ("\(LogProblem.name(path)): \(text)", reader.isForeign)
   }
 
-  /// What a person reads on standard error.
+  /// The message for standard error.
   package var failureMessage: String? {
     failure.map { "\(LogProblem.name(path)): \($0)" }
   }
 
-  /// Reads on until a record is complete or the log ends.
+  /// Reads until a record is complete or the log ends.
   private func fill() {
     records.removeAll(keepingCapacity: true)
     first = 0
@@ -94,8 +95,8 @@ package final class LogSource {
   }
 }
 
-/// Tells the adapters of merged logs apart, so that the links of each stay its own: an adapter that another log
-/// has as well gets the first number that is free.
+/// Assigns adapter numbers in merged logs, so that the links of each log stay separate: an adapter number
+/// that another log already uses is replaced with the first free one.
 package struct AdapterNumbers {
   private struct Adapter: Hashable {
     var log: Int
@@ -107,7 +108,7 @@ package struct AdapterNumbers {
 
   package init() {}
 
-  /// The monitor's 0xFFFF is of no adapter and stays.
+  /// The monitor's 0xFFFF means no adapter and is kept.
   package mutating func number(of adapter: UInt16, inLog log: Int) -> UInt16 {
     if adapter == 0xFFFF { return adapter }
     let key = Adapter(log: log, number: adapter)

@@ -1,10 +1,10 @@
 import BLELinux
 import Glibc
 
-/// The descriptors that a command may need.
+/// Checks the limit of file descriptors.
 package enum OpenFiles {
-  /// A capture in arrays has the most: its columns, log and sockets, and what Swift's threads open for themselves, which
-  /// trap where they cannot.
+  /// Most descriptors that a command needs. A capture in arrays needs the most: its columns, logs and
+  /// sockets, and those that Swift's threads open, which trap if they cannot.
   private static let needed = 64
 
   package static func check() throws {
@@ -13,11 +13,11 @@ package enum OpenFiles {
   }
 }
 
-/// The threads that a command may need.
+/// Checks the limit of threads.
 package enum ThreadLimit {
-  /// Of our own: receive, write, log, streams, signals.
+  /// Threads of this program: receive, write, log, streams, signals.
   private static let own = 8
-  /// Of processors, for each of which Swift's pool has a thread.
+  /// Processors that are counted at most; Swift's pool has a thread for each processor.
   private static let processorLimit = 24
 
   private static let outcome: SystemError? = {
@@ -26,7 +26,7 @@ package enum ThreadLimit {
     return nil
   }()
 
-  /// Checked before the first task: Swift's pool waits for ever for a thread that it cannot have.
+  /// Call this before the first task: Swift's pool waits forever for a thread that it cannot create.
   package static func check() throws {
     guard let error = outcome else { return }
     throw Failure(

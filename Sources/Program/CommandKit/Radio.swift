@@ -9,17 +9,18 @@ package import Recording
 import RingTap
 package import SensorSessions
 
-/// An adapter, and what must live as long as it.
+/// An adapter with the objects that must live as long as it.
 package struct Radio: Sendable {
   package var adapter: any Adapter
   /// The controller at the other end of a virtual transport.
   package var emulation: ControllerAttachment?
-  /// What the host and its controller say to each other.
+  /// The log of packets between the host and its controller.
   package var log: PacketLogFile?
-  /// A log in place of a controller.
+  /// A log that is replayed instead of a controller.
   package var replay: ReplayTransport?
 
-  /// Looks for a sensor, and says which it found. Of a log of one link there is nothing to look for: it is that device.
+  /// Finds a sensor and prints its address. In a replay of one link there is no scan: the device is that
+  /// link's peer.
   package func find(
     _ search: SensorSearch, named name: String?, within timeout: Duration, isVerbose: Bool
   ) async throws(HostError) -> DeviceAddress {
@@ -31,11 +32,11 @@ package struct Radio: Sendable {
     return found.address
   }
 
-  /// Our own host on the controller that this names.
+  /// Runs ringtap's own host on the specified controller.
   ///
   /// - Parameters:
-  ///   - path: of the packet log, if there is to be one.
-  ///   - keys: what becomes of keys in it.
+  ///   - path: the packet log, or `nil`.
+  ///   - keys: whether keys are kept in the log.
   package static func exclusive(
     _ specification: TransportSpecification, log path: String?,
     keys: CapturingTransport.Keys = .concealed, _ loop: EventLoop
@@ -45,7 +46,7 @@ package struct Radio: Sendable {
         _ = try VirtualPeripheralSpecification(parsing: description)
       } catch { throw ValidationError(error.description) }
     }
-    // Without libcrypto, a protected device pairs in the legacy way, and `pair` says why it cannot do better.
+    // Without libcrypto, a protected device uses legacy pairing, and `pair` prints why.
     let controller = try await failing { () async throws(HostError) in
       try await ControllerPath.open(specification, on: loop) {
         try? P256KeyPair.maker()
@@ -82,9 +83,9 @@ package struct Radio: Sendable {
     }
   }
 
-  /// Nothing can be asked of the adapter afterwards: its thread ends.
+  /// The adapter is unusable afterwards: its thread ends.
   package func close() async {
-    // A controller that does not let go is left to whoever takes it next.
+    // A controller that does not respond is left to the next program that opens it.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
       await adapter.close()
       await emulation?.detach()

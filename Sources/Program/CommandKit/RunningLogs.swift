@@ -3,7 +3,7 @@ import FoundationEssentials
 import JSONText
 package import Recording
 
-/// A packet log that another process of ours writes, and what it says of itself.
+/// A packet log that another ringtap process is writing, as described by its announcement file.
 package struct AnnouncedLog {
   private struct Word: Decodable {
     var pid: Int
@@ -14,11 +14,11 @@ package struct AnnouncedLog {
     var deviceName: String?
   }
 
-  /// Its process, and a number among the logs of that, such as `1234-1`.
+  /// The process, and the log's number within it, such as `1234-1`.
   package let name: String
   package let processID: Int
   package let log: RunningLog
-  /// Whose packets they are, for people.
+  /// The device and adapter whose packets the log contains, for people.
   package let text: String
 
   private init?(_ path: String) {
@@ -34,7 +34,7 @@ package struct AnnouncedLog {
       + "\(word.adapter.printable) (\(word.mode))"
   }
 
-  /// All that run now, in order of their names.
+  /// All logs that are being written, sorted by name.
   package static func all() -> [AnnouncedLog] {
     RuntimeFolder.all.flatMap { folder in
       Files.names(in: folder).filter { $0.hasSuffix(".json") }.sorted()
@@ -42,7 +42,7 @@ package struct AnnouncedLog {
     }
   }
 
-  /// The one that a person means by a process number, a capture directory or a log.
+  /// The log that the user names by a process number, a capture directory or a path.
   package static func find(_ text: String) throws -> AnnouncedLog {
     let all = all()
     let below =

@@ -1,9 +1,9 @@
 package import BLEHost
 package import JSONText
 
-/// What a scan heard, in words.
+/// Descriptions of a scan for people.
 package enum ScanText {
-  /// The counts that are not 0, the reports always.
+  /// The number of reports, and the other counts that are not 0.
   package static func note(_ report: ScanReport) -> String {
     let counts = [
       (report.malformed, "malformed"), (report.unfinished, "long advertisements not whole"),
@@ -18,7 +18,7 @@ package enum ScanText {
 }
 
 extension Console {
-  /// Says what a search for a device did not keep of the others; with `always` also where it kept all.
+  /// Prints what a search for a device discarded; with `always` also if it discarded nothing.
   package static func note(search report: ScanReport, always: Bool) {
     if always || !report.isComplete { note("the search: " + ScanText.note(report)) }
   }

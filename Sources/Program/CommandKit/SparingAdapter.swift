@@ -3,17 +3,18 @@ package import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// An adapter of the kernel after whose last new link, or scan, this process has no capability any more.
+/// A kernel adapter that drops this process's capabilities after its last new link or scan.
 ///
-/// The kernel asks for CAP_NET_ADMIN when a management socket is opened and when the receive queue of a link is made
-/// large, and for CAP_NET_RAW with each command on the raw channel: a scan there, and what is asked of a link.
+/// The kernel requires CAP_NET_ADMIN for opening a management socket and for enlarging the receive queue of a
+/// link, and CAP_NET_RAW for each command on the raw channel: a scan in raw mode, or a change of link
+/// parameters.
 package actor SparingAdapter: Adapter {
   private let base: any Adapter
-  /// New links that are still to come; none for a scan.
+  /// Number of links still to be connected; 0 for a scan.
   private var linksToCome: Int
-  /// Links that will be given another timing.
+  /// Links whose fast-start parameters are still to be replaced.
   private var unsettled = 0
-  /// What is needed when all links are there and settled.
+  /// Capabilities that are needed once all links are connected and settled.
   private var kept: Set<ProcessFacts.Capability> = []
 
   package nonisolated var name: String { base.name }
@@ -52,7 +53,7 @@ package actor SparingAdapter: Adapter {
     guard linksToCome > 0 else { return connection }
     linksToCome -= 1
     unsettled += 1
-    // After a gap the same is asked of the new link.
+    // After a gap the new link gets the same request.
     if !request.isEmpty { kept = [.netRaw] }
     if linksToCome == 0 { ProcessRights.keep([.netRaw]) }
     loop.task {

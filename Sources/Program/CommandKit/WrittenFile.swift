@@ -1,8 +1,8 @@
 package import BLELinux
 
-/// A file that a person wrote with an editor of any system.
+/// A text file written in an editor on any operating system.
 package enum WrittenFile {
-  /// Its bytes, without the byte order mark that editors of Windows put before UTF-8.
+  /// The file's bytes without a UTF-8 byte order mark, which some Windows editors add.
   ///
   /// - Throws: as `Files.octets`.
   package static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {

@@ -1,12 +1,12 @@
 import ArgumentParser
 package import BLEPacketLog
 
-/// Keys for logs from the air.
+/// Keys for decrypting air logs.
 package struct AirKeyOptions: ParsableArguments {
   @Option(
     name: [.customLong("ltk"), .customLong("key")],
     help: ArgumentHelp(
-      "A long-term key of links of a log from the air, 32 hexadecimal digits; may be repeated.",
+      "A long-term key of links in an air log, 32 hexadecimal digits; may be repeated.",
       valueName: "hex"),
     transform: { text throws(ValidationError) in
       guard let key = AirKey(text) else {

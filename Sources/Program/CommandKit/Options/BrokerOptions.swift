@@ -3,22 +3,22 @@ import BLELinux
 package import Fleet
 import Recording
 
-/// How to get to a broker, for the commands that have nothing else to do.
+/// Options for connecting to an MQTT broker, on commands that do nothing else.
 package struct BrokerOptions: ParsableArguments {
   package init() {}
 
   @Option(
     help: ArgumentHelp(
-      "The authority's certificate (PEM) for mqtts://; the system's if not given.", valueName: "file"))
+      "The CA certificate (PEM) for mqtts:// (default: the system's).", valueName: "file"))
   package var ca: String?
 
   @Option(
     help: ArgumentHelp(
-      "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
+      "A file whose first line is the password (default: RINGTAP_MQTT_PASSWORD in the environment).",
       valueName: "file"))
   package var passwordFile: String?
 
-  /// - Parameter prefix: where the URL has none.
+  /// - Parameter prefix: the prefix if the URL has none.
   package static func broker(
     _ url: String, passwordFile: String?, prefix: String = BrokerAddress.defaultPrefix
   ) throws -> BrokerAddress {
@@ -37,10 +37,11 @@ package struct BrokerOptions: ParsableArguments {
     return broker
   }
 
-  /// The first line of a file: a password does not belong among a program's arguments.
+  /// Returns the first line of a file. A password must not be a command-line argument, which other users can
+  /// see.
   ///
-  /// A service reads systemd's credential of the same name if there is one: its user may not read the file itself
-  /// (`LoadCredential=`, systemd.exec(5)).
+  /// Under systemd a credential with the file's name takes precedence, because the service's user may not be
+  /// able to read the file itself (`LoadCredential=`, systemd.exec(5)).
   static func secret(in file: String) throws -> String {
     let credential = ProcessFacts.environment("CREDENTIALS_DIRECTORY").map { "\($0)/\(Files.name(of: file))" }
     let path = credential.flatMap { Files.exists($0) ? $0 : nil } ?? file

@@ -1,9 +1,9 @@
 import ArgumentParser
 
-/// A number of bytes as options have it: `500k`, `10M`, `1G`, in powers of 1024.
+/// A number of bytes in the notation of options: `500k`, `10M`, `1G`, in powers of 1024.
 package struct ByteCount: Sendable, CustomStringConvertible {
   private static let units: [Character: Int] = ["k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
-  /// A pebibyte.
+  /// Largest value: one pebibyte.
   private static let most = 1 << 50
 
   package let value: Int
@@ -11,7 +11,7 @@ package struct ByteCount: Sendable, CustomStringConvertible {
 
   package static let gigabyte = ByteCount(value: 1 << 30, description: "1G")
 
-  /// - Parameter least: the smallest number of bytes that the option takes.
+  /// - Parameter least: the smallest number of bytes that the option accepts.
   /// - Returns: an option's `transform`, which throws `ValidationError` with the range.
   package static func atLeast(_ least: ByteCount) -> @Sendable (String) throws -> ByteCount {
     { text in

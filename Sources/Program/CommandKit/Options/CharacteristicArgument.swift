@@ -3,7 +3,7 @@ package import BLEHost
 package import BLEStack
 package import BLEWire
 
-/// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
+/// A characteristic on the command line: a UUID, or a value handle with the prefix `0x`.
 package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   case uuid(BluetoothUUID)
   case handle(AttributeHandle)
@@ -21,7 +21,8 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   package static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// What a command does with a characteristic: of several with one UUID those count that can do it.
+  /// What a command does with a characteristic. If several characteristics have the UUID, only those that
+  /// support the operation are candidates.
   package enum Use: Sendable {
     case read, write, listen
 
@@ -42,8 +43,9 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     }
   }
 
-  /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
-  /// link had found. A handle is taken as it is, without discovery.
+  /// Passes the characteristic's value handle to `body`. If the device refuses a handle that was discovered
+  /// on an earlier link, rediscovers and calls `body` once more. A handle given by the user is used without
+  /// discovery.
   package func use<Value: Sendable>(
     _ client: GATTClient, to use: Use,
     _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
@@ -63,9 +65,9 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
-  /// The characteristic, asked for where it is not certain that it is where an earlier link found it.
+  /// Returns the characteristic, after discovery unless a cached result is known to be valid.
   ///
-  /// - Throws: where several of that UUID can do the same: the user names one by its handle.
+  /// - Throws: if several characteristics with that UUID support the operation; the user must give a handle.
   package func characteristic(_ client: GATTClient, to use: Use) async throws -> GATTDatabase.Characteristic {
     let all = try await failing { () async throws(GATTError) -> [GATTDatabase.Characteristic] in
       switch self {

@@ -7,7 +7,7 @@ package import BLEWire
 import JSONText
 package import SensorSessions
 
-/// How to reach the radio, on every command that does.
+/// Options for the radio, on every command that uses one.
 package struct AdapterOptions: ParsableArguments {
   package init() {}
 
@@ -15,52 +15,54 @@ package struct AdapterOptions: ParsableArguments {
     case auto, raw, coexist, exclusive
   }
 
-  @Option(help: "The adapter, such as hci0; the first that is up if not given.")
+  @Option(help: "The adapter, such as hci0 (default: the first that is up).")
   package var adapter: String?
 
   @Option(
     help: """
-      How to reach the radio: raw is beside the kernel's host, coexist is beside bluetoothd too, exclusive is our own \
-      host on an adapter that is down. auto is coexist where bluetoothd runs, else raw.
+      How to reach the radio: raw uses the kernel's raw HCI channel and L2CAP sockets; coexist uses the \
+      kernel's discovery, beside bluetoothd; exclusive runs ringtap's own host on an adapter that is down; \
+      auto is coexist if bluetoothd runs, else raw.
       """)
   package var mode = Mode.auto
 
   @Option(
     help: ArgumentHelp(
       """
-      A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, core, \
-      cycling, polar); or a packet log in place of a controller: replay:FILE[,speed=1x|10x|max][,link=N].
+      A controller to use instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, \
+      core, cycling, polar); or a packet log that plays the controller: \
+      replay:FILE[,speed=1x|10x|max][,link=N].
       """, valueName: "spec"))
   package var transport: String?
 
   @Option(
     help: ArgumentHelp(
-      "In exclusive mode: log every HCI packet, both ways, into this file: .pcapng with nanoseconds, else btsnoop.",
+      "In exclusive mode: log all HCI packets to this file: .pcapng with nanoseconds, else btsnoop.",
       valueName: "file"))
   package var packetLog: String?
 
   @Flag(
     help: """
-      Leave keys in the --packet-log: of encryption, and those that pairing gives away. Else there are zeros in their \
-      place.
+      Keep keys in the --packet-log: encryption keys, and those exchanged in pairing. By default they are \
+      replaced with zeros.
       """)
   package var logKeys = false
 
   @Flag(
     help: """
-      Go on in clear text if a bonded device does not encrypt the link: it has lost its key, or is another device. Else \
-      that is an error.
+      Continue unencrypted if a bonded device does not encrypt the link: it has lost its key, or is another \
+      device. By default that is an error.
       """)
   package var acceptUnencrypted = false
 
-  @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
+  @Flag(name: [.short, .long], help: "Print more on standard error: malformed packets, link parameters.")
   package var verbose = false
 
   @Flag(
     help: """
-      Neither look up nor remember devices (see `ringtap devices`). RINGTAP_NO_REMEMBER=1 in the environment does the \
-      same.
+      Neither use nor store known devices (see `ringtap devices`). RINGTAP_NO_REMEMBER=1 in the environment \
+      has the same effect.
       """)
   package var noRemember = false
 
@@ -76,7 +78,7 @@ package struct AdapterOptions: ParsableArguments {
     _ = try specification()
   }
 
-  /// The transport of exclusive mode; `nil` for the others.
+  /// The transport in exclusive mode; `nil` in the other modes.
   private func specification() throws -> TransportSpecification? {
     if let transport {
       do throws(TransportSpecification.ParseError) { return try TransportSpecification(transport) } catch {
@@ -84,7 +86,7 @@ package struct AdapterOptions: ParsableArguments {
       }
     }
     let handed = InheritedSockets.userChannel.map { "hci\($0)" }
-    // What was handed over is meant to be used.
+    // An inherited user channel selects exclusive mode.
     guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
       return nil
     }
@@ -95,12 +97,12 @@ package struct AdapterOptions: ParsableArguments {
     return .hciSocket(index: index)
   }
 
-  /// Takes hold of the radio and says how. Gives up the capabilities that nothing asks for any more.
+  /// Opens the radio and drops the capabilities that are no longer needed.
   ///
   /// - Parameters:
-  ///   - tuning: of the receive thread.
-  ///   - links: how many devices will be connected to, after which only lost links are made again; 0 for a scan, `nil`
-  ///     where nobody knows.
+  ///   - tuning: settings of the receive thread.
+  ///   - links: number of devices to connect to, after which only lost links are reconnected; 0 for a scan,
+  ///     `nil` if unknown.
   package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
     let transport = try specification()
     switch transport {
@@ -134,8 +136,8 @@ package struct AdapterOptions: ParsableArguments {
     return radio
   }
 
-  /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
-  /// them it still has those of `bluetoothd`.
+  /// Passes the stored keys to the adapter, which encrypts links with bonded devices. The kernel accepts keys
+  /// from root only; without them it still has those of `bluetoothd`.
   private func secure(_ radio: Radio) async throws {
     guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
     if radio.adapter.mode == "coexist"
@@ -151,19 +153,19 @@ package struct AdapterOptions: ParsableArguments {
     let wanted = settings
     try await failing { () async throws(HostError) in
       do throws(HostError) { try await adapter.secure(wanted) } catch {
-        // The adapter knows of the bonds all the same, and refuses links that it cannot encrypt.
+        // The adapter knows the bonds even so, and refuses links that it cannot encrypt.
         guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
       }
     }
   }
 
-  /// The keys of devices that were paired with; `nil` where nothing is to be remembered.
+  /// The keys of bonded devices; `nil` if nothing is stored.
   package var bondFiles: BondFiles? {
     knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
   }
 
-  /// The devices that are known; `nil` where nothing is to be remembered. Emulated devices and those of logs are not
-  /// there when they are looked for again.
+  /// The known devices; `nil` if nothing is stored. Emulated and replayed devices are not stored, because
+  /// they do not exist in later runs.
   package var knownDevices: KnownDevices? {
     if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
     switch try? specification() {
@@ -191,17 +193,17 @@ extension AdapterOptions {
   }
 }
 
-/// Which device, and how long it may take.
+/// Options for the device: its address type, and the timeout.
 package struct DeviceOptions: ParsableArguments {
   package init() {}
 
   @Option(
-    help: "The kind of the device's address: public or random; as remembered, else public, if not given.")
+    help: "The type of the device's address: public or random (default: as stored, else public).")
   package var addressType: AddressKind?
 
   @Option(
     help: ArgumentHelp(
-      "How long it may take to find the device, then to connect and start a stream, then until each answer (30 at most).",
+      "Timeout for finding the device, for connecting and starting a stream, and for each response (at most 30).",
       valueName: "seconds"), in: NumberRange(above: 0, upTo: 3600, "seconds"))
   package var timeout = 20.0
 
@@ -212,10 +214,10 @@ package struct DeviceOptions: ParsableArguments {
   }
 }
 
-/// Commands, and groups of options, with a device to connect to.
+/// Commands and option groups with a device to connect to.
 ///
-/// Groups stand side by side, not in each other: a debug build of swift-argument-parser makes a group's options four times
-/// to check them, so that each level takes four times as long as the one above.
+/// Groups are siblings, not nested: a debug build of swift-argument-parser builds a group's options four
+/// times to check them, so each level of nesting multiplies the time by four.
 package protocol ReachesDevice {
   var radio: AdapterOptions { get }
   var link: LinkOptions { get }
@@ -226,7 +228,7 @@ extension ReachesDevice {
   package var device: DeviceReach { DeviceReach(radio: radio, link: link, choice: choice) }
 }
 
-/// A device to connect to, and by what.
+/// A device to connect to, and the options to reach it.
 package struct DeviceReach: Sendable {
   package var radio: AdapterOptions
   package var link: LinkOptions
@@ -234,7 +236,7 @@ package struct DeviceReach: Sendable {
 
   package var timeout: Double { choice.timeout }
 
-  /// The device of an argument: an address, or the name of a device that is remembered.
+  /// Parses an argument: an address, or the name of a known device.
   package func parse(_ text: String) throws -> DeviceAddress {
     if let address = DeviceAddress(text, type: choice.addressType?.type ?? .public) {
       guard choice.addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
@@ -255,7 +257,7 @@ package struct DeviceReach: Sendable {
     return device.address
   }
 
-  /// Where a device of that name was last, so that it need not be looked for; `nil` where that is not known.
+  /// The stored address of the device with that name, so that no scan is needed; `nil` if unknown.
   package func known(_ name: String?) -> DeviceAddress? {
     guard let name, let known = radio.knownDevices?.named(name), known.count == 1, known[0].name == name
     else {
@@ -267,7 +269,7 @@ package struct DeviceReach: Sendable {
     return known[0].address
   }
 
-  /// Connects, exchanges the MTU, runs `body`, and closes the channel whatever happens. Ctrl-C cancels `body`.
+  /// Connects, exchanges the MTU, runs `body`, and closes the connection in any case. Ctrl-C cancels `body`.
   package func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {
@@ -306,7 +308,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`, and closes the channel whatever happens.
+  /// Runs `body`, and closes the connection in any case.
   private static func use<Value: Sendable>(
     _ connection: Connection, _ timeout: Duration, _ isVerbose: Bool,
     _ body: @escaping @Sendable () async throws -> Value
@@ -322,9 +324,9 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// The same without a word on the channel.
+  /// Like `withConnection`, but sends nothing on the ATT channel.
   ///
-  /// - Parameter links: how many devices will be connected to; `.max` where a socket is opened after the link.
+  /// - Parameter links: number of devices to connect to; `.max` if a socket is opened after the link.
   package func withLink<Value: Sendable>(
     to address: DeviceAddress, links: Int = 1,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
@@ -332,12 +334,12 @@ package struct DeviceReach: Sendable {
     try await withLink(links: links, locating: { _ in address }, body)
   }
 
-  /// The same with a device that is looked for first.
+  /// Like `withLink(to:)`, but finds the device first.
   ///
   /// - Parameters:
-  ///   - tuning: of the receive thread.
-  ///   - tap: for a packet log of the link.
-  ///   - links: how many devices will be connected to.
+  ///   - tuning: settings of the receive thread.
+  ///   - tap: receives the link's packets for a packet log.
+  ///   - links: number of devices to connect to.
   package func withLink<Value: Sendable>(
     _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil, links: Int = 1,
     locating locate: @escaping @Sendable (Radio) async throws -> DeviceAddress,
@@ -355,19 +357,19 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// What a signal makes of the body of `withRadio`.
+  /// What happens to the body of `withRadio` on a signal.
   package enum Ending: Sendable {
-    /// It is cancelled, and left behind where it does not end soon.
+    /// It is cancelled, and abandoned if it does not end soon.
     case prompt
-    /// It is cancelled, and sees to it by itself that it ends soon: it writes files.
+    /// It is cancelled, and must end soon by itself because it writes files.
     case whole
   }
 
-  /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
+  /// Opens the radio, runs `body`, and closes the radio in any case. Ctrl-C cancels `body`.
   ///
   /// - Parameters:
-  ///   - tuning: of the receive thread.
-  ///   - links: how many devices will be connected to.
+  ///   - tuning: settings of the receive thread.
+  ///   - links: number of devices to connect to.
   package func withRadio<Value: Sendable>(
     _ tuning: LoopTuning = LoopTuning(), _ ending: Ending = .prompt, links: Int = 1,
     _ body: @escaping @Sendable (Radio) async throws -> Value
@@ -378,7 +380,7 @@ package struct DeviceReach: Sendable {
       do {
         let value =
           switch ending {
-          // A link is closed first where its device does not answer; this is for all other waits.
+          // Links to silent devices are closed earlier; this limit covers all other waits.
           case .prompt:
             try await Interruption.leaving(after: Interruption.leavingPatience) { try await body(radio) }
           case .whole: try await body(radio)
@@ -392,7 +394,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`, which waits for one answer of a device, for as long as --timeout allows.
+  /// Runs `body`, which waits for one response of a device, with the limit of --timeout.
   package func answering<Value: Sendable>(
     _ address: DeviceAddress, _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {

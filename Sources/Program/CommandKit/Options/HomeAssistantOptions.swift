@@ -2,32 +2,32 @@ package import ArgumentParser
 import Fleet
 package import Outlets
 
-/// What is measured, for Home Assistant while it is recorded.
+/// Options for publishing values to Home Assistant during a recording.
 package struct HomeAssistantOptions: ParsableArguments {
   package init() {}
 
   @Option(
     help: ArgumentHelp(
       """
-      Tell Home Assistant each value through this broker, by MQTT discovery: mqtt[s]://[user@]host[:port][/prefix]; the prefix is \
-      'homeassistant' if not given.
+      Publish each value to Home Assistant through this broker, by MQTT discovery: \
+      mqtt[s]://[user@]host[:port][/prefix] (default prefix: 'homeassistant').
       """, valueName: "url"))
   package var homeAssistant: String?
 
   @Option(
     help: ArgumentHelp(
-      "The authority's certificate (PEM) for mqtts://; the system's if not given.", valueName: "file"))
+      "The CA certificate (PEM) for mqtts:// (default: the system's).", valueName: "file"))
   package var homeAssistantCa: String?
 
   @Option(
     help: ArgumentHelp(
-      "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
+      "A file whose first line is the password (default: RINGTAP_MQTT_PASSWORD in the environment).",
       valueName: "file"))
   package var homeAssistantPasswordFile: String?
 
   package func validate() throws { _ = try plan() }
 
-  /// - Returns: `nil` where Home Assistant is told nothing.
+  /// - Returns: `nil` if nothing is published to Home Assistant.
   package func plan() throws -> HomePlan? {
     guard let homeAssistant else {
       if homeAssistantCa != nil || homeAssistantPasswordFile != nil {
@@ -39,7 +39,7 @@ package struct HomeAssistantOptions: ParsableArguments {
   }
 }
 
-/// `homeAssistant` in a daemon's file.
+/// `homeAssistant` in the daemon's configuration file.
 package struct DaemonHomeAssistantOptions: ParsableArguments {
   package init() {}
 
@@ -49,7 +49,7 @@ package struct DaemonHomeAssistantOptions: ParsableArguments {
 
   package func validate() throws { _ = try plan() }
 
-  /// - Returns: `nil` where Home Assistant is told nothing.
+  /// - Returns: `nil` if nothing is published to Home Assistant.
   package func plan() throws -> HomePlan? {
     try to.map { try HomePlan($0, ca: ca, passwordFile: passwordFile) }
   }
@@ -62,14 +62,14 @@ extension HomePlan {
   }
 }
 
-/// What a command does with what it tells Home Assistant.
+/// How commands use the connection to Home Assistant.
 extension HomeAssistant {
-  /// Tells the end, and whether something was not told.
+  /// Publishes the end of the recording, and prints a message if something could not be published.
   ///
-  /// - Returns: whether all was.
+  /// - Returns: whether everything was published.
   package func finishAndTell() async -> Bool {
     let problem: String?
-    // Whoever interrupts a command does not wait for a broker.
+    // An interrupted command does not wait for a broker.
     do { problem = try await Interruption.leaving { await self.finish() } } catch {
       problem = "the broker was too slow"
     }

@@ -2,32 +2,32 @@ package import ArgumentParser
 import BLELinux
 package import Outlets
 
-/// What is measured, for a database while it is recorded.
+/// Options for writing rows to a database during a recording.
 package struct InfluxOptions: ParsableArguments {
   package init() {}
 
   @Option(
     help: ArgumentHelp(
       """
-      Write the tables' rows to a database too, as InfluxDB's line protocol: http[s]://host:port/path, with what the server wants \
-      to know, such as http://localhost:8428/write, or /api/v2/write?org=lab&bucket=walks.
+      Write the tables' rows to a database too, in InfluxDB's line protocol: http[s]://host:port/path with \
+      the server's parameters, such as http://localhost:8428/write, or /api/v2/write?org=lab&bucket=walks.
       """, valueName: "url"))
   package var influx: String?
 
   @Option(
     help: ArgumentHelp(
-      "A file whose first line is the token for --influx; else RINGTAP_INFLUX_TOKEN in the environment.",
+      "A file whose first line is the token for --influx (default: RINGTAP_INFLUX_TOKEN in the environment).",
       valueName: "file"))
   package var influxToken: String?
 
   @Option(
     help: ArgumentHelp(
-      "The authority's certificate (PEM) for https://; the system's if not given.", valueName: "file"))
+      "The CA certificate (PEM) for https:// (default: the system's).", valueName: "file"))
   package var influxCa: String?
 
   package func validate() throws { _ = try plan() }
 
-  /// - Returns: `nil` where nothing is written to a database.
+  /// - Returns: `nil` if nothing is written to a database.
   package func plan() throws -> InfluxPlan? {
     guard let influx else {
       if influxToken != nil || influxCa != nil {
@@ -44,7 +44,7 @@ package struct InfluxOptions: ParsableArguments {
   }
 }
 
-/// What a command does with its database.
+/// How commands use their database.
 extension InfluxWriter {
   /// - Returns: `nil` without a plan.
   package static func open(_ plan: InfluxPlan?) throws -> InfluxWriter? {
@@ -54,11 +54,11 @@ extension InfluxWriter {
     }
   }
 
-  /// Writes the rest, and tells what is not known to be there.
+  /// Writes the remaining rows, and prints a message if some may not have reached the database.
   ///
-  /// - Returns: whether all is.
+  /// - Returns: whether the database has confirmed all rows.
   package func finishAndTell() async -> Bool {
-    // Whoever interrupts a command does not wait long for a database.
+    // An interrupted command does not wait long for a database.
     let isOver: Void? = try? await Interruption.leaving { await self.finish() }
     if isOver == nil { await leave() }
     guard let problem else { return true }

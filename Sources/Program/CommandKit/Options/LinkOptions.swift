@@ -3,13 +3,13 @@ package import BLEHost
 import BLEWire
 import Recording
 
-/// What a link is asked for, on every command that connects.
+/// Requested link parameters, on every command that connects.
 package struct LinkOptions: ParsableArguments {
   package init() {}
 
   @Option(
     help: ArgumentHelp(
-      "Connection interval, or a range of it such as 7.5-15; steps of 1.25, 7.5 … 4000. Kernel: 30-50.",
+      "Connection interval, or a range such as 7.5-15; multiples of 1.25, 7.5 … 4000. The kernel's default is 30-50.",
       valueName: "ms"))
   package var interval: String?
 
@@ -19,15 +19,15 @@ package struct LinkOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "How long the link may be silent before it counts as lost, 100 … 32000.", valueName: "ms"),
+      "Supervision timeout: how long the link may be silent before it is lost, 100 … 32000.", valueName: "ms"),
     in: NumberRange(100...32_000, "ms"))
   package var supervisionTimeout: UInt16?
 
-  @Option(help: "The physical layer in both directions: 1m, 2m or coded.")
+  @Option(help: "The PHY in both directions: 1m, 2m or coded.")
   package var phy: PHY?
 
   @Option(
-    help: ArgumentHelp("Octets of one data packet on the air, 27 … 251.", valueName: "octets"),
+    help: ArgumentHelp("Maximum bytes in one data packet on the air, 27 … 251.", valueName: "octets"),
     in: NumberRange(27...251, "octets"))
   package var dataLength: UInt16?
 
@@ -58,7 +58,7 @@ package struct LinkOptions: ParsableArguments {
     return request
   }
 
-  /// - Parameter text: milliseconds, one number or two with a hyphen between.
+  /// - Parameter text: milliseconds, one number or two separated by a hyphen.
   private static func interval(_ text: String) throws -> ClosedRange<UInt16> {
     let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
       Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
@@ -74,9 +74,9 @@ package struct LinkOptions: ParsableArguments {
   }
 }
 
-/// A link in words.
+/// Descriptions of a link for people.
 package enum LinkText {
-  /// `nil` where nothing is known.
+  /// The current link parameters; `nil` if none is known.
   package static func inForce(_ state: LinkState) -> String? {
     var parts: [String] = []
     if let timing = state.timing {
@@ -94,7 +94,7 @@ package enum LinkText {
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
   }
 
-  /// Responses that belong to no request; `nil` where there are none.
+  /// A message about responses that match no request; `nil` if there are none.
   package static func strays(_ count: Int) -> String? {
     switch count {
     case 0: nil
@@ -103,7 +103,7 @@ package enum LinkText {
     }
   }
 
-  /// - Parameter count: values of handles without a subscription.
+  /// - Parameter count: number of values received without a subscription.
   package static func unsubscribed(_ count: Int) -> String? {
     switch count {
     case 0: nil
@@ -112,7 +112,7 @@ package enum LinkText {
     }
   }
 
-  /// One line for each wish that was not fulfilled.
+  /// One line for each refused request.
   package static func refusals(_ changes: [LinkChange]) -> [String] {
     changes.compactMap { change in
       guard case .refused(let part, let error) = change.value else { return nil }

@@ -1,32 +1,33 @@
 package import ArgumentParser
 
-/// The numbers that an option takes, and their unit.
+/// The numbers that an option accepts, and their unit.
 ///
-/// Every option whose value is a number is declared with one: `@Option(help: …, in: .duration)`. A value outside of it is
-/// refused while the command line is read: before anything is opened, by one message that names the option, the value and the
-/// range.
+/// Every option with a numeric value is declared with a range: `@Option(help: …, in: .duration)`. A value
+/// outside of it is refused when the command line is parsed, before anything is opened. The message names the
+/// option, the value and the range.
 package struct NumberRange<Number: Comparable & LosslessStringConvertible & Sendable>: Sendable {
   private let lower: Number
   private let upper: Number
   private let includesLower: Bool
   private let unit: String
 
-  /// - Parameter unit: of all of them, such as "seconds"; none for a mere number.
+  /// - Parameter unit: the unit, such as "seconds"; empty for a plain number.
   package init(_ range: ClosedRange<Number>, _ unit: String = "") {
     (lower, upper, includesLower, self.unit) = (range.lowerBound, range.upperBound, true, unit)
   }
 
   /// - Parameters:
-  ///   - lower: every number is larger.
-  ///   - upper: the largest of them.
-  ///   - unit: of all of them.
+  ///   - lower: exclusive lower bound.
+  ///   - upper: inclusive upper bound.
+  ///   - unit: the unit.
   package init(above lower: Number, upTo upper: Number, _ unit: String = "") {
     (self.lower, self.upper, includesLower, self.unit) = (lower, upper, false, unit)
   }
 
-  /// Returns the number that a text is.
+  /// Parses a number.
   ///
-  /// - Throws: `ValidationError` with the range; the parser puts it behind the names of option and value. NaN is in no range.
+  /// - Throws: `ValidationError` with the range; the parser prefixes the names of the option and the value.
+  ///   NaN is in no range.
   package func parse(_ text: String) throws -> Number {
     guard let number = Number(text), includesLower ? number >= lower : number > lower, number <= upper else {
       throw ValidationError("it must be \(description)")
@@ -36,7 +37,7 @@ package struct NumberRange<Number: Comparable & LosslessStringConvertible & Send
 }
 
 extension NumberRange: CustomStringConvertible {
-  /// `a whole number, 1 to 64`; `above 0, at most 3600 seconds`
+  /// For example `a whole number, 1 to 64` or `above 0, at most 3600 seconds`.
   package var description: String {
     let kind = Number.self is any BinaryInteger.Type ? "a whole number, " : ""
     let range =
@@ -53,14 +54,14 @@ extension NumberRange: CustomStringConvertible {
 }
 
 extension NumberRange<Double> {
-  /// How long a command runs, or waits: up to 31 years.
+  /// How long a command runs or waits: up to 31 years.
   package static var duration: Self { Self(above: 0, upTo: 1e9, "seconds") }
-  /// A part of a whole, or a probability.
+  /// A fraction or a probability.
   package static var share: Self { Self(0...1) }
 }
 
 extension NumberRange<Int> {
-  /// How many of something end a command. The largest leaves room to count on.
+  /// A number of items after which a command ends. The upper bound leaves room for counting further.
   package static var count: Self { Self(1...1_000_000_000_000_000) }
 }
 
@@ -70,19 +71,19 @@ extension NumberRange<UInt32> {
 }
 
 extension Option where Value: Comparable & LosslessStringConvertible & Sendable {
-  /// A number, and what it is if the option is not given.
+  /// A number with a default.
   package init(
     wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Value>
   ) {
     var help = help
-    // The parser tells no default of its own for a transform.
+    // The parser does not print a default for options with a transform.
     help.abstract += " (default: \(wrappedValue))"
     self.init(wrappedValue: wrappedValue, name: name, help: help, transform: range.parse)
   }
 }
 
 extension Option {
-  /// A number that need not be given.
+  /// An optional number.
   package init<Number>(
     name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Number>
   ) where Value == Number? {

@@ -1,26 +1,26 @@
 import ArgumentParser
 package import BLELinux
 
-/// Whether files that are there may be replaced, on every command that writes a file where a person says.
+/// Whether existing files may be replaced, on every command that writes a file named by the user.
 ///
-/// A command calls `check` for each such file before it reads or writes anything, and writes by `Files.write` or `OutputFile`
-/// with `existing`, which look again when the file gets its name.
+/// A command calls `check` for each such file before it reads or writes anything. It writes with
+/// `Files.write` or `OutputFile` and passes `existing`; they check again when the file gets its name.
 package struct OverwriteOptions: ParsableArguments {
   package init() {}
 
-  @Flag(help: "Replace files that are there already.")
+  @Flag(help: "Replace existing files.")
   package var force = false
 
   package var existing: Files.Existing { force ? .replace : .refuse }
 
-  /// Refuses a name that stands for something that is to stay: a file, a link or a directory without --force, and a file
-  /// that is read. `-`, `/dev/stdout`, devices and pipes are written as they are.
+  /// Refuses a name that must not be replaced: an existing file, link or directory unless --force is given,
+  /// and always a file that is read. `-`, `/dev/stdout`, devices and pipes are written directly.
   ///
   /// - Parameters:
-  ///   - path: what is to be written; `nil` for nothing.
-  ///   - option: which tells the name.
+  ///   - path: the file to write; `nil` if none.
+  ///   - option: the option that gives the name, for the message.
   ///   - inputs: files that the command reads.
-  /// - Throws: `Failure` with what to do.
+  /// - Throws: `Failure` with advice.
   package func check(_ path: String?, _ option: String, inputs: [String] = []) throws {
     guard let path, path != "-", Files.isOccupied(path) else { return }
     if let input = inputs.first(where: { Files.areSame($0, path) }) {
@@ -32,7 +32,8 @@ package struct OverwriteOptions: ParsableArguments {
     }
   }
 
-  /// Refuses a folder for files whose names are not known yet, unless it is empty or not there, or with --force.
+  /// Refuses a folder that exists and is not empty, unless --force is given. For files whose names are not
+  /// known yet.
   package func check(folder path: String, _ option: String) throws {
     guard !force, Files.isOccupied(path) else { return }
     guard Files.isDirectory(path), Files.names(in: path).allSatisfy({ $0 == "." || $0 == ".." }) else {

@@ -2,31 +2,32 @@ package import ArgumentParser
 import BLELinux
 package import Outlets
 
-/// Samples for other programs while they are recorded.
+/// Samples for other programs during a recording.
 package struct StreamOptions: ParsableArguments {
   package init() {}
 
   @Option(
     help: ArgumentHelp(
       """
-      Print each sample as a line of JSON as soon as it has come: '-' is standard output, unix:PATH a socket for readers of this \
-      user, tcp:HOST:PORT one for all who reach it, unencrypted: use 127.0.0.1. Repeat it for several.
+      Print each sample as a line of JSON as soon as it arrives: '-' is standard output, unix:PATH a socket \
+      for readers of the same user, tcp:HOST:PORT an unencrypted socket for everyone who can reach it: use \
+      127.0.0.1. May be repeated.
       """, valueName: "target"))
   package var stream: [String] = []
 
   package func validate() throws { _ = try targets }
 
-  /// In the order given.
+  /// The targets, in the order given.
   package var targets: [StreamTarget] { get throws { try Self.targets(stream, "--stream") } }
 
-  /// Refuses a stream of what is not recorded.
+  /// Refuses --stream without a recording.
   package func validate(output: String?) throws {
     if output == nil, !stream.isEmpty {
       throw ValidationError("--stream needs an --output directory; without, --json prints what comes")
     }
   }
 
-  /// - Parameter option: its name, where that is another.
+  /// - Parameter option: the option's name, for messages.
   package static func targets(_ texts: [String], _ option: String) throws -> [StreamTarget] {
     var targets: [StreamTarget] = []
     for text in texts {
@@ -48,25 +49,25 @@ package struct LSLOptions: ParsableArguments {
   @Flag(
     help: ArgumentHelp(
       """
-      Publish each table as a stream of the Lab Streaming Layer (LSL), which this machine's whole network can receive, and \
-      events as markers. Needs liblsl.
+      Publish each table as a stream of the Lab Streaming Layer (LSL), which every host in this machine's \
+      network can receive, and events as markers. Needs liblsl.
       """))
   package var lsl = false
 }
 
-/// What a command does with its stream.
+/// How commands use their sample stream.
 extension SampleStream {
-  /// How long its readers may take after a signal.
+  /// How long the stream's readers may take after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// What a recording does where nobody reads standard output any more.
+  /// What a recording does when the reader of standard output is gone.
   package enum OutputEnd: Sendable {
     case goesOn
-    /// Nothing else was asked for: it ends, as by a first Ctrl-C.
+    /// The recording ends as after a first Ctrl-C, because it has no other purpose.
     case ends
   }
 
-  /// Opens it.
+  /// Opens the stream.
   ///
   /// - Returns: `nil` without a target.
   package static func open(_ targets: [StreamTarget], _ end: OutputEnd) throws -> SampleStream? {
@@ -88,9 +89,9 @@ extension SampleStream {
     if end == .ends { Interruption.interrupt(because: "nobody reads standard output any more") }
   }
 
-  /// Sends the rest, and says what standard output's reader missed.
+  /// Sends the remaining samples, and reports how many the reader of standard output missed.
   package func finishAndTell() async {
-    // Whoever interrupts a command does not wait for its readers.
+    // An interrupted command does not wait for its readers.
     try? await Interruption.leaving(after: Self.leavingPatience) { await self.finish() }
     let missed = missed
     guard missed > 0 else { return }

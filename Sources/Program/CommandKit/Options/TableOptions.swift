@@ -1,7 +1,7 @@
 import ArgumentParser
 package import Recording
 
-/// How the tables of a recording are kept.
+/// How a recording's tables are stored.
 package struct TableOptions: ParsableArguments {
   package init() {}
 
@@ -17,8 +17,8 @@ package struct TableOptions: ParsableArguments {
   @Option(
     name: .customLong("sync-interval"),
     help: ArgumentHelp(
-      "How often the disk gets what was recorded, 1 to 3600: what a power cut costs at most. Longer spares a memory card. Arrays: "
-        + "every 25 at least.",
+      "How often samples are synced to disk, 1 to 3600: the most that a power cut can lose. "
+        + "Longer intervals spare a memory card. npy is synced at least every 25 s.",
       valueName: "seconds"), in: NumberRange(1...3600, "seconds"))
   package var syncSeconds = 1.0
 

@@ -2,13 +2,13 @@ import ArgumentParser
 package import BLESensors
 package import SensorSessions
 
-/// A unit that a command may be asked for.
+/// A temperature unit that the user can choose.
 package enum TemperatureUnit: String, CaseIterable, ExpressibleByArgument {
   case celsius, fahrenheit
 
   package var unit: TemperatureMeasurement.Unit { self == .celsius ? .celsius : .fahrenheit }
   package var sign: String { self == .celsius ? "°C" : "°F" }
-  /// Of a temperature in JSON.
+  /// The key of a temperature in JSON.
   package func key(_ kind: ThermometerSession.Kind) -> String {
     switch (kind, self) {
     case (.healthThermometer, .celsius): "temperatureCelsius"

@@ -5,11 +5,11 @@ package import JSONText
 import LiveView
 import Synchronization
 
-/// Standard output for results, standard error for all else.
+/// Standard output for results, standard error for everything else.
 package enum Console {
-  /// Standard output takes no more.
+  /// Writing to standard output failed.
   package enum WriteError: Error {
-    /// Whoever read our output has gone: nothing to report, just stop.
+    /// The reader of the output is gone (EPIPE): stop without a message.
     case readerGone
     case failed(SystemError)
 
@@ -18,12 +18,12 @@ package enum Console {
     }
   }
 
-  /// Of this program.
+  /// The program's version.
   package static let version = "0.1.0"
 
   package static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
 
-  /// Writes results at once, also into a pipe.
+  /// Writes results without buffering, even into a pipe.
   package static func write(_ octets: some Sequence<UInt8>) throws(WriteError) {
     let octets = [UInt8](octets)
     do throws(SystemError) { try StandardStream.output.write(octets.span) } catch {
@@ -31,7 +31,8 @@ package enum Console {
     }
   }
 
-  /// Lines for people: whatever text of others is in them, it steers no terminal.
+  /// Prints lines for people. Control characters in text from other sources are escaped, so they cannot
+  /// affect the terminal.
   package static func print(_ line: String) throws(WriteError) {
     try write((line.printableLines + "\n").utf8)
   }
@@ -43,40 +44,40 @@ package enum Console {
     try write(line.octets)
   }
 
-  /// One line for a person on standard error.
+  /// Prints one line for people on standard error.
   package static func note(_ text: String) {
     tell("ringtap: \(text.printableLines)\n")
   }
 
   private static let hasFailed = Atomic(false)
 
-  /// Like `note`, of something that failed while the command goes on: its exit status is 1 at the end.
+  /// Like `note`, for a failure that does not end the command: the exit status becomes 1.
   package static func note(failure text: String) {
     hasFailed.store(true, ordering: .relaxed)
     note(text)
   }
 
-  /// Whether there was such a note since this was last asked.
+  /// Whether a failure was noted since the last call.
   package static func takeFailure() -> Bool { hasFailed.exchange(false, ordering: .relaxed) }
 
-  /// Says which sensor a search has found.
+  /// Prints which sensor a search has found.
   package static func note(found advertiser: Advertiser) {
     let name = advertiser.name.map { $0.printable + " " } ?? ""
     note("found \(name)\(advertiser.address) (\(advertiser.address.type.name))")
   }
 
-  /// The parser's own message for wrong usage.
+  /// Prints the parser's message about wrong usage.
   package static func usage(_ text: String) {
     tell(text.printableLines + "\n")
   }
 
-  /// Replaces the current line of the terminal; nothing elsewhere.
+  /// Replaces the terminal's current line; does nothing if standard error is not a terminal.
   package static func progress(_ text: String) {
     guard isErrorTerminal else { return }
     tell("\r\u{1B}[K\(text.printable)")
   }
 
-  /// A question whose answer follows it on the line.
+  /// Prints a question; the answer is typed on the same line.
   package static func ask(_ question: String) { tell(question.printableLines) }
 
   private static func tell(_ text: String) {
@@ -84,12 +85,12 @@ package enum Console {
   }
 
   package static func send(_ octets: [UInt8]) {
-    // With standard error gone there is nobody left to tell.
+    // If standard error is closed, the message is lost.
     try? StandardStream.error.write(octets.span)
   }
 }
 
-/// A command that failed: one line says what and what to do.
+/// An error that ends a command: one line with the cause and advice.
 package struct Failure: Error, CustomStringConvertible {
   package let message: String
 
@@ -99,7 +100,7 @@ package struct Failure: Error, CustomStringConvertible {
   package init(_ message: String) { self.message = message }
 }
 
-/// Turns the libraries' errors into the one line that a command ends with.
+/// Converts errors of the libraries into the line that ends a command.
 package func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
   do throws(E) { return try body() } catch { throw Failure(error) }
 }
@@ -114,7 +115,7 @@ package func failing<Value, E: Error>(
 }
 
 extension UInt16 {
-  /// `0x0012`, as handles are written everywhere.
+  /// A handle in the usual notation: `0x0012`.
   package var handleText: String {
     let digits = String(self, radix: 16)
     return "0x" + String(repeating: "0", count: 4 - digits.count) + digits

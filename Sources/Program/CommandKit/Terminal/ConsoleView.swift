@@ -2,7 +2,7 @@ import BLELinux
 package import LiveView
 package import Synchronization
 
-/// The live view at the foot of standard error: what else is told scrolls above it.
+/// The live view at the bottom of standard error; messages scroll above it.
 extension Console {
   package static let view = Mutex<LiveFrames?>(nil)
 
@@ -11,14 +11,14 @@ extension Console {
     view.withLock { $0 = LiveFrames(isColored: isColored) }
   }
 
-  /// Nothing where there is no view any more.
+  /// Does nothing if the view is closed.
   package static func drawView(_ lines: [LiveLine], _ size: (columns: Int, rows: Int)) {
     view.withLock { view in
       if let octets = view?.draw(lines, columns: size.columns, rows: size.rows) { send(octets) }
     }
   }
 
-  /// Takes it away, for good.
+  /// Erases the view and closes it.
   package static func closeView() {
     TerminalKeys.close()
     view.withLock { view in
@@ -27,13 +27,14 @@ extension Console {
     }
   }
 
-  /// Leaves what is shown, and goes on below it. Does not wait: the process may be about to end.
+  /// Leaves the current frame on the screen and continues below it. Does not block: the process may be about
+  /// to end.
   package static func leaveView() {
     _ = view.withLockIfAvailable { view in
       if let octets = view?.leave() { send(octets) }
     }
   }
 
-  /// Forgets what is shown: the terminal is somebody else's now.
+  /// Forgets the current frame, because another program has used the terminal.
   package static func forgetView() { view.withLock { _ = $0?.leave() } }
 }

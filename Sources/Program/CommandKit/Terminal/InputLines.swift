@@ -1,7 +1,7 @@
 package import BLELinux
 package import BLEWire
 
-/// The lines of standard input, each in bounded memory.
+/// Reads standard input line by line in bounded memory.
 package struct InputLines {
   package static let octets = Limit(
     4_194_304, "bytes of a line of standard input", by: .program, whenFull: "the line is passed over",
@@ -9,7 +9,7 @@ package struct InputLines {
 
   package enum Line {
     case text(String)
-    /// Longer than the limit.
+    /// The line is longer than the limit.
     case tooLong
   }
 
@@ -21,7 +21,7 @@ package struct InputLines {
 
   package init() {}
 
-  /// The next line without its end; `nil` after the last. What is not UTF-8 becomes U+FFFD.
+  /// The next line without its terminator; `nil` after the last. Invalid UTF-8 becomes U+FFFD.
   package mutating func next() throws(SystemError) -> Line? {
     var line: [UInt8] = []
     var (isTooLong, isBegun) = (false, false)

@@ -2,25 +2,25 @@ package import BLELinux
 import Glibc
 import Synchronization
 
-/// SIGINT, SIGTERM and SIGHUP end a command by cancelling its task, so that scans and streams are stopped first. A
-/// second signal ends the process at once.
+/// SIGINT, SIGTERM and SIGHUP cancel the command's task, so that scans and streams are stopped first. A
+/// second signal ends the process immediately.
 package enum Interruption {
-  /// How long a device may take to do what it is told after a signal: then its link is closed.
+  /// Time after a signal for a device to respond to the closing requests; then its link is closed.
   package static let patience = Duration.milliseconds(600)
-  /// How long after a signal anything else is waited for.
+  /// Time after a signal for everything else that may block.
   package static let leavingPatience = Duration.milliseconds(750)
-  /// How long after a signal a controller may take to be let go.
+  /// Time after a signal for a controller to close.
   package static let closingPatience = Duration.milliseconds(900)
 
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
-  /// For SIGHUP, where that ends nothing.
+  /// Called on SIGHUP instead of ending the command, if set.
   private static let hangUp = Mutex<(@Sendable () -> Void)?>(nil)
-  /// A first signal has come; and who waits for it.
+  /// Set by the first signal, which wakes `waiters`.
   private static let isSignalled = Atomic(false)
   private static let waiters = Waiters()
   private static let otherCause = Mutex<String?>(nil)
 
-  /// Call it first of all in `main`.
+  /// Call this first in `main`.
   package static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
       if number == SIGHUP, let reload = hangUp.withLock({ $0 }) { return reload() }
@@ -36,15 +36,15 @@ package enum Interruption {
     }
   }
 
-  /// SIGHUP does this from now on, each time, and ends nothing.
+  /// Makes SIGHUP call `body` each time instead of ending the command.
   package static func onHangUp(_ body: @escaping @Sendable () -> Void) { hangUp.withLock { $0 = body } }
 
-  /// What has interrupted the command, where that is no signal.
+  /// Why the command was interrupted without a signal.
   package static var cause: String? { otherCause.withLock { $0 } }
 
-  /// Does what a first signal does, without its hurry; nothing where nobody would be cancelled.
+  /// Cancels the command as a first signal does, but without time limits. Does nothing if no task is running.
   ///
-  /// - Parameter cause: for a command that could do nothing before.
+  /// - Parameter cause: why, for a command that has no result yet.
   package static func interrupt(because cause: String) {
     guard let handler = handler.withLock({ $0.take() }) else { return }
     if !isSignalled.load(ordering: .acquiring) { otherCause.withLock { $0 = cause } }
@@ -60,10 +60,10 @@ package enum Interruption {
     return try await task.value
   }
 
-  /// Runs `body`, and leaves it behind where a signal has come and this time has passed since: whatever it waits for, a
-  /// command ends. Not for what writes files.
+  /// Runs `body`, and abandons it once `patience` has passed after a signal, so that a command ends even if
+  /// `body` blocks. Do not use it for writing files.
   ///
-  /// - Throws: `CancellationError` where it is left behind.
+  /// - Throws: `CancellationError` if `body` is abandoned.
   package static func leaving<Value: Sendable>(
     after patience: Duration = patience, _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
@@ -75,7 +75,8 @@ package enum Interruption {
   }
 }
 
-/// Runs `body`; once `limit` returns, `body` is cancelled and left behind, and what `limit` returned is thrown.
+/// Runs `body`. When `limit` returns, cancels and abandons `body`, and throws the error that `limit`
+/// returned.
 package func leaving<Value: Sendable>(
   _ body: @escaping @Sendable () async throws -> Value,
   limit: @escaping @Sendable () async throws -> any Error

@@ -3,14 +3,14 @@ package import CaptureTools
 import JSONText
 import Recording
 
-/// What a replay found, in words.
+/// Descriptions of a replay's result for people.
 package enum ReplayText {
-  /// Differences that are printed after a command that a log was played to.
+  /// Maximum number of differences printed after a command that replays a log.
   private static let exampleLimit = 5
-  /// Octets of a packet that are printed.
+  /// Maximum number of bytes printed per packet.
   private static let octetLimit = 40
 
-  /// What a person reads on standard error after a command that a log was played to.
+  /// The lines on standard error after a command that replays a log.
   package static func notes(of replay: ReplayTransport) -> [String] {
     let findings = replay.findings
     var notes = [
@@ -23,7 +23,7 @@ package enum ReplayText {
     return notes
   }
 
-  /// What `log replay` prints.
+  /// The output of `log replay`.
   package static func lines(_ report: LogReplayReport, _ log: ReplayLog) -> [String] {
     let findings = report.findings
     var lines = ["\(findings.played) of \(report.packets) packets played"]
@@ -75,7 +75,7 @@ package enum ReplayText {
 }
 
 extension JSONLine {
-  /// The object of `log replay --json`.
+  /// The object that `log replay --json` prints.
   package mutating func value(_ report: LogReplayReport, _ log: ReplayLog) {
     let findings = report.findings
     object { line in

@@ -1,12 +1,13 @@
 public import BLELinux
 import Glibc
 
-/// What a terminal says of itself.
+/// Properties of a terminal.
 public enum Terminal {
-  /// Characters of a line of the terminal at standard output; `nil` where that is no terminal, or one that does not say.
+  /// Width of the terminal at standard output in characters; `nil` if it is not a terminal or does not report
+  /// its size.
   public static var outputColumns: Int? { size(of: .output)?.columns }
 
-  /// The size in characters of the terminal that a stream is; `nil` as above.
+  /// Size in characters of the terminal that a stream is connected to; `nil` as above.
   ///
   /// `ioctl(TIOCGWINSZ)`.
   public static func size(of stream: StandardStream) -> (columns: Int, rows: Int)? {
@@ -17,7 +18,8 @@ public enum Terminal {
     return (Int(size.ws_col), Int(size.ws_row))
   }
 
-  /// Whether this process is among those that the terminal is for now; also where the terminal is no session's.
+  /// Whether this process is in the terminal's foreground process group; also true if the terminal has no
+  /// session.
   ///
   /// `tcgetpgrp`.
   public static func isInForeground(of stream: StandardStream) -> Bool {

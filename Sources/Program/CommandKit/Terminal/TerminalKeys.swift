@@ -2,24 +2,25 @@ import BLELinux
 import Glibc
 import Synchronization
 
-/// Single keys from the terminal at standard input, taken without Enter and unseen while a view is shown.
+/// Reads single keys from the terminal at standard input, without Enter and without echo, while a view is
+/// shown.
 ///
-/// Ctrl-C and Ctrl-Z stay the terminal's own. A process that is killed leaves the terminal without echo; `reset` sets it
-/// right.
+/// Ctrl-C and Ctrl-Z keep their meaning. If the process is killed, the terminal stays without echo; `reset`
+/// restores it.
 package enum TerminalKeys {
   private struct State {
     var isOpen = false
-    /// What the terminal was set to before.
+    /// The terminal settings to restore.
     var before: termios?
   }
 
   private static let state = Mutex(State())
 
-  /// Keys are taken from now on.
+  /// Starts reading keys.
   static func open() { state.withLock { $0.isOpen = true } }
 
-  /// The keys that were pressed since the last call, sixteen at most. Does not wait. There are none where standard input is
-  /// no terminal, where others have it now, and after `close`.
+  /// The keys pressed since the last call, at most 16. Does not block. Empty if standard input is not a
+  /// terminal, if another process group is in the foreground, and after `close`.
   ///
   /// `tcgetattr`, `tcsetattr`, `poll`, `read`.
   package static func pressed() -> [UInt8] {
@@ -32,7 +33,7 @@ package enum TerminalKeys {
     return Array(keys.prefix(max(0, count)))
   }
 
-  /// Gives the terminal back as it was, and takes no more keys.
+  /// Restores the terminal settings and stops reading keys.
   static func close() {
     state.withLock { state in
       state.isOpen = false
@@ -43,9 +44,10 @@ package enum TerminalKeys {
     }
   }
 
-  /// A shell sets the terminal as it likes while the process is stopped, so its settings are looked at each time.
+  /// Switches the terminal to single keys. A shell may change the settings while the process is stopped, so
+  /// they are checked each time.
   ///
-  /// - Returns: whether keys are taken.
+  /// - Returns: whether keys can be read.
   private static func take() -> Bool {
     state.withLock { state in
       var settings = termios()

@@ -2,7 +2,7 @@ import BLELinux
 import BLEWire
 
 extension BluetoothUUID {
-  /// Four digits where the SIG assigned it, else the full form.
+  /// Four digits for a UUID assigned by the SIG, else the full form.
   package var shortText: String {
     guard let short else { return description }
     let digits = String(short, radix: 16)
@@ -11,10 +11,10 @@ extension BluetoothUUID {
 }
 
 extension [UInt8] {
-  /// Two lower-case digits an octet.
+  /// Two lower-case digits per byte.
   package var hexText: String { map { hexadecimal($0) }.joined() }
 
-  /// Reads digits with or without spaces, colons or a leading 0x.
+  /// Parses digits with or without spaces, colons or a leading 0x.
   package init?(hex text: String) {
     var digits = text.filter { !" :".contains($0) }
     if digits.hasPrefix("0x") { digits.removeFirst(2) }
