@@ -18,7 +18,7 @@ package struct BrokerOptions: ParsableArguments {
       valueName: "file"))
   package var passwordFile: String?
 
-  /// - Parameter prefix: the prefix if the URL has none.
+  /// - Parameter prefix: the prefix for a URL without one.
   package static func broker(
     _ url: String, passwordFile: String?, prefix: String = BrokerAddress.defaultPrefix
   ) throws -> BrokerAddress {

@@ -21,8 +21,8 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   package static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// What a command does with a characteristic. If several characteristics have the UUID, only those that
-  /// support the operation are candidates.
+  /// The operation that a command performs. If several characteristics have the UUID, only those that support
+  /// the operation are candidates.
   package enum Use: Sendable {
     case read, write, listen
 

@@ -357,7 +357,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// What happens to the body of `withRadio` on a signal.
+  /// How a signal ends the body of `withRadio`.
   package enum Ending: Sendable {
     /// It is cancelled, and abandoned if it does not end soon.
     case prompt

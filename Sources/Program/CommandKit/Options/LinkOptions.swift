@@ -94,7 +94,7 @@ package enum LinkText {
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
   }
 
-  /// A message about responses that match no request; `nil` if there are none.
+  /// A message about responses that match no request; `nil` without such responses.
   package static func strays(_ count: Int) -> String? {
     switch count {
     case 0: nil

@@ -8,15 +8,16 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap bench capture`: what a whole capture costs.
+/// `ringtap bench capture`: measures the cost of a complete capture.
 struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
-    abstract: "Measure a whole capture of a ring, files included.",
+    abstract: "Measure a complete capture of a ring, files included.",
     discussion: """
-      Records as `ringtap capture` does and tells what that cost: processor time of the whole process from the first \
-      connect to the closed files, and mallocs of all its threads in the second half of the stream. With \
-      --transport virtual:… the emulation is in the process and in both figures.
+      Records as `ringtap capture` does and reports the cost: processor time of the whole process from the \
+      first connection attempt until the files are closed, and mallocs of all its threads in the second half \
+      of the stream. With --transport virtual:… both figures include the emulation, which runs in the same \
+      process.
 
       EXAMPLES
         ringtap bench capture 70:CB:0D:00:A1:B2 --count 10000 --output walk
@@ -40,7 +41,7 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   @Option(name: [.short, .long], help: "The capture directory.")
   var output: String
 
-  @Flag(help: "Tell on standard error who made the first mallocs that were counted. Costs time for each.")
+  @Flag(help: "Print the callers of the first counted mallocs on standard error. Slows down each malloc.")
   var callers = false
 
   @Flag(help: "Print one JSON object.")
@@ -61,12 +62,13 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// A capture's report and what it took.
+/// A capture's report and its cost.
 struct CaptureCost: Sendable {
   var report: SessionReport
-  /// Of the process, from the connect to the closed files.
+  /// Processor time of the process, from the connection attempt until the files are closed.
   var processNanoseconds: Int64
-  /// Of all threads between the middle of the stream and its last stamp; `nil` where they were not counted.
+  /// Mallocs of all threads between the middle of the stream and its last timestamp; `nil` if they were not
+  /// counted.
   var mallocs: Int?
   var residentKilobytes: Int
 
@@ -95,7 +97,7 @@ struct CaptureCost: Sendable {
     let middle = first + (last - first) / 2
     let calls = malloc_counter_between(middle, last)
     if tellingCallers, calls != 0 {
-      // Below zero are more than the counter keeps.
+      // A negative result means that there were more than the counter stores.
       Console.note(
         "\(calls > 0 ? "the first" : "some of more than 1,048,576") mallocs in the second half of the stream, "
           + "the innermost caller first:")
@@ -104,7 +106,7 @@ struct CaptureCost: Sendable {
     return malloc_counter_counts() && calls >= 0 ? Int(calls) : nil
   }
 
-  /// Between the first and the last.
+  /// Time from the first sample to the last.
   var seconds: Double {
     guard let first = report.firstSampleAt, let last = report.lastSampleAt else { return 0 }
     return (last - first).seconds

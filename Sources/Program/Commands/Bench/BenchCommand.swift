@@ -14,12 +14,12 @@ package struct BenchCommand: AsyncParsableCommand {
     discussion: """
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
-            the notifications of a ring
+            notifications of a ring
         ringtap bench notify --transport virtual:source,payload=244,real-time \\
           --phy 2m --data-length 251
-            of an emulated source, at the pace of the air
+            notifications of an emulated source, at on-air speed
         ringtap bench capture 70:CB:0D:00:A1:B2 --output walk
-            what it costs to record it
+            the cost of recording
         ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 --json
         ringtap bench requests --transport virtual:source
             reads and writes
@@ -31,16 +31,17 @@ package struct BenchCommand: AsyncParsableCommand {
     defaultSubcommand: BenchNotifyCommand.self)
 }
 
-/// `ringtap bench notify`: one stream.
+/// `ringtap bench notify`: measures one stream.
 struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "notify",
     abstract: "Measure a stream of notifications.",
     discussion: """
-      Subscribes and measures what comes: an emulated source's values, a ring's raw stream, or the characteristic \
-      that --characteristic names. Latency is from the kernel's stamp to the subscriber's call; end to end is from \
-      the sender's clock, where the values carry a time of this machine's clock (an emulated source's do). System \
-      calls and mallocs are those of the receive thread; each notification is noted in a queue as in a capture.
+      Subscribes and measures the stream: the values of an emulated source, the raw stream of a ring, or the \
+      characteristic given by --characteristic. Latency is measured from the kernel's timestamp to the \
+      subscriber's callback; end-to-end latency from the sender's clock, if the values carry a time of this \
+      machine's clock (those of an emulated source do). System calls and mallocs are those of the receive \
+      thread; as in a capture, each notification is put into a queue.
 
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
@@ -64,7 +65,7 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: CharacteristicArgument.help)
   var characteristic: CharacteristicArgument?
 
-  @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
+  @Option(help: ArgumentHelp("Draw a chart as SVG into this file.", valueName: "file"))
   var svg: String?
 
   @OptionGroup var overwriting: OverwriteOptions
@@ -84,15 +85,15 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// How long to measure, on every measurement of notifications.
+/// Duration and size of a measurement of notifications.
 struct BenchOptions: ParsableArguments {
   @Option(
-    help: ArgumentHelp("How long to measure.", valueName: "seconds"),
+    help: ArgumentHelp("Duration of the measurement.", valueName: "seconds"),
     in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var duration = 5.0
 
   @Option(
-    help: ArgumentHelp("How long to let the stream settle before.", valueName: "seconds"),
+    help: ArgumentHelp("How long to let the stream settle before the measurement.", valueName: "seconds"),
     in: NumberRange(0...3600, "seconds"))
   var settling = 0.5
 
@@ -103,13 +104,13 @@ struct BenchOptions: ParsableArguments {
   @Flag(
     name: .customLong("with-requests"),
     help:
-      "Read and discover on the same link all the while: what that does to the latency of the notifications.")
+      "Send reads and discovery requests on the same link, to show their effect on the latency.")
   var withRequests = false
 
-  @Option(help: "The ATT_MTU to ask for, 23 … 517.", in: Self.mtus)
+  @Option(help: "The ATT_MTU to request, 23 … 517.", in: Self.mtus)
   var mtu: Int = 517
 
-  /// Core 5.4, Vol 3, Part F, 3.2.8: at least 23; a value of 512 octets needs 517 where it is prepared.
+  /// At least 23 (Core 5.4, Vol 3, Part F, 3.2.8); 517 is enough for a prepared value of 512 bytes.
   static let mtus = NumberRange(23...517)
 
   var window: NotificationMeter.Window {
@@ -117,9 +118,9 @@ struct BenchOptions: ParsableArguments {
   }
 }
 
-/// Who is measured.
+/// The device to measure.
 enum BenchTarget {
-  /// The address given, or that of the peripheral inside a virtual transport.
+  /// The given address, or that of the peripheral in a virtual transport.
   static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
     if let text { return try device.parse(text) }
     let prefix = "virtual:"

@@ -4,14 +4,14 @@ import CommandKit
 import Glibc
 import Histogram
 
-/// Draws measurements as one SVG file: a histogram of latencies for each, and bars that compare several. SVG 1.1; no
-/// scripts, no fonts or images from elsewhere.
+/// Draws measurements as one SVG file: a histogram of latencies for each, and bars that compare several. SVG
+/// 1.1, without scripts, external fonts or images.
 struct BenchPicture {
   private static let left = 330.0
   private static let width = 600.0
   private static let barHeight = 18.0
   private static let histogramHeight = 110.0
-  /// Measurements whose latencies are drawn one by one.
+  /// Maximum number of measurements with a histogram each.
   private static let histogramLimit = 24
 
   private var body = ""
@@ -53,7 +53,7 @@ struct BenchPicture {
     y += 34
   }
 
-  /// Latencies by their logarithm: eight columns an octave.
+  /// Draws latencies on a logarithmic scale with eight columns per octave.
   private mutating func histogram(_ report: BenchReport) {
     guard let summary = report.measurement.latency.summary else { return }
     let title = report.label.isEmpty ? "\(report.device) by \(report.adapter)" : report.label

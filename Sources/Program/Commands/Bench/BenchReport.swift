@@ -4,7 +4,7 @@ import CommandKit
 import JSONText
 import Recording
 
-/// What was measured on one link.
+/// The measurement of one link.
 struct BenchReport: Sendable {
   var measurement: NotificationMeter.Measurement
   var device = ""
@@ -13,15 +13,15 @@ struct BenchReport: Sendable {
   var link = LinkState()
   var mtu = 0
   var lostInKernel = 0
-  /// PDUs that carry our stamp because the kernel gave none.
+  /// PDUs with this program's timestamp, because the kernel gave none.
   var unstamped = 0
   var residentKilobytes: Int?
-  /// From the call to the subscription: connecting, MTU, discovery.
+  /// Time from the call to the subscription: connecting, MTU exchange, discovery.
   var connectMilliseconds = 0.0
-  /// Requests that went over the link meanwhile; `nil` where none were wanted.
+  /// Requests answered during the measurement; `nil` if none were sent.
   var requests: Int?
   var receiveThread: ReceiveThreadReport?
-  /// What was asked for, in a sweep.
+  /// The requested parameters, in a sweep.
   var label = ""
 
   init(_ measurement: NotificationMeter.Measurement) { self.measurement = measurement }
@@ -29,13 +29,13 @@ struct BenchReport: Sendable {
   var payload: Int { measurement.count > 0 ? measurement.octets / measurement.count : 0 }
   var kilobytesPerSecond: Double { measurement.perSecond * Double(payload) / 1000 }
   var allowedPerSecond: Double? { LinkCapacity(link)?.notificationsPerSecond(payload: payload) }
-  /// Gaps in the numbers that neither queue accounts for.
+  /// Gaps in the sequence numbers that neither queue's drops explain.
   var lostInSequence: Int {
     max(0, measurement.lostInSequence - measurement.lostInQueue - lostInKernel)
   }
   var lost: Int { lostInKernel + measurement.lostInQueue + lostInSequence }
 
-  /// A figure of the window for each notification in it.
+  /// The average of a total per notification in the window.
   private func each(_ total: some BinaryInteger) -> Double {
     measurement.count > 0 ? Double(total) / Double(measurement.count) : 0
   }
@@ -84,7 +84,7 @@ struct BenchReport: Sendable {
 
   private var share: String {
     guard let allowed = allowedPerSecond else { return "" }
-    // An emulation that is not told to keep the pace of the air does not.
+    // Without real-time pacing, an emulation is faster than a link on the air could be.
     guard measurement.perSecond < 1.05 * allowed else {
       return "; on the air the link would allow \(BenchText.number(allowed))/s"
     }

@@ -7,15 +7,16 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// `ringtap bench requests`: reads and writes.
+/// `ringtap bench requests`: measures reads and writes.
 struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "requests",
     abstract: "Measure reads, and writes with and without response.",
     discussion: """
-      Reads the characteristic's value and, with --write, writes to it, each --count times, one after the other. \
-      Writes without response are counted until a read after the last of them is answered: then the device has had \
-      them all. Without a characteristic the device's name is read; an emulated source has a characteristic for this.
+      Reads the characteristic's value and, with --write, writes to it, each --count times, one after the \
+      other. The time of writes without response ends with the response to a subsequent read, which proves \
+      that the device has received them all. Without a characteristic the device's name is read; an emulated \
+      source has a characteristic for this measurement.
 
       EXAMPLES
         ringtap bench requests --transport virtual:source --write
@@ -32,26 +33,26 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: CharacteristicArgument.help)
   var characteristic: CharacteristicArgument?
 
-  @Flag(help: "Write too. The device has the last value written afterwards.")
+  @Flag(help: "Write too. The device keeps the last value written.")
   var write = false
 
-  @Option(help: "Reads, and writes of each kind.", in: .count)
+  @Option(help: "Number of reads, and of writes of each kind.", in: .count)
   var count = 1000
 
-  @Option(help: "Octets of each value written.", in: NumberRange(0...512, "octets"))
+  @Option(help: "Bytes in each value written.", in: NumberRange(0...512, "octets"))
   var payload = 20
 
   @Flag(help: "Print one JSON object.")
   var json = false
 
-  /// What came of it.
+  /// Results of the measurement.
   private struct Outcome: Sendable {
     var mtu = 0
     var reads = Durations()
     var readSeconds = 0.0
     var writes: Durations?
     var writeSeconds = 0.0
-    /// `nil` where the characteristic does not take them.
+    /// `nil` if the characteristic does not support writes without response.
     var commandSeconds: Double?
   }
 

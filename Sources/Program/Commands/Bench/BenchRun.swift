@@ -7,7 +7,7 @@ import ColmiRing
 import CommandKit
 import Recording
 
-/// One link and what is measured on it.
+/// A measurement on one link.
 struct BenchRun: Sendable {
   let device: DeviceReach
   let address: DeviceAddress
@@ -15,15 +15,15 @@ struct BenchRun: Sendable {
   let options: BenchOptions
   var tuning = LoopTuning()
 
-  /// What to subscribe to, and what starts the stream.
+  /// The characteristic to subscribe to, and how the stream is started.
   private struct Stream: Sendable {
     let characteristic: GATTDatabase.Characteristic
     var content = NotificationMeter.Content.opaque
-    /// Where a ring takes commands.
+    /// The characteristic for a ring's commands.
     var command: GATTDatabase.Characteristic?
   }
 
-  /// How long after the window a stream may be silent before it counts as ended.
+  /// A stream that is silent for this long after the window has ended.
   private static let patience = Duration.seconds(2)
 
   func notifications() async throws -> BenchReport {
@@ -33,7 +33,7 @@ struct BenchRun: Sendable {
     }
   }
 
-  /// - Parameter begin: before the link.
+  /// - Parameter begin: the time before connecting.
   func measure(
     _ adapter: any Adapter, _ connection: Connection, since begin: MonotonicTime
   ) async throws -> BenchReport {
@@ -90,9 +90,10 @@ struct BenchRun: Sendable {
     return report
   }
 
-  /// Reads and discovers, one request after the other, until the task is cancelled or the link goes.
+  /// Sends reads and discovery requests, one after the other, until the task is cancelled or the link is
+  /// lost.
   ///
-  /// - Returns: how many requests were answered, and refused.
+  /// - Returns: number of requests that were answered or refused.
   private static func request(_ client: GATTClient) async -> Int {
     let before = await client.connection.statistics.sent
     while !Task.isCancelled {

@@ -6,16 +6,16 @@ import CommandKit
 import Glibc
 import SensorSessions
 
-/// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.
+/// `ringtap bench socket`: the receive path on an inherited datagram socket, for `Tools/Benchmarks`.
 ///
-/// The other end is an ATT server; it has the raw stream of a ring at the handles that it says.
+/// The other end is an ATT server that has a ring's raw stream at the handles that it reports in discovery.
 struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "socket",
-    abstract: "Receives from a socket that this process has inherited.",
+    abstract: "Receive from an inherited socket.",
     shouldDisplay: false)
 
-  @Option(help: "The descriptor.", in: NumberRange(0...Int32.max))
+  @Option(help: "The descriptor of the socket.", in: NumberRange(0...Int32.max))
   var descriptor: Int32 = 3
 
   @OptionGroup var radio: AdapterOptions
@@ -24,7 +24,7 @@ struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
   @OptionGroup var options: BenchOptions
   @OptionGroup var thread: ReceiveThreadOptions
 
-  @Option(help: "A whole capture into this directory; else the latencies are measured.")
+  @Option(help: "Record a complete capture into this directory instead of measuring latencies.")
   var output: String?
 
   func run() async throws {

@@ -3,14 +3,15 @@ import BLEHost
 import BLEWire
 import CommandKit
 
-/// `ringtap bench sweep`: the same measurement for each combination of what a link can be asked for.
+/// `ringtap bench sweep`: the same measurement for each combination of link parameters.
 struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "sweep",
     abstract: "Measure notifications for each combination of interval, PHY, MTU, payload and rate.",
     discussion: """
-      Without an address an emulated source in this process is measured, at the pace of the air, with a new link for \
-      each combination. A real device is asked for interval, PHY and MTU; its payload and rate are its own.
+      Without an address, measures an emulated source in this process at on-air speed, with a new link for \
+      each combination. A real device is asked for interval, PHY and MTU; its payload and rate cannot be \
+      changed.
 
       EXAMPLES
         ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 \\
@@ -26,31 +27,31 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   @OptionGroup var options: BenchOptions
   @OptionGroup var thread: ReceiveThreadOptions
 
-  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; an emulated source if not given.")
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2 (default: an emulated source).")
   var address: String?
 
-  // `--interval` and `--phy` of the link take lists here.
+  // Lists, in place of `--interval` and `--phy` of the link options.
   @Option(help: ArgumentHelp("Connection intervals in ms, separated by commas.", valueName: "list"))
   var intervals = "30"
 
   @Option(help: ArgumentHelp("1m, 2m or both.", valueName: "list"))
   var phys = "2m"
 
-  @Option(help: ArgumentHelp("MTUs to ask for.", valueName: "list"))
+  @Option(help: ArgumentHelp("MTUs to request.", valueName: "list"))
   var mtus = "247"
 
-  @Option(help: ArgumentHelp("Octets of an emulated source's values.", valueName: "list"))
+  @Option(help: ArgumentHelp("Bytes per value of an emulated source.", valueName: "list"))
   var payloads = "20,244"
 
-  @Option(help: ArgumentHelp("Notifications a second of an emulated source, or max.", valueName: "list"))
+  @Option(help: ArgumentHelp("Notifications per second of an emulated source, or max.", valueName: "list"))
   var rates = "max"
 
-  @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
+  @Option(help: ArgumentHelp("Draw a chart as SVG into this file.", valueName: "file"))
   var svg: String?
 
   @OptionGroup var overwriting: OverwriteOptions
 
-  @Flag(help: "Print a JSON object for each.")
+  @Flag(help: "Print one JSON object per combination.")
   var json = false
 
   /// One combination.
@@ -81,7 +82,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     return points
   }
 
-  /// Combinations that one sweep takes at most.
+  /// Maximum number of combinations in a sweep.
   private static let limit = 1000
 
   func validate() throws {
@@ -126,7 +127,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     if address == nil {
       let rate = point.rate == "max" ? "" : ",rate=\(point.rate)"
       device.radio.transport = "virtual:source,real-time,payload=\(point.payload)\(rate)"
-      // An emulated source sends long packets as soon as anybody asks for another length at all.
+      // An emulated source sends long packets as soon as the host requests any other data length.
       device.link.dataLength = device.link.dataLength ?? 251
     }
     _ = try device.link.request()

@@ -1,22 +1,22 @@
 import Histogram
 import JSONText
 
-/// Counts durations with three significant digits, for percentiles. The HDR histogram of HdrHistogram.org.
+/// A histogram of durations with three significant digits, for percentiles. Uses HdrHistogram.
 struct Durations: Sendable {
-  /// A minute; what is longer counts as that.
+  /// One minute; longer durations count as one minute.
   static let limit: UInt64 = 60_000_000_000
 
-  // Of a fixed range it allocates here and never again.
+  // Allocates here only, because its range is fixed.
   private(set) var histogram = Histogram<UInt64>(
     highestTrackableValue: limit, numberOfSignificantValueDigits: .three)
 
-  /// - Parameter nanoseconds: below zero, as when the clock was stepped, counts as zero.
+  /// - Parameter nanoseconds: a negative value, which occurs if the clock is stepped, counts as 0.
   mutating func add(_ nanoseconds: Int64) { histogram.record(min(UInt64(max(0, nanoseconds)), Self.limit)) }
 
-  /// `nil` where nothing was counted.
+  /// `nil` if nothing was counted.
   var summary: Summary? { histogram.totalCount == 0 ? nil : Summary(histogram) }
 
-  /// In nanoseconds.
+  /// Percentiles in nanoseconds.
   struct Summary: Hashable, Sendable {
     let p50, p90, p99, p999, max: UInt64
     let mean: Double
@@ -30,7 +30,7 @@ struct Durations: Sendable {
       mean = histogram.mean
     }
 
-    /// A member of the object that is open.
+    /// Writes the summary as a member of the open object.
     func encode(_ name: String, into line: inout JSONLine) {
       line.key(name)
       line.object { line in
@@ -59,7 +59,7 @@ enum BenchText {
     String(repeating: " ", count: max(1, columnWidth - text.count)) + text
   }
 
-  /// With one digit behind the point.
+  /// A column with one decimal.
   static func column(_ value: Double) -> String { padded(number(value)) }
 
   static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }

@@ -6,36 +6,36 @@ import Synchronization
 
 /// Measures a stream of notifications.
 ///
-/// The receive thread only notes arrivals in a bounded queue, as a capture does with samples; another thread makes
-/// histograms of them. What is counted per notification is counted on the receive thread.
+/// The receive thread only puts arrivals into a bounded queue, as a capture does with samples; another thread
+/// builds the histograms. The counts per notification are those of the receive thread.
 final class NotificationMeter: Sendable {
-  /// What a value says of itself.
+  /// The contents of a value.
   enum Content: Hashable, Sendable {
     case opaque
-    /// Sequence number and time, as `EmulatedSource` has them.
+    /// A sequence number and a time, as `EmulatedSource` sends them.
     case source
   }
 
-  /// When to begin, after the first notification, and when to end.
+  /// When the measurement starts, counted from the first notification, and when it ends.
   struct Window: Hashable, Sendable {
     var settling: Duration
     var duration: Duration
-    /// Notifications; `nil` for as many as come.
+    /// Maximum number of notifications; `nil` for no limit.
     var count: Int?
   }
 
-  /// One notification, as it crosses to the thread that counts.
+  /// One notification in the queue to the counting thread.
   fileprivate struct Arrival: BitwiseCopyable, Sendable {
     let stamp: Int64
     let arrived: Int64
-    /// From the sender's clock to ours, in nanoseconds; below zero: not known.
+    /// Nanoseconds from the sender's clock to the callback; negative if unknown.
     let endToEnd: Int64
     let sequence: UInt32
     let batch: UInt32
     let byteCount: UInt16
   }
 
-  /// What the receive thread keeps. Nobody else looks before the end.
+  /// State of the receive thread. Other threads read it only after the end.
   private struct Receiver: Sendable {
     var first: Int64?
     var measured = 0
@@ -54,7 +54,7 @@ final class NotificationMeter: Sendable {
   private let receiver = Mutex(Receiver())
   private let isOver = Atomic<Bool>(false)
   private let result = OneShot<Measurement>()
-  /// Signal it when the queue has got something.
+  /// Signal this after adding to the queue.
   let wake: WakeEvent
 
   init(_ content: Content, _ window: Window) throws(SystemError) {
@@ -87,7 +87,7 @@ final class NotificationMeter: Sendable {
     if window.count != nil { receiver.withLock { if $0.measured == window.count { close(&$0) } } }
   }
 
-  /// - Returns: the number of the batch, or `nil` outside the window.
+  /// - Returns: the number of the batch, or `nil` outside of the window.
   private func note(_ receiver: inout Receiver, stamp: Int64, _ calls: UInt64) -> UInt32? {
     let first = receiver.first ?? stamp
     receiver.first = first
@@ -118,13 +118,13 @@ final class NotificationMeter: Sendable {
 
   // MARK: The end
 
-  /// Waits for the end of the window; `stop` brings it about.
+  /// Waits for the end of the window, which `stop` also causes.
   func measurement() async -> Measurement { await result.value() }
 
-  /// Ends the window. Receive thread only.
+  /// Ends the window. Call on the receive thread only.
   func stop() { receiver.withLock { close(&$0) } }
 
-  /// Calls on the receive thread.
+  /// Calls `stop` on the receive thread.
   actor Stopper {
     private let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -142,7 +142,7 @@ final class NotificationMeter: Sendable {
     var interval: Int64?
     var inBatch = 0
     while true {
-      // Read first: what came before the end is counted below.
+      // Read before draining the queue, so that arrivals before the end are counted.
       let isLast = isOver.load(ordering: .sequentiallyConsistent)
       let hadNothing = arrivals.isEmpty
       while let arrival = arrivals.pop() {
@@ -150,7 +150,7 @@ final class NotificationMeter: Sendable {
         last = arrival
       }
       if isLast { break }
-      // As a capture's writer: it does not take the processor from the receive thread for each batch.
+      // Gathers, as a capture's writer does, so that not every batch preempts the receive thread.
       if hadNothing { wake.sleep { arrivals.isEmpty && !isOver.load(ordering: .sequentiallyConsistent) } }
       if !isOver.load(ordering: .sequentiallyConsistent) { wake.pause(milliseconds: Self.gatherMilliseconds) }
     }
@@ -166,21 +166,21 @@ final class NotificationMeter: Sendable {
     result.set(measurement)
   }
 
-  /// What came of it.
+  /// Results of the measurement.
   struct Measurement: Sendable {
     var count = 0
     var octets = 0
-    /// Kernel stamps of the first and the last.
+    /// Kernel timestamps of the first and last notification.
     var first: Int64 = 0
     var last: Int64 = 0
-    /// From the kernel's stamp to the subscriber's call.
+    /// From the kernel's timestamp to the subscriber's callback.
     var latency = Durations()
-    /// From the sender's clock to the subscriber's call.
+    /// From the sender's clock to the subscriber's callback.
     var endToEnd = Durations()
     var intervals = Durations()
-    /// How much an interval differs from the one before.
+    /// Absolute difference of an interval from the previous one.
     var jitter = Durations()
-    /// Notifications that one system call brought. Counts, not durations.
+    /// Notifications per system call. Counts, not durations.
     var batches = Durations()
     var batchCount = 0
     var lostInSequence = 0
@@ -207,7 +207,7 @@ final class NotificationMeter: Sendable {
       intervals.add(between)
       if let interval { jitter.add(abs(between - interval)) }
       interval = between
-      // What did not fit our own queue is counted there.
+      // Drops of the local queue are included; `BenchReport` subtracts them.
       if arrival.sequence > last.sequence { lostInSequence += Int(arrival.sequence - last.sequence) - 1 }
       if arrival.batch == last.batch {
         inBatch += 1

@@ -5,23 +5,26 @@ import CaptureTools
 import CommandKit
 import JSONText
 
-/// `ringtap align DIR`: several devices on one clock.
+/// `ringtap align DIR`: puts several devices on one clock.
 struct AlignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "align",
     abstract: "Find the offset between the clocks of sensors.",
     discussion: """
-      Devices that `ringtap capture` records at once have times by one clock, the kernel's. What that cannot know is how long \
-      each sensor keeps its values before it sends them. This compares what they have seen of the same body: movement, where two have \
-      accelerometers, else heart beats (a strap's intervals, an electrocardiogram, a pulse). Shake both, or clap with them, where \
-      there is no other movement; a walk serves too.
+      The devices of one `ringtap capture` are timestamped by one clock, the kernel's. The timestamps do not \
+      show how long each sensor keeps its values before it sends them. This command finds that delay by \
+      comparing what the sensors measured on the same body: movement, if two have accelerometers, else \
+      heartbeats (a strap's intervals, an ECG, a pulse). Walking is enough; if there is no other movement, \
+      shake both sensors together, or clap while wearing them.
 
-      For each device it tells how much later than the reference it sends the same things, how that grows, by how much its own clock is \
-      fast, and how sure all that is: 95 of 100 such ranges have the true value. An offset's range has the waits for connection \
-      events in it; how the rows of both lie to each other is known better, and told beside it. What cannot be told is refused, with the \
-      reason. Beats in light come some tenths of a second after the heart's: such an offset has that way in it, and says so.
+      For each device it reports how much later than the reference it sends the same event, how that delay \
+      drifts, by how much its own clock is fast, and the 95 % confidence interval of each. An offset's \
+      interval includes the waits for connection events; the offset between the rows of two devices is known \
+      more precisely, and reported beside it. A value that cannot be determined is refused, with the reason. \
+      Optical beats follow the heart's by some tenths of a second: an offset from them includes that pulse \
+      transit time, and the report says so.
 
-      It writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.
+      Writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.
 
       EXAMPLES
         ringtap align ride
@@ -29,31 +32,31 @@ struct AlignCommand: ParsableCommand {
         ringtap convert ride --grid 50 --to csv
             all signals at 50 samples a second on one clock
 
-      Exit status 1: a device shares nothing with the others, or a table ends before its time; the rest is aligned.
+      Exit status 1: a device shares nothing with the others, or a table is truncated; the rest is aligned.
       """)
 
   @Argument(
-    help: ArgumentHelp("The directory with the captures of the devices in it.", valueName: "directory"))
+    help: ArgumentHelp("The directory that contains the captures of the devices.", valueName: "directory"))
   var path: String
 
   @Option(
     help: ArgumentHelp(
-      "The device that the others are compared with; the best if not given.", valueName: "address"))
+      "The device to compare the others with (default: the best).", valueName: "address"))
   var reference: String?
 
   @Option(
-    help: ArgumentHelp("How far apart the clocks may be, either way, 0.5 … 60.", valueName: "seconds"),
+    help: ArgumentHelp("Maximum offset between the clocks, either way, 0.5 … 60.", valueName: "seconds"),
     in: NumberRange(0.5...60, "seconds"))
   var search = 10.0
 
   @OptionGroup var overwriting: OverwriteOptions
 
-  @Flag(help: "Print one JSON object: what the file has.")
+  @Flag(help: "Print one JSON object: the contents of the file.")
   var json = false
 
   func run() throws {
     let file = path + "/" + Alignment.fileName
-    // What an earlier run has found is found again.
+    // A result of an earlier run is computed again and may be replaced.
     if (try? Alignment(in: path)) == nil { try overwriting.check(file, "directory") }
     let found = try failing { () throws(AnalysisError) in
       try CaptureAlignment.run(path, reference: reference, search: search) { text in

@@ -8,37 +8,39 @@ import JSONText
 import Physiology
 import Recording
 
-/// `ringtap analyse DIR`: from raw signals to numbers.
+/// `ringtap analyse DIR`: computes results from raw signals.
 struct AnalyseCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "analyse",
     abstract: "Compute pulse, variability, movement and clocks.",
     discussion: """
-      Reads the tables of any capture's directory. Of a ring the frames of a tick are put together, ticks that never \
-      came are counted, and the times are refitted to the sensor's own clock; kernel stamps stay. A strap, an ECG, \
-      acceleration, a thermometer or a cyclist's sensor is told by what it measures; of a directory of several captures \
-      each is told. A packet log is imported first, as `ringtap import` does.
+      Reads the tables of a capture's directory. For a ring, it joins the frames of each tick, counts \
+      missing ticks, and refits the times to the sensor's own clock; the kernel's timestamps are kept. A \
+      strap, an ECG, acceleration, a thermometer or a cycling sensor is recognised by its tables. If the \
+      directory contains several captures, it reports on each. A packet log is imported first, as `ringtap \
+      import` does.
 
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes, as far as the capture bears it, samples.csv (each tick, with
-            kernel stamps and fitted time; as the capture did), pulse.csv (eight
-            seconds each two, with quality and method), beat-windows.csv (each ten
-            seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv
-            likewise, variability.csv (each five minutes) and activity.csv (each
-            minute, with counts, steps and rest)
+            also writes, as far as the capture has the data: samples.csv (each tick,
+            with the kernel's timestamp and the fitted time, as the capture wrote it),
+            pulse.csv (eight seconds, every two, with quality and method),
+            beat-windows.csv (ten seconds each), beats.csv (each interval),
+            ecg-windows.csv and ecg-beats.csv likewise, variability.csv (five minutes
+            each) and activity.csv (one minute each, with counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
         ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
-      The pulse needs 18 samples a second, an ECG 100, steps 15; rest needs ten minutes, variability one, its spectrum four. \
-      The pulse comes from beats where they are good, and is tracked where the hand moves; quality is the share of such \
-      windows that are within 5 a minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. \
-      Variability is refused where more than a twentieth of the intervals had to be corrected. Methods, sources and limits \
-      are in the guide "What a capture has in it". All are estimates, and none is medical advice.
+      The pulse needs 18 samples per second, an ECG 100, steps 15; rest needs ten minutes, variability one, \
+      its spectrum four. The pulse is computed from beats if they are good, and is tracked while the hand \
+      moves; quality is the expected share of such windows that are within 5 beats per minute. Ten-second \
+      windows with low quality or movement yield no beats. Variability is refused if more than a twentieth \
+      of the intervals had to be corrected. The guide "What a capture has in it" describes methods, sources \
+      and limits. All results are estimates, not medical advice.
 
-      A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1. \
-      It is 3 if something that the sensor sent or measured is known to be lost.
+      A missing or damaged table is reported on standard error; the rest is analysed, and the exit status is \
+      1. It is 3 if something that the sensor sent or measured is known to be lost.
       """, aliases: ["analyze"])
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
@@ -74,7 +76,7 @@ struct AnalyseCommand: ParsableCommand {
     try CaptureText.end(lost: lost)
   }
 
-  /// - Parameter heading: what the capture is called, where there are several.
+  /// - Parameter heading: the capture's name, if there are several.
   private func analyse(
     _ directory: String, output: String?, heading: String? = nil
   ) throws -> AnalysisReport {

@@ -5,7 +5,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// An analysis in words, a line for each thing.
+/// An analysis for people, one line per subject.
 enum AnalysisText {
   static func text(_ report: AnalysisReport) -> String {
     var lines = sampleLines(report)
@@ -227,7 +227,7 @@ enum AnalysisText {
 
   // MARK: Words
 
-  /// A name, padded, and what is said of it.
+  /// A padded label and its text.
   private static func line(_ name: String, _ text: String) -> String {
     name + String(repeating: " ", count: max(1, 10 - name.count)) + text
   }

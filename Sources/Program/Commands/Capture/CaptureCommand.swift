@@ -10,78 +10,81 @@ import Outlets
 import Recording
 import SensorSessions
 
-/// `ringtap capture [ADDRESS]`: the main job.
+/// `ringtap capture [ADDRESS]`: records sensors, the program's main purpose.
 struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
     abstract: "Record one or more sensors to a directory.",
     discussion: """
-      Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
-      records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \
-      accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
-      kernel), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and session.json \
-      with the loss report, the sampling rate and its jitter. With --format npy each table is a folder of NumPy arrays \
-      instead, one for each column, which columns.json lists; `ringtap convert` turns either into the other.
+      Finds the ring by its name (or takes the given address), connects, subscribes, starts the raw stream \
+      and records until --duration, --count or Ctrl-C; then it stops the stream. The capture is a directory: \
+      accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, the kernel's \
+      timestamp), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and \
+      session.json with the loss report, the sampling rate and its jitter. With --format npy each table is a \
+      folder with one NumPy array per column, which columns.json lists; `ringtap convert` converts either \
+      format to the other.
 
-      A lost link is a gap: the ring is connected again at once and then less and less often, for --patience seconds, \
-      and the same tables go on. session.json lists each gap with its cause and length. --duration and --count run on \
-      through gaps.
+      A lost link is a gap: ringtap reconnects at once and then with increasing pauses, for --patience \
+      seconds, and continues the same tables. session.json lists each gap with its cause and length. \
+      --duration and --count continue through gaps.
 
-      Other sensors are recorded as well, at once if there are several, each in a directory of its own below --output \
-      and all by one clock: name the kinds, ring, heart-rate, thermometer, cycling or polar, or KIND@ADDRESS. The tables are \
-      those of the sensor's own command, which has its settings; polar:ecg,acc is a Polar sensor with two streams. What \
-      they have seen of the same body tells `ringtap align` how their clocks lie to each other.
+      Other sensors can be recorded too, several at once, each in its own directory below --output and all \
+      on one clock: give the kinds, ring, heart-rate, thermometer, cycling or polar, or KIND@ADDRESS. The \
+      tables are those of the sensor's own command, which has its settings; polar:ecg,acc is a Polar sensor \
+      with two streams. `ringtap align` finds the offset between their clocks from shared movement or \
+      heartbeats.
 
-      On a terminal it shows itself meanwhile on standard error: link, streams, pulse, losses; see --quiet.
+      On a terminal a live view on standard error shows link, streams, pulse and losses; see --quiet.
 
-      With --stream other programs have each sample within some 20 milliseconds, as a line of JSON: the guide "Samples for other \
-      programs" says what is in it. A reader that is slow loses lines, is told how many, and costs the recording nothing. With \
-      '-' what this command prints goes to standard error, and there is no live view. Such a recording ends when its reader \
-      goes; with --output, --duration, --count, --publish, --lsl, --home-assistant, --influx or another --stream it goes \
-      on.
+      With --stream other programs get each sample within some 20 milliseconds, as a line of JSON; the guide \
+      "Samples for other programs" describes the format. A slow reader loses lines and is told how many; the \
+      recording is not affected. With '-', samples go to standard output; messages go to standard error and \
+      the live view is off. Such a recording ends when its reader ends, unless --output, --duration, \
+      --count, --publish, --lsl, --home-assistant, --influx or another --stream is given.
 
-      With --lsl each table is a stream of the Lab Streaming Layer, with its times on LSL's clock: the same guide says more. It \
-      needs liblsl, whose file RINGTAP_LIBLSL names where the system does not find it.
+      With --lsl each table is a stream of the Lab Streaming Layer, with its times on LSL's clock; the same \
+      guide describes it. It needs liblsl; if the system does not find the library, RINGTAP_LIBLSL gives its \
+      file.
 
-      With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
+      Connecting to an address needs no privilege; finding a ring needs CAP_NET_RAW (beside bluetoothd: \
+      CAP_NET_ADMIN).
 
       EXAMPLES
         ringtap capture --duration 60
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
         ringtap capture --format npy --output walk
-            numpy.load("walk/ppg/ppg_counts.npy"), also while it is recorded
+            numpy.load("walk/ppg/ppg_counts.npy"), even during the recording
         ringtap capture --json | jq .lost
-            the last line is what session.json says
+            the last line has the contents of session.json
         ringtap capture --rings 4 --output group --duration 60
-            four at once, each in a directory of its own below group
+            four at once, each in its own directory below group
         ringtap capture ring heart-rate@C4:12:34:56:78:9A --address-type random \\
           --output ride
             a ring and a strap: ride/70-CB-0D-00-A1-B2/ppg.csv,
             ride/C4-12-34-56-78-9A/rr_intervals.csv
         ringtap capture --publish mqtt://broker.local --output walk
-            to whoever runs `ringtap collect mqtt://broker.local`, while it is
-            recorded
+            to every `ringtap collect mqtt://broker.local`, during the recording
         ringtap capture --home-assistant mqtt://ringtap@broker.local --output walk
-            battery, pulse, steps and the like appear in Home Assistant: the guide
-            "Home Assistant" says which
+            battery, pulse, steps and more appear in Home Assistant: see the guide
+            "Home Assistant"
         ringtap capture --influx http://localhost:8428/write --output walk
-            each row in a VictoriaMetrics, or an InfluxDB, a second later;
+            each row is in VictoriaMetrics or InfluxDB a second later;
             Tools/grafana/ringtap.json shows it in Grafana
         ringtap capture --output walk --stream - | jq -c 'select(.table == "ppg")'
-            each sample of the green light as soon as it has come
+            each sample of the green light as soon as it arrives
         ringtap capture --output walk --stream unix:samples
             for any number of `socat -u UNIX-CONNECT:samples -` in other terminals
         ringtap capture --output walk --lsl
-            for LabRecorder, MNE-LSL and whatever else receives from the Lab Streaming
-            Layer
+            for LabRecorder, MNE-LSL and other receivers of the Lab Streaming Layer
         ringtap capture --transport replay:walk/packets.pcapng --output again
-            from a log: the same tables as the live capture, octet for octet
+            from a log: the same tables as the live capture, byte for byte
 
-      Exit status 1: it ended before what was asked for: the ring did not come back, say. What came is recorded.
-      Exit status 3: recorded, but something that had arrived was lost; the report says where. What a ring did not send \
-      during a gap is none of that, unless it fell silent on a link that stayed up.
-      Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), the broker does \
-      not have the last of what Home Assistant is told, or a database some of the rows.
+      Exit status 1: it ended early, because the ring did not come back for example. Everything received is \
+      recorded.
+      Exit status 3: recorded, but something that had arrived was lost; the report says where. Samples that \
+      a ring did not send during a gap do not count, unless it fell silent on a link that stayed up.
+      Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), \
+      the broker has not received the last values for Home Assistant, or a database is missing some rows.
       """)
 
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
@@ -93,8 +96,9 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(
     help: ArgumentHelp(
       """
-      What to record: an address such as 70:CB:0D:00:A1:B2 is a ring's; a kind such as heart-rate is the first of it in range; \
-      KIND@ADDRESS is both. The first ring in range if not given.
+      What to record: an address such as 70:CB:0D:00:A1:B2 is a ring; a kind such as heart-rate is the first \
+      sensor of that kind in range; KIND@ADDRESS is a sensor of that kind (default: the first ring in \
+      range).
       """, valueName: "sensor"))
   var sensors: [String] = []
 
@@ -103,22 +107,22 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     in: NumberRange(1...64))
   var rings = 1
 
-  @Option(help: "The ring's advertised name, exactly, instead of any ring's.")
+  @Option(help: "Record only the ring that advertises exactly this name.")
   var name: String?
 
-  @Option(name: [.short, .long], help: "The capture directory; named after the time if not given.")
+  @Option(name: [.short, .long], help: "The capture directory (default: named after the time).")
   var output: String?
 
   @Option(
     help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  @Option(help: "End after this many samples, over all streams.", in: .count)
+  @Option(help: "End after this many samples of all streams together.", in: .count)
   var count: Int?
 
   @Option(
     help: ArgumentHelp(
-      "The packet log's format: btsnoop has microseconds, pcapng the tables' nanoseconds.",
+      "The packet log's format: btsnoop has microseconds; pcapng has nanoseconds, like the tables.",
       valueName: "format"))
   var logFormat = LogFormat.btsnoop
 
@@ -190,7 +194,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     RecordingJob.Wanted(kind: AnySensorKind(.ring), kindName: "ring", address: address)
   }
 
-  /// Without a reader a recording ends that was asked for nothing else.
+  /// If the sample stream is the recording's only purpose, it ends when its reader ends.
   private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
     let isForReader =
       targets == [.standardOutput] && publishing.publish == nil && !lab.lsl && home.homeAssistant == nil

@@ -4,15 +4,15 @@ import BLEPacketLog
 import CaptureTools
 import CommandKit
 
-/// A capture's directory, or a packet log that becomes one for as long as it is needed.
+/// A capture's directory, or a packet log that is imported into a temporary one.
 enum CaptureInput {
-  /// Lends the directory. One that a log was imported into is removed afterwards.
+  /// Passes the directory to `body`. The temporary directory of an imported log is removed afterwards.
   ///
-  /// - Parameter keys: of encrypted links in a log from the air.
+  /// - Parameter keys: for encrypted links in an air log.
   static func withDirectory<Value>(
     of path: String, keys: [AirKey], _ body: (String) throws -> Value
   ) throws -> Value {
-    // A folder has two names at least, a file none.
+    // `Files.names` is empty for a file; a folder has at least two names.
     guard Files.names(in: path).isEmpty, Files.exists(path) else { return try body(path) }
     let folder = try failing { () throws(SystemError) in try Files.temporaryDirectory("ringtap-import") }
     defer { try? Files.removeTree(folder) }
@@ -29,7 +29,7 @@ enum CaptureInput {
     return value
   }
 
-  /// Where something that is made of it is put: a capture's path, a log's without the end of its name.
+  /// The path to derive output names from: a capture's path, or a log's without its extension.
   static func base(of path: String) -> String {
     guard Files.names(in: path).isEmpty, let dot = path.lastIndex(of: "."), dot > path.startIndex,
       !path[dot...].contains("/")

@@ -7,11 +7,11 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// A capture in words.
+/// Descriptions of a capture for people.
 enum CaptureText {
   /// - Parameters:
-  ///   - directory: of the capture.
-  ///   - isAlone: no other sensor is recorded, and none needs a name.
+  ///   - directory: the capture's directory.
+  ///   - isAlone: whether this is the only sensor, so that lines need not name it.
   static func text(
     of news: SensorRecording.News, of address: DeviceAddress, in directory: String, isAlone: Bool
   ) -> String {
@@ -25,9 +25,9 @@ enum CaptureText {
     }
   }
 
-  /// What a person reads at the end.
+  /// The summary printed at the end.
   static func summary(_ report: SessionReport, _ directory: String) -> String {
-    // Parts of a tick have samples of their own. A second table of another sensor tells more of the same samples.
+    // Each part of a tick has its own samples. Further tables of other sensors repeat the same samples.
     let parts = report.streams.filter { $0.part != nil }
     let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
     let duration = ((report.endedAt ?? report.startedAt) - report.startedAt).nanoseconds
@@ -53,7 +53,8 @@ enum CaptureText {
     return lines.joined(separator: "\n")
   }
 
-  /// `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the next sample`
+  /// For example `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the
+  /// next sample`.
   static func gaps(_ report: SessionReport) -> String? {
     guard report.gapCount > 0 else { return nil }
     let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
@@ -77,7 +78,7 @@ enum CaptureText {
       + "\(milliseconds(part.residualP99)) p99"
   }
 
-  /// What never came; of many places the first few.
+  /// Missing samples; if they are in many places, only the first few.
   private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
     let clock = ticks.clock
     if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
@@ -108,7 +109,7 @@ enum CaptureText {
     return lines
   }
 
-  /// Ends a command with status 3 if anything was lost. What and where stands in what it printed.
+  /// Ends a command with status 3 if anything was lost. The output printed before says what and where.
   static func end(lost total: Int) throws {
     guard total > 0 else { return }
     Console.note("\(total) lost")
@@ -119,7 +120,7 @@ enum CaptureText {
     NumberText.fixed(Double(nanoseconds) / 1e9, 1) + " s"
   }
 
-  /// What is short in milliseconds.
+  /// A duration, in milliseconds if it is below a second.
   private static func time(_ nanoseconds: Int64) -> String {
     nanoseconds < 1_000_000_000 ? "\((nanoseconds &+ 500_000) / 1_000_000) ms" : seconds(nanoseconds)
   }

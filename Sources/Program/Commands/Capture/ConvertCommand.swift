@@ -4,25 +4,27 @@ import CommandKit
 import JSONText
 import Recording
 
-/// `ringtap convert DIR --to FORMAT`: a capture for other programs.
+/// `ringtap convert DIR --to FORMAT`: converts a capture for other programs.
 struct ConvertCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "convert",
     abstract: "Convert a capture to arrays, text, EDF or WFDB.",
     discussion: """
-      Reads the tables of a capture's directory, of csv or npy, or of a packet log as `ringtap import` makes them, and writes:
-        csv      a directory of text tables, as a capture writes them, octet for octet
-        npy      a directory of NumPy arrays, one for each column, and columns.json
-        ndjson   a JSON object a line: the table and the columns by their names
-        influx   InfluxDB's line protocol, for VictoriaMetrics, Telegraf and others too
+      Reads the tables of a capture's directory, csv or npy, or a packet log as `ringtap import` does, and writes:
+        csv      a directory of text tables, byte for byte as a capture writes them
+        npy      a directory of NumPy arrays, one per column, and columns.json
+        ndjson   a JSON object per line: the table, and the columns by name
+        influx   InfluxDB's line protocol, also for VictoriaMetrics and Telegraf
         edf      EDF+ (16 bits) by EDFlib: signals on the sensor's clock, annotations
         bdf      BDF+ (24 bits), likewise
         wfdb     a WFDB record in a directory, for PhysioNet's tools
 
-      Signals come of samples.csv, or of a raw stream of a Polar sensor, and bear the names of its columns. What did not \
-      arrive, and what a ring sent without a reading (a dropout), is missing (NaN) in WFDB; EDF+ and BDF+ know no such thing, \
-      and have the signal's lowest digital value there, which nothing else has, and an annotation. Values that 16 bits do not hold are rounded in EDF+, and \
-      the report says to what; BDF+ holds 24 bits. Times are UTC. Nothing is said of the person.
+      Signals are taken from samples.csv, or from a Polar sensor's raw stream, and keep its column names. \
+      Samples that did not arrive, and samples without a reading (a ring's dropouts), are missing values \
+      (NaN) in WFDB. EDF+ and BDF+ have no missing values: the signal has its lowest digital value there, \
+      which is not otherwise used, and an annotation. In EDF+, values that need more than 16 bits are \
+      rounded, and the report gives the precision; BDF+ holds 24 bits. Times are UTC. The file contains no \
+      personal data.
 
       EXAMPLES
         ringtap convert walk --to edf
@@ -32,15 +34,15 @@ struct ConvertCommand: ParsableCommand {
         ringtap convert walk --to ndjson --output - | head
         ringtap convert walk --to influx -o - \\
           | curl --data-binary @- 'localhost:8428/write?precision=ns'
-            into a VictoriaMetrics; 'localhost:8086/api/v2/write?org=lab&bucket=walks'
-            and a token for an InfluxDB
+            into VictoriaMetrics; for InfluxDB, to a URL such as
+            'localhost:8086/api/v2/write?org=lab&bucket=walks', with a token
         ringtap convert walk --to bdf --json | jq .signals
         ringtap convert ride --grid 50 --to csv
-            of several devices that were recorded at once: one table, on one clock,
+            several devices that were recorded together: one table on one clock,
             after `ringtap align ride`
 
-      Nothing that is there is overwritten. A table that is broken is converted up to there, told on standard error, and \
-      the exit status is 1. It is 3 if something of the capture is known to be lost.
+      Existing files are never overwritten. A damaged table is converted up to the damage and reported on \
+      standard error, and the exit status is 1. It is 3 if part of the capture is known to be lost.
       """)
 
   enum Format: String, CaseIterable, ExpressibleByArgument {
@@ -62,17 +64,17 @@ struct ConvertCommand: ParsableCommand {
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
   var path: String
 
-  @Option(help: ArgumentHelp("csv, npy, edf, bdf, wfdb, ndjson or influx.", valueName: "format"))
+  @Option(help: ArgumentHelp("The format: csv, npy, edf, bdf, wfdb, ndjson or influx.", valueName: "format"))
   var to: Format
 
   @Option(
     name: [.short, .long],
-    help: ArgumentHelp("Where to write; beside the capture if not given.", valueName: "path"))
+    help: ArgumentHelp("The file or directory to write (default: beside the capture).", valueName: "path"))
   var output: String?
 
   @Option(
     help: ArgumentHelp(
-      "Put the signals of all devices of a directory on one grid of so many rows a second, by what `ringtap align` found: csv, npy.",
+      "Resample the signals of a directory's devices to this many rows per second, as aligned by `ringtap align`: csv, npy.",
       valueName: "rate"), in: NumberRange(GridConversion.rates, "rows a second"))
   var grid: Double?
 

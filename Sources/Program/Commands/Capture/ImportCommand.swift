@@ -8,51 +8,55 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap import LOG -o DIR`: a packet log as a capture.
+/// `ringtap import LOG -o DIR`: converts a packet log into captures.
 struct ImportCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "import",
     abstract: "Convert a packet log to captures.",
     discussion: """
-      Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes what a recording of the same devices would \
-      have left: the tables of each sensor, session.json with links, gaps and what was lost, the log's times. What one device said \
-      becomes one capture; several become one each, in directories with their addresses as names.
+      Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes the captures that \
+      recording the same devices would have produced: the tables of each sensor, and session.json with \
+      links, gaps and losses, with the log's times. One device becomes one capture; several become one each, \
+      in directories named after their addresses.
 
-      Which attribute is which is known by discovery in the log, on any link to the device; else by --attributes, by an earlier \
-      connection of ringtap, or by the form of the values: a ring's frames, heart rates and Polar's frames are told by \
-      it, unless something else in the log contradicts. What only the values tell is printed as "known by payload only"; \
-      session.json says how each was known.
+      Attributes are identified by a discovery in the log, on any link to the device; else by --attributes, \
+      by an earlier connection of ringtap, or by the form of their values: a ring's frames, heart rates and \
+      Polar's frames are recognised, unless something else in the log contradicts. Attributes recognised \
+      only by their values are reported as "known by payload only"; session.json says how each was \
+      identified.
 
-      What a ring and its host said to each other is in messages.ndjson, a line each as `ringtap ring decode` has it; what the \
-      ring had stored, its battery and its measurements are tables in history, as `ringtap ring sync` writes them. \
-      session.json counts the messages by kind, and those that nobody knows by their command.
+      The messages between a ring and its host are in messages.ndjson, one per line in the format of \
+      `ringtap ring decode`; the ring's stored data, battery levels and measurements become tables in \
+      history, as `ringtap ring sync` writes them. session.json counts the messages by kind, and unknown \
+      ones by command.
 
       EXAMPLES
         ringtap import btsnoop_hci.log -o walk
         ringtap import phone.pcapng.gz -o walk --attributes attributes.json
-            where attributes.json is what `ringtap gatt ADDRESS --json` printed, or
-            has lines such as 0x0012 2a37
+            attributes.json is the output of `ringtap gatt ADDRESS --json`, or has
+            lines such as 0x0012 2a37
         ringtap import btsnoop_hci.log -o walk --json | jq .streams
 
-      `ringtap analyse`, `convert` and `report` take a log as it is. Exit status: 1 where something could not be read, 3 where something is
-      lost: packets that the log's writer dropped or cut, values that are malformed, samples that are missing by the sensor's clock.
+      `ringtap analyse`, `convert` and `report` accept a log directly. Exit status: 1 if something could not \
+      be read, 3 if something is lost: packets that the log's writer dropped or truncated, malformed values, \
+      samples that are missing by the sensor's clock.
       """)
 
   @Argument(help: ArgumentHelp("The packet log.", valueName: "log"))
   var log: String
 
-  @Option(name: [.short, .long], help: ArgumentHelp("The directory of the capture.", valueName: "directory"))
+  @Option(name: [.short, .long], help: ArgumentHelp("The directory to write.", valueName: "directory"))
   var output: String
 
-  @Option(help: ArgumentHelp("Handles and types of the device's attributes.", valueName: "file"))
+  @Option(help: ArgumentHelp("A file with handles and types of the device's attributes.", valueName: "file"))
   var attributes: String?
 
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-  @Flag(help: "A ring's clock is set to UTC; by what the log tells, else this machine's zone, if not given.")
+  @Flag(help: "The ring's clock is in UTC (default: as the log shows, else this machine's time zone).")
   var utc = false
 
-  @Flag(help: "Print session.json of each capture.")
+  @Flag(help: "Print the session.json of each capture.")
   var json = false
 
   func validate() throws {
@@ -102,7 +106,8 @@ struct ImportCommand: AsyncParsableCommand {
   }
 }
 
-/// What a person knows of a device's attributes: lines of `ringtap gatt --json`, or a handle and a type in each.
+/// A user's list of a device's attributes: lines of `ringtap gatt --json`, or a handle and a type in each
+/// line.
 enum AttributeFile {
   private static let limit = 4 << 20
 
@@ -134,7 +139,7 @@ enum AttributeFile {
     return .some((AttributeHandle(handle), uuid))
   }
 
-  /// - Returns: `nil` inside for a line that tells no value's type.
+  /// - Returns: an inner `nil` for a line without a value's type.
   private static func attribute(_ line: [UInt8]) throws -> Attribute?? {
     let document = try JSONDocument(line)
     guard let uuid = document["uuid"]?.text.flatMap({ BluetoothUUID($0) }),

@@ -11,23 +11,23 @@ import Outlets
 import Recording
 import SensorSessions
 
-/// What `capture`, and the command of each sensor with `--output`, does: finds the sensors, records them until there is reason
-/// to end, and tells what came.
+/// The recording of `capture`, and of each sensor command with `--output`: finds the sensors, records them
+/// until a limit or a signal, and prints the results.
 struct RecordingJob: Sendable {
   /// A sensor to record.
   struct Wanted: Sendable {
     let kind: AnySensorKind
-    /// Of the kind, as commands have it.
+    /// The kind's name in commands.
     let kindName: String
-    /// `nil`: the first of the kind that is found.
+    /// `nil` for the first sensor of the kind that is found.
     var address: DeviceAddress?
-    /// As it is advertised, where that is known.
+    /// The advertised name, if known.
     var name: String?
   }
 
   let begunAt = SystemClock.now()
   let wanted: [Wanted]
-  /// The exact name of the one that is wanted.
+  /// The exact name of the sensor to find.
   var name: String?
   let directory: String
   let limits: RecordingLimits
@@ -39,12 +39,12 @@ struct RecordingJob: Sendable {
   let publishing: Publishing?
   var streams: [StreamTarget] = []
   var outputEnd = SampleStream.OutputEnd.goesOn
-  /// Whether there are streams of the Lab Streaming Layer.
+  /// Whether to publish streams of the Lab Streaming Layer.
   var isForLab = false
   var homeAssistant: HomePlan?
   var influx: InfluxPlan?
 
-  /// - Parameter json: the reports are for programs.
+  /// - Parameter json: whether to print the reports as JSON.
   func run(_ view: ViewOptions, json: Bool) async throws {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
@@ -70,17 +70,17 @@ struct RecordingJob: Sendable {
         let recordings = found.map {
           recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, home, links)
         }
-        // They are found: in a moment they stream, for hours.
+        // Streaming starts shortly and may take hours: release the memory of code that only the setup needs.
         ProgramCode.releaseOnce(after: .seconds(5))
         let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
-        // Nothing was begun that could have been ended.
+        // If no recording was started, a cancellation must be reported as such.
         if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
         return outcomes
       }
     }
     await stream?.finishAndTell()
     await lab?.finish()
-    // At once: who interrupts a command waits for one of them, not for their sum.
+    // Concurrently, so that an interrupted command waits for the slowest, not for the sum.
     async let told = home?.finishAndTell() ?? true
     async let written = database?.finishAndTell() ?? true
     let isPublished = try await publishing?.finish() ?? true
@@ -91,14 +91,14 @@ struct RecordingJob: Sendable {
 
   private var streamsToOutput: Bool { streams.contains(.standardOutput) }
 
-  /// Whoever reads the samples may print them on the view's terminal.
+  /// Hides the view if samples go to standard output, because they may be on the same terminal.
   private func quietened(_ view: ViewOptions) -> ViewOptions {
     var view = view
     view.quiet = view.quiet || streamsToOutput
     return view
   }
 
-  /// One goes straight into the directory, several each into one of their own below it.
+  /// A single recording is written directly into the directory, several into subdirectories.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
     _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ home: HomeAssistant?, _ links: NoteLimit
@@ -116,7 +116,7 @@ struct RecordingJob: Sendable {
     let path = recording.directory
     recording.news = { news in
       let text = CaptureText.text(of: news, of: address, in: path, isAlone: isAlone)
-      // Of links there may be a storm.
+      // Link messages may come in bursts, so they are rate-limited.
       if case .removed = news { Console.note(text) } else { links.note(text) }
     }
     recording.isAnnounced = true
@@ -163,7 +163,7 @@ struct RecordingJob: Sendable {
     return found
   }
 
-  /// What was looked for in vain.
+  /// A description of the sensors that were not found.
   private func missing(_ searches: [SensorSearch], _ found: [Advertiser?]) -> String {
     if searches.count == 1 { return name.map { "device named \($0)" } ?? searches[0].name }
     let rest = zip(searches, found).filter { $1 == nil }.map(\.0.name)
@@ -198,7 +198,7 @@ struct RecordingJob: Sendable {
       case .failure(let error): failures.append("\(error)")
       }
     }
-    // The last goes the way of every failed command.
+    // The last one is thrown, as in every command that fails.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
     if outcomes.contains(where: \.isUnencrypted) {
@@ -227,7 +227,7 @@ struct RecordingJob: Sendable {
   }
 }
 
-/// What a recording does with its streams for a laboratory.
+/// How a recording opens its LSL streams.
 extension LabStreaming {
   fileprivate static func open() throws -> LabStreaming {
     do throws(NoLabStreaming) {
@@ -245,7 +245,7 @@ extension LabStreaming {
   }
 }
 
-/// Results go to standard output, unless samples do.
+/// Prints results on standard output, or on standard error if samples use standard output.
 extension RecordingJob {
   private func tell(_ octets: some Sequence<UInt8>) throws(Console.WriteError) {
     if streamsToOutput { Console.send([UInt8](octets)) } else { try Console.write(octets) }
@@ -253,7 +253,7 @@ extension RecordingJob {
 }
 
 extension SessionReport {
-  /// Nothing has come, not even in vain.
+  /// Whether nothing arrived, not even malformed or lost samples.
   fileprivate var isEmpty: Bool { received == 0 && malformed == 0 && lost.total == 0 }
 }
 

@@ -3,36 +3,37 @@ import BLELinux
 import CaptureTools
 import CommandKit
 
-/// `ringtap report`: a recording as a page to look at.
+/// `ringtap report`: renders a recording as a page.
 struct ReportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "report",
     abstract: "Write an HTML page with plots.",
     discussion: """
-      The page needs no network and no other file. Errors are first, then what people look for: pulse, duration, samples, \
-      dropouts, what was lost, gaps. Plots of all streams with pulse and activity follow, on one time axis that zooms down to \
-      the single sample; then gaps and losses with their causes; and folded, what was recorded and how, histograms of \
-      intervals and latencies, connection parameters, and the ATT conversation.
+      The page needs no network and no other file. Errors come first, then the main results: pulse, \
+      duration, samples, dropouts, losses, gaps. Plots of all streams with pulse and activity follow, on one \
+      time axis that zooms down to single samples; then gaps and losses with their causes. Folded sections \
+      show what was recorded and how, histograms of intervals and latencies, connection parameters, and the \
+      ATT traffic.
 
-      A gap is a stretch in which nothing came though the recording ran, mostly for a lost link; lost is what is known to be \
-      missing while all else came. A plot's axis spans all numbers but outliers, which stand alone, far from all others: \
-      they are told, marked by triangles, and seen whole where the plot is zoomed.
+      A gap is a period without data during the recording, usually because of a lost link; a loss is data \
+      known to be missing while the rest arrived. A plot's axis covers all values except isolated outliers, \
+      which are counted, marked with triangles, and shown fully when the plot is zoomed.
 
       EXAMPLES
         ringtap report walk
             writes walk/report.html
         ringtap report packets.btsnoop --title "Monday, at rest"
-            any packet log: a section for each device; of a directory with several
-            captures one for each
+            any packet log: a section for each device; for a directory with several
+            captures, a section for each
         ringtap report walk --output - | ssh host 'cat > walk.html'
         ringtap report walk --png walk.png
-            one picture for a paper instead of the page; --svg is drawn by us, --png
-            of it by rsvg-convert
+            one picture for a paper instead of the page; ringtap draws --svg itself,
+            and uses rsvg-convert for --png
         ringtap report walk --svg walk.svg --from 1:30 --to 1:45 --stream ppg,pulse
-            of two streams and 15 seconds; a page opens with them
+            two streams and 15 seconds; a page opens with the same selection
 
-      What cannot be read is told on standard error and in the page, the rest is shown, and the exit status is 1. It is 3 if \
-      something is known to be lost.
+      Parts that cannot be read are reported on standard error and in the page; the rest is shown, and the \
+      exit status is 1. It is 3 if something is known to be lost.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
@@ -40,30 +41,30 @@ struct ReportCommand: ParsableCommand {
 
   @Option(
     name: [.short, .long],
-    help: ArgumentHelp("Where to write the page; '-' is standard output.", valueName: "file"))
+    help: ArgumentHelp("The page to write; '-' is standard output.", valueName: "file"))
   var output: String?
 
-  @Option(help: "Of the page; the device's name if not given.")
+  @Option(help: "The page's title (default: the device's name).")
   var title: String?
 
-  @Option(help: ArgumentHelp("Draw a picture, as SVG.", valueName: "file"))
+  @Option(help: ArgumentHelp("Draw a picture as SVG.", valueName: "file"))
   var svg: String?
 
-  @Option(help: ArgumentHelp("Draw a picture, as PNG.", valueName: "file"))
+  @Option(help: ArgumentHelp("Draw a picture as PNG.", valueName: "file"))
   var png: String?
 
   @Option(
     help: ArgumentHelp(
-      "Draw from then on: seconds since the start, as 90 or 1:30, or a UTC time, as 2026-11-21T06:50:00Z.",
+      "Start of the plots: seconds since the start, such as 90 or 1:30, or a UTC time, such as 2026-11-21T06:50:00Z.",
       valueName: "time"))
   var from: String?
 
-  @Option(help: ArgumentHelp("Draw until then.", valueName: "time"))
+  @Option(help: ArgumentHelp("End of the plots, in the same format.", valueName: "time"))
   var to: String?
 
   @Option(
     help: ArgumentHelp(
-      "Draw this stream alone, such as ppg, accelerometer, pulse or beats; several by commas, or repeated.",
+      "Draw only this stream, such as ppg, accelerometer, pulse or beats; several separated by commas, or repeated.",
       valueName: "name"))
   var stream: [String] = []
 
@@ -117,7 +118,8 @@ struct ReportCommand: ParsableCommand {
     return moment
   }
 
-  /// Where the page is written; `nil` for pictures alone. If not given, in the capture's directory, or beside the log.
+  /// The page to write; `nil` if only pictures are written. By default in the capture's directory, or beside
+  /// the log.
   private var page: String? {
     if let output { return output }
     guard svg == nil, png == nil else { return nil }
@@ -138,13 +140,13 @@ struct ReportCommand: ParsableCommand {
     )
   }
 
-  /// The program that draws a picture, and the file that it draws into.
+  /// The program that converts a picture, and its output file.
   private final class Converter {
     let command: ReadingCommand
     var output: NamedOutput
 
-    /// Before anything of somebody else's is read: from then on no program can be started. Where no picture comes, none is
-    /// drawn. It writes into an open file, so that it looks up no name.
+    /// Starts the program before untrusted data is read, because later the filter forbids starting programs.
+    /// If no picture is written to it, it draws nothing. It writes to an open file, so it resolves no name.
     init(into file: String, ifExists existing: Files.Existing) throws {
       do throws(SystemError) { output = try NamedOutput(file, to: .anything, ifExists: existing) } catch {
         throw Failure("cannot write \(file): \(error)")
@@ -158,7 +160,7 @@ struct ReportCommand: ParsableCommand {
   }
 
   private func draw(_ picture: [UInt8], to file: String, by converter: Converter) throws {
-    // Where it is not there, nobody reads: its status says the rest.
+    // If the program is missing, the write fails; its exit status gives the reason.
     try? converter.command.write(picture.span)
     guard converter.command.finish() == 0 else {
       throw Failure(

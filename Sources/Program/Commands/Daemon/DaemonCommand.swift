@@ -15,12 +15,12 @@ struct DaemonCommand: AsyncParsableCommand {
     commandName: "daemon",
     abstract: "Record the devices of a configuration file.",
     discussion: """
-      Connects to every device of the file and records it as `capture` and the sensor commands do, each into \
-      DIRECTORY/NAME/20261122T033154Z; lost links are made again for ever, after newCaptureHours a capture ends and \
-      the next one begins, and what is too old or too much goes, the oldest first. Without an adapter it waits for one. \
-      What happens is told on standard error, a line each.
+      Connects to every device in the file and records it as `capture` and the sensor commands do, each into \
+      DIRECTORY/NAME/20261122T033154Z. It reconnects lost links without a time limit, starts a new capture \
+      after newCaptureHours, and deletes the oldest captures beyond the limits of age and size. Without an \
+      adapter it waits for one. Events are printed on standard error, one per line.
 
-      The file is JSON. directory, devices and of each device name, address and sensor must be there:
+      The file is JSON. Required are directory and devices, and name, address and sensor of each device:
 
         {"directory": "/var/lib/ringtap/captures",
          "radio": {"adapter": "hci0", "mode": "auto"},
@@ -38,29 +38,29 @@ struct DaemonCommand: AsyncParsableCommand {
            {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar",
             "stream": "ecg", "rate": 130}]}
 
-      sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
-      the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
-      supervision-timeout, phy, data-length; publish has to, as, backlog, ca and password-file, which `capture` calls \
-      --publish, --publish-as and so on, homeAssistant has to, ca and password-file, which it calls --home-assistant and so \
-      on. What no collector has confirmed when a capture ends, or the daemon, is sent later, for \
-      as long as the capture is kept. A gigabyte has 10⁹ octets.
+      sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format is csv or \
+      npy. radio has the options --adapter, --mode and --transport of other commands, link those of \
+      `capture`: interval, latency, supervision-timeout, phy, data-length. publish has to, as, backlog, ca \
+      and password-file, which are --publish, --publish-as and so on of `capture`; homeAssistant has to, ca \
+      and password-file, which are --home-assistant and so on. Rows that no collector has confirmed when a \
+      capture or the daemon ends are sent later, while the capture is kept. A gigabyte is 10⁹ bytes.
 
-      SIGHUP reads the file again: devices that are in both go on undisturbed, and a file with faults changes nothing. \
-      SIGTERM and Ctrl-C end every capture in order. Under systemd it is a service of Type=notify with a watchdog. \
-      `ringtap status` asks how it stands; metrics is a port that Prometheus reads.
+      SIGHUP reloads the file: devices that are in both versions continue undisturbed, and an invalid file \
+      changes nothing. SIGTERM and Ctrl-C end every capture in order. Under systemd it is a service of \
+      Type=notify with a watchdog. `ringtap status` shows its state; metrics is a port for Prometheus.
 
       EXAMPLES
         ringtap daemon /etc/ringtap.json
         ringtap daemon --check /etc/ringtap.json
-            only says whether the file is good; each fault with its line
+            checks the file and exits; prints each fault with its line
         sudo systemctl reload ringtap
         curl http://127.0.0.1:9469/metrics
       """)
 
-  @Argument(help: "The configuration.")
+  @Argument(help: "The configuration file.")
   var file = "/etc/ringtap.json"
 
-  @Flag(help: "Only say whether the file is good.")
+  @Flag(help: "Check the configuration file and exit.")
   var check = false
 
   func run() async throws {
@@ -74,14 +74,14 @@ struct DaemonCommand: AsyncParsableCommand {
   }
 }
 
-/// A configuration with what the command line's own parser makes of its options.
+/// A configuration whose options have been parsed by the parser of the command line.
 struct DaemonPlan: Sendable {
   let configuration: DaemonConfiguration
   let jobs: [DaemonJob]
   let radio: AdapterOptions
   let publishing: PublishRun.Plan?
 
-  /// Octets of a file, at most.
+  /// Maximum size of the file in bytes.
   private static let limit = 1 << 20
 
   init(_ path: String) throws {
@@ -97,7 +97,7 @@ struct DaemonPlan: Sendable {
       _ make: (Value) throws -> Result
     ) -> Result? {
       do { return try make(try Value.parse(options.arguments)) } catch {
-        // Of several the one that is refused alone.
+        // If there are several options, find the line of the one that is refused by itself.
         let line = options.options.first { (try? Value.parse($0.arguments)) == nil }?.line ?? options.line
         let message = Value.message(for: error).prefix { $0 != "\n" }
         problems.append(.init(line: line, text: "\(what): \(message)"))
@@ -122,25 +122,25 @@ struct DaemonPlan: Sendable {
     self.publishing = publishing ?? nil
   }
 
-  /// Each fault on a line of its own, as compilers tell them.
+  /// The faults, one per line in the format of compilers.
   private static func text(_ invalid: DaemonConfiguration.Invalid) -> String {
     (["the configuration has faults"]
       + invalid.problems.map { "\(invalid.path):\($0.line): \($0.text.printable)" }).joined(separator: "\n")
   }
 }
 
-/// Keeps a daemon running on whatever radio there is.
+/// Keeps a daemon running on the configured radio, and reopens the radio when it is lost.
 private actor DaemonKeeper {
   private let file: String
   private var plan: DaemonPlan
   private var daemon: Daemon?
   private var running: Task<HostError?, Never>?
-  /// The radio is to be another one.
+  /// Whether the radio must be reopened because its configuration changed.
   private var mustReopen = false
   private let notifier = ServiceNotifier.standard
   private var servers: [RequestServer] = []
 
-  /// Between two looks for an adapter.
+  /// Time between attempts to open an adapter.
   private static let pause = Duration.seconds(5)
 
   init(_ file: String, _ plan: DaemonPlan) {
@@ -198,7 +198,7 @@ private actor DaemonKeeper {
 
   private func end() { running?.cancel() }
 
-  /// A sign of life that only a receive thread that turns can give.
+  /// Sends watchdog keep-alives. Each one waits for the receive thread, so it stops if that thread hangs.
   private func watch() -> Task<Void, Never>? {
     guard let interval = notifier.watchdogInterval else { return nil }
     return Task {
@@ -238,7 +238,7 @@ private actor DaemonKeeper {
     notifier.ready("recording \(plan.jobs.count) devices")
   }
 
-  // MARK: Who asks
+  // MARK: Status requests
 
   private func serve() throws {
     let own = plan.configuration.statusSocket
@@ -299,7 +299,7 @@ private actor DaemonKeeper {
     _ body: @escaping @Sendable (DaemonStatus?, String) -> [UInt8]
   ) {
     let question = peer.question
-    // A task cannot consume what it captures, but it can take it.
+    // A task cannot consume a captured value, but it can take it out of a box.
     let waiting = Mutex<RequestServer.Peer?>(peer)
     let box = PeerBox(waiting)
     Task {
@@ -309,7 +309,7 @@ private actor DaemonKeeper {
   }
 }
 
-/// A peer on its way to the task that answers.
+/// Carries a peer to the task that answers it.
 private final class PeerBox: Sendable {
   private let peer: Mutex<RequestServer.Peer?>
 

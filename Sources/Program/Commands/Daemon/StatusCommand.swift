@@ -11,17 +11,17 @@ struct StatusCommand: ParsableCommand {
     commandName: "status",
     abstract: "Show the status of the daemon.",
     discussion: """
-      A line for `ringtap daemon`, and one for each device: connecting, streaming, reconnecting or waiting, what was \
-      received and lost since the daemon began, rates, and why it waits.
+      Prints a line for `ringtap daemon`, and one for each device: connecting, streaming, reconnecting or \
+      waiting, samples received and lost since the daemon started, rates, and the reason for waiting.
 
       EXAMPLES
         ringtap status
         ringtap status --json \\
           | jq '.devices[] | select(.state != "streaming") | .name'
-      Exit status: 1 where no daemon answers.
+      Exit status: 1 if no daemon answers.
       """)
 
-  @Option(help: ArgumentHelp("The daemon's statusSocket; the usual ones if not given.", valueName: "path"))
+  @Option(help: ArgumentHelp("The daemon's statusSocket (default: the usual ones).", valueName: "path"))
   var socket: String?
 
   @Flag(help: "Print one JSON object.")

@@ -13,10 +13,10 @@ struct AdaptersCommand: ParsableCommand {
     discussion: """
       EXAMPLE
         ringtap adapters --json
-            one object a line: name, address, up, bus
+            one object per line: name, address, up, bus
       """)
 
-  @Flag(help: "Print one JSON object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
   func run() throws {

@@ -22,13 +22,13 @@ struct DevicesCommand: ParsableCommand {
       address, emulated ones, and those of replayed logs; none at all with --no-remember, or RINGTAP_NO_REMEMBER=1 in \
       the environment.
 
-      Kept in $XDG_STATE_HOME/ringtap/devices (~/.local/state if it is not set; root's in /var/lib/ringtap/devices), a \
-      file for each, readable for their owner only.
+      The devices are in $XDG_STATE_HOME/ringtap/devices (default: ~/.local/state; root's are in \
+      /var/lib/ringtap/devices), one file each, readable for the owner only.
 
       EXAMPLES
         ringtap devices
         ringtap devices --json
-        ringtap devices show R02_A1B2        its attributes as last discovered
+          ringtap devices show R02_A1B2        its attributes as last discovered
         ringtap devices forget 70:CB:0D:00:A1:B2
         ringtap devices forget --all
       """,
@@ -41,7 +41,7 @@ struct DevicesCommand: ParsableCommand {
     return KnownDevices(in: folder) { Console.note($0) }
   }
 
-  /// The devices of an argument, at least one.
+  /// The devices that an argument names, at least one.
   fileprivate static func devices(_ text: String, in known: KnownDevices) throws -> [KnownDevice] {
     let devices = known.named(text)
     guard !devices.isEmpty else {
@@ -52,14 +52,14 @@ struct DevicesCommand: ParsableCommand {
 
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "list", abstract: "Show them all, the one seen last first.",
+      commandName: "list", abstract: "List the devices, most recently seen first.",
       discussion: """
         EXAMPLES
           ringtap devices
           ringtap devices list --json
         """)
 
-    @Flag(help: "Print one JSON object a line.")
+    @Flag(help: "Print one JSON object per line.")
     var json = false
 
     func run() throws {
@@ -77,7 +77,7 @@ struct DevicesCommand: ParsableCommand {
 
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "show", abstract: "Show what is known of one, its attributes as last discovered included.",
+      commandName: "show", abstract: "Show a device with its attributes as last discovered.",
       discussion: """
         EXAMPLES
           ringtap devices show 70:CB:0D:00:A1:B2
@@ -87,7 +87,7 @@ struct DevicesCommand: ParsableCommand {
     @Argument(help: "The device's address or name.")
     var device: String
 
-    @Flag(help: "Print one JSON object a line.")
+    @Flag(help: "Print one JSON object per line.")
     var json = false
 
     func run() throws {
@@ -118,7 +118,7 @@ struct DevicesCommand: ParsableCommand {
 
   struct Forget: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "forget", abstract: "Forget one, or all, with the keys of its pairing.",
+      commandName: "forget", abstract: "Remove a device, or all, with the keys of its pairing.",
       discussion: """
         EXAMPLES
           ringtap devices forget 70:CB:0D:00:A1:B2
@@ -128,7 +128,7 @@ struct DevicesCommand: ParsableCommand {
     @Argument(help: "The device's address or name.")
     var device: String?
 
-    @Flag(help: "All of them, damaged files included.")
+    @Flag(help: "Remove all devices, damaged files included.")
     var all = false
 
     func validate() throws {
@@ -145,10 +145,10 @@ struct DevicesCommand: ParsableCommand {
         }
         return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
       }
-      // One may be paired whose attributes nobody has looked at.
+      // A device may be paired without having been stored.
       let paired = bonds.bonds().map(\.device).filter { $0.bits == DeviceAddress(device)?.bits }
       let found = paired.isEmpty ? try DevicesCommand.devices(device, in: known) : known.named(device)
-      // A name may be that of several; to forget the wrong one is worse than to ask.
+      // A name may match several devices; ask rather than remove the wrong one.
       guard found.count == 1 || DeviceAddress(device) != nil else {
         let addresses = found.map(\.address.description).joined(separator: ", ")
         throw Failure(
@@ -161,7 +161,7 @@ struct DevicesCommand: ParsableCommand {
     }
   }
 
-  /// `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`
+  /// For example `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`.
   fileprivate static func text(_ device: KnownDevice) -> String {
     [
       device.address.description, device.address.type.name.description, device.kind.rawValue,

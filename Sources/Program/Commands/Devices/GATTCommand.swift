@@ -13,7 +13,7 @@ struct GATTCommand: AsyncParsableCommand, ReachesDevice {
       EXAMPLES
         ringtap gatt 70:CB:0D:00:A1:B2
         ringtap gatt C4:12:34:56:78:9A --address-type random --json
-            one object a line: type (service, include, characteristic,
+            one object per line: type (service, include, characteristic,
             descriptor), handle, uuid; endHandle of services; valueHandle
             and properties of characteristics
       """)
@@ -25,7 +25,7 @@ struct GATTCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.")
   var address: String
 
-  @Flag(help: "Print one JSON object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
   func run() async throws {

@@ -4,7 +4,7 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// Shows an attribute tree, a line for each attribute, with the name of its type where that has one.
+/// Prints an attribute tree, one line per attribute, with the name of its type if known.
 struct GATTTree {
   var json = false
 
@@ -91,7 +91,7 @@ struct GATTTree {
     }
   }
 
-  /// `  Heart Rate`, or nothing.
+  /// The name after two spaces, such as `  Heart Rate`, or nothing.
   private func name(_ uuid: BluetoothUUID) -> String { UUIDNames.name(of: uuid).map { "  \($0)" } ?? "" }
 }
 

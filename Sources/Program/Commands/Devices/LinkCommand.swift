@@ -12,8 +12,8 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "link",
     abstract: "Show a link's RSSI, peer version and parameters.",
     discussion: """
-      Connects, asks the controller and the peer's link layer, and disconnects. With --interval, --phy and the like it \
-      shows what a device agrees to.
+      Connects, queries the controller and the peer's link layer, and disconnects. With options such as \
+      --interval and --phy it shows which parameters a device accepts.
 
       EXAMPLES
         ringtap link 70:CB:0D:00:A1:B2
@@ -72,7 +72,7 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
 }
 
 extension LinkLayerVersion {
-  /// Assigned numbers, 2.1: versions of the link layer.
+  /// The version of the link layer. Assigned Numbers, 2.1.
   fileprivate var versionName: String {
     switch version {
     case 6: "4.0"

@@ -15,13 +15,13 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "pair",
     abstract: "Pair with a device and store its keys.",
     discussion: """
-      From then on each link with the device is encrypted by the stored key. Asks on a \
-      terminal only; without one, and without --passkey or --yes, nobody can tell whether \
-      somebody is in the middle.
+      From then on each link with the device is encrypted with the stored key. Prompts need a \
+      terminal; without one, and without --passkey or --yes, pairing has no protection \
+      against an attacker in the middle.
 
-      In exclusive mode the keys are ours alone. In raw mode the kernel pairs and gets the \
-      stored keys back beside those it has, which takes root. Where bluetoothd runs, it keeps \
-      the keys and its agent (`bluetoothctl`) answers: this only has the link encrypted.
+      In exclusive mode only ringtap has the keys. In raw mode the kernel pairs, and gets the \
+      stored keys back in addition to its own, which requires root. If bluetoothd runs, it keeps \
+      the keys and its agent (`bluetoothctl`) answers: ringtap only requests encryption.
 
       EXAMPLES
         ringtap pair 70:CB:0D:00:A1:B2 --mode raw
@@ -35,30 +35,30 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   @OptionGroup var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
 
-  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2, or the name of one that is known.")
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2, or the name of a known device.")
   var address: String
 
   @Option(
-    help: "What is typed if the device shows a passkey, or has one printed on it: six digits.",
+    help: "The passkey that the device shows, or that is printed on it: six digits.",
     in: .passkey)
   var passkey: UInt32?
 
-  @Flag(help: "Take the number that the device shows for the one that is shown here.")
+  @Flag(help: "Accept the number shown by the device without comparing it.")
   var yes = false
 
-  @Flag(help: "Fail if somebody could be in the middle.")
+  @Flag(help: "Fail unless the pairing protects against an attacker in the middle.")
   var authenticated = false
 
   @Flag(help: "Legacy pairing only, without Secure Connections.")
   var legacy = false
 
-  @Flag(help: "Fail unless the pairing is one of LE Secure Connections.")
+  @Flag(help: "Fail unless the pairing uses LE Secure Connections.")
   var secureConnections = false
 
-  @Flag(inversion: .prefixedNo, help: "Keep the keys for later links.")
+  @Flag(inversion: .prefixedNo, help: "Store the keys for later links.")
   var bond = true
 
-  @Flag(help: "Forget the device's keys instead.")
+  @Flag(help: "Remove the device's keys instead.")
   var forget = false
 
   @Flag(help: "Print one JSON object.")
@@ -99,7 +99,8 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
       let pair: @Sendable () async throws -> Bond? = {
         try await failing { () async throws(HostError) in try await adapter.makeBond(with: connection) }
       }
-      // A person who types takes longer; the device has 30 s for each answer then, as Core 5.4, Vol 3, Part H, 3.4 has it.
+      // A user needs time to type. The device has 30 s for each response even so, by Core 5.4, Vol 3, Part H,
+      // 3.4.
       let bond = try await PairingPrompt.hasPerson ? pair() : device.answering(address, pair)
       await connection.close()
       return bond
@@ -144,7 +145,7 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// Asks the person at the terminal, where there is one.
+/// Asks the user at the terminal, if there is one.
 private struct PairingPrompt: Sendable {
   let passkey: UInt32?
   let takesAnyNumber: Bool
@@ -179,7 +180,7 @@ private struct PairingPrompt: Sendable {
       })
   }
 
-  /// What can be shown and typed here.
+  /// The input and output capability to announce.
   private var capability: IOCapability {
     if Self.hasPerson { return .keyboardDisplay }
     if passkey != nil { return .keyboardOnly }
@@ -190,7 +191,7 @@ private struct PairingPrompt: Sendable {
     NumberText.padded(Int(number), 6)
   }
 
-  /// A line of standard input, read on a thread of its own: a person may take long.
+  /// Reads a line of standard input on a separate thread, because the user may take long.
   private static func line(_ question: String) async -> String? {
     Console.ask(question)
     let line = OneShot<String?>()

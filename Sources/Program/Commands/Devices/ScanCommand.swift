@@ -12,17 +12,18 @@ struct ScanCommand: AsyncParsableCommand {
     commandName: "scan",
     abstract: "Scan for advertising devices.",
     discussion: """
-      Each advertiser is shown when it is first seen and again when more of it is known, such as the name in \
-      its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW; beside \
-      bluetoothd CAP_NET_ADMIN.
+      Prints each advertiser when it is first seen and again when more is known, such as the name in its \
+      scan response. Scanning is switched off however the command ends. Needs CAP_NET_RAW; beside bluetoothd \
+      CAP_NET_ADMIN.
 
-      4,096 advertisers are kept, of each 32 services and the data of 16 companies and services, and 256 wait to be \
-      printed. What is beyond that is counted at the end, on standard error and with --json in a last object, whose \
-      event is end; with --verbose also where it is nothing.
+      Up to 4,096 advertisers are tracked, with 32 services and the data of 16 companies and services each, \
+      and up to 256 are queued for printing. Anything beyond these limits is counted and reported at the \
+      end, on standard error and with --json in a last object with the event end; with --verbose the counts \
+      are reported even if they are 0.
 
-      With --output each advertisement is recorded, for Wireshark and `ringtap log show`, and what sensors tell in theirs becomes \
-      tables, one capture for each sensor: heart rates of Polar, Xiaomi and Amazfit, temperatures of CORE and of sensors \
-      with service data. Nothing is connected to.
+      With --output each advertisement is recorded, for Wireshark and `ringtap log show`, and sensor data in \
+      advertisements is written to tables, one capture per sensor: heart rates of Polar, Xiaomi and Amazfit \
+      devices, temperatures of CORE and of sensors with service data. No connections are made.
 
       EXAMPLES
         ringtap scan --duration 5
@@ -33,23 +34,23 @@ struct ScanCommand: AsyncParsableCommand {
 
   @OptionGroup var radio: AdapterOptions
 
-  @Flag(help: "Only listen: no scan requests, so no names that are in scan responses.")
+  @Flag(help: "Send no scan requests; names in scan responses are then missing.")
   var passive = false
 
-  @Flag(help: "Ask for scan responses; the default.")
+  @Flag(help: "Send scan requests; this is the default.")
   var active = false
 
-  @Flag(help: "Show every report, not only what is new.")
+  @Flag(help: "Print every report, not only new information.")
   var duplicates = false
 
-  @Option(help: "Only advertisers of this service UUID, such as 180d.")
+  @Option(help: "Only advertisers with this service UUID, such as 180d.")
   var service: String?
 
   @Option(help: ArgumentHelp("Only advertisers whose name matches.", valueName: "regex"))
   var name: String?
 
   @Option(
-    help: ArgumentHelp("How long to scan; until Ctrl-C if not given.", valueName: "seconds"), in: .duration)
+    help: ArgumentHelp("How long to scan (default: until Ctrl-C).", valueName: "seconds"), in: .duration)
   var duration: Double?
 
   @Option(
@@ -57,21 +58,21 @@ struct ScanCommand: AsyncParsableCommand {
     help: ArgumentHelp("Record all advertisements into this directory.", valueName: "directory"))
   var output: String?
 
-  @Flag(help: "Print one JSON object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
-  /// How far a scan and its printing have come.
+  /// Progress of a scan and its printing.
   private final class Progress: Sendable {
-    /// Advertisers that were printed, or were not wanted.
+    /// Number of advertisers that were printed or filtered out.
     let shown = Atomic(0)
     let isEnding = Atomic(false)
     let report = Mutex<ScanReport?>(nil)
   }
 
-  /// Who reads what is printed, when a signal has come.
+  /// Whether the reader of the output keeps up when a signal arrives.
   private enum Reader: Sendable { case reads, sleeps }
 
-  /// How long a signal waits for a reader. What is not printed then is `lost`.
+  /// How long to wait for the reader after a signal. Anything not printed by then counts as `lost`.
   private static let patience = Duration.milliseconds(300)
 
   func validate() throws {
@@ -92,10 +93,10 @@ struct ScanCommand: AsyncParsableCommand {
     let (heard, reader) = try await Interruption.cancelling {
       let scan = Task { try await hear(into: queue, progress, recording) }
       let printed = OneShot<Result<Reader, Console.WriteError>>()
-      // The receive thread hands over; printing, which a slow pipe may hold up, is this task's.
+      // Printing has its own task, because a slow pipe must not block the receive thread.
       Task {
         do throws(Console.WriteError) { printed.set(.success(try await show(queue, progress))) } catch {
-          // Our reader has gone: the scan has nobody to tell, and the radio must be switched off.
+          // The reader is gone: stop the scan, which also switches off the radio.
           scan.cancel()
           printed.set(.failure(error))
         }
@@ -108,7 +109,7 @@ struct ScanCommand: AsyncParsableCommand {
         Task {
           try? await Task.sleep(for: Self.patience)
           progress.isEnding.store(true, ordering: .relaxed)
-          // A line that is longer than a pipe's page, or a terminal that is stopped, may hold it up all the same.
+          // A line longer than the pipe's free space, or a stopped terminal, can still block.
           try? await Task.sleep(for: Self.patience)
           printed.set(.success(.sleeps))
         }
@@ -146,7 +147,7 @@ struct ScanCommand: AsyncParsableCommand {
     }
   }
 
-  /// Prints until there is no more, or nobody reads while this is to end.
+  /// Prints until the queue ends, or until the scan must end and the reader is blocked.
   private func show(_ queue: AdvertiserQueue, _ progress: Progress) async throws(Console.WriteError) -> Reader
   {
     for await advertiser in queue.advertisers {
@@ -165,7 +166,7 @@ struct ScanCommand: AsyncParsableCommand {
   private func tell(_ report: ScanReport, _ reader: Reader) throws {
     let isTold = radio.verbose || !report.isComplete
     if isTold || report.malformed > 0 { Console.note(ScanText.note(report)) }
-    // What broke the format is common, and nothing that a program could do anything about.
+    // Malformed reports are common and not actionable, so they alone do not cause an end object.
     guard isTold, json, reader == .reads else { return }
     try Console.json { line in
       line.member("event", "end")

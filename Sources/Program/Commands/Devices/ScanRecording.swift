@@ -9,14 +9,14 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// The advertisements of a scan on the disk: a packet log while it lasts, and tables out of it afterwards.
+/// Records the advertisements of a scan: a packet log during the scan, and tables made from it afterwards.
 final class ScanRecording: Sendable {
   private let directory: String
   private let file = Mutex<PacketLogFile?>(nil)
 
   private var path: String { directory + "/packets.pcapng" }
 
-  /// - Parameter directory: is made; no recording may be in it.
+  /// - Parameter directory: is created; must not contain a recording.
   init(in directory: String) { self.directory = directory }
 
   func start() async throws {
@@ -30,12 +30,12 @@ final class ScanRecording: Sendable {
     self.file.withLock { $0 = file }
   }
 
-  /// Receive thread only.
+  /// Call on the receive thread only.
   func take(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     file.withLock { $0 }?.log(report, at: time)
   }
 
-  /// Closes the log, and makes tables of what sensors told in it.
+  /// Closes the log, and writes tables of the sensor data in it.
   func finish() async -> Outcome {
     guard let file = file.withLock({ $0.take() }) else { return Outcome(directory: directory) }
     var outcome = Outcome(directory: directory)
@@ -48,7 +48,7 @@ final class ScanRecording: Sendable {
       for capture in imported.captures { outcome.take(capture) }
       do throws(SystemError) { try Files.removeTree(draft) } catch { throw .output(error) }
     } catch {
-      // Nobody told anything: that is no failure of a scan.
+      // A scan without sensor data has not failed.
       if case .noReadings = error {} else { outcome.problems.append("\(error)") }
     }
     return outcome
@@ -62,7 +62,7 @@ final class ScanRecording: Sendable {
 
     init(directory: String) { self.directory = directory }
 
-    /// Gives a device's tables their place.
+    /// Moves a device's tables into their directory.
     mutating func take(_ capture: LogImport.Capture) {
       var capture = capture
       let place = directory + "/" + capture.report.device.fileName
@@ -73,9 +73,9 @@ final class ScanRecording: Sendable {
       captures.append(capture)
     }
 
-    /// Says what was recorded.
+    /// Prints what was recorded.
     ///
-    /// - Throws: where it is not all.
+    /// - Throws: if the recording is incomplete.
     func tell() throws {
       Console.note("\(log.packets) reports in \(directory)/packets.pcapng")
       for capture in captures {

@@ -55,7 +55,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     }
     guard isPresented else { return line }
     let formats = try await client.readDetails(of: characteristic).formats
-    // A value that is not what its format says is shown as it is.
+    // A value that does not match its format is printed unformatted.
     line.texts = (try? formats.texts(of: value.span)) ?? []
     return line
   }
@@ -67,7 +67,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "write",
     abstract: "Write a value.",
     discussion: """
-      A value longer than the MTU allows goes as prepared writes, each echo verified.
+      A value that does not fit the MTU is sent in prepared writes, and each echo is verified.
 
       EXAMPLES
         ringtap write 70:CB:0D:00:A1:B2 6e400002-b5a3-f393-e0a9-e50e24dcca9e \\
@@ -82,7 +82,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
   @Argument(help: "The value in hexadecimal; spaces and colons are allowed, '' is an empty value.")
   var value: String
-  @Flag(help: "Do not ask for an answer: the device may lose it.") var withoutResponse = false
+  @Flag(help: "Do not request a response; the write may be lost.") var withoutResponse = false
   @Flag(help: "Print one JSON object.") var json = false
 
   func run() async throws {
@@ -133,9 +133,9 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   @Option(
     help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
-  @Flag(help: "Print one JSON object a line.") var json = false
+  @Flag(help: "Print one JSON object per line.") var json = false
 
-  /// Values that may wait for a slow reader of our output.
+  /// Maximum number of values queued for a slow reader of the output.
   private static let queueLimit = 4096
 
   func validate() throws {
@@ -149,7 +149,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     let lost = try await device.withConnection(to: address) { client in
       let characteristic = try await argument.characteristic(client, to: .listen)
       let values = try await failing { () async throws(GATTError) in
-        // Values are as long as the MTU allows.
+        // Without the exchange, long values would be truncated.
         try await client.exchangeMTU()
         return try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }
@@ -164,7 +164,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       }
       let statistics = await client.connection.statistics
       if let end = await client.connection.end { throw Failure("\(end) after \(shown) values") }
-      // A task that Ctrl-C cancelled must still tell the device.
+      // Unsubscribe even if Ctrl-C has cancelled the task.
       await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
       if shown == 0, values.dropped == 0, statistics.kernelQueueDrops == 0 {
         throw Failure("no value came: the device may send some only when they change, or to another host")
@@ -178,7 +178,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// A value as the read, write and notify commands print it.
+/// A value as printed by the read, write and notify commands.
 private struct ValueLine: Sendable {
   let time: ReceiveTime
   let handle: AttributeHandle
@@ -223,7 +223,7 @@ private struct ValueLine: Sendable {
   }
 }
 
-/// A notification's value, copied on the receive thread without allocating.
+/// A notification's value, copied on the receive thread without allocation.
 private struct ValueCopy: NotificationSample {
   private let time: ReceiveTime
   private let byteCount: Int

@@ -10,36 +10,36 @@ struct DoctorCommand: AsyncParsableCommand {
     commandName: "doctor",
     abstract: "Diagnose why ringtap cannot reach a device.",
     discussion: """
-      Looks at the kernel, the rights of this process, the adapters and who uses them, and at the place to record \
-      to. Each check says what it found; where that is not good, why, and what to do. Exit status 0 only where \
-      nothing stands in the way; what is marked as a note does not.
+      Checks the kernel, the rights of this process, the adapters and the programs that use them, and the \
+      place to record to. Each check prints its finding and, if that is not good, the cause and what to do. \
+      The exit status is 0 only if there is no obstacle; notes are not obstacles.
 
       EXAMPLES
         ringtap doctor
         ringtap doctor --adapter hci1 --folder /data
         ringtap doctor --json
-            one object a line: check, state (good, note, obstacle), finding, cause,
+            one object per line: check, state (good, note, obstacle), finding, cause,
             nextStep
         ringtap doctor --report fault --log walk/packets.btsnoop
-            writes fault.txt, with versions and kernel, and fault.btsnoop, in which
-            addresses, names and keys are replaced: what a report of a fault needs
+            for a bug report: writes fault.txt, with versions and kernel, and
+            fault.btsnoop, in which addresses, names and keys are replaced
       """)
 
-  @Option(help: "The only adapter that matters, such as hci0; else the first that is up will do.")
+  @Option(help: "Check only this adapter, such as hci0 (default: the first that is up).")
   var adapter: String?
 
-  @Option(help: ArgumentHelp("Where captures will be recorded.", valueName: "path"))
+  @Option(help: ArgumentHelp("The directory for captures.", valueName: "path"))
   var folder = "."
 
-  @Option(help: ArgumentHelp("Also write NAME.txt, for a report of a fault.", valueName: "name"))
+  @Option(help: ArgumentHelp("Also write NAME.txt, for a bug report.", valueName: "name"))
   var report: String?
 
-  @Option(help: ArgumentHelp("A packet log for the report: NAME.btsnoop, made anonymous.", valueName: "file"))
+  @Option(help: ArgumentHelp("A packet log for the report, anonymised as NAME.btsnoop.", valueName: "file"))
   var log: String?
 
   @OptionGroup var overwriting: OverwriteOptions
 
-  @Flag(help: "Print one JSON object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
   func validate() throws {

@@ -3,25 +3,25 @@ import CommandKit
 import Doctor
 import JSONText
 
-/// What goes with the report of a fault: versions, the machine, what was found, and a packet log that tells of nobody.
+/// The attachments of a bug report: versions, the machine, the findings, and an anonymised packet log.
 struct DoctorReport {
-  /// The path without what its files end in.
+  /// The path without the extensions.
   let path: String
-  /// A packet log to go with it.
+  /// The packet log to include.
   let log: String?
   let overwriting: OverwriteOptions
 
-  /// What `write` writes.
+  /// The files that `write` creates.
   var files: [String] { [path + ".txt"] + (log == nil ? [] : [path + ".btsnoop"]) }
 
-  /// Refuses files that are there.
+  /// Refuses existing files.
   func check() throws {
     for file in files { try overwriting.check(file, "--report", inputs: log.map { [$0] } ?? []) }
   }
 
-  /// Writes `path.txt`, and `path.btsnoop` where there is a log.
+  /// Writes `path.txt`, and `path.btsnoop` if there is a log.
   ///
-  /// - Returns: what was written.
+  /// - Returns: the paths of the written files.
   func write(_ findings: [DoctorFinding]) throws -> [String] {
     try check()
     let octets = Array((Self.lines(findings).joined(separator: "\n") + "\n").utf8)
@@ -44,7 +44,8 @@ struct DoctorReport {
     return (facts.compactMap(\.self) + [""] + findings.flatMap(\.lines)).map { masked($0.printable) }
   }
 
-  /// Of each address the maker's part stays: an adapter's tells who owns it.
+  /// Masks each address, except for the manufacturer's part: the rest of an adapter's address identifies its
+  /// owner.
   static func masked(_ line: String) -> String {
     line.replacing(/((?:[0-9A-Fa-f]{2}:){3})(?:[0-9A-Fa-f]{2}:){2}[0-9A-Fa-f]{2}/) {
       "\($0.output.1)xx:xx:xx"
@@ -53,7 +54,7 @@ struct DoctorReport {
 }
 
 extension DoctorFinding {
-  /// As a person reads it.
+  /// The finding as lines for people.
   var lines: [String] {
     let mark =
       switch state {
