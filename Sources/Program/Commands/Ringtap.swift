@@ -11,7 +11,7 @@ package struct Ringtap: AsyncParsableCommand {
       EXAMPLES
         ringtap scan                      devices in range
         ringtap capture --duration 60     record the first ring for a minute
-        ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
+        ringtap gatt 70:CB:0D:00:A1:B2    show a device's attributes
         ringtap help modes                also permissions, formats, commands
 
       Exit status: 0 success, 1 failure, 2 wrong usage, 3 complete but samples were lost, 4 complete but not fully \
@@ -64,9 +64,9 @@ package struct Ringtap: AsyncParsableCommand {
     Glibc.exit(await status(of: arguments))
   }
 
-  /// Runs a command line, the program's own name left out.
+  /// Runs a command line without the program's name.
   ///
-  /// - Returns: the exit status. What is to be said has been said.
+  /// - Returns: the exit status. All messages have been printed.
   package static func status(of arguments: [String]) async -> CInt {
     if let word = arguments.first, !ExtcapCommand.isMeant(by: arguments),
       let refusal = CommandGuess.refusal(of: word, among: configuration.subcommands)
@@ -90,7 +90,7 @@ package struct Ringtap: AsyncParsableCommand {
     } catch { return status(after: error) }
   }
 
-  /// What the parser says: help that was asked for, or what is wrong with the command line and where its help is, a line each.
+  /// Prints the parser's message: the requested help, or the error and where to find help, one per line.
   private static func status(refusing error: any Error) -> CInt {
     let text = fullMessage(for: error)
     guard text.hasPrefix("Error: ") else {
@@ -103,7 +103,7 @@ package struct Ringtap: AsyncParsableCommand {
     return 2
   }
 
-  /// A help text whose groups of commands have their names alone: the parser writes FIND SUBCOMMANDS.
+  /// A help text with shortened headings of command groups: the parser writes FIND SUBCOMMANDS.
   static func named(_ help: String) -> String {
     let ending = " SUBCOMMANDS:"
     return help.split(separator: "\n", omittingEmptySubsequences: false).map { line in
@@ -111,7 +111,7 @@ package struct Ringtap: AsyncParsableCommand {
     }.joined(separator: "\n")
   }
 
-  /// What is wrong, without what the parser says of the use of the command: its help says more.
+  /// Prints the error without the parser's usage lines.
   private static func tell(_ lines: [Substring]) {
     let message = lines.prefix {
       !$0.hasPrefix("Help:") && !$0.hasPrefix("Usage:") && !$0.hasPrefix("  See ")
@@ -119,7 +119,7 @@ package struct Ringtap: AsyncParsableCommand {
     Console.usage(message.joined(separator: " "))
   }
 
-  /// Maps every way out of a command to the exit status that the help promises.
+  /// Maps every way out of a command to the exit status that the help documents.
   private static func status(after error: any Error) -> CInt {
     switch error {
     case Console.WriteError.readerGone: return EXIT_SUCCESS
@@ -136,7 +136,7 @@ package struct Ringtap: AsyncParsableCommand {
     }
     let code = exitCode(for: error)
     let text = fullMessage(for: error)
-    // Which command it was, the error of one that runs does not tell.
+    // The error of a running command does not say which command it was.
     if code == .validationFailure {
       tell(text.split(separator: "\n"))
       return 2

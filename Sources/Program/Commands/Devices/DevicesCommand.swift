@@ -28,7 +28,7 @@ struct DevicesCommand: ParsableCommand {
       EXAMPLES
         ringtap devices
         ringtap devices --json
-          ringtap devices show R02_A1B2        its attributes as last discovered
+        ringtap devices show R02_A1B2        its attributes as last discovered
         ringtap devices forget 70:CB:0D:00:A1:B2
         ringtap devices forget --all
       """,

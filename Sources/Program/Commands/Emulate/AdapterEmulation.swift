@@ -5,26 +5,27 @@ import BLEPeripheral
 import BLEStack
 import BLEWire
 
-/// An emulated device behind a real adapter: its links are the adapter's, one at a time. On the event loop's thread only.
+/// An emulated device behind a real adapter, with one link at a time on the adapter. Use on the event loop's
+/// thread only.
 final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
   // No lock: touched on the event loop's thread only.
 
   private let peripheral: any VirtualPeripheral
   private let loop: EventLoop
   private let address: DeviceAddress
-  /// As the peripheral left it after its last link.
+  /// The database as the peripheral left it after its last link.
   private var database: GATTServerDatabase
   private var attributesVersion: Int
   private var link: PeripheralLink?
   private var bearer: ConnectionBearer?
-  /// Until the peripheral's next deadline, and which that is.
+  /// The timer for the peripheral's next deadline.
   private var timer: (due: MonotonicTime, task: Task<Void, Never>)?
   private var awaitsRoom = false
 
   /// - Parameters:
-  ///   - peripheral: what is to be behind the adapter.
-  ///   - address: the adapter's, under which centrals see the device.
-  ///   - loop: the adapter's.
+  ///   - peripheral: the device to emulate.
+  ///   - address: the adapter's address, which centrals see.
+  ///   - loop: the adapter's event loop.
   init(_ peripheral: any VirtualPeripheral, at address: DeviceAddress, on loop: EventLoop) {
     self.peripheral = peripheral
     self.address = address
@@ -33,14 +34,14 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
     attributesVersion = peripheral.attributesVersion
   }
 
-  /// What was emulated.
+  /// The emulated device.
   var base: any VirtualPeripheral { peripheral.unsecured }
 
   private var now: MonotonicTime { loop.clock.monotonic() }
 
   // MARK: Links
 
-  /// The kernel may bring another central than the advertisement did; there is no room for it.
+  /// Refuses a second central, which the kernel may accept although the advertisement is for one.
   func connected(_ connection: Connection) -> AttributeResponder.Answer {
     guard link == nil else {
       loop.later(connection) { await $0.close() }
@@ -81,7 +82,7 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
     settle()
   }
 
-  /// After the peripheral acted: does what it waits for.
+  /// Performs the requests of the peripheral after it has acted.
   private func settle() {
     if let link, let bearer {
       if link.takeEndReason() != nil { loop.later(bearer.connection) { await $0.close() } }
@@ -118,15 +119,16 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
   }
 }
 
-/// A link of an adapter's under the frames of an emulated peripheral: of these, the ATT PDUs go out.
+/// Connects an emulated peripheral to a link of an adapter: forwards the ATT PDUs among its frames.
 ///
-/// Pairing and the link's timing are the host's below: what a peripheral says of them goes nowhere.
+/// The adapter's host performs pairing and sets the link parameters; the peripheral's requests for these are
+/// ignored.
 private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
   // No lock: touched on the event loop's thread only.
 
   let connection: Connection
   let address: DeviceAddress
-  /// Takes what answers the peripheral's own requests.
+  /// Receives the responses to the peripheral's own requests.
   private let answered: ([UInt8]) -> Void
 
   init(_ connection: Connection, _ address: DeviceAddress, answered: @escaping ([UInt8]) -> Void) {
@@ -140,7 +142,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
   var parameters: LinkParameters? { connection.assumeIsolated { $0.link.timing } }
   var now: MonotonicTime { connection.loop.clock.monotonic() }
   var hasRoom: Bool { connection.assumeIsolated { $0.outbox.isEmpty } }
-  /// The connection ends itself where answers are not taken.
+  /// Always false: the connection itself ends if the central does not read.
   var isOverfull: Bool { false }
 
   func send(frame: Span<UInt8>) {
@@ -149,7 +151,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
     guard ATTOpcode(rawValue: pdu[0]).kind == .request else {
       return connection.assumeIsolated { $0.transmit(pdu) }
     }
-    // Its answer comes to who asks through the connection.
+    // The response is returned by the connection, to which the request belongs.
     connection.loop.later(connection) { connection in
       guard let answer = try? await connection.transact(pdu) else { return }
       self.answered(answer)

@@ -18,16 +18,17 @@ package struct EmulateCommand: AsyncParsableCommand {
     ])
 }
 
-/// `ringtap emulate ring`: until interrupted, an adapter with a COLMI R02 in its range.
+/// `ringtap emulate ring`: runs an adapter with a COLMI R02 in its range until interrupted.
 struct EmulateRingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "A COLMI R02 smart ring behind a virtual adapter of this kernel.",
+    abstract: "Emulate a COLMI R02 smart ring behind a virtual adapter of this kernel.",
     discussion: """
-      Makes an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte stream; \
-      prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the \
-      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer, who is at \
-      rest with 72 beats a minute unless something is said of their heart, motion or finger.
+      Creates an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte \
+      stream; prints one line when it is ready, and runs until Ctrl-C. The ring is found by its name and \
+      responds like a real one. Its raw stream starts with frames captured from real rings and continues \
+      with a simulated wearer, who rests with 72 beats per minute unless options set the heart, motion or \
+      finger.
 
       EXAMPLES
         sudo ringtap emulate ring --vhci --rate 300 --real-time
@@ -35,92 +36,92 @@ struct EmulateRingCommand: AsyncParsableCommand {
         ringtap emulate ring --transport tcp-server:127.0.0.1:6402
             then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
         sudo ringtap emulate ring --adapter hci0 --mode exclusive
-            on air, under the adapter's address; on another board: ringtap capture
+            on air, under the adapter's address; on another machine: ringtap capture
       """)
 
   @OptionGroup var options: EmulationOptions
 
   @Option(
-    help: "Raw notifications a second, over all three kinds. A stock ring sends 3.",
+    help: "Raw notifications per second, all three kinds together. A stock ring sends 3.",
     in: EmulatedSensorOptions.rates)
   var rate: Double = 3
 
   @Option(help: "Stop each raw stream after this many notifications.", in: .count)
   var count: Int?
 
-  @Option(help: "The name that it advertises; at most 26 octets.")
+  @Option(help: "The advertised name, at most 26 bytes.")
   var name = EmulatedRing.Configuration().name
 
-  @Option(help: "Its device address.")
+  @Option(help: "The device address.")
   var address = EmulatedRing.Configuration().address.description
 
-  @Option(help: "public or random.")
+  @Option(help: "The type of the address: public or random.")
   var addressType = "public"
 
   @Option(
-    help: "So many rings, 1 … 64; the further ones are R02_0002, R02_0003, … at the addresses that follow.",
+    help: "Number of rings, 1 … 64; the others are R02_0002, R02_0003, … at the following addresses.",
     in: NumberRange(1...64))
   var rings = 1
 
   @Option(
-    help: "Milliseconds from one advertisement to the next, 20 … 10240. A real ring takes 1000.",
+    help: "Milliseconds between advertisements, 20 … 10240. A real ring takes 1000.",
     in: NumberRange(20...10_240, "ms"))
   var advertisingInterval = 100
 
-  @Flag(help: "Ask the central for nothing: no MTU exchange, no slower connection parameters.")
+  @Flag(help: "Send no requests to the central: no MTU exchange, no slower connection parameters.")
   var quiet = false
 
   @Option(help: "Lose the link after this many raw notifications.", in: .count)
   var disconnectAfter: Int?
 
   @Option(
-    help: "Break each so-many-th raw notification: wrong checksum, or cut short.",
+    help: "Damage every n-th raw notification: wrong checksum, or truncated.",
     in: .count)
   var malformedEvery: Int?
 
   @OptionGroup var heart: EmulatedHeartOptions
 
-  @Option(help: "What its wearer does: rest, walk or run. The heart rate goes with it if not given.")
+  @Option(help: "The wearer's motion: rest, walk or run. Also sets the heart rate unless it is given.")
   var motion: String?
 
-  @Option(help: ArgumentHelp("Steps a minute, with --motion; 105 walking, 160 running.", valueName: "n"))
+  @Option(help: ArgumentHelp("Steps per minute, with --motion; 105 walking, 160 running.", valueName: "n"))
   var cadence: String?
 
   @Option(
     help: ArgumentHelp(
-      "By turns at rest and in motion for so long each, with --motion.", valueName: "seconds"))
+      "Alternate rest and motion, for this long each, with --motion.", valueName: "seconds"))
   var bout: String?
 
   @Option(
     help: ArgumentHelp(
-      "The pulse in the light as a share of a warm finger's, 0 to 1; 0.02 is a cold one.", valueName: "share")
+      "Optical pulse relative to a warm finger's, 0 to 1; 0.02 is a cold one.", valueName: "share")
   )
   var perfusion: String?
 
-  @Option(help: ArgumentHelp("Be off the finger for 5 s, so often.", valueName: "seconds"))
+  @Option(help: ArgumentHelp("Take the ring off the finger for 5 s, at this interval.", valueName: "seconds"))
   var liftedEvery: String?
 
-  @Option(help: ArgumentHelp("Be taken off the finger then, for good.", valueName: "seconds"))
+  @Option(help: ArgumentHelp("Take the ring off for good after this time.", valueName: "seconds"))
   var takenOffAfter: String?
 
   @Option(
     help: ArgumentHelp(
-      "How likely it takes no reading of the light, 0 to 1.", valueName: "probability"),
+      "Probability that an optical reading is missing, 0 to 1.", valueName: "probability"),
     in: .share)
   var dropout = 0.0
 
   @Option(
     help: ArgumentHelp(
-      "Advertise for so long after a link, and then no more, as some rings do.", valueName: "seconds"),
+      "Stop advertising this long after a link, as some rings do.", valueName: "seconds"),
     in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var sleepsAfter: Double?
 
   @Option(
-    help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.",
+    help: "Days of stored data of a simulated wearer; the ring's clock is this machine's, in UTC.",
     in: NumberRange(1...31, "days"))
   var history = RingHistory().dayCount
 
-  @Flag(help: "It measures temperature and heart rate variability too, unlike an R02.")
+  @Flag(help: "Support temperature and heart rate variability too, unlike an R02.")
   var allFeatures = false
 
   func validate() throws {
@@ -134,7 +135,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
     _ = try parsedAddress()
   }
 
-  /// `nil` if nothing is said of one.
+  /// The simulated wearer; `nil` if no option describes one.
   private func wearer() throws -> Wearer? {
     try heart.wearer(
       and: [
@@ -190,7 +191,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
 }
 
 extension EmulatedRing.Configuration {
-  /// Another one of the kind; number 0 is this one.
+  /// A further ring with this number; number 0 is this ring.
   fileprivate func sibling(_ number: Int) -> Self {
     guard number > 0 else { return self }
     var ring = self
@@ -201,35 +202,36 @@ extension EmulatedRing.Configuration {
   }
 }
 
-/// `ringtap emulate source`: until interrupted, an adapter with a source of notifications in its range.
+/// `ringtap emulate source`: runs an adapter with a source of notifications in its range until interrupted.
 struct EmulateSourceCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "source",
-    abstract: "A device that notifies as fast as the link takes it, for measuring.",
+    abstract: "Emulate a device that notifies as fast as the link allows, for measurements.",
     discussion: """
-      One characteristic notifies numbered values from the subscription on. A value starts with its number (4 octets, \
-      little-endian) and, if it has 12 octets or more, when it was sent (8 octets, nanoseconds of CLOCK_MONOTONIC).
+      Notifies numbered values of one characteristic from the subscription on. A value starts with its \
+      number (4 bytes, little-endian) and, if it has at least 12 bytes, the time it was sent (8 bytes, \
+      nanoseconds of CLOCK_MONOTONIC).
 
       EXAMPLES
         ringtap emulate source --payload 244 --real-time \\
           --transport tcp-server:127.0.0.1:6402
         ringtap gatt 70:CB:0D:00:50:C0 --transport tcp-client:127.0.0.1:6402
-            elsewhere, while the one above runs
+            in another terminal, while the command above runs
       """)
 
   @OptionGroup var options: EmulationOptions
 
   @Option(
-    help: "Octets of each value, 4 to 512; cut to what the MTU allows.",
+    help: "Bytes per value, 4 to 512; truncated to what the MTU allows.",
     in: NumberRange(EmulatedSource.payloadByteCounts, "octets"))
   var payload = EmulatedSource.Configuration().payloadByteCount
 
   @Option(
-    help: "Notifications a second; as many as the link takes if not given.",
+    help: "Notifications per second (default: as many as the link allows).",
     in: EmulatedSensorOptions.rates)
   var rate: Double?
 
-  @Option(help: "Stop after this many notifications of each link.", in: .count)
+  @Option(help: "Stop after this many notifications on each link.", in: .count)
   var count: Int?
 
   func run() async throws {
@@ -250,14 +252,15 @@ struct EmulateSourceCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap emulate air`: controllers that hear each other, for hosts that advertise and connect by themselves.
+/// `ringtap emulate air`: runs controllers in range of each other, for hosts that advertise and connect by
+/// themselves.
 struct EmulateAirCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "air",
-    abstract: "Controllers that hear each other, and nothing else in their range.",
+    abstract: "Emulate controllers that are in range of each other only.",
     discussion: """
-      Each --transport is one controller and waits for its host; the air begins when all have come and ends when all \
-      have gone.
+      Each --transport is one controller and waits for its host; the simulation starts when all hosts have \
+      connected and ends when all have disconnected.
 
       EXAMPLE
         ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 \\

@@ -8,34 +8,35 @@ import CommandKit
 import JSONText
 import Synchronization
 
-/// `ringtap emulate measure`: what the emulated air carries in real time, through our own host in this process.
+/// `ringtap emulate measure`: measures the throughput of the emulated air in real time with a host in this
+/// process.
 ///
-/// It is there to check the emulation against the specification's arithmetic, not to measure a radio.
+/// The result validates the emulation against the specification's arithmetic; it says nothing about a radio.
 struct EmulateMeasureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "measure",
-    abstract: "Measures the emulated air in real time against what the specification allows.",
+    abstract: "Measure the emulated air in real time against what the specification allows.",
     shouldDisplay: false)
 
-  @Option(help: "Octets of each value.", in: NumberRange(4...244, "octets"))
+  @Option(help: "Bytes per value.", in: NumberRange(4...244, "octets"))
   var payload = 244
 
-  @Option(help: "1 or 2: LE 1M or LE 2M.", in: NumberRange(1...2))
+  @Option(help: "The PHY: 1 is LE 1M, 2 is LE 2M.", in: NumberRange(1...2))
   var phy = 2
 
-  @Option(help: "Octets of a data packet, 27 or 251.", in: NumberRange(27...251, "octets"))
+  @Option(help: "Bytes per data packet, 27 or 251.", in: NumberRange(27...251, "octets"))
   var dataLength = 251
 
   @Option(
-    help: "Milliseconds from one connection event to the next; a multiple of 1.25.",
+    help: "Milliseconds between connection events; a multiple of 1.25.",
     in: NumberRange(7.5...4000, "ms"))
   var interval = 400.0
 
   @Option(
-    help: "Seconds to measure.", in: NumberRange(above: 0, upTo: 3600, "seconds"))
+    help: "Duration of the measurement in seconds.", in: NumberRange(above: 0, upTo: 3600, "seconds"))
   var duration = 3.0
 
-  @Flag(help: "Print a JSON line.")
+  @Flag(help: "Print one JSON object.")
   var json = false
 
   func validate() throws {
@@ -86,7 +87,7 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     request.interval = units...units
     request.supervisionTimeout = 3200
     request.phy = phy == 2 ? .le2M : .le1M
-    // The source sends 251 as soon as anybody asks for another length at all.
+    // The source sends 251 bytes as soon as the host requests any other data length.
     request.dataLength = dataLength > 27 ? 251 : nil
     let connection = try await adapter.connect(
       to: configuration.address, asking: request, timeout: .seconds(20), tap: nil)
@@ -97,7 +98,8 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     return count
   }
 
-  /// Notifications of the measured time, by the kernel's stamps: after the queue has filled and the link has settled.
+  /// Notifications during the measured time, by kernel timestamps, after the queue has filled and the link
+  /// has settled.
   private func count(_ client: GATTClient) async throws -> Int {
     try await client.exchangeMTU(247)
     let database = try await client.discover()
@@ -112,7 +114,7 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     return window.count
   }
 
-  /// Counts on the receive thread.
+  /// Counts notifications on the receive thread.
   private final class Window: Sendable {
     private struct State {
       var first: Int64?

@@ -3,33 +3,33 @@ import BLEEmulation
 import BLEWire
 import CommandKit
 
-/// How an emulated sensor sends, on every command that makes one.
+/// Options of every emulated sensor.
 struct EmulatedSensorOptions: ParsableArguments {
-  /// Measurements and notifications a second: at least one in some 17 minutes.
+  /// Measurements or notifications per second: at least one in some 17 minutes.
   static let rates = NumberRange(VirtualPeripheralSpecification.rates.lowerBound...100_000, "a second")
 
   @OptionGroup var emulation: EmulationOptions
 
-  @Option(help: "Measurements a second.", in: Self.rates)
+  @Option(help: "Measurements per second.", in: Self.rates)
   var rate: Double = 1
 
-  @Option(help: "Stop after this many values of each link.", in: .count)
+  @Option(help: "Stop after this many values on each link.", in: .count)
   var count: Int?
 
   @Option(
-    help: "Send each so-many-th value shorter than its flags promise.", in: .count)
+    help: "Make every n-th value shorter than its flags promise.", in: .count)
   var malformedEvery: Int?
 
   @Option(help: "Lose the link after this many values.", in: .count)
   var disconnectAfter: Int?
 
-  @Option(help: "Be on no body at each so-many-th measurement.", in: .count)
+  @Option(help: "Report no body contact at every n-th measurement.", in: .count)
   var offBodyEvery: Int?
 
-  @Option(help: "The name that it advertises.")
+  @Option(help: "The advertised name.")
   var name: String?
 
-  @Option(help: "Its public device address.")
+  @Option(help: "The public device address.")
   var address: String?
 
   func validate() throws {
@@ -64,25 +64,25 @@ struct EmulatedSensorOptions: ParsableArguments {
   }
 }
 
-/// The heart of a wearer, on every command whose sensor shows it. Texts are those of `virtual:`.
+/// Options for the wearer's heart, on every command whose sensor shows it. Texts are those of `virtual:`.
 struct EmulatedHeartOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "Beats a minute: 72, or 64-80 for up and down each minute.", valueName: "n"))
+      "Beats per minute: 72, or 64-80 for a rise and fall each minute.", valueName: "n"))
   var heartRate: String?
 
   @Option(
     help: ArgumentHelp(
-      "How far breathing and a slow wave raise and lower the heart rate, 0 to 0.4; 0.05 if not given.",
+      "Amplitude of the heart rate's variation by breathing and a slow wave, 0 to 0.4 (default: 0.05).",
       valueName: "share"))
   var variability: String?
 
-  @Option(help: ArgumentHelp("How many of the beats are premature, 0 to 0.5.", valueName: "share"))
+  @Option(help: ArgumentHelp("Fraction of premature beats, 0 to 0.5.", valueName: "share"))
   var ectopic: String?
 
   func validate() throws { _ = try wearer() }
 
-  /// `nil` if nothing is said of one.
+  /// The simulated wearer; `nil` if no option describes one.
   func wearer(and others: [(String, String?)] = []) throws -> Wearer? {
     var wearer: Wearer?
     for case (let option, let text?) in [
@@ -102,7 +102,7 @@ struct EmulatedHeartOptions: ParsableArguments {
 struct EmulateHeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate",
-    abstract: "A heart-rate strap with a made-up wearer: rate, contact, intervals, energy.",
+    abstract: "Emulate a heart-rate strap with a simulated wearer: rate, contact, intervals, energy.",
     discussion: """
       EXAMPLES
         sudo ringtap emulate heart-rate --vhci --real-time
@@ -125,7 +125,7 @@ struct EmulateHeartRateCommand: AsyncParsableCommand {
 struct EmulateThermometerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "thermometer",
-    abstract: "A thermometer in the ear: intermediate values, then a result that it indicates.",
+    abstract: "Emulate an ear thermometer: intermediate values, then an indicated result.",
     discussion: """
       EXAMPLE
         ringtap emulate thermometer --transport tcp-server:127.0.0.1:6402 \\
@@ -146,7 +146,7 @@ struct EmulateThermometerCommand: AsyncParsableCommand {
 struct EmulateCoreCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "core",
-    abstract: "A CORE body temperature sensor: core and skin, quality, heat strain.",
+    abstract: "Emulate a CORE body temperature sensor: core and skin, quality, heat strain.",
     discussion: """
       EXAMPLE
         ringtap emulate core --transport tcp-server:127.0.0.1:6402 --off-body-every 5
@@ -166,7 +166,7 @@ struct EmulateCoreCommand: AsyncParsableCommand {
 struct EmulateCyclingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "cycling",
-    abstract: "A bicycle with a made-up rider: turns of wheel and crank.",
+    abstract: "Emulate a cycling sensor with a simulated rider: wheel and crank revolutions.",
     discussion: """
       EXAMPLE
         ringtap emulate cycling --transport tcp-server:127.0.0.1:6402
@@ -181,9 +181,9 @@ struct EmulateCyclingCommand: AsyncParsableCommand {
 struct EmulatePolarCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "polar",
-    abstract: "A Polar sensor: heart rate, and raw ECG, acceleration and PPG on request.",
+    abstract: "Emulate a Polar sensor: heart rate, and raw ECG, acceleration and PPG on request.",
     discussion: """
-      ECG frames are plain, acceleration and PPG compressed. --rate is how often the sensor sends what it has sampled.
+      ECG frames are plain, acceleration and PPG frames are compressed. --rate is the rate of frames.
 
       EXAMPLE
         ringtap emulate polar --transport tcp-server:127.0.0.1:6402 --rate 2

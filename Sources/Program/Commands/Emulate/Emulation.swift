@@ -11,7 +11,7 @@ import JSONText
 import RingTap
 import Synchronization
 
-/// Where an emulation attaches, and how its air is.
+/// Options for an emulation's transport and for the properties of its air.
 struct EmulationOptions: ParsableArguments {
   enum Security: String, CaseIterable, ExpressibleByArgument {
     case encrypted, authenticated
@@ -31,48 +31,48 @@ struct EmulationOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       """
-      Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:. Given more than once, \
-      each is a controller of its own in the same air.
+      Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:. May be \
+      repeated; each is a separate controller in the same air.
       """, valueName: "spec"))
   var transport: [String] = []
 
-  @Option(help: "Be on air by this adapter, such as hci0, under its address, for other boards to find.")
+  @Option(help: "Advertise on this adapter, such as hci0, under its address, for other machines to find.")
   var adapter: String?
 
-  @Option(help: "How to reach the --adapter: raw, coexist or exclusive, as `ringtap help modes` tells.")
+  @Option(help: "How to reach the --adapter: raw, coexist or exclusive; see `ringtap help modes`.")
   var mode: AdapterOptions.Mode?
 
-  @Flag(help: "Give the controller the extended advertising commands.")
+  @Flag(help: "Support the extended advertising commands in the controller.")
   var extended = false
 
-  @Flag(help: "As slow as radio: connection events, packet lengths, scan windows, time-outs.")
+  @Flag(help: "Simulate the timing of a radio: connection events, packet lengths, scan windows, timeouts.")
   var realTime = false
 
   @Option(
     help: ArgumentHelp(
-      "How likely a packet arrives broken and is sent again, 0 to 1; needs --real-time.",
+      "Probability that a packet is damaged and sent again, 0 to 1; needs --real-time.",
       valueName: "probability"), in: .share)
   var loss = 0.0
 
-  @Option(help: "What a central has to do before it may use the device: encrypted or authenticated.")
+  @Option(help: "Security level that a central needs to use the device: encrypted or authenticated.")
   var security: Security?
 
   @Option(
-    help: "The passkey that the device shows and types, with --security; 123456 if not given.",
+    help: "The passkey that the device shows and types, with --security (default: 123456).",
     in: .passkey)
   var passkey: UInt32?
 
   @Option(
     help: """
-      What the device can show and type, with --security: none, display, yes-no, keyboard, keyboard-display. display for \
-      authenticated if not given, else none.
+      The device's input and output, with --security: none, display, yes-no, keyboard, keyboard-display \
+      (default: display for authenticated, else none).
       """)
   var ioCapability: Capability?
 
-  @Flag(help: "The device pairs in the legacy way, without Secure Connections.")
+  @Flag(help: "Pair in the legacy way, without Secure Connections.")
   var legacyPairing = false
 
-  @Flag(help: "The device advertises under a resolvable private address, another after each link.")
+  @Flag(help: "Advertise under a resolvable private address that changes after each link.")
   var privateAddress = false
 
   @Flag(help: "Print JSON lines.")
@@ -113,7 +113,7 @@ struct EmulationOptions: ParsableArguments {
     }
   }
 
-  /// `nil`: anybody may use the device.
+  /// The device's protection; `nil` for none.
   var protection: PeripheralProtection? {
     guard let security else { return nil }
     let capability = ioCapability.flatMap { PeripheralProtection.Capability(rawValue: $0.rawValue) }
@@ -124,7 +124,8 @@ struct EmulationOptions: ParsableArguments {
 
   var air: VirtualAir.Configuration { .init(pace: realTime ? .air : .immediate, packetErrorRate: loss) }
 
-  /// The first controller has the default address; the others count on from it.
+  /// The controller's configuration. The first controller has the default address; the others have the
+  /// following ones.
   func controller(_ number: Int) -> VirtualController.Configuration {
     let first = VirtualController.Configuration().address
     return VirtualController.Configuration(
@@ -133,11 +134,11 @@ struct EmulationOptions: ParsableArguments {
   }
 }
 
-/// Keys of emulated devices, kept from one set of hosts to the next.
+/// Bonds of emulated devices; they outlive the hosts' connections.
 private final class EmulatedBonds: Sendable {
-  /// By their place among the devices.
+  /// Indexed by the devices' positions.
   private let securities = Mutex<[PeripheralSecurity]>([])
-  /// `nil` where nobody is to use Secure Connections.
+  /// `nil` if Secure Connections is not used.
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
 
   init(_ options: EmulationOptions) throws {
@@ -145,7 +146,7 @@ private final class EmulatedBonds: Sendable {
     makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
   }
 
-  /// The devices as the options want them protected.
+  /// Wraps the devices with the protection that the options describe.
   func securing(
     _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
   ) -> [any VirtualPeripheral] {
@@ -165,14 +166,14 @@ private final class EmulatedBonds: Sendable {
   }
 }
 
-/// Peripherals, and what is said about them.
+/// Emulated peripherals, and the words for reporting on them.
 struct Emulation: Sendable {
   struct Device: Sendable {
     let address: DeviceAddress
     let name: String
   }
 
-  /// What peripherals sent, and what they dropped.
+  /// Number of values that peripherals sent, and of those dropped.
   typealias Sent = (sent: Int, dropped: Int)
 
   private let noun: String
@@ -182,7 +183,8 @@ struct Emulation: Sendable {
   private let sent: @Sendable (any VirtualPeripheral) -> Sent
 
   /// - Parameters:
-  ///   - noun: what is sent, for the last line; `key` is its name in JSON. Without one nothing is counted.
+  ///   - noun: name of the sent values, for the last line; `key` is their name in JSON. If it is `nil`,
+  ///     nothing is counted.
   ///   - device: for the first line.
   init(
     _ noun: String, key: String?, device: Device?,
@@ -196,7 +198,7 @@ struct Emulation: Sendable {
     self.sent = sent
   }
 
-  /// Until interrupted.
+  /// Runs until interrupted.
   func run(_ options: EmulationOptions) async throws {
     let total = Mutex<Sent>((0, 0))
     do {
@@ -213,12 +215,12 @@ struct Emulation: Sendable {
         }
       }
     } catch is CancellationError {
-      // A signal is how an emulation ends.
+      // A signal is the normal end of an emulation.
     }
     try end(total.withLock { $0 }, options)
   }
 
-  /// One set of hosts after the other, each with an air of its own and controllers fresh from reset.
+  /// Serves one set of hosts after another, each with a new air and freshly reset controllers.
   private func serve(_ options: EmulationOptions, _ total: borrowing Mutex<Sent>) async throws {
     let specifications = try options.specifications()
     var names: [String] = []
@@ -244,12 +246,12 @@ struct Emulation: Sendable {
         }
       }
       await untilEnded(emulation, total)
-      // A pseudo-terminal has one other end.
+      // A pseudo-terminal has a single other end.
       if specifications.contains(.pseudoTerminal) { return }
     }
   }
 
-  /// Behind an adapter that other hosts have in their range.
+  /// Serves on an adapter that is in range of other hosts.
   private func serve(
     behind name: String, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
   ) async throws {
@@ -280,7 +282,7 @@ struct Emulation: Sendable {
         peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: nil))
     }
     guard let advertisement = peripheral.advertisement else { throw Failure("the device does not advertise") }
-    // In units of 0.625 ms.
+    // Units of 0.625 ms.
     let units = UInt16(clamping: Int(advertisement.interval / .microseconds(625)))
     let device = AdapterEmulation(peripheral, at: address, on: adapter.loop)
     let server = GATTServer(device, on: adapter.loop)
@@ -301,7 +303,7 @@ struct Emulation: Sendable {
     return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
   }
 
-  /// Until the other end closes, or the task is cancelled.
+  /// Runs until the other end closes or the task is cancelled.
   private func untilEnded(_ emulation: ControllerAttachment, _ total: borrowing Mutex<Sent>) async {
     await emulation.runUntilCancelled()
     let (sent, dropped) = await emulation.inspect { [sent] controller in
@@ -317,7 +319,7 @@ struct Emulation: Sendable {
 
   // MARK: Lines
 
-  /// - Parameter address: of an adapter that the device is behind.
+  /// - Parameter address: the adapter's, if the device is behind one.
   private func ready(
     _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions
   ) throws(Console.WriteError) {
@@ -351,12 +353,13 @@ struct Emulation: Sendable {
 }
 
 extension VirtualPeripheral {
-  /// Without what makes its attributes want a secure link.
+  /// The peripheral without the wrapper that protects its attributes.
   var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
 }
 
 extension PeripheralProtection {
-  /// Who answers when a host pairs with the device behind an adapter, whose own host makes up the passkeys that it shows.
+  /// Answers pairing requests for a device behind an adapter. The adapter's host generates the passkeys that
+  /// the device shows.
   fileprivate var agent: PairingAgent {
     PairingAgent(
       capability.value, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },

@@ -18,31 +18,33 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "relay",
     abstract: "Re-broadcast a sensor as a standard BLE sensor.",
     discussion: """
-      Connects to the sensor, and advertises as a device that bike computers, watches and apps know: Heart Rate, Health \
-      Thermometer, or Cycling Speed and Cadence, with Device Information and Battery as far as the sensor tells. It ends by \
-      --duration or Ctrl-C, or when the sensor stays away: then the sensor is told to stop, advertising is off and the links \
-      are ended.
+      Connects to the sensor and advertises as a device that bike computers, watches and apps know: Heart \
+      Rate, Health Thermometer, or Cycling Speed and Cadence, with Device Information and Battery if the \
+      sensor has them. It ends after --duration, on Ctrl-C, or when the sensor does not come back; then it \
+      stops the sensor's stream and the advertising, and disconnects.
 
-      SENSOR is ring, heart-rate, thermometer, cycling or polar, whose ADDRESS is looked for if not given; or the directory of \
-      a recording, which is played, and then --adapter, --mode and --transport are for the device.
+      SENSOR is ring, heart-rate, thermometer, cycling or polar; without ADDRESS it is searched for. Or \
+      SENSOR is the directory of a recording, which is replayed; --adapter, --mode and --transport are then \
+      for the advertising device.
 
-      A ring's pulse is found in its raw light as `ringtap analyse` does it: a rate each two seconds, some ten seconds old, \
-      and nothing where its quality is not --quality. Firmware with less than 18 samples a second has too few for that: \
-      --source ring asks the ring for its own measurement. Of a Polar sensor it is its heart rate.
+      A ring's pulse is computed from its raw light as in `ringtap analyse`: a rate every two seconds, some \
+      ten seconds old, and none while its quality is below --quality. Firmware with less than 18 samples per \
+      second is too slow for that: --source ring uses the ring's own measurement. From a Polar sensor its \
+      heart rate is relayed.
 
-      The device is on the sensor's controller, which then has links in both roles, or on another one with --advertise-on. \
-      Up to eight hosts may be connected; a slow one loses the oldest values, which are counted, \
-      and holds up nobody.
+      The device advertises on the sensor's controller, which then has links in both roles, or on another \
+      one with --advertise-on. Up to eight hosts may connect; a slow host loses the oldest values, which are \
+      counted, and does not delay the others.
 
       EXAMPLES
         sudo ringtap relay ring --adapter hci0 --mode exclusive --name "My ring"
-            a ring's pulse as that of a strap
+            re-broadcasts a ring's pulse as a heart-rate strap
         sudo ringtap relay heart-rate C4:12:34:56:78:9A --address-type random \\
           --advertise-on hci-socket:1 --also-record ride
-            a strap by hci0, relayed by hci1, and recorded
+            a strap on hci0, relayed on hci1, and recorded
         sudo ringtap relay walk --speed 1x --mode exclusive --json
-            a recording; one object a line: event (ready, value, gap, connected,
-            disconnected, subscribed, end) and what belongs to it
+            a recording; one object per line: event (ready, value, gap, connected,
+            disconnected, subscribed, end) and its members
       """)
 
   enum PulseSource: String, CaseIterable, ExpressibleByArgument {
@@ -57,31 +59,31 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
 
   @Option(
     help: ArgumentHelp(
-      "Advertise by another controller than the sensor's: hci1, or what --transport takes, such as hci-socket:1.",
+      "Advertise on another controller than the sensor's: hci1, or a --transport such as hci-socket:1.",
       valueName: "spec"))
   var advertiseOn: String?
 
   @Argument(help: "What to relay: ring, heart-rate, thermometer, cycling, polar, or a recording's directory.")
   var sensor: String
 
-  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first of its kind in range if not given.")
+  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2 (default: the first of its kind in range).")
   var address: String?
 
-  @Option(help: "What the device is called.") var name = "ringtap relay"
+  @Option(help: "The advertised name.") var name = "ringtap relay"
 
-  @Option(help: ArgumentHelp("Where a ring's pulse is from: light or ring.", valueName: "source"))
+  @Option(help: ArgumentHelp("Source of a ring's pulse: light or ring.", valueName: "source"))
   var source = PulseSource.light
 
   @Option(
     help: ArgumentHelp(
-      "Tell a pulse in light if it is likely to be within 5 a minute: 0 … 1.", valueName: "share"),
+      "Minimum probability that a pulse from light is within 5 beats per minute, 0 … 1.", valueName: "share"),
     in: .share)
   var quality = LightRelay.leastQuality
 
-  @Option(help: ArgumentHelp("How fast a recording is played: 1x, 10x, max.", valueName: "speed"))
+  @Option(help: ArgumentHelp("Replay speed of a recording: 1x, 10x, max.", valueName: "speed"))
   var speed: String?
 
-  @Option(help: ArgumentHelp("Record the sensor as well, into this directory.", valueName: "directory"))
+  @Option(help: ArgumentHelp("Also record the sensor into this directory.", valueName: "directory"))
   var alsoRecord: String?
 
   @Option(
@@ -177,7 +179,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
       }
       throw Failure("\(failure) after \(outcome.values) values")
     }
-    // A log is over, and nothing of it was what is relayed.
+    // The replayed log has ended, and none of its values was relayed.
     if outcome.values == 0, let cause = Interruption.cause { throw Failure(cause) }
     if outcome.lost > 0 { throw ExitCode(3) }
   }
@@ -240,13 +242,13 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// What can be relayed.
+/// Sensors that can be relayed.
 enum RelayKind: String, CaseIterable {
   case ring, thermometer, cycling, polar
   case heartRate = "heart-rate"
 }
 
-/// A recording in the place of a sensor: its packet log is played.
+/// A recording used as a sensor by replaying its packet log.
 private struct RelayedCapture {
   let kind: RelayKind
   let transport: String
@@ -272,7 +274,7 @@ private struct RelayedCapture {
     guard let log = logs.first else {
       throw Failure("\(directory) has no packet log, which is what is played")
     }
-    // A pipe in its place would be waited for.
+    // Opening a pipe in place of the log would block.
     try failing { () throws(SystemError) in _ = try FileDescriptor.regularFile("\(directory)/\(log)") }
     (self.kind, transport) = (kind, "replay:\(directory)/\(log),speed=\(speed)")
   }

@@ -9,7 +9,7 @@ import Recording
 import Relay
 import SensorSessions
 
-/// What `relay` prints, as text or as JSON lines.
+/// The output of `relay`, as text or as JSON lines.
 struct RelayText: Sendable {
   let isJSON: Bool
   var name = ""

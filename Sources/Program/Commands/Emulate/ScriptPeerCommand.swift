@@ -18,7 +18,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
       link, and the command ends after the last. It prints a line for each; where the client's PDUs differ, the first that does, \
       and the exit status is 1.
 
-      FILE is a text. A number sign begins a comment line; indents mean nothing.
+      FILE is a text file. A number sign starts a comment line; indentation is ignored.
         database NAME                 attributes follow, in order of their handles:
           0x0001-0x0004 2800 0118       a service: range, type, value as on the air
           0x0002 2803 02 0300 002a      anything else: handle, type, value
@@ -37,11 +37,12 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
       are answered by those in the same place. `>?` may be missing with all behind it; `>~` may come later. An MTU \
       exchange is answered beside the steps, and no PDU is longer than the MTU agreed on.
 
-      An attack is a dialogue with `role central` or `role peripheral`: what the host is that it is played against. `>` is that \
-      host, `<` its controller and the peers behind it, and there are more steps:
+      An attack is a dialogue with `role central` or `role peripheral`, the role of the attacked host. `>` \
+      is sent by that host, `<` by its controller and the peers behind it, and there are more steps:
         < l2cap 0006 0b01             a frame of this channel
-        < acl 2040 0700 0400 0a       flags and handle, data of an ACL packet; its length is added
-        < event 05 00 4000 13         code, parameters; the length is added
+        < acl 2040 0700 0400 0a       flags and handle, data of an ACL packet
+                                      (its length is added)
+        < event 05 00 4000 13         code, parameters (the length is added)
         < octets 04 0e ff             any bytes, H4 type first
         > l2cap 0005 01..             a frame of the host's
         > command 0406 4000 ..        a command of the host's; parameters may be left out
@@ -50,21 +51,22 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
         once 040e0701 0220 | 040f     in place of the next packet that begins so; nothing behind
                                       `|` drops it, `&` is the rest of the original
         instead 040f | & | &          the same, each time
-        source, fault, duty TEXT      who published it, what a host does wrong, what is right
+        source, fault, duty TEXT      the publisher, the host's error, the correct
+                                      behaviour
 
       EXAMPLES
         ringtap script-peer read.txt --transport unix:/tmp/peer
         ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
-            elsewhere, while the one above runs
+            in another terminal, while the command above runs
         sudo ringtap script-peer all.txt --dialogue write --vhci --json
-            one object a line: event (ready, dialogue, end), name, test, passed, line,
-            expected, found
+            one object per line: event (ready, dialogue, end), name, test, passed,
+            line, expected, found
       """,
     shouldDisplay: false)
 
   @Argument(help: "The file with the dialogues.", completion: .file()) var file: String
 
-  @Option(help: ArgumentHelp("Only this one; may be given more than once.", valueName: "name"))
+  @Option(help: ArgumentHelp("Play only this dialogue; may be repeated.", valueName: "name"))
   var dialogue: [String] = []
 
   @OptionGroup var options: EmulationOptions
@@ -87,7 +89,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
     do {
       try await Interruption.cancelling { try await ScriptedAir(session: session, options: options).run() }
     } catch is CancellationError {
-      // What was not played is told below.
+      // Dialogues that were not played are reported below.
     }
     continuation.finish()
     try await printer.value
@@ -157,7 +159,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
   }
 }
 
-/// The virtual controller, its device, and the end of both after the last dialogue.
+/// The virtual controller with its device; both end after the last dialogue.
 private struct ScriptedAir: Sendable {
   let session: DialogueSession
   let options: EmulationOptions
@@ -172,7 +174,7 @@ private struct ScriptedAir: Sendable {
     let specification = try options.specifications()[0]
     let server = try failing { () throws(HostError) in try StreamServer(specification) { name = $0 } }
     try ready(name)
-    // Each host that comes finds a controller fresh from reset.
+    // Each host gets a freshly reset controller.
     while !session.isOver {
       let peer = try await failing { () async throws(HostError) in try await server.next() }
       let emulation = try await failing { () async throws(SystemError) in
@@ -195,14 +197,14 @@ private struct ScriptedAir: Sendable {
     return controller
   }
 
-  /// Until the last dialogue is over, the other end closes, or the task is cancelled.
+  /// Runs until the last dialogue ends, the other end closes, or the task is cancelled.
   private func play(_ emulation: ControllerAttachment) async {
     Task {
       await session.over()
       await emulation.detach()
     }
     await emulation.runUntilCancelled()
-    // A host that is gone without a word has left its link.
+    // If the host has vanished without disconnecting, end its link.
     await emulation.inspect { controller in
       for peripheral in controller.peripherals { (peripheral as? ScriptedPeripheral)?.end() }
     }

@@ -15,47 +15,49 @@ package struct ServeCommand: AsyncParsableCommand {
     commandName: "serve",
     abstract: "Run a GATT server from a file.",
     discussion: """
-      It advertises until it is interrupted; several hosts may be connected at once. With --mode exclusive, or a \
-      --transport, it has a controller of its own. In raw mode the kernel carries the links and pairs. In coexist mode the \
-      kernel advertises, too, beside bluetoothd: hosts find this device's attributes in the place of bluetoothd's, however \
-      they came, and its agent (`bluetoothctl`) answers those that pair. A line of standard input sets a value and sends it \
-      to whoever is subscribed; its end changes nothing. Events are lines on standard output: connected, disconnected, subscribed, written.
+      Advertises until interrupted; several hosts may be connected at once. With --mode exclusive, or a \
+      --transport, it uses its own controller. In raw mode the kernel carries the links and pairs. In \
+      coexist mode the kernel advertises beside bluetoothd: every host that connects, for whatever reason, \
+      sees this device's attributes instead of bluetoothd's, and bluetoothd's agent (`bluetoothctl`) answers \
+      pairing requests. A line on standard input sets a value and sends it to all subscribers; the end of \
+      the input is ignored. Events are lines on standard output: connected, disconnected, subscribed, \
+      written.
 
-      FILE is a text. A number sign begins a comment line; indents mean nothing.
-        device NAME                   what it advertises as
-        advertise UUID …              services to advertise; all if none is given
-        0x0001-0x0004 2800 0d18       a service: range, type, value as it lies on air
-        0x0002 2803 12 0300 372a      a characteristic, its value behind it, and
-        0x0003 2a37 00 48             2902 behind that where it is notified
+      FILE is a text file. A number sign starts a comment line; indentation is ignored.
+        device NAME                   the advertised name
+        advertise UUID …              services to advertise (default: all)
+        0x0001-0x0004 2800 0d18       a service: range, type, value as on air
+        0x0002 2803 12 0300 372a      a characteristic, followed by its value, and
+        0x0003 2a37 00 48             by 2902 if it can be notified
         0x0004 2902 0000
-        needs encrypted 0x0003 …      or authenticated: what its use wants
-      Hosts that want to pair may: a passkey is shown on standard error with --display, one of theirs is typed with \
-      --passkey, a number is compared with --yes, else it is Just Works; keys are kept with those of `ringtap pair`, and \
-      with --no-remember until it ends.
+        needs encrypted 0x0003 …      or authenticated: security for these handles
+      Hosts may pair: --display shows a passkey on standard error, --passkey types the host's, --yes accepts \
+      a number comparison, else pairing is Just Works. Keys are stored with those of `ringtap pair`; with \
+      --no-remember they are kept until the command ends.
 
       EXAMPLES
         sudo ringtap serve strap.txt --adapter hci0 --mode exclusive --json
-            one object a line: event (ready, connected, disconnected,
+            one object per line: event (ready, connected, disconnected,
             subscribed, written, end), central, address, addressType,
             handle, uuid, value, notifications, indications, reason
         sudo ringtap serve strap.txt --mode raw --extended --passkey 123456
         while sleep 1; do echo '{"uuid":"2A37","value":"0048"}'; done |
             sudo ringtap serve strap.txt --mode exclusive
-            a line has handle or uuid, and value in hexadecimal
+            each line has handle or uuid, and value in hexadecimal
       """)
 
   @OptionGroup var radio: AdapterOptions
   @Argument(help: "The file with the device.", completion: .file()) var file: String
   @Option(help: "Advertise under this name instead of the file's.") var name: String?
-  @Flag(help: "Show a passkey to hosts that pair, for them to type.") var display = false
+  @Flag(help: "Show a passkey for hosts that pair, to be typed there.") var display = false
   @Option(
-    help: "What is typed if a host that pairs shows a passkey: six digits.",
+    help: "The passkey that a pairing host shows: six digits.",
     in: .passkey)
   var passkey: UInt32?
-  @Flag(help: "Take the number that a host shows for the one that is shown here.") var yes = false
+  @Flag(help: "Accept the number shown by a host without comparing it.") var yes = false
   @Flag(help: "Refuse hosts that pair without LE Secure Connections.") var secureConnections = false
-  @Flag(help: "Advertise in the extended form, which older hosts do not hear.") var extended = false
-  @Flag(name: .customLong("private"), help: "Hide behind private addresses from all that are not bonded.")
+  @Flag(help: "Use extended advertising, which older hosts do not receive.") var extended = false
+  @Flag(name: .customLong("private"), help: "Use private addresses, which only bonded hosts can resolve.")
   var isPrivate = false
   @Flag(help: "Print JSON lines.") var json = false
 
@@ -78,11 +80,11 @@ package struct ServeCommand: AsyncParsableCommand {
             Console.note("hosts cannot pair: \(error)")
           }
         }
-        // A controller that does not answer any more keeps nobody.
+        // A controller that does not respond must not delay the end.
         try await Interruption.leaving { try await serve(file, by: adapter) }
       }
     } catch is CancellationError {
-      // A signal is how it ends.
+      // A signal is the normal end of the command.
     } catch {
       await opened.close()
       throw error
@@ -156,15 +158,15 @@ package struct ServeCommand: AsyncParsableCommand {
   }
 }
 
-/// Keys of centrals: of those that are known already in their files, and of as many new ones as one run may add, since
-/// anybody in range may pair; the rest, and all without files, until the command ends.
+/// Keys of centrals. Those of known centrals and of a limited number of new ones are stored in files, because
+/// anyone in range may pair. The rest, and all of them without files, are kept until the command ends.
 final class ServedBonds: BondStore {
-  /// Centrals that one run adds to the files, and those that are remembered beside them.
+  /// Maximum number of new centrals in the files, and of those kept in memory.
   private static let limit = GATTServer.keptLimit
 
   private struct State: Sendable {
     var added = 0
-    /// Whose keys came last, if they are of a legacy pairing.
+    /// The device whose keys came last, if by legacy pairing.
     var lastLegacy: DeviceAddress?
     var passing: [StoredBond] = []
   }
@@ -177,7 +179,7 @@ final class ServedBonds: BondStore {
   func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
 
   func keep(_ bond: StoredBond) {
-    // Each time that its keys come: twice, where an identity does.
+    // Keys are stored twice if the device distributes an identity; print the warning once.
     let isTold = state.withLock { state in
       defer { state.lastLegacy = bond.bond.isSecureConnections ? nil : bond.device }
       return state.lastLegacy == bond.device
@@ -202,7 +204,8 @@ final class ServedBonds: BondStore {
     }
   }
 
-  /// Files keep the number, or accept nothing.
+  /// The files store the sign counters of their bonds and decide about these; other bonds are checked in
+  /// memory.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     if let files, files.bonds().contains(where: { $0.isMeant(by: peer) }) {
       return files.accepts(command, from: peer)

@@ -4,17 +4,17 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// What `serve` prints, as text or as JSON lines.
+/// The output of `serve`, as text or as JSON lines.
 struct ServeText: Sendable {
   let isJSON: Bool
 
-  /// Six digits.
+  /// A passkey as six digits.
   static func passkey(_ number: UInt32) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
   }
 
-  /// A word for programs.
+  /// The reason in JSON.
   private static func reason(_ end: BearerEnd) -> String {
     switch end {
     case .closedLocally: "closedLocally"
@@ -82,7 +82,7 @@ struct ServeText: Sendable {
     }
   }
 
-  /// What centrals did wrong, in the words of `GATTServerStatistics`.
+  /// Errors of centrals, named as in `GATTServerStatistics`.
   private static func wrongs(_ counts: GATTServerStatistics) -> [(String, Int)] {
     [
       ("unconfirmed", counts.unconfirmed), ("brokenWrites", counts.brokenWrites), ("floods", counts.floods),

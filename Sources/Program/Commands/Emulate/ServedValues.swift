@@ -6,13 +6,13 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// Values from standard input, a JSON object on each line, for a server.
+/// Sets a server's values from standard input, one JSON object per line.
 struct ServedValues: Sendable {
   let server: GATTServer
 
   init(_ server: GATTServer) { self.server = server }
 
-  /// Until the input ends, or the task is cancelled.
+  /// Runs until the input ends or the task is cancelled.
   func run() async {
     guard let loop = try? EventLoop.start() else { return }
     defer { loop.stop() }
@@ -77,7 +77,7 @@ struct ServedValues: Sendable {
     return handle
   }
 
-  /// To each central as it has asked for; none waits for another but for the next line.
+  /// Sends a value to each subscribed central concurrently, and returns when all are done.
   private func push(_ value: [UInt8], of handle: AttributeHandle) async throws {
     let (notified, indicated) = (
       await server.subscribers(of: handle), await server.subscribers(of: handle, .indication)
@@ -94,7 +94,7 @@ struct ServedValues: Sendable {
   }
 }
 
-/// Reads lines on a thread of its own, which may block.
+/// Reads lines on a separate thread, because reading may block.
 private actor InputReader {
   private let loop: EventLoop
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }

@@ -10,12 +10,13 @@ struct CollectCommand: AsyncParsableCommand {
     commandName: "collect",
     abstract: "Receive published captures.",
     discussion: """
-      Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, once its publisher has nothing more to send, \
-      session.json: `ringtap report` and `ringtap convert` read it like a capture of this machine. Rows that come twice \
-      are recognised by their numbers and left out. Rows that are missing are asked for again while their publisher is \
-      there, from the first one on: a collector may come later than the publishers, or be restarted. What cannot be had \
-      any more is counted as missing. Messages that are refused are told as they come, at most every ten seconds, and \
-      counted by publisher and reason; no publisher takes the place of others. MQTT 5 is needed, and Debian's package libmosquitto1.
+      Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, once its publisher has sent \
+      everything, session.json: `ringtap report` and `ringtap convert` read it like a local capture. \
+      Duplicate rows are recognised by their numbers and skipped. Missing rows are requested again while \
+      their publisher is connected, from the first one on: a collector may start later than the publishers, \
+      or be restarted. Rows that are no longer available are counted as missing. Refused messages are \
+      reported at most every ten seconds, and counted by publisher and reason; no publisher can displace \
+      another. Needs MQTT 5, and Debian's package libmosquitto1.
 
       EXAMPLES
         ringtap collect mqtt://broker.local --output captures
@@ -23,10 +24,10 @@ struct CollectCommand: AsyncParsableCommand {
           --password-file secret -o captures
         ringtap collect mqtt://broker.local -o captures --group ward
             on each of several machines: they share the publishers, and take over
-            those of one that dies
+            those of a machine that fails
         ringtap collect mqtt://broker.local -o captures --sessions 50 --json
             until 50 captures are complete; then one object: received, duplicated,
-            missing, and the same of each table
+            missing, and the same for each table
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 rows are missing.
       """)
@@ -34,20 +35,20 @@ struct CollectCommand: AsyncParsableCommand {
   @Argument(help: ArgumentHelp("mqtt[s]://[user[:password]@]host[:port][/prefix]", valueName: "url"))
   var url: String
 
-  @Option(name: [.short, .long], help: ArgumentHelp("Where the captures go.", valueName: "directory"))
+  @Option(name: [.short, .long], help: ArgumentHelp("The output directory.", valueName: "directory"))
   var output: String
 
   @OptionGroup var broker: BrokerOptions
 
   @Option(
     help: ArgumentHelp(
-      "Of this collector: the broker keeps for it what comes while it is away. Two at once need two names.",
+      "The collector's name; the broker queues messages for it while it is offline. Must be unique.",
       valueName: "name"))
   var name = FleetName.made(of: ProcessFacts.hostName)
 
   @Option(
     help: ArgumentHelp(
-      "Share the publishers with other collectors of this group, each with a --name and an --output of its own.",
+      "Share the publishers with other collectors of this group; each needs its own --name and --output.",
       valueName: "name"))
   var group: String?
 

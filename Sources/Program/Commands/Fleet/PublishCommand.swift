@@ -10,26 +10,27 @@ struct PublishCommand: AsyncParsableCommand {
     commandName: "publish",
     abstract: "Publish a capture to an MQTT broker.",
     discussion: """
-      What `ringtap capture --publish` does while it records, afterwards or beside it: the rows of the directory's \
-      tables go out in batches with QoS 1, from where the last run of either stopped (publish.json keeps that), until a \
-      collector (`ringtap collect`) has confirmed all of them: a broker's word is not enough. Rows that went out twice are recognised by their numbers. Where \
-      nobody is subscribed, or the broker is away, rows wait in their tables. MQTT 5 is needed, and Debian's package \
-      libmosquitto1.
+      Does what `ringtap capture --publish` does during a recording, but afterwards or in parallel: sends \
+      the rows of the directory's tables in batches with QoS 1, from where the last run of either command \
+      stopped (stored in publish.json), until a collector (`ringtap collect`) has confirmed all of them; a \
+      broker's acknowledgement is not enough. Rows that are sent twice are recognised by their numbers. \
+      While nobody is subscribed, or the broker is unreachable, rows wait in their tables. Needs MQTT 5, and \
+      Debian's package libmosquitto1.
 
-      At the end it waits for the collector's receipts, --patience seconds without progress at most. What none has \
-      confirmed is told, by table, and publish.json stays before it.
+      At the end it waits for the collector's receipts, for at most --patience seconds without progress. \
+      Unconfirmed rows are reported for each table, and publish.json does not advance past them.
 
       EXAMPLES
         ringtap publish walk mqtt://broker.local
         ringtap publish walk mqtts://nurse@broker.local/clinic --ca ca.pem \\
           --password-file secret
         ringtap publish walk mqtt://broker.local --follow
-            of a capture that runs: until Ctrl-C
+            a running capture: until Ctrl-C
         ringtap publish walk mqtt://broker.local --again
-            all from the first row, for a collector that has lost its files
+            everything from the first row, for a collector that has lost its files
 
-      Exit status: 0 a collector has confirmed everything, 1 nothing was sent: the message says why, 2 wrong usage, \
-      4 sent, but no collector has confirmed everything: the same command goes on.
+      Exit status: 0 a collector has confirmed everything, 1 nothing was sent: the message says why, 2 wrong \
+      usage, 4 sent, but no collector has confirmed everything: run the same command again to continue.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory.", valueName: "directory"))
@@ -42,26 +43,26 @@ struct PublishCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "The publisher's name; this machine's and the device's if not given.", valueName: "name"))
+      "The publisher's name (default: the names of this machine and the device).", valueName: "name"))
   var `as`: String?
 
   @Option(
     help: ArgumentHelp(
-      "Skip the oldest rows where more wait in a table than this, such as 500k or 10M; 1G if not given.",
+      "Skip the oldest rows if more than this are queued in a table, such as 500k or 10M (default: 1G).",
       valueName: "size"),
     transform: ByteCount.atLeast(.fourKilobytes))
   var backlog = ByteCount.gigabyte
 
   @Option(
     help: ArgumentHelp(
-      "How long to go on without progress, and to wait for a collector's receipts.", valueName: "seconds"),
+      "How long to continue without progress, and to wait for a collector's receipts.", valueName: "seconds"),
     in: PublishOptions.patiences)
   var patience = 10.0
 
-  @Flag(help: "Go on with what is still recorded, until Ctrl-C.")
+  @Flag(help: "Continue with what is still being recorded, until Ctrl-C.")
   var follow = false
 
-  @Flag(help: "Forget what was published: a new session, from the first row.")
+  @Flag(help: "Discard the publishing state and start a new session from the first row.")
   var again = false
 
   @Flag(help: "Print the report as one JSON object.")

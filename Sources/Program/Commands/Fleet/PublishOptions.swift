@@ -6,49 +6,49 @@ import JSONText
 import Recording
 import Synchronization
 
-/// Publishing while recording.
+/// Options for publishing during a recording.
 struct PublishOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "Send what is recorded through this broker too: mqtt[s]://[user@]host[:port][/prefix].",
+      "Also publish the recording through this broker: mqtt[s]://[user@]host[:port][/prefix].",
       valueName: "url"))
   var publish: String?
 
   @Option(
     help: ArgumentHelp(
-      "The publisher's name there; this machine's and the device's if not given.", valueName: "name"))
+      "The publisher's name (default: the names of this machine and the device).", valueName: "name"))
   var publishAs: String?
 
   @Option(
     help: ArgumentHelp(
-      "Skip the oldest rows where more wait in a table than this, such as 500k or 10M; 1G if not given.",
+      "Skip the oldest rows if more than this are queued in a table, such as 500k or 10M (default: 1G).",
       valueName: "size"),
     transform: ByteCount.atLeast(.fourKilobytes))
   var publishBacklog = ByteCount.gigabyte
 
   @Option(
     help: ArgumentHelp(
-      "How long to go on at the end without progress, and to wait for a collector's receipts.",
+      "At the end, how long to continue without progress, and to wait for a collector's receipts.",
       valueName: "seconds"), in: Self.patiences)
   var publishPatience = 10.0
 
   @Option(
     help: ArgumentHelp(
-      "The authority's certificate (PEM) for mqtts://; the system's if not given.", valueName: "file"))
+      "The CA certificate (PEM) for mqtts:// (default: the system's).", valueName: "file"))
   var publishCa: String?
 
   @Option(
     help: ArgumentHelp(
-      "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
+      "A file whose first line is the password (default: RINGTAP_MQTT_PASSWORD in the environment).",
       valueName: "file"))
   var publishPasswordFile: String?
 
-  /// How long a publisher may go on without progress.
+  /// How long a publisher may continue without progress.
   static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
 
   func validate() throws { _ = try plan() }
 
-  /// - Returns: `nil` where nothing is to be published.
+  /// - Returns: `nil` if nothing is published.
   func plan() throws -> PublishRun.Plan? {
     guard let publish else {
       let isAlone = publishAs != nil || publishCa != nil || publishPasswordFile != nil
@@ -72,7 +72,7 @@ struct PublishOptions: ParsableArguments {
     plan.patience = .seconds(patience)
   }
 
-  /// For a command that records.
+  /// The publication for a command that records.
   func publishing(_ format: TableOptions.Format) throws -> Publishing? {
     guard let plan = try plan() else { return nil }
     if format != .csv { throw ValidationError("--publish sends tables of text; record with --format csv") }
@@ -80,7 +80,7 @@ struct PublishOptions: ParsableArguments {
   }
 }
 
-/// `publish` in a daemon's file.
+/// `publish` in the daemon's configuration file.
 struct DaemonPublishOptions: ParsableArguments {
   @Option var to: String?
   @Option var `as`: String?
@@ -88,11 +88,11 @@ struct DaemonPublishOptions: ParsableArguments {
   @Option var ca: String?
   @Option var passwordFile: String?
 
-  /// - Returns: `nil` where nothing is to be published.
+  /// - Returns: `nil` if nothing is published.
   func plan() throws -> PublishRun.Plan? {
     guard let to else { return nil }
     var plan = PublishRun.Plan(try BrokerOptions.broker(to, passwordFile: passwordFile))
-    // How patient a daemon is it knows itself.
+    // The daemon sets its own patience.
     try PublishOptions.take(`as`, backlog, 1, into: &plan)
     plan.certificates = ca
     return plan
@@ -101,17 +101,17 @@ struct DaemonPublishOptions: ParsableArguments {
   func validate() throws { _ = try plan() }
 }
 
-/// What a command publishes while it records: a directory or several.
+/// Publishes the directories of a command that records.
 final class Publishing: Sendable {
   private let plan: PublishRun.Plan
   private let runs = Mutex<[PublishRun]>([])
 
   init(_ plan: PublishRun.Plan) { self.plan = plan }
 
-  /// A directory that is about to be recorded into.
+  /// Starts publishing a directory that is about to be recorded into.
   func follow(_ directory: String, isAlone: Bool = true) {
     var plan = plan
-    // Each ring's name is its own.
+    // Each device publishes under its own name.
     if !isAlone, let name = plan.name {
       plan.name = FleetName.made(of: "\(name)-\(directory.split(separator: "/").last ?? "")")
     }
@@ -122,12 +122,12 @@ final class Publishing: Sendable {
     } catch { Console.note("nothing is published: \(error)") }
   }
 
-  /// Nothing was recorded, or nothing more is wanted.
+  /// Stops publishing, because nothing was recorded or the rest is not wanted.
   func abandon() {
     for run in runs.withLock({ $0 }) { run.abandon() }
   }
 
-  /// Waits until all is published, or nothing goes on. Ctrl-C ends the waiting.
+  /// Waits until everything is published, or until there is no progress. Ctrl-C ends the wait.
   ///
   /// - Returns: whether everything was published.
   func finish() async throws -> Bool {
@@ -152,7 +152,7 @@ final class Publishing: Sendable {
   }
 }
 
-/// A publication in words.
+/// Descriptions of a publication for people.
 enum PublishText {
   static func tell(_ report: PublishReport, _ broker: BrokerAddress) {
     guard !report.session.isEmpty else { return }

@@ -1,10 +1,10 @@
 import ArgumentParser
 import JSONText
 
-/// What a word was meant to be that is no command.
+/// Suggests a command for a misspelt word.
 enum CommandGuess {
-  /// - Parameter word: the first of a command line.
-  /// - Returns: what to say of it; `nil` where it is a command or an option.
+  /// - Parameter word: the first word of a command line.
+  /// - Returns: the error message; `nil` if the word is a command or an option.
   static func refusal(of word: String, among commands: [any ParsableCommand.Type]) -> String? {
     let names = commands.flatMap { command in
       [command.configuration.commandName].compactMap(\.self) + command.configuration.aliases
@@ -16,7 +16,7 @@ enum CommandGuess {
       + (near.map { "; did you mean '\($0.name)'?" } ?? "; `ringtap --help` lists all")
   }
 
-  /// Letters to put in, take out or change (V. Levenshtein, 1965).
+  /// Number of letters to insert, remove or change (V. Levenshtein, 1965).
   static func steps(from word: String, to other: String) -> Int {
     let other = Array(other)
     var row = Array(0...other.count)

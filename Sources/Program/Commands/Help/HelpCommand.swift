@@ -1,7 +1,7 @@
 import ArgumentParser
 import CommandKit
 
-/// `ringtap help`, in the place of swift-argument-parser's own: it knows topics besides commands.
+/// `ringtap help`. Replaces swift-argument-parser's own help command, because it also has topics.
 struct HelpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "help",
@@ -35,7 +35,7 @@ struct HelpCommand: ParsableCommand {
   }
 }
 
-/// What no single command's help has. 79 columns, as a terminal of 80 shows them.
+/// Help that belongs to no single command. Lines have at most 79 columns, to fit a terminal of 80.
 enum HelpTopic: String, CaseIterable {
   case modes, permissions, formats, commands
 

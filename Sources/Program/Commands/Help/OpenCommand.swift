@@ -10,9 +10,10 @@ struct OpenCommand: ParsableCommand {
     commandName: "open",
     abstract: "Open privileged sockets, drop privileges, run a command.",
     discussion: """
-      The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no \
-      capability, no group, is not root and can become neither again. ringtap's own commands use what they get \
-      without an option. Connecting by address in raw mode needs no privilege, and so nothing from here.
+      The command inherits the open sockets by the protocol of sd_listen_fds(3) (LISTEN_FDS, \
+      LISTEN_FDNAMES). It has no capability and no supplementary group, is not root, and cannot regain \
+      privileges. ringtap's own commands use inherited sockets without an option. Connecting by address in \
+      raw mode needs no privilege, so nothing needs to be opened for it.
 
       EXAMPLES
         sudo ringtap open --user-channel hci0 --user "$USER" -- \\
@@ -34,7 +35,7 @@ struct OpenCommand: ParsableCommand {
   @Flag(help: "Open the kernel's monitor: for `ringtap log record`.")
   var monitor = false
 
-  @Option(help: "Whose the command is to be: a name or a number. Must be given by root.")
+  @Option(help: "The user to run the command as: a name or a number. Required for root.")
   var user: String?
 
   @Argument(parsing: .postTerminator, help: "The command and its arguments, after --.")

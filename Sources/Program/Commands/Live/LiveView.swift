@@ -8,18 +8,18 @@ import LiveView
 import Recording
 import Synchronization
 
-/// Whether a recording shows itself, on every command that records.
+/// Whether a recording shows a live view, on every command that records.
 struct ViewOptions: ParsableArguments {
   @Flag(
     name: [.short, .long],
-    help: "No live view on a terminal, in which q ends the recording as Ctrl-C does: messages only.")
+    help: "Show no live view on a terminal, only messages. (In the view, q ends the recording like Ctrl-C.)")
   var quiet = false
 
-  /// Runs `body` with a live view on standard error; without, where nobody would see it.
+  /// Runs `body` with a live view on standard error, or without one if standard error is not a terminal.
   func showing<Value>(
     _ limits: RecordingLimits, into directory: String, _ body: (LiveView?) async throws -> Value
   ) async throws -> Value {
-    // A terminal that is dumb cannot move its cursor.
+    // A dumb terminal cannot move its cursor.
     guard !quiet, Console.isErrorTerminal, ProcessFacts.environment("TERM") != "dumb" else {
       return try await body(nil)
     }
@@ -34,7 +34,7 @@ struct ViewOptions: ParsableArguments {
   }
 }
 
-/// The live view of a recording: `LiveFeed` has what there is to see, `LiveScreen` lays it out, `Console` shows it.
+/// The live view of a recording: `LiveFeed` collects its data, `LiveScreen` lays it out, `Console` prints it.
 final class LiveView: Sendable {
   private struct State: Sendable {
     var shown = LiveState()
@@ -42,11 +42,11 @@ final class LiveView: Sendable {
     var feeds: [LiveFeed] = []
   }
 
-  /// Between two frames. The writer's thread looks as often for what came.
+  /// Interval between frames. The writer's thread also wakes at this interval.
   private static let period = Duration.milliseconds(250)
-  /// Frames between two questions to the loop, which is the receive thread.
+  /// Frames between queries to the event loop, which runs on the receive thread.
   private static let framesEach = 4
-  /// A frame that is so late: the process was stopped meanwhile, and others had the terminal.
+  /// If a frame is this late, the process was stopped and another program may have used the terminal.
   private static let longestPause = Duration.seconds(2)
 
   private let state: Mutex<State>
@@ -70,7 +70,7 @@ final class LiveView: Sendable {
 
   func found(_ advertiser: Advertiser) { state.withLock { $0.advertisers[advertiser.address] = advertiser } }
 
-  /// For the recording of a device.
+  /// Creates the feed for the recording of a device.
   func feed(of address: DeviceAddress, name: String? = nil) -> LiveFeed {
     state.withLock { state in
       let advertiser = state.advertisers[address]

@@ -6,15 +6,15 @@ import CommandKit
 import FoundationEssentials
 import JSONText
 
-/// `ringtap decode`: payloads of known characteristics, from standard input.
+/// `ringtap decode`: decodes values of known characteristics from standard input.
 package struct DecodeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "decode",
     abstract: "Decode characteristic values, one JSON object per line.",
     discussion: """
-      A line has 'characteristic' (a UUID; or 'manufacturerSpecificData') and 'value' \
-      in hexadecimal, or 'frames': several values that belong together. 'service' may \
-      stand with them.
+      Each line is a JSON object with 'characteristic' (a UUID, or 'manufacturerSpecificData') \
+      and 'value' in hexadecimal, or 'frames': several values that belong together. 'service' \
+      is optional.
 
       EXAMPLES
         echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' \\
@@ -24,15 +24,15 @@ package struct DecodeCommand: ParsableCommand {
         ringtap notify C4:12:34:56:78:9A 2a37 --json \\
           | jq -c '.characteristic = "2a37"' | ringtap decode
 
-      Further keys, where they are known: 'operation' (read, write, notify, indicate), \
-      and for raw data of Polar sensors 'factor' (from the reply to the start), \
+      Further optional keys: 'operation' (read, write, notify, indicate), \
+      and for raw data of Polar sensors 'factor' (from the response to the start), \
       'previousTimestampNanoseconds' and 'sampleRateHz'.
 
       Known are the characteristics of Heart Rate, Battery, Device Information, Health \
       Thermometer, Running and Cycling Speed and Cadence and Pulse Oximeter, CORE body \
-      temperature, and Polar Measurement Data. A value that breaks the rules of its \
-      characteristic gives an object with 'error'. A line that is not understood gives a \
-      message with its number on standard error; the exit status is then 1.
+      temperature, and Polar Measurement Data. A value that violates the format of its \
+      characteristic gives an object with 'error'. An invalid line gives a message with its \
+      number on standard error; the exit status is then 1.
       """,
     shouldDisplay: false)
 
@@ -64,7 +64,7 @@ package struct DecodeCommand: ParsableCommand {
   }
 }
 
-/// Why a line of input is not understood.
+/// Why a line of input is invalid.
 private struct WrongLine: Error {
   let message: String
 
@@ -73,7 +73,7 @@ private struct WrongLine: Error {
 
 /// A line of input.
 private struct DecodeLine {
-  /// As it stands in the line.
+  /// The members of a line before conversion.
   private struct Members: Decodable {
     var service: String?
     var characteristic: String?
@@ -86,7 +86,7 @@ private struct DecodeLine {
     var requestedSampleRateHz: UInt16?
   }
 
-  /// A number, or a string of one: JSON readers in other languages lose the last digits of the former.
+  /// A number, or a string with a number: JSON parsers of other languages lose the last digits of a number.
   private struct Timestamp: Decodable {
     let nanoseconds: UInt64
 

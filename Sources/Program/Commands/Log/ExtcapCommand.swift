@@ -6,18 +6,18 @@ import FoundationEssentials
 import Glibc
 import Recording
 
-/// `ringtap extcap`: what Wireshark starts to list interfaces and to capture from one.
+/// `ringtap extcap`: the program that Wireshark runs to list interfaces and to capture from one.
 ///
-/// Wireshark knows programs by their place in a folder and gives them only arguments of its own:
-/// `doc/extcap.4`.
+/// Wireshark finds such programs in a folder and passes only its own arguments: `doc/extcap.4`.
 package struct ExtcapCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "extcap",
     abstract: "Capture live in Wireshark and tshark.",
     discussion: """
       Once installed, Wireshark and tshark list an interface for each Bluetooth adapter, one for all of them \
-      (ringtap-monitor; CAP_NET_RAW to capture), and one for each command that runs now with a packet log, such as a \
-      capture over --transport, whose packets no kernel has. A capture begins with the first packet of that log.
+      (ringtap-monitor; needs CAP_NET_RAW to capture), and one for each running command with a packet log, \
+      such as a capture with --transport, whose packets the kernel does not see. A capture starts with the \
+      first packet of that log.
 
       EXAMPLES
         ringtap extcap --install
@@ -25,52 +25,52 @@ package struct ExtcapCommand: AsyncParsableCommand {
         tshark -i ringtap-hci0
         ringtap extcap --uninstall
 
-      Wireshark itself calls with the options that begin with --extcap, and with --capture and --fifo.
+      Wireshark itself uses the options that begin with --extcap, and --capture and --fifo.
       """,
     shouldDisplay: false)
 
-  @Flag(help: "Make a link to this program in your folders of Wireshark.")
+  @Flag(help: "Create a link to this program in your Wireshark folders.")
   var install = false
 
-  @Flag(help: "Take the links away again.")
+  @Flag(help: "Remove the links.")
   var uninstall = false
 
   @Flag(help: "List the interfaces.")
   var extcapInterfaces = false
 
-  @Option(help: ArgumentHelp("The one that the others are about.", valueName: "interface"))
+  @Option(help: ArgumentHelp("The interface for the other options.", valueName: "interface"))
   var extcapInterface: String?
 
-  @Flag(help: "List its link types.")
+  @Flag(help: "List the interface's link types.")
   var extcapDlts = false
 
-  @Flag(help: "List its options: there are none.")
+  @Flag(help: "List the interface's options; the list is empty.")
   var extcapConfig = false
 
-  @Flag(help: "Capture from it.")
+  @Flag(help: "Capture from the interface.")
   var capture = false
 
-  @Option(help: ArgumentHelp("Where the packets go, as pcapng.", valueName: "pipe"))
+  @Option(help: ArgumentHelp("Write the packets to this pipe, as pcapng.", valueName: "pipe"))
   var fifo: String?
 
   @Option(help: .hidden)
   var extcapVersion: String?
 
-  /// Filters of libpcap are for its own link types.
+  /// Accepted and ignored: libpcap cannot filter these link types.
   @Option(help: .hidden)
   var extcapCaptureFilter: String?
 
   @Option(help: .hidden)
   var extcapReloadOption: String?
 
-  /// Whether this is how Wireshark calls: with options of its own and no command.
+  /// Whether Wireshark is the caller: it passes its own options and no command.
   package static func isMeant(by arguments: [String]) -> Bool {
     arguments.contains { $0.hasPrefix("--extcap-") } && arguments.first?.hasPrefix("-") == true
   }
 
   func validate() throws {
     let jobs = [install, uninstall, extcapInterfaces, extcapDlts, extcapConfig, capture].count { $0 }
-    // Wireshark also asks with its version alone whether there is something to configure.
+    // Wireshark also passes its version alone, to ask for options to configure.
     guard jobs == 1 || jobs == 0 && extcapVersion != nil else {
       throw ValidationError("one of --install, --uninstall, --extcap-interfaces, --capture is needed")
     }
@@ -98,7 +98,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
 
   private func listInterfaces() throws {
     var lines = ["extcap {version=\(Console.version)}{display=ringtap}"]
-    // Without Bluetooth in the kernel there are only captures.
+    // If the kernel has no Bluetooth, only running captures are listed.
     if let adapters = try? KernelAdapter.all() {
       lines.append(line(Self.allAdapters, "Bluetooth: all adapters"))
       lines += adapters.map { line($0.name, "Bluetooth: \($0.name) \($0.address)") }
@@ -107,7 +107,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
     try Console.print(lines.joined(separator: "\n"))
   }
 
-  /// Braces end a value and cannot be quoted.
+  /// Removes braces, which end a value and cannot be escaped.
   private func line(_ name: String, _ text: String) -> String {
     "interface {value=\(Self.prefix)\(name)}{display=\(text.filter { $0 != "{" && $0 != "}" })}"
   }
@@ -117,7 +117,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
   private func record(_ interface: String, _ fifo: String) async throws {
     guard interface.hasPrefix(Self.prefix) else { throw Failure("'\(interface)' is no interface of ringtap") }
     let source = try source(String(interface.dropFirst(Self.prefix.count)))
-    // A signal that comes while nobody reads yet ends the process at once.
+    // Opening the pipe blocks until it has a reader; a signal meanwhile ends the process immediately.
     try failing { () throws(SystemError) in try Files.becomeStandardOutput(fifo) }
     var plan = LogFilePlan(path: "-")
     plan.format = .pcapng
@@ -130,7 +130,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
       }
     }
     if let failure = report.failure {
-      // Whoever read has had enough: what they left is not lost.
+      // The reader has closed the pipe, so unread packets are not a loss.
       guard failure.number == EPIPE else { throw Failure(failure) }
       return
     }
@@ -147,8 +147,8 @@ package struct ExtcapCommand: AsyncParsableCommand {
   }
 }
 
-/// The folders in which Wireshark looks for programs of its user's: up to 4.0 in that of its configuration, from 4.2 on
-/// beside its plug-ins.
+/// The folders where Wireshark looks for its user's programs: up to 4.0 in its configuration folder, from 4.2
+/// on beside its plug-ins.
 enum ExtcapFolders {
   private static let name = "ringtap"
 

@@ -11,34 +11,34 @@ extension LogCommand {
   struct Convert: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "convert",
-      abstract: "Write packet logs in another format; merge, split and anonymise them.",
+      abstract: "Convert packet logs to another format; merge, split and anonymise them.",
       discussion: """
         EXAMPLES
           ringtap log convert packets.btsnoop --output packets.pcapng
               for Wireshark: nanoseconds, an interface for each adapter, drops
 
           ringtap log convert phone.log.gz watch.pklg --output both.pcapng
-              two logs merged by time; gzip and zstd are read through
+              two logs merged by time; gzip and zstd are decompressed
 
           ringtap log convert packets.btsnoop --output one.btsnoop \\
               --connection 70:CB:0D:00:A1:B2
-              only the connections with one peer (or of one handle: 0x0040)
+              only the connections with one peer (or with one handle: 0x0040)
 
           ringtap log convert packets.btsnoop --output connections \\
               --split connection --format pcapng
               a file for each connection, in a folder
 
           ringtap log convert packets.btsnoop --output report.btsnoop --anonymise
-              other addresses, names and keys, the same ones throughout
+              consistently replaces addresses, names and keys
 
           ringtap log convert sniffer.pcapng --output packets.pcapng --ltk 7f62…d49c
-              what a sniffer heard, as the HCI packets of the central's host
+              the traffic that a sniffer heard, as HCI packets of the central's host
 
-        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; from
-        the air 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format the name of --output tells
-        the format: .btsnoop, .log, .pcapng or .pcap; logs of the Linux monitor stay
-        such. A damaged log is converted up to the damage; the exit status is 1. A file
-        that is there is replaced with --force only.
+        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; air \
+        logs 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format \
+        the extension of --output selects the format: .btsnoop, .log, .pcapng or .pcap; \
+        logs of the Linux monitor keep their type. A damaged log is converted up to the \
+        damage; the exit status is 1. An existing file is replaced only with --force.
         """)
 
     enum Format: String, ExpressibleByArgument, CaseIterable {
@@ -66,20 +66,20 @@ extension LogCommand {
     @Option(help: ArgumentHelp("The format to write.", valueName: "format"))
     var format: Format?
 
-    @Option(help: ArgumentHelp("Only records about this handle or peer.", valueName: "handle|address"))
+    @Option(help: ArgumentHelp("Only records of this handle or peer.", valueName: "handle|address"))
     var connection: String?
 
     @Flag(
       help: ArgumentHelp(
-        "Replace addresses, names and keys, and blank what is not known; the log is read three times."))
+        "Replace addresses, names and keys, and zero unknown data; the log is read three times."))
     var anonymise = false
 
-    @Option(help: "Write a file for each connection into the folder --output.")
+    @Option(help: "Write one file per connection into the folder --output.")
     var split: Split?
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-    /// There is one once the arguments are checked.
+    /// Set once the arguments have been validated.
     private var output: String { outputName ?? "-" }
 
     mutating func validate() throws {
@@ -124,7 +124,7 @@ extension LogCommand {
       let failures = sources.compactMap(\.failureMessage)
       let remarks = sources.compactMap { $0.remark() }
       let hasFailed = !failures.isEmpty || remarks.contains(where: \.isFailure)
-      // Of nothing but logs that cannot be read there is nothing to write: what was there before stays.
+      // If no log could be read, keep an existing output file.
       if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
       tell(
         sink.leftOut, split == nil ? "records have no place in the format" : "records belong to no connection"
@@ -143,7 +143,8 @@ extension LogCommand {
       if count > 0 { Console.note("\(count) \(text) and were left out") }
     }
 
-    /// Everything is known before anything is written: what the packets tell, then what is cut into pieces.
+    /// Collects all replacements before anything is written: first from whole packets, then from fragmented
+    /// ones.
     private func learn() throws -> LogAnonymiser {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
@@ -161,7 +162,7 @@ extension LogCommand {
       return anonymiser
     }
 
-    /// Merges by time; the records of each log keep their order, even where its time goes back.
+    /// Merges by time. The records of each log keep their order, even if its time goes backwards.
     private func forEachRecord(
       of sources: [LogSource], _ body: (StoredPacketRecord) throws -> Void
     ) throws {
@@ -176,7 +177,7 @@ extension LogCommand {
         .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
       {
         record.header.adapter = adapters.number(of: record.header.adapter, inLog: log)
-        // What was lost before a record that is not chosen was lost before the next that is.
+        // Add the drops before a skipped record to those before the next chosen one.
         let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
         let isTaken = record.withRecord { filter?.takes($0) ?? true }
         lost = isTaken ? 0 : drops
@@ -205,7 +206,7 @@ extension LogCommand {
       return .handle(ConnectionHandle(number))
     }
 
-    /// The format that a name ends in.
+    /// The format by the file name's extension.
     private func named(_ path: String, split: Split?) throws -> Format? {
       if split != nil { return .btsnoop }
       switch URL(filePath: path).pathExtension.lowercased() {
@@ -244,14 +245,14 @@ extension LogCommand {
   }
 }
 
-/// Where converted records go.
+/// An output for converted records.
 private protocol RecordSink {
   var leftOut: Int { get }
   mutating func write(_ record: StoredPacketRecord) throws
   mutating func finish() throws
 }
 
-/// One file, or standard output.
+/// Writes to one file or to standard output.
 private struct FileSink: RecordSink {
   private static let pieceByteCount = 65_536
 
@@ -284,7 +285,7 @@ private struct FileSink: RecordSink {
   }
 }
 
-/// An output file that values can share.
+/// An output file that copies of a value share.
 private final class FileHandleBox {
   private var file: OutputFile
 
@@ -301,15 +302,15 @@ private final class FileHandleBox {
     }
   }
 
-  /// Gives it its name.
+  /// Moves the file to its final name.
   func finish() throws {
     try failing { () throws(SystemError) in try file.finish() }
   }
 }
 
-/// A file for each connection. Records of no connection are counted and left out.
+/// Writes a file per connection. Records without a connection are counted and skipped.
 private struct SplitSink: RecordSink {
-  /// Files open at once, as many as connections are followed.
+  /// Maximum number of open files, as many as tracked connections.
   private static let maximumFiles = ConnectionTracker.maximumConnections
 
   private let folder: String
@@ -317,10 +318,10 @@ private struct SplitSink: RecordSink {
   private let writer: PacketLogWriter
   private let existing: Files.Existing
   private var tracker = ConnectionTracker()
-  /// In the order of use.
+  /// Open files, least recently used first.
   private var open: [(connection: LogConnection, sink: FileSink)] = []
   private(set) var leftOut = 0
-  /// Files of a connection that were closed to make room.
+  /// For each connection, the number of its files that were closed to make room.
   private var closed: [Int: Int] = [:]
 
   init(

@@ -12,21 +12,21 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   static let configuration = CommandConfiguration(
     commandName: "record",
-    abstract: "Record what passes between the kernel and its Bluetooth controllers.",
+    abstract: "Record the packets between the kernel and its Bluetooth controllers.",
     discussion: """
-      Everything on the kernel's monitor channel goes into a log that tshark and `ringtap log show` read, and btmon \
-      where it is btsnoop: HCI packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
-      and on the disk within a second. Whatever ends the program, the file is whole up to its last record; --append cuts \
-      off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
-      CAP_NET_RAW.
+      Writes everything on the kernel's monitor channel to a log: HCI packets of all adapters and the notes \
+      between them. tshark and `ringtap log show` read the log; btmon reads it if it is btsnoop. Each record \
+      is in the file half a second after it arrived, and on disk within a second. However the program ends, \
+      the file is complete up to its last record; --append removes a partial record left by a kill or a \
+      power failure, and continues. Files are never overwritten. Needs CAP_NET_RAW.
 
-      With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest has the \
-      highest number, and none is ever renamed. Each begins with the adapters that are there. --ring keeps the last \
-      few and deletes the older ones. `ls -v FILE.*` lists them in order.
+      With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest \
+      has the highest number, and files are never renamed. Each starts with the present adapters. --ring \
+      keeps the last few and deletes older ones. `ls -v FILE.*` lists them in order.
 
-      With --capture the packets are those of another command that runs now with a packet log: from the start of \
-      that log, and on until it ends. This is the way to see them where the kernel does not (--transport), and needs \
-      no privilege. `ringtap extcap` brings the same into Wireshark.
+      With --capture the packets are those of another running command with a packet log, from the start of \
+      that log until it ends. Use this if the kernel does not see the packets (--transport); it needs no \
+      privilege. `ringtap extcap` does the same for Wireshark.
 
       EXAMPLES
         ringtap log record -o today.pcapng
@@ -37,17 +37,17 @@ struct LogRecordCommand: AsyncParsableCommand {
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 packets were lost.
       """)
 
-  @Option(name: [.short, .long], help: "The log; '-' for standard output.")
+  @Option(name: [.short, .long], help: "The log to write; '-' for standard output.")
   var output: String
 
   @Option(
     help: """
-      The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type 254). \
-      By the file's name if not given: pcapng for .pcapng, else btsnoop.
+      The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type \
+      254) (default: pcapng for the extension .pcapng, else btsnoop).
       """)
   var format: Format?
 
-  @Option(help: "Only this adapter, such as hci0, and what belongs to none; all if not given.")
+  @Option(help: "Only this adapter, such as hci0, and records without an adapter (default: all).")
   var adapter: String?
 
   @Option(
@@ -56,25 +56,25 @@ struct LogRecordCommand: AsyncParsableCommand {
       valueName: "capture"))
   var capture: String?
 
-  @Flag(help: "Go on with a log that is there, and repair its end.")
+  @Flag(help: "Continue an existing log, after repairing its end.")
   var append = false
 
   @Option(
-    help: ArgumentHelp("Begin another file before one gets larger: 500k, 10M, 1G.", valueName: "size"),
+    help: ArgumentHelp("Start a new file before one exceeds this size: 500k, 10M, 1G.", valueName: "size"),
     transform: ByteCount.atLeast(.one))
   var rotateSize: ByteCount?
 
   @Option(
-    help: ArgumentHelp("Begin another file after this time.", valueName: "seconds"), in: .duration)
+    help: ArgumentHelp("Start a new file after this time.", valueName: "seconds"), in: .duration)
   var rotateTime: Double?
 
   @Option(
-    help: ArgumentHelp("Begin another file after this many packets.", valueName: "count"),
+    help: ArgumentHelp("Start a new file after this many packets.", valueName: "count"),
     in: .count)
   var rotateCount: Int?
 
   @Option(
-    help: ArgumentHelp("Keep only the last files.", valueName: "count"), in: .count)
+    help: ArgumentHelp("Keep only this many files, the newest.", valueName: "count"), in: .count)
   var ring: Int?
 
   @Option(
@@ -87,7 +87,8 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
-  /// Numbered packets at this rate instead of the kernel's; prints how many were handed over, and when.
+  /// Records numbered packets at this rate instead of the kernel's, and prints how many were queued, and
+  /// when.
   @Option(help: .hidden, in: NumberRange(1...1_000_000, "a second"))
   var synthetic: Int?
 
@@ -151,7 +152,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     let isLogOnOutput = output == "-"
     return .synthetic(ratePerSecond: synthetic) { count, time in
       if isLogOnOutput { return }
-      // Whoever kills us may have gone first.
+      // The process that kills this one may have exited first.
       try? Console.print("\(count) \(time.nanoseconds)")
     }
   }
@@ -160,7 +161,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     if report.repairedByteCount > 0 {
       Console.note("cut \(report.repairedByteCount) octets of a torn record off \(output)")
     }
-    // Whoever read our output has had enough.
+    // The reader has closed the pipe.
     if output == "-", report.failure?.number == EPIPE { return }
     if json {
       var line = JSONLine()

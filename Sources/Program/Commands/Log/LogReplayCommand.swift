@@ -7,47 +7,47 @@ import JSONText
 import Recording
 
 extension LogCommand {
-  /// `ringtap log replay`: the host stack, driven by a log.
+  /// `ringtap log replay`: drives the host stack with a log.
   struct Replay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "replay",
-      abstract: "Drive the host stack by a packet log, and compare what it says with what was said.",
+      abstract: "Drive the host stack with a packet log, and compare its packets with the recorded ones.",
       discussion: """
         EXAMPLES
           ringtap log replay packets.btsnoop
-              what our stack answers otherwise than the recorded host
+              where ringtap's stack differs from the recorded host
 
           ringtap log replay btsnoop_hci.log --json | jq .differences
               for programs: one object
 
           ringtap log replay hci.pcapng --speed 10x --link 2
-              the second connection, ten times as fast as it was
+              the second connection, ten times as fast
 
           ringtap capture --transport replay:packets.btsnoop --output again
               not this command: records from a log as from a ring
 
-        What the recorded host began, our stack begins too: commands, ATT requests,
-        signalling. What a host has to answer is compared: ATT responses and
-        confirmations, signalling, how many commands and data it sends before the
-        controller has room, and how it cuts frames.
+        The stack starts whatever the recorded host started: commands, ATT requests, \
+        signalling. Its responses are compared: ATT responses and confirmations, \
+        signalling, how many commands and data packets it sends before the controller \
+        has room, and how it fragments frames.
 
-        Reads what `log show` reads. Differences are a finding: the exit status is 0,
-        with --strict 1. A log that ends inside a record is played up to there; the
+        Reads the formats of `log show`. Differences are a result: the exit status is 0, \
+        or 1 with --strict. A log that ends within a record is played up to there; the \
         exit status is 1.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
     var file: String
 
-    @Option(help: ArgumentHelp("1x, 10x or any factor; max does not wait.", valueName: "speed"))
+    @Option(help: ArgumentHelp("1x, 10x or any whole factor; max does not wait.", valueName: "speed"))
     var speed = "max"
 
     @Option(
-      help: ArgumentHelp("Only this connection, from 1, as `log stats` lists them.", valueName: "number"),
+      help: ArgumentHelp("Only this connection, counted from 1 as in `log stats`.", valueName: "number"),
       in: .count)
     var link: Int?
 
-    @Flag(help: "Fail where anything differs.")
+    @Flag(help: "Fail if anything differs.")
     var strict = false
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions

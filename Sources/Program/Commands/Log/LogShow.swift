@@ -10,11 +10,11 @@ extension LogCommand {
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "show",
-      abstract: "Print the packets of a log: HCI, L2CAP, SMP, ATT and what sensors say.",
+      abstract: "Print the packets of a log: HCI, L2CAP, SMP, ATT and sensor data.",
       discussion: """
         EXAMPLES
           ringtap log show packets.btsnoop
-              each packet, as btmon prints it: '<' to the controller, '>' from it
+              each packet in btmon's format: '<' to the controller, '>' from it
 
           ringtap log show packets.btsnoop --att-opcode notification --attribute 2a37
               the heart rates
@@ -23,47 +23,47 @@ extension LogCommand {
               a second and a half; packets around each match, '--' between groups
 
           ringtap log show packets.btsnoop --json | jq 'select(.att.opcode==27)'
-              one object a line: index, timeNs, direction, packetType, adapter,
+              one object per line: index, timeNs, direction, packetType, adapter,
               connectionHandle; opcode, event, subevent and status, with names;
-              l2cap, smp; att with opcode, handle, uuid, value and in decoded what
-              the value says, as 'ringtap decode' has it; parameters of commands,
-              events, signals and SMP by name, units at the key's end
-              (connectionIntervalMs, maxTxTimeUs, txPowerDbm), words in a second
-              key (roleName), and as octets what has no name
+              l2cap, smp; att with opcode, handle, uuid, value and, in decoded, the
+              decoded value in the format of 'ringtap decode'; parameters of
+              commands, events, signals and SMP by name, with units at the key's
+              end (connectionIntervalMs, maxTxTimeUs, txPowerDbm), words in a second
+              key (roleName); unnamed data as bytes
 
           ringtap log show packets.btsnoop --follow
-              and goes on as the log grows, also when another file takes its
-              place, until Ctrl-C
+              continues as the log grows, also when another file replaces it, until
+              Ctrl-C
 
           adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
-              from standard input
+              reads standard input
 
           ringtap log show sniffer.pcapng --ltk 7f62c053f104a5bbe68b1d896a2ed49c
-              what a sniffer heard on the air (link types 192, 251, 256, 272), as the
-              HCI packets of the central's host; in JSON, 'air' has channel, rssi,
-              eventCounter, crcGood, isRetransmission, isDecrypted. A legacy pairing
-              in the log gives its keys by itself
+              the traffic that a sniffer heard on the air (link types 192, 251, 256,
+              272), as HCI packets of the central's host; in JSON, 'air' has channel,
+              rssi, eventCounter, crcGood, isRetransmission, isDecrypted. The keys of
+              a legacy pairing in the log are derived automatically
 
-        Reads btsnoop (1001, 1002 as of Android, 2001 as of btmon -w), pcap, pcapng
-        and Apple's PacketLogger, also compressed by gzip or zstd. A log that ends
-        inside a record is shown up to there; the exit status is 1. What btmon notes
-        between the packets (newIndex, systemNote, controlOpen …) is shown too.
+        Reads btsnoop (1001, 1002 as from Android, 2001 as from btmon -w), pcap, pcapng \
+        and Apple's PacketLogger, also compressed with gzip or zstd. A log that ends \
+        within a record is shown up to there; the exit status is 1. btmon's notes \
+        between the packets (newIndex, systemNote, controlOpen …) are shown too.
 
-        A terminal gets colours, unless NO_COLOR is set, and a pager: $PAGER, else
-        less.
+        On a terminal, output is coloured, unless NO_COLOR is set, and paged with $PAGER, \
+        else less.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
     var file: String
 
-    @Flag(help: "Print one JSON object a line.")
+    @Flag(help: "Print one JSON object per line.")
     var json = false
 
     @OptionGroup(title: "Which packets") var selection: LogSelection
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-    @Flag(help: "Go on as the file grows.")
+    @Flag(help: "Continue as the file grows.")
     var follow = false
 
     @Flag(help: "Do not start a pager.")
@@ -107,7 +107,7 @@ extension LogCommand {
       }
     }
 
-    /// Says what was not shown, and why nothing was.
+    /// Prints what was not shown, and why.
     private func tell(_ remark: String?, _ isEmpty: Bool, _ isForeign: Bool, _ records: Int) throws {
       if let remark {
         Console.note("\(LogProblem.name(file)): \(remark)")
@@ -134,7 +134,7 @@ extension LogCommand {
         } catch {
           failure = error
         }
-        // The good records before an error are shown first.
+        // Show the valid records before an error.
         try output.write(view.octets)
         view.removeAll()
         progress.advance(chunk.count, records: reader.recordCount)
@@ -162,15 +162,15 @@ extension LogCommand {
       }
     }
 
-    /// The next octets of the file, `nil` at its end.
+    /// The next bytes of the file, `nil` at its end.
     ///
-    /// - Parameter rest: what to wait with for more; `nil` where the end is the end.
+    /// - Parameter rest: used to wait for more; `nil` without --follow.
     private func next(
       _ input: inout CompressedInput, _ reader: inout AnyLogReader, _ rest: WakeEvent?
     ) throws -> [UInt8]? {
       while true {
         let isReplaced = rest != nil && file != "-" && input.isReplaced(at: file)
-        // After that look: the last record may have come just before the file was replaced.
+        // Read after that check: the last record may have arrived just before the file was replaced.
         let chunk = try input.next()
         if !chunk.isEmpty { return chunk }
         guard let rest else { return nil }
@@ -180,12 +180,12 @@ extension LogCommand {
           Console.note("\(file) was replaced; going on with the new one")
           continue
         }
-        // Five times a second is soon enough for eyes.
+        // A fifth of a second is fast enough for a human reader.
         rest.pause(milliseconds: 200)
       }
     }
 
-    /// Where the file's octets become records: the only place that knows the reader.
+    /// Parses a chunk. The only place that depends on the reader.
     private func read(
       _ chunk: [UInt8], _ reader: inout AnyLogReader, _ decoder: inout PacketDecoder,
       _ view: inout PacketView

@@ -2,23 +2,23 @@ import BLELinux
 import CommandKit
 import FoundationEssentials
 
-/// Where a log's lines go: standard output, or a pager on a terminal.
+/// The destination of a log's lines: standard output, or a pager on a terminal.
 final class LogOutput {
   static var isTerminal: Bool { StandardStream.output.isTerminal }
 
-  /// By the customs of terminals: https://no-color.org.
+  /// Whether to use colours, by the convention of https://no-color.org.
   static var wantsColor: Bool {
     let environment = ProcessInfo.processInfo.environment
     return isTerminal && environment["NO_COLOR", default: ""].isEmpty && environment["TERM"] != "dumb"
   }
 
-  /// Characters that a line should not exceed; `nil` where lines are as long as they must.
+  /// Maximum line length in characters; `nil` for no limit.
   let columns = Terminal.outputColumns
 
   private let pager: ReadingCommand?
 
   init(isPaged: Bool) {
-    // As git has it: colours, and where a screen is enough it ends and leaves the text there.
+    // As in git: the pager shows colours, and exits at once if the text fits one screen.
     pager =
       isPaged && Self.isTerminal
       ? Self.pagerCommand.flatMap { ReadingCommand("LESS=\"${LESS-FRX}\"; export LESS; " + $0) } : nil
@@ -32,12 +32,12 @@ final class LogOutput {
     }
   }
 
-  /// Waits until the reader has left the pager.
+  /// Waits until the user leaves the pager.
   func finish() {
     pager?.finish()
   }
 
-  /// `$PAGER`, else `less`; `nil` where it is none or is not there.
+  /// `$PAGER`, else `less`; `nil` if it is empty or not installed.
   private static var pagerCommand: String? {
     let environment = ProcessInfo.processInfo.environment
     let command = environment["PAGER"] ?? "less"
@@ -49,18 +49,18 @@ final class LogOutput {
   }
 }
 
-/// The line on a terminal's standard error that says how far a long log is.
+/// The progress line of a long log, on standard error if it is a terminal.
 struct LogProgress {
-  /// What goes to standard output meanwhile: packets on the same terminal are progress enough.
+  /// What is printed on standard output meanwhile. Packets on the same terminal need no progress line.
   enum Output { case packets, nothing }
 
-  /// Octets of all logs, where somebody knows how many come.
+  /// Total size of all logs in bytes, if known.
   private let byteCount: UInt64?
   private var bytesRead: UInt64 = 0
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
-  /// - Parameter paths: of files whose octets are those that are read; empty where nobody knows how many come.
+  /// - Parameter paths: files whose bytes are read; empty if the total is unknown.
   init(_ paths: [String], beside output: Output) {
     isShown = Console.isErrorTerminal && (output == .nothing || !LogOutput.isTerminal)
     var sum: UInt64 = 0

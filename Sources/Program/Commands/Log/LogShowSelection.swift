@@ -3,39 +3,39 @@ import BLEDissector
 import BLEWire
 import CommandKit
 
-/// Which packets of a log: the options of `log show`. All that are given must hold.
+/// The options of `log show` that select packets. A packet must match all of them.
 struct LogSelection: ParsableArguments {
-  @Option(help: "From here: seconds from the log's start, or a date such as 2026-11-21T06:50:00Z (UTC).")
+  @Option(help: "Start: seconds from the log's start, or a date such as 2026-11-21T06:50:00Z (UTC).")
   var since: String?
 
-  @Option(help: "Up to here, written likewise.")
+  @Option(help: "End, in the same format.")
   var until: String?
 
-  @Option(help: "Of one adapter, such as hci0.")
+  @Option(help: "Only packets of this adapter, such as hci0.")
   var adapter: String?
 
-  @Option(help: "Of one connection handle, decimal or with 0x.")
+  @Option(help: "Only packets of this connection handle, decimal or with 0x.")
   var handle: String?
 
-  @Option(help: "Of one device: its links, and commands and events that name it.")
+  @Option(help: "Only this device: its links, and commands and events that name it.")
   var address: String?
 
-  @Option(help: "One way: tx (to the controller) or rx (from it).")
+  @Option(help: "Only this direction: tx (to the controller) or rx (from it).")
   var direction: Direction?
 
-  @Option(help: "hci, l2cap, att, smp, or ll of the air; may be repeated.")
+  @Option(help: "Only this layer: hci, l2cap, att, smp, or ll in air logs; may be repeated.")
   var layer: [PacketFilter.Layer] = []
 
-  @Option(help: "An ATT opcode by number or name (0x1b, 'Write Request', notification); may be repeated.")
+  @Option(help: "Only this ATT opcode by number or name (0x1b, 'Write Request', notification); repeatable.")
   var attOpcode: [String] = []
 
-  @Option(help: "An attribute by handle (0x0012) or UUID (2a37, or in full); may be repeated.")
+  @Option(help: "Only this attribute: handle (0x0012) or UUID (2a37, or in full); may be repeated.")
   var attribute: [String] = []
 
-  @Option(help: "Octets that stand in the packet, such as 'a1 04'.")
+  @Option(help: "Only packets that contain these bytes, such as 'a1 04'.")
   var hex: String?
 
-  @Option(help: "Packets around each match that are shown too.", in: NumberRange(0...1_000_000))
+  @Option(help: "Number of packets to show around each match.", in: NumberRange(0...1_000_000))
   var context = 0
 
   enum Direction: String, ExpressibleByArgument, CaseIterable {

@@ -8,7 +8,7 @@ import JSONText
 import Recording
 
 extension LogCommand {
-  /// `ringtap log stats`: what a log holds, in numbers.
+  /// `ringtap log stats`: statistics of a log.
   struct Stats: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "stats",
@@ -26,16 +26,16 @@ extension LogCommand {
               for programs: one object; durations in nanoseconds
 
           ringtap log stats sniffer.pcapng --ltk 7f62c053f104a5bbe68b1d896a2ed49c
-              a log from the air: also packets by kind, and for each link what was
-              sent again, not heard, damaged, encrypted
+              an air log: also packets by kind, and for each link packets that were
+              retransmitted, missed, damaged, encrypted
 
-        An interval is the time from one update of an attribute to the next. Jitter
-        is how much an interval differs from the one before. A pause is longer than
-        five times the median interval (or the mean, if that is longer). Latency is
-        the time from a request to its answer. Percentiles are within 0.8 %; all
+        An interval is the time from one update of an attribute to the next. Jitter \
+        is the difference of an interval from the previous one. A pause is longer than \
+        five times the median interval (or the mean, if that is longer). Latency is \
+        the time from a request to its response. Percentiles are within 0.8 %; all \
         other numbers are exact.
 
-        A log that ends inside a record counts up to there; the exit status is 1.
+        A log that ends within a record counts up to there; the exit status is 1.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
@@ -44,7 +44,7 @@ extension LogCommand {
     @Flag(help: "Print one JSON object.")
     var json = false
 
-    @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
+    @Option(help: ArgumentHelp("Draw a chart as SVG into this file.", valueName: "file"))
     var svg: String?
 
     @OptionGroup var overwriting: OverwriteOptions
@@ -66,7 +66,7 @@ extension LogCommand {
       if let problem { throw failure(problem) }
     }
 
-    /// In pieces: the text of many connections is long, and `Console` copies what it writes.
+    /// Writes in chunks, because the text of many connections is long and `Console` copies what it writes.
     private func write(_ text: some Collection<UInt8>) throws {
       var rest = text[...]
       while !rest.isEmpty {
@@ -75,10 +75,10 @@ extension LogCommand {
       }
     }
 
-    /// Octets written at once.
+    /// Bytes per write.
     private static let chunkByteCount = 262_144
 
-    /// What the good records say, and what is wrong with the first bad one.
+    /// Statistics of the valid records, and the error of the first invalid one.
     private func measure() throws -> (LogReport, problem: String?) {
       var input: CompressedInput
       do throws(SystemError) { input = try CompressedInput(path: file) } catch {

@@ -5,16 +5,16 @@ import ColmiRing
 import CommandKit
 import SensorSessions
 
-/// Which day of a log.
+/// The day of a log.
 struct RingDayOptions: ParsableArguments {
-  @Option(help: "0 is today by the ring's clock.", in: NumberRange(0...31))
+  @Option(help: "The day; 0 is today by the ring's clock.", in: NumberRange(0...31))
   var daysAgo: UInt8 = 0
 }
 
 /// `ringtap ring steps`.
 package struct RingStepsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "steps", abstract: "Steps, distance and calories of a day.",
+    commandName: "steps", abstract: "Show a day's steps, distance and calories.",
     discussion: """
       EXAMPLES
         ringtap ring steps
@@ -48,9 +48,9 @@ package struct RingStepsCommand: AsyncParsableCommand {
 /// `ringtap ring heart-rate`.
 package struct RingHeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "heart-rate", abstract: "The heart rates that the ring stored on a day.",
+    commandName: "heart-rate", abstract: "Show the heart rates that the ring stored on a day.",
     discussion: """
-      For heart rates as they are measured: `ringtap ring realtime heart-rate`.
+      For live heart rates: `ringtap ring realtime heart-rate`.
 
       EXAMPLES
         ringtap ring heart-rate
@@ -74,7 +74,7 @@ package struct RingHeartRateCommand: AsyncParsableCommand {
 /// `ringtap ring stress`.
 package struct RingStressCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "stress", abstract: "The stress, 0 … 100, that the ring stored on a day.",
+    commandName: "stress", abstract: "Show the stress levels, 0 … 100, that the ring stored on a day.",
     discussion: """
       EXAMPLE
         ringtap ring stress --days-ago 1
@@ -91,7 +91,7 @@ package struct RingStressCommand: AsyncParsableCommand {
 /// `ringtap ring hrv`.
 package struct RingVariabilityCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "hrv", abstract: "The heart rate variability that the ring stored on a day.",
+    commandName: "hrv", abstract: "Show the heart rate variability that the ring stored on a day.",
     discussion: """
       EXAMPLE
         ringtap ring hrv --days-ago 1
@@ -110,7 +110,7 @@ package struct RingVariabilityCommand: AsyncParsableCommand {
 /// `ringtap ring spo2`.
 package struct RingOxygenCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "spo2", abstract: "The blood oxygen that the ring stored, all days.",
+    commandName: "spo2", abstract: "Show the blood oxygen levels that the ring stored on all days.",
     discussion: """
       EXAMPLE
         ringtap ring spo2 --json | jq '.days[0].hours'
@@ -138,7 +138,7 @@ package struct RingOxygenCommand: AsyncParsableCommand {
 /// `ringtap ring sleep`.
 package struct RingSleepCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "sleep", abstract: "The nights that the ring stored, and naps that it tells of.",
+    commandName: "sleep", abstract: "Show the nights and naps that the ring stored.",
     discussion: """
       EXAMPLE
         ringtap ring sleep
@@ -176,10 +176,10 @@ package struct RingSleepCommand: AsyncParsableCommand {
 /// `ringtap ring temperature`.
 package struct RingTemperatureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "temperature", abstract: "The skin temperatures that the ring stored.",
+    commandName: "temperature", abstract: "Show the skin temperatures that the ring stored.",
     discussion: """
-      Rings that have it keep a value each half hour, or at an interval of their own: --own-interval. No capture of either \
-      is published; two independent programs agree on the layout.
+      Rings that support it store a value every half hour, or at their own interval: --own-interval. No \
+      capture of either has been published; two independent programs agree on the layout.
 
       EXAMPLES
         ringtap ring temperature                              all days
@@ -188,7 +188,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
 
   @OptionGroup var ring: RingOptions
   @OptionGroup var day: RingDayOptions
-  @Flag(help: "One day, at the interval of the ring itself.") var ownInterval = false
+  @Flag(help: "Show one day, at the ring's own interval.") var ownInterval = false
 
   func run() async throws {
     let (options, daysAgo, ownInterval) = (ring, day.daysAgo, ownInterval)
@@ -218,7 +218,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
 }
 
 extension RingOptions {
-  /// Fetches a day's log and shows it, or that there is none.
+  /// Fetches a day's log and prints it, or prints that it does not exist.
   fileprivate func show(
     _ kind: RingLogKind, _ day: RingDayOptions, _ unit: String,
     _ fetch: @escaping @Sendable (RingConversation, UInt8) async throws -> RingDayLog?

@@ -9,28 +9,29 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// Which ring, and how its answers are shown: on every command that talks to one.
+/// The ring, and the output format, on every command that talks to a ring.
 struct RingOptions: ParsableArguments, ReachesDevice {
   @OptionGroup var radio: AdapterOptions
   @OptionGroup var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
 
-  @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
+  @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2 (default: the first one in range).")
   var address: String?
 
-  @Option(help: "The ring's advertised name, exactly, instead of any ring's.")
+  @Option(help: "Use only the ring that advertises exactly this name.")
   var name: String?
 
   @Flag(
     help: """
-      Set the ring's clock first. With its reply the ring tells what it can do, and what it lacks is refused at once.
+      Set the ring's clock first. The reply lists the ring's capabilities, and unsupported commands are \
+      refused at once.
       """)
   var setTime = false
 
   @Flag(help: "The ring's clock is in UTC instead of local time.")
   var utc = false
 
-  @Flag(help: "Print JSON, one object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
   func validate() throws {
@@ -38,10 +39,10 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     _ = try address.map { try device.parse($0) }
   }
 
-  /// How the ring's clock is read.
+  /// Converts the times of the ring's clock.
   var calendar: RingCalendar { utc ? .utc : .local }
 
-  /// Between this machine's local time and UTC.
+  /// Offset of this machine's local time from UTC in minutes.
   static func localOffsetMinutes(at time: ReceiveTime) -> Int { RingCalendar.local.utcOffset(at: time) / 60 }
 
   /// Connects to the ring and runs `body`; Ctrl-C cancels it.
@@ -87,7 +88,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     }
   }
 
-  /// Shows an answer: as JSON, or the lines for people.
+  /// Prints an answer: as JSON, or as the lines for people.
   func show(_ answer: RingAnswer, _ lines: [String]) throws(Console.WriteError) {
     guard json else {
       for line in lines { try Console.print(line) }
@@ -99,9 +100,9 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   }
 }
 
-/// What rings say, for people.
+/// Descriptions of a ring's data for people.
 enum RingText {
-  /// `07:05` of a minute of the day.
+  /// A minute of the day as `07:05`.
   static func clock(_ minute: Int) -> String {
     let minute = (minute % 1440 + 1440) % 1440
     return "\(NumberText.padded(minute / 60, 2)):\(NumberText.padded(minute % 60, 2))"

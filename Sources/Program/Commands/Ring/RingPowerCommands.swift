@@ -5,11 +5,11 @@ import ColmiRing
 import CommandKit
 import SensorSessions
 
-/// Asks before something that cannot be undone.
+/// Asks for confirmation before an irreversible command.
 struct RingConsent: ParsableArguments {
-  @Flag(help: "Do not ask.") var yes = false
+  @Flag(help: "Do not ask for confirmation.") var yes = false
 
-  /// - Throws: where the answer is not `yes`, or nobody can be asked.
+  /// - Throws: if the answer is not `yes`, or standard input is not a terminal.
   func ask(_ question: String) throws {
     guard !yes else { return }
     guard StandardStream.input.isTerminal else {
@@ -52,9 +52,9 @@ package struct RingPowerOffCommand: AsyncParsableCommand {
 /// `ringtap ring reboot`.
 package struct RingRebootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "reboot", abstract: "Restart the ring, where its firmware can.",
+    commandName: "reboot", abstract: "Restart the ring, if its firmware supports it.",
     discussion: """
-      One source only: some firmware may switch off instead.
+      Documented by one source only; some firmware may switch off instead.
 
       EXAMPLE
         ringtap ring reboot 70:CB:0D:00:A1:B2 --yes
@@ -71,7 +71,7 @@ package struct RingRebootCommand: AsyncParsableCommand {
 /// `ringtap ring factory-reset`.
 package struct RingFactoryResetCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "factory-reset", abstract: "Erase all that the ring stored, and its settings.",
+    commandName: "factory-reset", abstract: "Erase the ring's stored data and settings.",
     discussion: """
       EXAMPLE
         ringtap ring factory-reset 70:CB:0D:00:A1:B2 --yes

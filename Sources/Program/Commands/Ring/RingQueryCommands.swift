@@ -10,17 +10,17 @@ import SensorSessions
 /// `ringtap ring info`.
 package struct RingInfoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "info", abstract: "Firmware, battery and capabilities.",
+    commandName: "info", abstract: "Show firmware, battery and capabilities.",
     discussion: """
-      Most capabilities are told only in reply to setting the clock: give --set-time to see them. Where they are not \
-      told, no other command refuses for want of them.
+      Rings report most capabilities only in the reply to setting the clock: give --set-time to see them. \
+      Other commands do not check capabilities that are unknown.
 
       EXAMPLES
         ringtap ring info
         ringtap ring info 70:CB:0D:00:A1:B2 --set-time --json
             device, battery, deviceSupport, capabilities: one object each; the last
-            with its source: setTime, or deviceSupport, which tells of bond and
-            interval temperature only
+            with its source: setTime, or deviceSupport, which has only bond and
+            interval temperature
       """)
 
   @OptionGroup var ring: RingOptions
@@ -74,7 +74,7 @@ package struct RingInfoCommand: AsyncParsableCommand {
 /// `ringtap ring battery`.
 package struct RingBatteryCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "battery", abstract: "How full the battery is.",
+    commandName: "battery", abstract: "Show the battery level.",
     discussion: """
       EXAMPLES
         ringtap ring battery
@@ -105,7 +105,7 @@ package struct RingFindCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var ring: RingOptions
-  @Flag(help: "Blink twice instead.") var blink = false
+  @Flag(help: "Flash twice briefly instead.") var blink = false
 
   func run() async throws {
     let request = blink ? RingRequest.blinkTwice : .findDevice
@@ -120,10 +120,10 @@ package struct RingTimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "time", abstract: "Check or set the ring's clock.",
     discussion: """
-      A ring's clock cannot be read and has no time zone: its logs are in whatever its last writer set, local time as \
-      the maker's app does, or UTC. Without --set, the newest entries of today's logs are compared with what the clock \
-      should show; only entries from the future tell that it is wrong. Setting another convention than before shifts \
-      what comes after against the logs that are stored: run `ringtap ring sync` first.
+      A ring's clock cannot be read and has no time zone: its logs are in the time set last, local time as \
+      by the maker's app, or UTC. Without --set, the newest entries of today's logs are compared with the \
+      expected time; only entries from the future prove that the clock is wrong. Changing between local time \
+      and UTC shifts new entries against the stored logs: run `ringtap ring sync` first.
 
       EXAMPLES
         ringtap ring time
@@ -132,7 +132,7 @@ package struct RingTimeCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var ring: RingOptions
-  @Flag(name: .customLong("set"), help: "Set it to this machine's time.") var isSetting = false
+  @Flag(name: .customLong("set"), help: "Set the clock to this machine's time.") var isSetting = false
 
   func run() async throws {
     let (options, isSetting) = (ring, isSetting)

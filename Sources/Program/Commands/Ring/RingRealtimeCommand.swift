@@ -12,8 +12,8 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
     commandName: "realtime",
     abstract: "Measure now and print values until --duration or Ctrl-C.",
     discussion: """
-      A sensor takes up to a minute to warm up; --json shows the frames without a value as well. The measurement is \
-      stopped at the end, whatever happens.
+      A sensor takes up to a minute to warm up; --json also prints the frames without a value. The \
+      measurement is always stopped at the end.
 
       EXAMPLES
         ringtap ring realtime heart-rate --duration 60
@@ -51,7 +51,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
     help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  /// Frames that may wait for a slow reader of our output; they come twice a second.
+  /// Maximum number of frames queued for a slow reader of the output; two arrive per second.
   private static let queueLimit = 256
 
   func run() async throws {
@@ -64,7 +64,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
       let measuring = Task {
         try await ring.measure(kind.measurement, for: duration) { queue.yield(($0, $1)) }
       }
-      // The printing goes on to the end of the queue when Ctrl-C has cancelled the measurement.
+      // Detached, so that queued frames are still printed after Ctrl-C has cancelled the measurement.
       let printing = Task.detached {
         do { for await (frame, time) in frames { try Self.show(frame, time, kind, options.json) } } catch {
           measuring.cancel()

@@ -8,13 +8,14 @@ import SensorSessions
 package struct RingSettingsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings",
-    abstract: "Show the ring's settings, and write those that are given.",
+    abstract: "Show the ring's settings, and write the given ones.",
     discussion: """
-      Shows what the ring answers; what it does not know is left out. Some firmware forgets the heart rate's interval at \
-      midnight. The phone's name and the touch control cannot be read back in a published form.
+      Shows the settings that the ring reports; unsupported ones are left out. Some firmware loses the heart \
+      rate interval at midnight. The phone's name and the touch control cannot be read in a published \
+      format.
 
-      Settings whose layout nobody published are shown as octets and cannot be written: display, do not disturb, \
-      blood-pressure schedule, units of old firmware, menstruation. The goals can be read only.
+      Settings with an unpublished layout are shown as bytes and cannot be written: display, do not disturb, \
+      blood-pressure schedule, units of old firmware, menstruation. The goals are read-only.
 
       EXAMPLES
         ringtap ring settings
@@ -27,15 +28,15 @@ package struct RingSettingsCommand: AsyncParsableCommand {
   }
 
   @OptionGroup var ring: RingOptions
-  @Option(help: "Whether the ring measures the heart rate by itself: on or off.") var heartRate: Switch?
+  @Option(help: "Whether the ring measures the heart rate automatically: on or off.") var heartRate: Switch?
   @Option(
-    help: ArgumentHelp("How often, a multiple of 5 up to 60.", valueName: "minutes"),
+    help: ArgumentHelp("The interval of these measurements, a multiple of 5 up to 60.", valueName: "minutes"),
     in: NumberRange(5...60, "minutes"))
   var heartRateInterval: UInt8?
-  @Option(help: "Whether it measures blood oxygen by itself.") var spo2: Switch?
-  @Option(help: "Whether it measures stress by itself.") var stress: Switch?
-  @Option(help: "Whether it measures heart rate variability by itself.") var hrv: Switch?
-  @Option(help: "Whether it measures temperature by itself.") var temperature: Switch?
+  @Option(help: "Whether it measures blood oxygen automatically.") var spo2: Switch?
+  @Option(help: "Whether it measures stress automatically.") var stress: Switch?
+  @Option(help: "Whether it measures heart rate variability automatically.") var hrv: Switch?
+  @Option(help: "Whether it measures temperature automatically.") var temperature: Switch?
   @Option(
     help: ArgumentHelp("The wearer's age.", valueName: "years"), in: NumberRange(0...255, "years"))
   var age: UInt8?
@@ -48,16 +49,16 @@ package struct RingSettingsCommand: AsyncParsableCommand {
 
   @OptionGroup(title: "Wearer and display") var wearer: Wearer
   @OptionGroup(title: "Alarms of the heart rate's log") var alarms: Alarms
-  @Option(help: "The phone's name, ASCII, at most 12 octets.") var phoneName: String?
+  @Option(help: "The phone's name, ASCII, at most 12 bytes.") var phoneName: String?
   @Option(
-    help: ArgumentHelp("What the touch control steers, with --touch-strength.", valueName: "number"),
+    help: ArgumentHelp("What the touch control operates, with --touch-strength.", valueName: "number"),
     in: NumberRange(0...255))
   var touchApplication: UInt8?
   @Option(
-    help: ArgumentHelp("How firm a touch must be.", valueName: "number"), in: NumberRange(0...255))
+    help: ArgumentHelp("The pressure that a touch needs.", valueName: "number"), in: NumberRange(0...255))
   var touchStrength: UInt8?
 
-  /// The rest of 0x0A.
+  /// The other settings of command 0x0A.
   struct Wearer: ParsableArguments {
     enum Clock: String, CaseIterable, ExpressibleByArgument {
       case twelve = "12h"
@@ -76,20 +77,20 @@ package struct RingSettingsCommand: AsyncParsableCommand {
       }
     }
 
-    @Option(help: "12h or 24h.") var clock: Clock?
-    @Option(help: "metric or imperial.") var units: Units?
+    @Option(help: "The clock's format: 12h or 24h.") var clock: Clock?
+    @Option(help: "The units: metric or imperial.") var units: Units?
     @Option(help: "male, female or other. Published programs disagree which of the first two is which.")
     var gender: Gender?
     @Option(
-      help: ArgumentHelp("Reference for estimates.", valueName: "mmHg"),
+      help: ArgumentHelp("Systolic reference for estimates.", valueName: "mmHg"),
       in: NumberRange(0...255, "mmHg"))
     var systolic: UInt8?
     @Option(
-      help: ArgumentHelp("Reference for estimates.", valueName: "mmHg"),
+      help: ArgumentHelp("Diastolic reference for estimates.", valueName: "mmHg"),
       in: NumberRange(0...255, "mmHg"))
     var diastolic: UInt8?
     @Option(
-      help: ArgumentHelp("Above it the ring warns; 0 is off.", valueName: "bpm"),
+      help: ArgumentHelp("The ring warns above this pulse; 0 is off.", valueName: "bpm"),
       in: NumberRange(0...255, "bpm"))
     var pulseAlarm: UInt8?
 
@@ -108,20 +109,21 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     }
   }
 
-  /// The rest of 0x16, of which one program tells. What the switch's values are is not published.
+  /// The other settings of command 0x16, documented by one program. The values of the switch are not
+  /// published.
   struct Alarms: ParsableArguments {
     @Option(
-      help: ArgumentHelp("5 on one ring; what it means is not known.", valueName: "minutes"),
+      help: ArgumentHelp("Meaning unknown; 5 on one ring.", valueName: "minutes"),
       in: NumberRange(0...255, "minutes"))
     var startInterval: UInt8?
     @Option(
-      help: ArgumentHelp("Warn below it.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
+      help: ArgumentHelp("Warn below this heart rate.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
     var lowAlarm: UInt8?
     @Option(
-      help: ArgumentHelp("Warn above it.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
+      help: ArgumentHelp("Warn above this heart rate.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
     var highAlarm: UInt8?
     @Option(
-      help: ArgumentHelp("The alarms' switch, as an octet.", valueName: "number"), in: NumberRange(0...255))
+      help: ArgumentHelp("The alarms' switch, as a byte.", valueName: "number"), in: NumberRange(0...255))
     var alarmSwitch: UInt8?
 
     var isGiven: Bool {
@@ -181,7 +183,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     }
   }
 
-  /// What is not given stays as the ring has it.
+  /// Settings that are not given keep the ring's values.
   private func writeHeartRate(_ ring: RingConversation) async throws(RingError) {
     guard case .heartRateLogSettings(var settings) = try await ring.ask(.readHeartRateLogSettings) else {
       throw .senseless("no settings of the heart rate")

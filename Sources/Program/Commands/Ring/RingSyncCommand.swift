@@ -10,25 +10,26 @@ import SensorSessions
 package struct RingSyncCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sync",
-    abstract: "Fetch all that the ring stored into tables.",
+    abstract: "Fetch the ring's stored data into tables.",
     discussion: """
-      Writes heart-rate.csv, steps.csv, stress.csv, hrv.csv, spo2.csv, sleep.csv and temperature.csv into the \
-      directory; the first column is when the ring's slot began, in nanoseconds since the Unix epoch. Run again, it \
-      adds what is new and brings rows of today up to date; nothing comes twice. A ring keeps about a week.
+      Writes heart-rate.csv, steps.csv, stress.csv, hrv.csv, spo2.csv, sleep.csv and temperature.csv into \
+      the directory; the first column is the start of the ring's time slot, in nanoseconds since the Unix \
+      epoch. Further runs add new rows and update those of today, without duplicates. A ring keeps about a \
+      week.
 
       EXAMPLES
         ringtap ring sync --output history
         ringtap ring sync --since 2025-12-11 --output history --json
-            one object a table: table, rows, added, changed, complete, note
+            one object per table: table, rows, added, changed, complete, note
 
-      Exit status 3: some of it did not come; the notes say what.
+      Exit status 3: some of the data did not arrive; the notes say what.
       """)
 
   @OptionGroup var ring: RingOptions
   @Option(
-    help: ArgumentHelp("The first day, such as 2025-12-11; a week ago if not given.", valueName: "date"))
+    help: ArgumentHelp("The first day, such as 2025-12-11 (default: a week ago).", valueName: "date"))
   var since: String?
-  @Option(name: [.short, .long], help: "The directory of the tables.") var output = "ring-history"
+  @Option(name: [.short, .long], help: "The directory for the tables.") var output = "ring-history"
 
   func validate() throws { _ = try firstDay() }
 

@@ -13,19 +13,20 @@ struct CyclingCommand: AsyncParsableCommand {
     commandName: "cycling",
     abstract: "Print or record bicycle speed and cadence.",
     discussion: """
-      Finds the sensor by its service (1816), or takes the address given, and shows each measurement until --duration, \
-      --count or Ctrl-C. Speed is of the wheel's turns and --circumference; without a turn since the last measurement \
-      there is none. A lost link is made again.
+      Finds the sensor by its service (1816), or takes the given address, and prints each measurement until \
+      --duration, --count or Ctrl-C. Speed is computed from the wheel's revolutions and --circumference; it \
+      is missing if there was no revolution since the last measurement. ringtap reconnects if the link is \
+      lost.
 
       EXAMPLES
         ringtap cycling --circumference 2096
         ringtap cycling --json
-            one object a line: "device" (who it is) once, soon after the first;
+            one object per line: "device" (its identity) once, soon after the first;
             "measurement" with the columns of cycling.csv (time_ns, cadence_rpm, …),
-            kilometersPerHour, and under "packet" what `ringtap decode` says; at last
-            "end"
+            kilometersPerHour, and under "packet" the result of `ringtap decode`;
+            finally "end"
         ringtap cycling --output ride
-            into cycling.csv, packets.btsnoop and session.json
+            records into cycling.csv, packets.btsnoop and session.json
         ringtap cycling --transport virtual:cycling --count 5
       """)
 
@@ -33,7 +34,7 @@ struct CyclingCommand: AsyncParsableCommand {
   @OptionGroup var streaming: StreamOptions
 
   @Option(
-    help: ArgumentHelp("Of the wheel, in millimetres.", valueName: "mm"),
+    help: ArgumentHelp("Circumference of the wheel, in millimetres.", valueName: "mm"),
     in: NumberRange(100...10_000, "mm"))
   var circumference = 2105
 
@@ -48,12 +49,12 @@ struct CyclingCommand: AsyncParsableCommand {
   }
 }
 
-/// Lines about a bicycle.
+/// Prints the measurements of a cycling sensor.
 private struct CyclingWriter: SensorWriter {
   typealias Session = CyclingSession
 
   let isJSON: Bool
-  /// A turn of the wheel.
+  /// Distance per wheel revolution.
   let metres: Double
   private var pace = CyclingPace()
 

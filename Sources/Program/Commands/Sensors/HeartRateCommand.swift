@@ -13,32 +13,34 @@ struct HeartRateCommand: AsyncParsableCommand {
     commandName: "heart-rate",
     abstract: "Print or record a heart-rate strap.",
     discussion: """
-      Finds the strap by its service (180D) or name, or takes the address given; reads who it is and where it is worn; \
-      shows each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a rate of 0. A \
-      measurement that is shorter than its flags promise is skipped and counted. A lost link is made again.
+      Finds the strap by its service (180D) or name, or takes the given address; reads its identity and body \
+      location; prints each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a \
+      rate of 0. A measurement shorter than its flags promise is skipped and counted. ringtap reconnects if \
+      the link is lost.
 
       EXAMPLES
         ringtap heart-rate
         ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
         ringtap heart-rate --reset-energy --json
-            one object a line: "device" (who it is) once, soon after the first;
+            one object per line: "device" (its identity) once, soon after the first;
             "measurement" or "state" with the columns of heart_rate.csv (time_ns, bpm,
             contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths,
-            rr_ms), and under "packet" what `ringtap decode` says; at last "end"
+            rr_ms), and under "packet" the result of `ringtap decode`; finally "end"
         ringtap heart-rate --output ride --duration 3600
-            into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
+            records into heart_rate.csv, rr_intervals.csv, packets.btsnoop and
+            session.json
         ringtap heart-rate --output ride --home-assistant mqtt://ringtap@broker.local
             rate, contact and battery appear in Home Assistant, too
         ringtap heart-rate --output ride \\
           --influx 'http://localhost:8086/write?db=rides' --influx-token token
-            each rate in an InfluxDB, too, a second later
+            each rate is also in InfluxDB, a second later
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """)
 
   @OptionGroup var sensor: SensorOptions
   @OptionGroup var streaming: StreamOptions
 
-  @Flag(help: "Set the energy expended to 0 first.")
+  @Flag(help: "Reset the energy expended to 0 first.")
   var resetEnergy = false
 
   func validate() throws { try streaming.validate(output: sensor.output) }
@@ -52,7 +54,7 @@ struct HeartRateCommand: AsyncParsableCommand {
   }
 }
 
-/// Lines about heart-rate measurements.
+/// Prints heart-rate measurements.
 private struct HeartRateWriter: SensorWriter {
   typealias Session = HeartRateSession
 
@@ -106,7 +108,7 @@ private struct HeartRateWriter: SensorWriter {
     }
   }
 
-  /// `72 bpm  812 830 ms  12 kJ`
+  /// For example `72 bpm  812 830 ms  12 kJ`.
   private static func text(_ measurement: HeartRateMeasurement) -> String {
     var parts = ["\(measurement.beatsPerMinute) bpm"]
     let intervals = measurement.rrIntervals

@@ -14,24 +14,24 @@ struct PolarCommand: AsyncParsableCommand {
     commandName: "polar",
     abstract: "Print or record a Polar sensor's raw streams.",
     discussion: """
-      Finds the sensor by its name, or takes the address given; reads its settings, starts the stream, and shows the \
-      samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. A lost link is made \
-      again. Lines are those of the table that --output writes, one for each sample: when it was \
-      measured (time_ns: nanoseconds since the Unix epoch, fitted), when its frame came (frame_time_ns: the kernel's receive \
-      stamp), when it was measured by the sensor's own clock (device_time_ns: nanoseconds since 2000), and its channels in \
-      the table's units.
+      Finds the sensor by its name, or takes the given address; reads its settings, starts the stream, and \
+      prints the samples until --duration, --count (of frames) or Ctrl-C; then it stops the stream. ringtap \
+      reconnects if the link is lost. The lines are those of the table that --output writes, one per sample: \
+      measurement time (time_ns: nanoseconds since the Unix epoch, fitted), arrival of its frame \
+      (frame_time_ns: the kernel's receive timestamp), measurement time by the sensor's own clock \
+      (device_time_ns: nanoseconds since 2000), and its channels in the table's units.
 
       EXAMPLES
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
-            event "device" once, soon after the first; one object a frame:
-            frame_time_ns, the other columns by their names as arrays, and under
-            "frame" what `ringtap decode` says; at last "end"
+            event "device" once, soon after the first; one object per frame:
+            frame_time_ns, the other columns by name as arrays, and under "frame"
+            the result of `ringtap decode`; finally "end"
         ringtap polar --stream ecg --output ride
-            into ecg.csv (microvolts), packets.btsnoop and session.json; likewise
-            accelerometer.csv and ppg.csv
+            records into ecg.csv (microvolts), packets.btsnoop and session.json;
+            likewise accelerometer.csv and ppg.csv
         ringtap polar --stream ecg,acc --output ride
-            both at once, by one clock of the sensor's
+            both at once, on the sensor's clock
         ringtap polar --stream ppg --transport virtual:polar --count 5
       """)
 
@@ -43,13 +43,13 @@ struct PolarCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Samples a second of a single stream, one of those that the sensor offers.", valueName: "hertz"),
+      "Samples per second of a single stream, one of the rates that the sensor offers.", valueName: "hertz"),
     in: NumberRange(1...1000, "samples a second"))
   var rate: UInt16?
 
   @Option(
     help: ArgumentHelp(
-      "Print each sample as a line of JSON as soon as it has come: '-', unix:PATH or tcp:HOST:PORT, as `capture --stream`.",
+      "Print each sample as a line of JSON as soon as it arrives: '-', unix:PATH or tcp:HOST:PORT, as `capture --stream`.",
       valueName: "target"))
   var streamTo: [String] = []
 
@@ -82,7 +82,7 @@ struct PolarCommand: AsyncParsableCommand {
   }
 }
 
-/// Writes the frames of one stream.
+/// Prints the frames of one stream.
 private struct PolarWriter: SensorWriter {
   private let type: PolarMeasurementType
   private let isJSON: Bool
@@ -120,7 +120,7 @@ private struct PolarWriter: SensorWriter {
     context.sampleRate = sampleRate
     context.previousTimestampNanoseconds = previous
     let words = words(of: sample)
-    // One that came before is not shown again.
+    // A value without rows is a repeated frame; it is not printed again.
     if sample.isValue, words.isEmpty { return }
     if let frame = try? PolarFrame(validating: octets.span) { previous = frame.timestampNanoseconds }
     try Console.json { line in
@@ -140,7 +140,7 @@ private struct PolarWriter: SensorWriter {
     }
   }
 
-  /// The rows of a frame one after the other; none if it does not fit the table or came before.
+  /// The rows of a frame, concatenated; empty if it does not fit the table or is a repetition.
   private mutating func words(of sample: PolarFrameSample) -> [UInt64] {
     var (words, columns) = ([UInt64](), columns)
     rows.take(sample) { row, _ in

@@ -4,7 +4,7 @@ import ColmiRing
 import CommandKit
 import JSONText
 
-/// `ringtap ring …`: what COLMI rings can do.
+/// `ringtap ring …`: commands for COLMI rings.
 struct RingToolCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
@@ -13,11 +13,11 @@ struct RingToolCommand: ParsableCommand {
       `ringtap capture` records the raw stream.
 
       EXAMPLES
-        ringtap ring battery                       of the first ring in range
+        ringtap ring battery                       the first ring in range
         ringtap ring time 70:CB:0D:00:A1:B2 --set
-            local time, by which the ring counts its days
+            local time, by which the ring separates its days
         ringtap ring realtime heart-rate --duration 60
-        ringtap ring sync --output history         all that it stored, into tables
+        ringtap ring sync --output history         its stored data, into tables
       """,
     subcommands: [
       RingInfoCommand.self, RingBatteryCommand.self, RingTimeCommand.self, RingFindCommand.self,
@@ -29,20 +29,19 @@ struct RingToolCommand: ParsableCommand {
       Decode.self,
     ])
 
-  /// `ringtap ring decode`: packets in, meaning out.
+  /// `ringtap ring decode`: decodes packets of a ring.
   struct Decode: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "decode",
-      abstract: "Say what packets of a ring mean.",
+      abstract: "Decode packets of a ring.",
       discussion: """
-        Reads one JSON object a line from standard input and writes one for each:
-          channel    "uart" (frames of 16 octets) or "bigdata"
+        Reads one JSON object per line from standard input and writes one for each:
+          channel    "uart" (frames of 16 bytes) or "bigdata"
           direction  "host->ring" or "ring->host"
           packets    values in hexadecimal digits: one frame, the frames of a log,
-                     or the pieces of a big data message
-        Other keys are left alone. A packet that is damaged yields the kind \
-        "invalid"; a line that is wrong a message on standard error, and exit \
-        status 1 at the end.
+                     or the fragments of a big data message
+        Other keys are ignored. A damaged packet gives the kind "invalid"; an invalid line \
+        gives a message on standard error, and exit status 1 at the end.
 
         EXAMPLES
           ringtap ring decode < packets.ndjson
@@ -51,10 +50,10 @@ struct RingToolCommand: ParsableCommand {
                "packets": ["03400000000000000000000000000043"]}
 
           ringtap ring decode < packets.ndjson | jq -r .kind | sort | uniq -c
-              what there is, and how often
+              the kinds, and how often each occurs
         """)
 
-    @Flag(help: "For big data in several pieces, say what the messages hold, each on a line.")
+    @Flag(help: "Decode the messages in fragmented big data, one per line.")
     var contents = false
 
     func run() throws {
@@ -81,7 +80,7 @@ struct RingToolCommand: ParsableCommand {
       if isWrong { throw ExitCode.failure }
     }
 
-    /// A line that cannot be read, and why.
+    /// Why a line is invalid.
     private struct Wrong: Error {
       let reason: String
 

@@ -10,18 +10,19 @@ import SensorSessions
 struct RingRawCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "raw",
-    abstract: "Print the raw stream as it comes.",
+    abstract: "Print the raw stream live.",
     discussion: """
-      Starts the stream and prints each sample until --duration, --count or Ctrl-C; then the stream is stopped. A lost \
-      link is made again. Lines are CSV: when the sample came (nanoseconds since the Unix epoch, the kernel's receive \
-      stamp), its stream, and the columns that the tables of `ringtap capture` have, those of the other streams empty; \
-      a reading that the ring dropped is empty too. `ringtap capture` records, with a proof of what was lost.
+      Starts the stream and prints each sample until --duration, --count or Ctrl-C; then it stops the \
+      stream. ringtap reconnects if the link is lost. Lines are CSV: arrival of the sample (nanoseconds \
+      since the Unix epoch, the kernel's receive timestamp), its stream, and the columns of the tables of \
+      `ringtap capture`. Columns of other streams are empty, and so is a reading that the ring dropped. \
+      `ringtap capture` records, with proof of what was lost.
 
       EXAMPLES
         ringtap ring raw --count 300 > samples.csv
         ringtap ring raw --json | jq -r 'select(.stream == "ppg") | .ppg_counts'
-            one object a sample: event "sample", stream, time_ns and the stream's
-            columns; at last event "end"
+            one object per sample: event "sample", stream, time_ns and the stream's
+            columns; finally event "end"
         ringtap ring raw --transport virtual:ring --count 6
       """)
 
@@ -43,7 +44,7 @@ private struct RingRawWriter: SensorWriter {
     try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
   }
 
-  /// Who the ring is: `ringtap ring info`.
+  /// Not needed: `ringtap ring info` shows the ring's identity.
   static var introducesSensors: Bool { false }
 
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) {}
@@ -61,7 +62,7 @@ private struct RingRawWriter: SensorWriter {
     }
   }
 
-  /// As in `samples.csv`.
+  /// In the order of `samples.csv`.
   private static let streams: [RingStream] = [.spO2, .ppg, .accelerometer]
 
   private static func line(_ reading: RingRawReading, _ stream: RingStream) -> [UInt8] {

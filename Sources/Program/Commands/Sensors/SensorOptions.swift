@@ -10,7 +10,7 @@ import Outlets
 import Recording
 import SensorSessions
 
-/// A sensor to stream from, and for how long.
+/// The sensor to stream from, and the duration.
 struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
   @OptionGroup(title: "Radio and link") var link: LinkOptions
@@ -18,10 +18,10 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "Radio and link") var patience: PatienceOptions
   @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
 
-  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
+  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2 (default: the first one in range).")
   var address: String?
 
-  @Option(help: "The sensor's advertised name, exactly, instead of any sensor's.")
+  @Option(help: "Use only the sensor that advertises exactly this name.")
   var name: String?
 
   @Option(help: "End after this many values.", in: .count)
@@ -33,7 +33,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
 
   @Option(
     name: [.short, .long],
-    help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
+    help: ArgumentHelp("Record into this directory, and print only the progress.", valueName: "directory"))
   var output: String?
 
   @OptionGroup(title: "Files") var tables: TableOptions
@@ -43,7 +43,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "For other programs, meanwhile") var database: InfluxOptions
   @OptionGroup var view: ViewOptions
 
-  @Flag(help: "Print one JSON object a line.")
+  @Flag(help: "Print one JSON object per line.")
   var json = false
 
   func validate() throws {
@@ -70,9 +70,9 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     }
   }
 
-  /// Finds the sensor, and shows its samples until there is reason to stop; a link that is lost meanwhile is made again.
+  /// Finds the sensor and prints its samples until a limit is reached; reconnects if the link is lost.
   ///
-  /// - Parameter writer: shows them.
+  /// - Parameter writer: prints the samples.
   func run<Writer: SensorWriter>(
     _ kind: SensorKind<Writer.Session.Sample>, _ settings: Writer.Session.Settings, _ writer: Writer
   ) async throws {
@@ -87,11 +87,11 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     if outcome.lost > 0 { throw ExitCode(3) }
   }
 
-  /// The same, into a directory.
+  /// Like `run`, but records into a directory.
   ///
   /// - Parameters:
-  ///   - kindName: as commands have it.
-  ///   - streams: where samples go, too.
+  ///   - kindName: the kind's name in commands.
+  ///   - streams: additional targets of the samples.
   func record<Sample>(
     _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: [StreamTarget]
   ) async throws {
@@ -107,7 +107,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     try await job.run(view, json: json)
   }
 
-  /// Finds the sensor, and tells how to connect to it.
+  /// Finds the sensor, and passes the plan of its connection to `body`.
   private func withPlan<Value: Sendable>(
     _ search: SensorSearch,
     _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
@@ -143,9 +143,9 @@ extension SensorFacts {
     ("softwareRevision", .softwareRevision),
   ]
 
-  /// The line that tells who it is; what the sensor does not tell is left out.
+  /// Prints the line with the sensor's identity; unknown facts are left out.
   ///
-  /// - Parameter rest: adds what only this kind of sensor has.
+  /// - Parameter rest: adds facts of this kind of sensor.
   func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.WriteError) {
     try Console.json { line in
       line.member("event", "device")
@@ -161,7 +161,7 @@ extension SensorFacts {
     if let battery { line.members(of: battery) }
   }
 
-  /// `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`
+  /// For example `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`.
   func text(_ address: DeviceAddress) -> String {
     let names = [manufacturer, model].compactMap { $0?.printable }.filter { !$0.isEmpty }
     var parts = [names.isEmpty ? address.description : names.joined(separator: " ")]

@@ -6,24 +6,24 @@ import JSONText
 import SensorSessions
 import Synchronization
 
-/// How long to take samples of a sensor.
+/// Limits of a stream of samples.
 struct SensorStream: Sendable {
   let count: Int?
   let duration: Duration?
 
   struct Outcome: Sendable {
     var values = 0
-    /// Samples that came, with a value or without.
+    /// Samples received, with a value or without.
     var samples = 0
-    /// Shorter than their flags promise: skipped.
+    /// Samples shorter than their flags promise, which were skipped.
     var malformed = 0
-    /// Our reader was too slow, or the kernel's queue was full.
+    /// Samples lost because the reader of the output was too slow, or because the kernel's queue was full.
     var lost = 0
-    /// Links that were lost.
+    /// Number of lost links.
     var gaps = 0
-    /// What ended it before its time.
+    /// The error that ended the stream early.
     var failure: HostError?
-    /// Whether that was the sensor, over a link that is up.
+    /// Whether the sensor ended the stream on a link that is still up.
     var isEndedBySensor = false
 
     private static let silence =
@@ -34,7 +34,7 @@ struct SensorStream: Sendable {
       failure.map { "\($0)" } ?? (isEndedBySensor ? "the sensor stopped the stream by itself" : nil)
     }
 
-    /// The last line, for programs; people are told what is not as it should be.
+    /// Prints the last line in JSON, and notes about problems.
     func show(json: Bool) throws {
       if json {
         try Console.json { line in
@@ -56,17 +56,17 @@ struct SensorStream: Sendable {
   }
 }
 
-/// Shows what one kind of sensor says.
+/// Prints the samples of one kind of sensor.
 protocol SensorWriter: Sendable {
   associatedtype Session: SensorSession
 
-  /// Whether it has something to show of who the sensor is.
+  /// Whether it prints the sensor's identity.
   static var introducesSensors: Bool { get }
-  /// The stream has started, for the first time.
+  /// Called once, when the stream has started for the first time.
   mutating func begin(_ session: Session) throws
-  /// Shows who the sensor is, once: soon after the first sample.
+  /// Prints the sensor's identity, once, soon after the first sample.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
-  /// Shows one sample.
+  /// Prints one sample.
   mutating func show(_ sample: Session.Sample) throws
 }
 
@@ -76,7 +76,7 @@ extension SensorWriter {
   mutating func begin(_ session: Session) throws {}
 }
 
-/// Where lines of two tasks come one after the other.
+/// Serialises the output of two tasks.
 private final class Shown<Writer: SensorWriter>: Sendable {
   private let state: Mutex<(writer: Writer, isIntroduced: Bool)>
 
@@ -88,7 +88,7 @@ private final class Shown<Writer: SensorWriter>: Sendable {
 
   func show(_ sample: Writer.Session.Sample) throws { try state.withLock { try $0.writer.show(sample) } }
 
-  /// Once only.
+  /// Prints the identity on the first call only.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     try state.withLock { state in
       guard !state.isIntroduced else { return }
@@ -98,9 +98,9 @@ private final class Shown<Writer: SensorWriter>: Sendable {
   }
 }
 
-/// A sensor that is kept connected while its samples are shown.
+/// Keeps a sensor connected and prints its samples.
 struct SensorStreaming<Writer: SensorWriter>: Sendable {
-  /// How long the end of a stream waits for the sensor to tell who it is.
+  /// How long the end of a stream waits for the sensor's identity.
   private static var introductionPatience: Duration { .seconds(1) }
 
   private let profile: SensorProfile<Writer.Session>
@@ -111,7 +111,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     session = DeviceSession(plan, on: adapter)
   }
 
-  /// Until the stream is long enough, the task is cancelled or the sensor does not come back.
+  /// Runs until the stream's limits are reached, the task is cancelled or the sensor does not come back.
   func run(_ stream: SensorStream, _ writer: Writer) async throws -> SensorStream.Outcome {
     let (profile, session) = (profile, session)
     let states = await session.states()
@@ -126,7 +126,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     return try await withTaskCancellationHandler {
       do {
         let outcome = try await take(stream, running, writer)
-        // To be cancelled is how a session ends well, and it tells the sensor.
+        // Cancelling is the normal end of a session, which then stops the sensor's stream.
         running.cancel()
         let failure = await running.value
         await notes.value
@@ -145,12 +145,12 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
     } onCancel: {
       running.cancel()
-      // Whoever interrupts it is not kept waiting by a silent device.
+      // A silent device must not delay an interrupted command.
       _ = session.adapter.loop.after(Interruption.patience) { await session.cut() }
     }
   }
 
-  /// - Returns: what came; `nil` where no stream was started.
+  /// - Returns: the outcome; `nil` if no stream was started.
   private func take(
     _ stream: SensorStream, _ running: Task<HostError?, Never>, _ writer: Writer
   ) async throws -> SensorStream.Outcome? {
@@ -158,7 +158,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     var sessions = profile.sessions.makeAsyncIterator()
     guard let first = await sessions.next() else { return nil }
     let shown = try Shown(writer, first)
-    // Who it is comes after the first sample, or while there is none yet.
+    // The identity is printed after the first sample, or before it if the sample takes longer.
     let introduction = Task {
       let facts = await profile.learned()
       if !Task.isCancelled { try shown.introduce(facts, peer) }
@@ -176,7 +176,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     }
     let (malformed, dropped) = (profile.samples.malformed, profile.samples.dropped)
     if Writer.introducesSensors {
-      // A short stream may be over before the sensor has told.
+      // A short stream may end before the sensor's identity is known.
       let limit = loop.after(Self.introductionPatience) { introduction.cancel() }
       defer { limit.cancel() }
       await withTaskCancellationHandler {
@@ -189,7 +189,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     return SensorStream.Outcome(values: values, samples: samples, malformed: malformed, lost: dropped)
   }
 
-  /// Says when the link is lost, and when the stream runs again.
+  /// Prints when the link is lost, and when the stream continues.
   private static func note(_ states: AsyncStream<SessionState>, _ session: DeviceSession) async {
     let links = NoteLimit(on: session.adapter.loop) { Console.note($0) }
     defer { links.flush() }
@@ -210,7 +210,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     }
   }
 
-  /// The statistics of all links, for who wants to know more; and wishes that were not fulfilled.
+  /// Prints the statistics of all links if `isVerbose`, and refused requests.
   func showLinks(_ isVerbose: Bool) async {
     let (links, statistics) = (await session.links, await session.statistics)
     if isVerbose {

@@ -13,21 +13,21 @@ struct ThermometerCommand: AsyncParsableCommand {
     commandName: "thermometer",
     abstract: "Print or record a body thermometer.",
     discussion: """
-      Finds the sensor by its service (1809, or CORE's own) or name, or takes the address given, and shows each \
-      temperature until --duration, --count or Ctrl-C: results and, before them, what the thermometer has on its way \
-      there. Without a reading the sensor is not on a body: a state, not a value. A value that is shorter than its \
-      flags promise is skipped and counted. A lost link is made again.
+      Finds the sensor by its service (1809, or CORE's own) or name, or takes the given address, and prints \
+      each temperature until --duration, --count or Ctrl-C: results and the intermediate values before them. \
+      A sensor without a reading is not on a body: a state, not a value. A value shorter than its flags \
+      promise is skipped and counted. ringtap reconnects if the link is lost.
 
       EXAMPLES
         ringtap thermometer
         ringtap thermometer --unit fahrenheit --duration 60
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
-            one object a line: "device" (who it is) once, soon after the first;
+            one object per line: "device" (its identity) once, soon after the first;
             "measurement", "intermediate" or "state" with the columns of
             temperature.csv (time_ns, state, temperature_celsius, …), and under
-            "packet" what `ringtap decode` says; at last "end"
+            "packet" the result of `ringtap decode`; finally "end"
         ringtap thermometer --output night
-            into temperature.csv, packets.btsnoop and session.json
+            records into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
       """)
 
@@ -36,7 +36,7 @@ struct ThermometerCommand: AsyncParsableCommand {
 
   @Option(
     help:
-      "celsius or fahrenheit; the sensor's own if not given. JSON then has the temperature in both, if they differ."
+      "celsius or fahrenheit (default: the sensor's own unit). JSON has the temperature in both, if they differ."
   )
   var unit: TemperatureUnit?
 
@@ -104,10 +104,11 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  /// Of the levels that are assigned; the others say nothing. CoreTemp BLE Service Specification 2.2, 3.1.
+  /// Names of the assigned quality levels; others have no meaning. CoreTemp BLE Service Specification 2.2,
+  /// 3.1.
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
-  /// `36.62 °C  skin 33.4 °C`
+  /// For example `36.62 °C  skin 33.4 °C`.
   private static func text(_ sample: TemperatureSample, _ unit: TemperatureUnit?) -> String {
     let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
     func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
