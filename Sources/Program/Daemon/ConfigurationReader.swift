@@ -1,9 +1,9 @@
 import CaptureTools
 import JSONText
 
-/// Reads a JSON file that a person wrote, and collects all that is wrong in it, with its line.
+/// Reads a user's JSON file and collects all errors in it with their lines.
 struct ConfigurationReader {
-  /// It is no JSON at all.
+  /// The file is not valid JSON.
   struct NoJSON: Error {
     var line: Int
     var text: String
@@ -12,10 +12,10 @@ struct ConfigurationReader {
   private let root: JSONDocument
   private let places: JSONDocument.Places
   private var problems: [DaemonConfiguration.Invalid.Problem] = []
-  /// The object that is read now, and its JSON Pointer.
+  /// The current object and its JSON Pointer.
   private var object: JSONDocument
   private var pointer = ""
-  /// What was asked for; all else is a typo. By the pointer of the object.
+  /// The keys that were read; all others are typos. Keyed by the object's pointer.
   private var known: [String: Set<String>] = [:]
 
   init(_ octets: [UInt8]) throws(NoJSON) {
@@ -62,7 +62,7 @@ struct ConfigurationReader {
     return nil
   }
 
-  /// An object whose members are options of the command line.
+  /// Reads an object whose members are command-line options.
   mutating func options(_ key: String, _ names: [String]) -> DaemonConfiguration.Options {
     var options = DaemonConfiguration.Options()
     options.line = places.lines[pointer + "/" + key] ?? 1
@@ -122,16 +122,16 @@ struct ConfigurationReader {
 
   // MARK: Problems
 
-  /// Notes that something is not there.
+  /// Records that a required key is missing.
   ///
-  /// - Returns: `value`, to go on with.
+  /// - Returns: `value`, a placeholder to continue with.
   mutating func missing<Value>(_ key: String, _ why: String, _ value: Value) -> Value {
     problems.append(
       .init(line: places.lines[pointer] ?? 1, text: "\"\(key)\" is missing: \(why)"))
     return value
   }
 
-  /// - Parameter key: or a pointer below the object that is read now.
+  /// - Parameter key: a key of the current object, or a pointer relative to it.
   mutating func note(_ key: String, _ text: String) {
     problems.append(.init(line: line(of: key), text: text))
   }
@@ -152,7 +152,7 @@ struct ConfigurationReader {
     }
   }
 
-  /// - Returns: all that is wrong, by line.
+  /// - Returns: all errors, sorted by line.
   mutating func finish() -> [DaemonConfiguration.Invalid.Problem] {
     noteUnknown()
     return problems.sorted { ($0.line, $0.text) < ($1.line, $1.text) }
@@ -166,7 +166,7 @@ struct ConfigurationReader {
     number == number.rounded() && abs(number) < 1e15 ? "\(Int(number))" : "\(number)"
   }
 
-  /// Letters to add, take away or change. Wagner and Fischer 1974.
+  /// Number of letters to add, remove or change. Wagner and Fischer 1974.
   private static func distance(_ one: String, _ other: String) -> Int {
     let (one, other) = (Array(one.utf8.prefix(40)), Array(other.utf8.prefix(40)))
     var row = Array(0...other.count)

@@ -7,12 +7,12 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records the devices of a configuration over one adapter, unattended: every capture ends some time, and the next one
-/// begins; what is too old or too much goes.
+/// Records the devices of a configuration over one adapter, unattended. Every capture is followed by the next
+/// one, and captures beyond the limits of age and size are deleted.
 ///
-/// It lives on its adapter's loop.
+/// Runs on the event loop of its adapter.
 package actor Daemon {
-  /// Beside the times when something changes.
+  /// Time between regular sweeps; further sweeps follow changes.
   private static let sweepInterval = Duration.seconds(600)
 
   private struct Entry {
@@ -23,7 +23,7 @@ package actor Daemon {
   package nonisolated let adapter: any Adapter
   package nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
   private nonisolated let note: @Sendable (String) -> Void
-  /// What devices tell of their links.
+  /// Rate-limits the notes about links.
   private nonisolated let links: NoteLimit
   private let startedAt: ReceiveTime
   private var configuration: DaemonConfiguration
@@ -31,21 +31,21 @@ package actor Daemon {
   private var publishing: Task<Void, Never>?
   private var entries: [Entry] = []
   private var lost: HostError?
-  /// The task was cancelled, or the radio is gone.
+  /// Set when the task is cancelled or the radio is lost.
   private let over = OneShot<Void>()
   private var isEnding = false
-  /// For what takes as long as a disk takes.
+  /// For short file-system calls.
   private nonisolated let disk = DiskThread("ringtap-disk")
-  /// For what may take minutes.
+  /// For sweeps, which may take minutes.
   private nonisolated let broom = DiskThread("ringtap-sweep")
   private var isSweeping = false
   private var mustSweepAgain = false
-  /// Captures that retention has taken away, what it could not, and links that it was told of.
+  /// Number of captures removed by retention, its last error, and links already reported.
   private var removed = 0
   private var lastProblem: String?
   private var toldLinks: Set<String> = []
 
-  /// - Parameter note: takes a line for the journal.
+  /// - Parameter note: receives lines for the journal.
   package init(
     _ configuration: DaemonConfiguration, on adapter: any Adapter, note: @escaping @Sendable (String) -> Void
   ) {
@@ -56,10 +56,10 @@ package actor Daemon {
     startedAt = adapter.loop.clock.now()
   }
 
-  /// Records until the task is cancelled, which ends all captures like Ctrl-C, or until the radio is gone.
+  /// Records until the task is cancelled, which ends all captures like Ctrl-C, or until the radio is lost.
   ///
-  /// - Parameter plan: to publish what is recorded.
-  /// - Returns: how the radio went.
+  /// - Parameter plan: how to publish the captures; `nil` for no publishing.
+  /// - Returns: the error that lost the radio.
   package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
     await begin(jobs)
     await publish(plan)
@@ -76,14 +76,15 @@ package actor Daemon {
     await stop(entries)
     entries = []
     await publish(nil)
-    // What a sweep leaves is taken away by the next daemon's first one.
+    // The first sweep of the next daemon removes what this one leaves.
     disk.end()
     broom.end()
     links.flush()
     return lost
   }
 
-  /// Goes on with another configuration: devices that are the same in both notice nothing. The radio stays.
+  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radio stays the
+  /// same.
   package func reload(
     _ configuration: DaemonConfiguration, _ jobs: [DaemonJob], publishing plan: PublishRun.Plan?
   ) async {
@@ -131,7 +132,7 @@ package actor Daemon {
 
   // MARK: Publishing
 
-  /// By another plan than before, or no more.
+  /// Publishes by another plan, or stops publishing if it is `nil`.
   private func publish(_ plan: PublishRun.Plan?) async {
     publishing?.cancel()
     await publishing?.value
@@ -147,7 +148,7 @@ package actor Daemon {
   private func captures() async -> [DaemonCapture] {
     let shelf = CaptureShelf(directory: configuration.directory)
     let captures = await disk.run { shelf.captures() }
-    // Read after the folders: one that was there then and is not open now has ended.
+    // Read after listing the folders: a capture listed then that is not open now has ended.
     let open = openDirectories
     return captures.map { capture in
       var capture = capture
@@ -158,7 +159,8 @@ package actor Daemon {
 
   // MARK: Retention
 
-  /// Takes away what is too old or too much. One sweep at a time: who wants another meanwhile gets it afterwards.
+  /// Removes captures beyond the limits. Only one sweep runs at a time; a request during a sweep starts
+  /// another one after it.
   private func sweep() async {
     mustSweepAgain = true
     guard !isSweeping else { return }
@@ -182,7 +184,7 @@ package actor Daemon {
     for link in inventory.links where toldLinks.insert(link).inserted {
       note("\(link) is a link: what it leads to is not counted, and retention removes nothing there")
     }
-    // Read after the folders, as above.
+    // Read after listing the folders, as above.
     let open = openDirectories
     for place in inventory.captures.indices {
       inventory.captures[place].isOpen = open.contains(inventory.captures[place].path)
@@ -205,12 +207,12 @@ package actor Daemon {
     }
   }
 
-  /// Waits for another thread, while virtual time stands still.
+  /// Waits for another thread with virtual time stopped.
   private func standing<Value: Sendable>(_ body: () async -> Value) async -> Value {
     await adapter.loop.clock.standing { await body() }
   }
 
-  // MARK: How it stands
+  // MARK: Status
 
   package func status() async -> DaemonStatus {
     var devices: [DaemonStatus.Device] = []
@@ -226,11 +228,12 @@ package actor Daemon {
       publishing: await publisher?.status, devices: devices)
   }
 
-  /// Returns once the receive thread has turned: it does not wait for a disk.
+  /// Returns when the receive thread has processed the call; it does not wait for a disk.
   package func turn() {}
 }
 
-/// Rests after each step of a sweep as long as the step took: captures that are written get the disk half of the time.
+/// Sleeps after each step of a sweep for as long as the step took, so that captures get the disk half of the
+/// time.
 private final class Pace: Sendable {
   private static let longest = Duration.milliseconds(500)
 
@@ -239,7 +242,7 @@ private final class Pace: Sendable {
 
   init(while goesOn: @escaping @Sendable () -> Bool) { self.goesOn = goesOn }
 
-  /// - Returns: whether to go on.
+  /// - Returns: whether to continue.
   func next() -> Bool {
     let took = restedAt.withLock { $0.duration(to: SystemClock.monotonic()) }
     usleep(UInt32(min(took, Self.longest) / .microseconds(1)))
@@ -248,7 +251,7 @@ private final class Pace: Sendable {
   }
 }
 
-/// Whom a device's recorder tells what.
+/// Callbacks from a device's recorder.
 struct DaemonEvents: Sendable {
   let note: @Sendable (String) -> Void
   let links: NoteLimit

@@ -3,7 +3,7 @@ package import BLEWire
 package import Recording
 package import SensorSessions
 
-/// What `ringtap daemon` is to do: its file, read and checked.
+/// The validated configuration file of `ringtap daemon`.
 ///
 /// ```json
 /// {
@@ -24,12 +24,12 @@ package import SensorSessions
 /// }
 /// ```
 ///
-/// Only `directory` and `devices` with name, address and sensor must be there. A gigabyte has 10⁹ octets.
+/// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes.
 package struct DaemonConfiguration: Hashable, Sendable {
   package struct Sensor: Hashable, Sendable {
-    /// The name of its kind, as the file has it.
+    /// The name of the sensor's kind in the file.
     package var name: String
-    /// Which stream of a Polar sensor, and how fast; `nil` for other kinds.
+    /// Stream and rate of a Polar sensor; `nil` for other kinds.
     package var stream: PolarSession.Settings?
 
     package init(_ name: String, stream: PolarSession.Settings? = nil) {
@@ -37,12 +37,12 @@ package struct DaemonConfiguration: Hashable, Sendable {
       self.stream = stream
     }
 
-    /// How it is recorded; `nil` for a name that no kind has. The reader of the file lets no such name through.
+    /// The kind to record; `nil` for an unknown name, which the file reader rejects.
     var kind: AnySensorKind? { stream.map { AnySensorKind(.polar($0)) } ?? AnySensorKind(named: name) }
   }
 
   package struct Device: Hashable, Sendable {
-    /// A folder's name, too.
+    /// Also used as a folder name.
     package var name: String
     package var address: DeviceAddress
     package var sensor: Sensor
@@ -50,21 +50,21 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var link = Options()
   }
 
-  /// Options of the command line by their names without `--`, in order; the command line's own parser checks them.
+  /// Command-line options by their names without `--`, in order. The command-line parser validates them.
   ///
-  /// Equal to others with the same values, wherever they stand in the file.
+  /// Options with the same values are equal, regardless of their lines.
   package struct Options: Hashable, Sendable {
     package struct Option: Hashable, Sendable {
       package var name: String
       package var value: String
-      /// Line of the file.
+      /// The line in the file.
       package var line: Int
 
       package var arguments: [String] { ["--" + name, value] }
     }
 
     package var options: [Option] = []
-    /// Line of the file at which they begin.
+    /// The line in the file where they start.
     package var line = 1
 
     package init() {}
@@ -76,25 +76,25 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(arguments) }
   }
 
-  /// Where the device folders are.
+  /// The directory that contains the device folders.
   package var directory: String
   package var devices: [Device]
   package var radio = Options()
-  /// The broker, and how to get there; without arguments: none.
+  /// The broker and its connection options; empty for no publishing.
   package var publishing = Options()
-  /// The broker of Home Assistant, and how to get there; without arguments: none.
+  /// The broker of Home Assistant and its connection options; empty for none.
   package var homeAssistant = Options()
-  /// After which a device's capture is ended and the next one begun.
+  /// Time after which a device's capture ends and the next one starts.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
-  /// How often the disk gets what was recorded.
+  /// How often data is synced to disk.
   package var syncInterval = Duration.seconds(1)
   package var retention = Retention()
-  /// Address and port of an HTTP server for Prometheus; `nil`: none.
+  /// Address and port of an HTTP server for Prometheus; `nil` for none.
   package var metrics: (host: String, port: UInt16)? {
     get { metricsHost.map { ($0, metricsPort) } }
     set { (metricsHost, metricsPort) = (newValue?.host, newValue?.port ?? 0) }
   }
-  /// The socket that `ringtap status` asks; `nil`: the usual one.
+  /// The socket for `ringtap status`; `nil` for the default.
   package var statusSocket: String?
   private var metricsHost: String?
   private var metricsPort: UInt16 = 0
@@ -104,7 +104,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     self.devices = devices
   }
 
-  /// All that is wrong in a file, by line.
+  /// All errors of a file, sorted by line.
   package struct Invalid: Error, Hashable, CustomStringConvertible {
     package struct Problem: Hashable, Sendable {
       package var line: Int
@@ -129,7 +129,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
-  /// - Parameter path: for messages.
+  /// - Parameter path: the file's path, for messages.
   package init(_ octets: [UInt8], path: String) throws(Invalid) {
     var reader: ConfigurationReader
     do throws(ConfigurationReader.NoJSON) { reader = try ConfigurationReader(octets) } catch {
@@ -197,7 +197,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
-  /// `127.0.0.1:9469`, `[::1]:9469`
+  /// Parses `127.0.0.1:9469` or `[::1]:9469`.
   private static func place(_ text: String) -> (host: String, port: UInt16)? {
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0
     else { return nil }
@@ -250,7 +250,8 @@ extension DaemonConfiguration.Device {
     return PolarSession.Settings(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
   }
 
-  /// Nothing that a shell, a URL or another file system takes for something else; and no `.` or `..`.
+  /// Whether the name has no character that is special in a shell, a URL or another file system, and is not
+  /// `.` or `..`.
   private static func isFolderName(_ name: String) -> Bool {
     guard (1...64).contains(name.utf8.count), name.first != ".", name.first != "-" else { return false }
     return name.unicodeScalars.allSatisfy { scalar in

@@ -8,36 +8,37 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// One device of a daemon: capture after capture, for ever, whatever comes between.
+/// Records one device of a daemon in consecutive captures, without end and despite errors.
 final class DaemonDevice: Sendable {
-  /// A lost link is made again for as long as the capture lasts.
+  /// Lost links are reconnected for the whole capture.
   private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
-  /// Others wait meanwhile: one connect at a time.
+  /// Short, because only one device can connect at a time and others wait.
   private static let connectTimeout = Duration.seconds(10)
-  /// After a disk that refused: nothing changes at once. Twice as long each time, up to an hour.
+  /// Pause after a disk error, which does not go away at once. Doubles each time, up to an hour.
   private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
-  /// What a capture must find free: its first files, and some minutes of rows.
+  /// Free space needed to start a capture: its first files, and some minutes of rows.
   private static let neededByteCount = 1 << 20
-  /// Somebody who removes one capture after the other gets no new one at once.
+  /// If a capture shorter than this was removed, the next one does not start immediately.
   private static let shortCapture = Duration.seconds(60)
-  /// While the link of the capture before is not gone: its device hears of that at a connection event.
+  /// Pause while the previous capture's link still exists: its device learns of the disconnection at a
+  /// connection event.
   private static let pauseForLink = Duration.seconds(1)
 
   private enum Outcome {
     case ended(SessionReport, HostError?)
     case failed(HostError)
 
-    /// Not begun: the disk is full.
+    /// The capture was not started because the disk is full.
     static var noRoom: Outcome { .failed(.system(.noRoom)) }
 
-    /// Whether anything that a sensor said is in the files.
+    /// Whether the files contain samples.
     var hasRows: Bool {
       if case .ended(let report, _) = self { report.streams.contains { $0.samples > 0 } } else { false }
     }
   }
 
   private struct State: Sendable {
-    /// Where the capture that is on goes, once its device answers.
+    /// The directory of the current capture, which is created when the device responds.
     var directory: String?
     var feed: LiveFeed?
     var counts = DaemonStatus.Counts()
@@ -65,16 +66,16 @@ final class DaemonDevice: Sendable {
     self.events = events
   }
 
-  /// The capture that is written now.
+  /// The directory of the current capture.
   var openDirectory: String? { state.withLock { $0.directory } }
 
-  /// Records until the task is cancelled, or the radio is gone.
+  /// Records until the task is cancelled or the radio is lost.
   ///
-  /// - Returns: how the radio went.
+  /// - Returns: the error that lost the radio.
   func run() async -> HostError? {
     let home = beginHome()
     let lost = await recordAll(home?.watcher)
-    // The end is told although this task is cancelled.
+    // Runs in a task of its own, because this task may be cancelled.
     if let problem = await Task(operation: { await home?.finish() }).value {
       events.note("\(job.device.name): Home Assistant was not told everything: \(problem)")
     }
@@ -135,7 +136,7 @@ final class DaemonDevice: Sendable {
     return nil
   }
 
-  /// Waits for the disk, while virtual time stands still.
+  /// Runs `body` on the disk thread with virtual time stopped.
   private func onDisk<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
     await adapter.loop.clock.standing { await disk.run(body) }
   }
@@ -165,9 +166,9 @@ final class DaemonDevice: Sendable {
     } catch { return .failed(error) }
   }
 
-  /// Adds up what a capture came to, and tells of it.
+  /// Adds a capture's counts to the totals and reports the capture.
   ///
-  /// - Returns: why the next one must wait.
+  /// - Returns: the error because of which the next capture must wait.
   private func close(_ outcome: Outcome, _ directory: String) async -> HostError? {
     let failure: HostError?
     switch outcome {
@@ -179,12 +180,12 @@ final class DaemonDevice: Sendable {
       failure = error
       state.withLock { $0.counts.failedStarts += 1 }
     }
-    // The directory was not there before, so all that is in it is of this capture, unless somebody else was first.
+    // This capture created the directory and may remove it, unless another program was first (EEXIST).
     if case .system(let error) = failure, error.number != EEXIST, !outcome.hasRows {
       await onDisk { try? Files.removeTree(directory) }
     }
     let text = failure.map { "\($0)" }
-    // What goes on and on is told once, whatever the directory is called.
+    // A repeated error is reported once, whatever the directory's name.
     let kind = failure.map(Self.kind)
     let isNew = state.withLock { state in
       (state.directory, state.feed) = (nil, nil)
@@ -200,9 +201,9 @@ final class DaemonDevice: Sendable {
     if case .system(let error) = failure { error.name } else { "\(failure)" }
   }
 
-  // MARK: How it stands
+  // MARK: Status
 
-  /// - Returns: with the directory of the capture that is on, whether it is there yet or not.
+  /// - Returns: the status with the current capture's directory, which may not exist yet.
   func status() async -> DaemonStatus.Device {
     let state = state.withLock { $0 }
     var status = DaemonStatus.Device(
@@ -216,13 +217,13 @@ final class DaemonDevice: Sendable {
   }
 }
 
-/// What a daemon is to record of one device, and how.
+/// A device to record, with its options.
 ///
-/// Equal to another one that does the same, however its options are written.
+/// Jobs with the same effect are equal, however their options are written.
 package struct DaemonJob: Equatable, Sendable {
   package var device: DaemonConfiguration.Device
   package var request: LinkRequest
-  /// `nil`: Home Assistant is told nothing.
+  /// `nil` if nothing is published to Home Assistant.
   package var homeAssistant: HomePlan?
 
   package init(
@@ -239,7 +240,7 @@ package struct DaemonJob: Equatable, Sendable {
 }
 
 extension HostError {
-  /// Whether all devices of the adapter have it, and a new one must be had.
+  /// Whether the error affects all devices of the adapter, so that the adapter must be reopened.
   fileprivate var isOfRadio: Bool {
     switch self {
     case .noBluetooth, .noAdapter, .adapterDown, .controller, .adapterBusy: true

@@ -1,43 +1,43 @@
 import BLELinux
 import Fleet
 
-/// Publishes what a daemon records: the captures that are written, each by a run of its own, and those that ended before
-/// all of their rows were sent, also in an earlier daemon, one after the other. What earlier daemons recorded and never
-/// began to publish is left to `ringtap publish`.
+/// Publishes a daemon's captures: current ones, each with its own run, and those that ended before all of
+/// their rows were sent, also under an earlier daemon, one after the other. Captures of earlier daemons that
+/// were never published are left to `ringtap publish`.
 ///
-/// A capture's tables are the spool, which retention bounds. A broker that is away for days costs one thread for each
-/// device, and one.
+/// A capture's tables are the spool; retention limits its size. If the broker is unavailable for days, the
+/// cost is one thread per device and one more.
 actor DaemonPublisher {
-  /// From one look at what is written to the next.
+  /// Time between checks for current captures.
   private static let lookInterval = Duration.seconds(1)
-  /// How long the end of a capture may take; what is left then is sent as that of an ended one.
+  /// How long the end of a capture may take; unsent rows are then sent as those of an ended capture.
   private static let endPatience = Duration.seconds(5)
   private static let catchUpPatience = Duration.seconds(20)
   private static let catchUpInterval = Duration.seconds(10)
 
   nonisolated let plan: PublishRun.Plan
   private let note: @Sendable (String) -> Void
-  /// Of captures that are written, or have just ended, by their directories.
+  /// Runs of captures that are current or have just ended, by directory.
   private var runs: [String: PublishRun] = [:]
   private var ending: [String: Task<Void, Never>] = [:]
-  /// Ended captures that need not be looked at again.
+  /// Ended captures that need no further check.
   private var complete: Set<String> = []
-  /// Captures that had ended when this daemon began.
+  /// Captures that had ended when this daemon started.
   private var earlier: Set<String>?
-  /// What was said last of a capture that could not be published whole.
+  /// The last reported problem of each incompletely published capture.
   private var faults: [String: String] = [:]
   private var behind = 0
   private var lastProblem: String?
 
-  /// - Parameter plan: its name, with the device's added, is that of each publisher.
+  /// - Parameter plan: its name followed by the device's name becomes the name of each publisher.
   init(_ plan: PublishRun.Plan, note: @escaping @Sendable (String) -> Void) {
     self.plan = plan
     self.note = note
   }
 
-  /// Follows captures until the task is cancelled.
+  /// Publishes captures until the task is cancelled.
   ///
-  /// - Parameter captures: all that there are, by their devices' names, and which of them are written.
+  /// - Parameter captures: returns all captures with their devices' names, and whether each is being written.
   func run(_ captures: @escaping @Sendable () async -> [DaemonCapture]) async {
     earlier = Set(await captures().lazy.filter { !$0.isOpen }.map(\.path))
     let catchingUp = Task {
@@ -54,13 +54,13 @@ actor DaemonPublisher {
     await catchingUp.value
   }
 
-  /// All captures have ended: gives their last rows a little time.
+  /// Gives the last rows a little time after all captures have ended.
   func finish() async {
     follow([])
     for task in ending.values { await task.value }
   }
 
-  // MARK: Captures that are written
+  // MARK: Current captures
 
   private func follow(_ captures: [DaemonCapture]) {
     let open = captures.filter(\.isOpen)
@@ -94,7 +94,7 @@ actor DaemonPublisher {
     if let report { lastProblem = report.problem }
   }
 
-  // MARK: Captures that have ended
+  // MARK: Ended captures
 
   private func catchUp(_ captures: [DaemonCapture]) async {
     let paths = Set(captures.map(\.path))
@@ -117,12 +117,13 @@ actor DaemonPublisher {
       let isNew = faults[capture.path] != problem
       if isNew, !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
       faults[capture.path] = problem
-      // A broker that refuses one refuses the next.
+      // If the broker is the problem, the next capture would fail, too.
       guard report.isCapturesFault else { return }
     }
   }
 
-  /// Whether rows of it wait. One whose cursor cannot be read is among them: to be told, and tried again.
+  /// Whether the capture has unsent rows. Also true if its cursor cannot be read, so that the error is
+  /// reported and retried.
   private func isBehind(_ path: String) -> Bool {
     guard !complete.contains(path) else { return false }
     do throws(PublishProblem) {

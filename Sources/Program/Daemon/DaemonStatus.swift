@@ -3,15 +3,15 @@ package import JSONText
 package import LiveView
 package import Recording
 
-/// How a daemon stands: what `ringtap status` and Prometheus are told.
+/// The state of a daemon, for `ringtap status` and Prometheus.
 package struct DaemonStatus: Sendable {
-  /// Since the daemon runs.
+  /// Counts since the daemon started.
   package struct Counts: Hashable, Sendable {
-    /// Captures that have ended.
+    /// Ended captures.
     package var captures = 0
-    /// Attempts to begin one that failed: the device was not there, say.
+    /// Failed attempts to start a capture, because the device was not found for example.
     package var failedStarts = 0
-    /// Notifications.
+    /// Notifications received.
     package var received = 0
     package var loss = SessionReport.Loss()
     /// Lost links.
@@ -32,15 +32,15 @@ package struct DaemonStatus: Sendable {
     package var name: String
     package var address: DeviceAddress
     package var sensor: String
-    /// The capture that is written.
+    /// The directory of the current capture.
     package var directory: String?
     package var counts: Counts
-    /// Why it waits, or waited.
+    /// Why the device is or was waiting.
     package var lastProblem: String?
     package var link = LiveLinkState.waiting
-    /// Tables with their rows and rates; empty before the stream runs.
+    /// Tables with their row counts and rates; empty until the stream starts.
     package var streams: [LiveStream] = []
-    /// Percent.
+    /// Battery level in percent.
     package var battery: Int?
 
     package var isStreaming: Bool { link == .streaming }
@@ -57,7 +57,7 @@ package struct DaemonStatus: Sendable {
       self.lastProblem = lastProblem
     }
 
-    /// Adds the capture that is on.
+    /// Adds the current capture.
     mutating func take(_ live: LiveDevice) {
       link = live.state
       streams = live.streams
@@ -71,18 +71,18 @@ package struct DaemonStatus: Sendable {
     }
   }
 
-  /// What a broker has, and a collector behind it.
+  /// Progress of publishing to a broker and a collector.
   package struct Publishing: Hashable, Sendable {
     package var broker: String
-    /// Rows of the captures that are written which the broker took.
+    /// Rows of current captures that the broker has acknowledged.
     package var acknowledged: Int
-    /// Those that a collector has in files.
+    /// Rows that a collector has stored in files.
     package var confirmed: Int
-    /// Those that it has not, as far as they are counted.
+    /// Rows that a collector has not confirmed, as far as they are counted.
     package var waiting: Int
-    /// Ended captures of which it has not all.
+    /// Ended captures that a collector has not confirmed completely.
     package var behind: Int
-    /// Why it has not.
+    /// Why rows are not confirmed.
     package var lastProblem: String?
   }
 
@@ -100,7 +100,7 @@ package struct DaemonStatus: Sendable {
 // MARK: JSON
 
 extension DaemonStatus {
-  /// One object and a line feed.
+  /// Encodes one object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("adapter", adapter)
@@ -156,7 +156,7 @@ extension DaemonStatus.Device {
     }
   }
 
-  /// In a word.
+  /// The state as one word.
   package var state: String {
     switch link {
     case .waiting, .closed: "waiting"
@@ -187,7 +187,7 @@ extension DaemonStatus {
     for device in devices {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
       var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
-      // What a sensor sent and did not deliver is not known here.
+      // Samples that the sensor did not deliver are unknown here, so 0 is called "dropped".
       parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
       parts.append("\(device.counts.gaps) gaps")
       for stream in device.streams {
@@ -215,7 +215,7 @@ extension String {
 // MARK: Prometheus
 
 extension DaemonStatus {
-  /// Text exposition format 0.0.4.
+  /// The metrics in the text exposition format 0.0.4.
   package var metrics: String {
     var page = MetricsPage()
     page.add("ringtap_start_time_seconds", .gauge, "Since the Unix epoch, when the daemon began.")
@@ -281,7 +281,7 @@ extension DaemonStatus {
     return page.text
   }
 
-  /// What bodies are told to have, by the tables that have it.
+  /// Values measured on a body, and the tables that contain them.
   private static let values: [(table: String, name: String, decimals: Int, help: String)] = [
     (
       "heart_rate", "ringtap_heart_rate_bpm", 0,
@@ -295,10 +295,10 @@ extension DaemonStatus {
 }
 
 extension DaemonStatus.Device {
-  /// For how long a value is the latest: nanoseconds.
+  /// How long a value counts as current, in nanoseconds.
   private static let freshness: Int64 = 15_000_000_000
 
-  /// Of the table's value, the last row's; `nil` where that has none, or is old.
+  /// The value of the table's last row; `nil` if it has none or is too old.
   fileprivate func value(of table: String) -> Double? {
     guard isStreaming, let stream = streams.first(where: { $0.name == table }),
       let silence = stream.silence, silence <= Self.freshness
@@ -307,7 +307,7 @@ extension DaemonStatus.Device {
   }
 }
 
-/// Names here need no escapes: letters, digits, '-', '_' and '.'.
+/// Builds the page. Names here need no escaping: letters, digits, '-', '_' and '.'.
 private struct MetricsPage {
   enum Kind: String { case counter, gauge }
 

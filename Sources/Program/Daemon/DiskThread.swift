@@ -1,7 +1,8 @@
 import BLELinux
 import Synchronization
 
-/// A thread for file-system calls of a daemon, which may take seconds on a memory card: the receive thread makes none.
+/// A thread for a daemon's file-system calls, which may take seconds on a memory card and must not block the
+/// receive thread.
 final class DiskThread: Sendable {
   private struct State: Sendable {
     var jobs: [@Sendable () -> Void] = []
@@ -13,14 +14,14 @@ final class DiskThread: Sendable {
   private let state = Mutex(State())
   private let wake: WakeEvent?
 
-  /// - Parameter name: of the thread, which starts with its first job.
+  /// - Parameter name: the thread's name. The thread starts with its first job.
   init(_ name: String) {
     self.name = name
     wake = try? WakeEvent()
   }
 
-  /// Runs `body` there, after what was given to it before. Once the daemon has ended, and where no thread can be had, it runs
-  /// here.
+  /// Runs `body` on the thread, after earlier jobs. If the daemon has ended, or no thread could be started,
+  /// runs it on the calling thread.
   func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
     let result = OneShot<Value>()
     let isTaken = state.withLock { state in
@@ -38,7 +39,7 @@ final class DiskThread: Sendable {
     return await result.value()
   }
 
-  /// Ends the thread after the jobs that it has.
+  /// Ends the thread after its queued jobs.
   func end() {
     state.withLock { $0.isOver = true }
     wake?.signal()

@@ -8,7 +8,7 @@ public struct SystemUser: Hashable, Sendable {
   public let group: UInt32
   public let home: String
 
-  /// By name or number; `nil` where there is none.
+  /// Looks up a user by name or number; `nil` if it does not exist.
   ///
   /// `getpwnam`, `getpwuid`.
   public init?(_ name: String) {
@@ -21,7 +21,7 @@ public struct SystemUser: Hashable, Sendable {
     self.home = String(decoding: home.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Whose this process is.
+  /// The user that this process runs as.
   public static var own: SystemUser {
     SystemUser(number: geteuid(), group: getegid(), home: ProcessFacts.environment("HOME") ?? "/")
   }
@@ -31,25 +31,25 @@ public struct SystemUser: Hashable, Sendable {
   }
 }
 
-/// Opens what needs a privilege, and becomes a program that has none.
+/// Opens privileged sockets, then runs a program without privileges.
 public enum UnprivilegedProgram {
-  /// Opens the sockets, gives up everything, and executes `arguments` with them as descriptors 3 and on, named in
-  /// LISTEN_FDNAMES. Returns only by throwing.
+  /// Opens the sockets, drops all privileges, and executes `arguments` with the sockets as descriptors 3 and
+  /// up, named in LISTEN_FDNAMES. Returns only by throwing.
   ///
-  /// Given up for good: groups, user, all capabilities, and the right to get any by executing a file
-  /// (no_new_privs). The kernel is asked afterwards whether it is so.
+  /// Permanently dropped are groups, user, all capabilities, and the ability to gain capabilities by
+  /// executing a file (no_new_privs). The result is verified with the kernel.
   ///
   /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.
   ///
   /// - Parameters:
   ///   - arguments: the program, found in PATH, and its arguments.
-  ///   - user: who the program runs as.
-  ///   - sockets: opened before anything is given up.
-  /// - Throws: what a socket or `execvp` fails with; EPERM where something cannot be given up.
+  ///   - user: the user that the program runs as.
+  ///   - sockets: opened before privileges are dropped.
+  /// - Throws: the error of a socket or of `execvp`; EPERM if a privilege cannot be dropped.
   public static func become(
     _ arguments: [String], as user: SystemUser, with sockets: [InheritedSocket]
   ) throws(SystemError) -> Never {
-    // Never closed: each stays open until the program is another.
+    // Not closed: the executed program inherits them.
     var numbers: [CInt] = []
     for socket in sockets { numbers.append(try socket.open().release()) }
     try checked("dropping privileges") { ringtap_drop_privileges(user.number, user.group) }

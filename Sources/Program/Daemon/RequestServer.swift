@@ -4,26 +4,26 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// Answers whoever connects to a port of this machine: one short question, one short answer, and the end.
+/// Answers requests on a local port: one short question and one short answer per connection.
 ///
-/// Each peer has a thread for as long as it takes to ask, so a silent one delays nobody. It is given up after two seconds, however
-/// busily it asks.
+/// Each peer has its own thread until it has sent its question, so a silent peer does not delay others. A
+/// peer that has not completed its question after two seconds gets no more time, even if it keeps sending.
 package final class RequestServer: Sendable {
-  /// How long a peer may take to ask.
+  /// How long a peer may take to send its question.
   private static let patience = Duration.seconds(2)
   private static let questionByteCount = 4096
   private static let peerLimit = Limit(
     64, "peers of a daemon's port that have not asked yet", by: .program,
     whenFull: "the one that has waited longest is given up", counted: "nowhere: it is disconnected")
 
-  /// A peer's connection, for the thread that reads it and the one that may give it up.
+  /// A peer's connection, shared by the thread that reads from it and the one that may close it.
   fileprivate final class Link: Sendable {
     let descriptor: FileDescriptor
 
     init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
   }
 
-  /// Somebody who waits for the answer to `question`.
+  /// A peer that waits for the answer to `question`.
   package struct Peer: ~Copyable, Sendable {
     private let link: Link
     package let question: String
@@ -33,7 +33,7 @@ package final class RequestServer: Sendable {
       self.question = question
     }
 
-    /// Sends what the kernel takes at once, some 200 kB, and ends.
+    /// Sends as much as the kernel accepts at once, some 200 kB, and closes the connection.
     package consuming func answer(_ octets: Span<UInt8>) {
       _ = try? link.descriptor.send(octets)
       link.descriptor.shutDown()
@@ -41,28 +41,29 @@ package final class RequestServer: Sendable {
   }
 
   private let port: ReaderPort
-  /// Those that have not asked yet, the one that came first in front.
+  /// Peers that have not sent their question yet, oldest first.
   private let silent = Mutex<[Link]>([])
 
-  /// A UNIX socket. Who may write to it may ask: that is for the umask, and the folder that it lies in.
+  /// Listens on a UNIX socket. Everyone who may write to the socket may connect; the umask and the socket's
+  /// folder control access.
   ///
-  /// - Throws: EADDRINUSE where another process answers there.
+  /// - Throws: EADDRINUSE if another process answers on the socket.
   package convenience init(path: String) throws(SystemError) {
     self.init(try ReaderPort(.unix(path: path), mode: nil))
   }
 
-  /// TCP.
+  /// Listens on TCP.
   package convenience init(host: String, port: UInt16) throws(SystemError) {
     self.init(try ReaderPort(.tcp(host: host, port: port)))
   }
 
   private init(_ port: ReaderPort) { self.port = port }
 
-  /// Begins to answer.
+  /// Starts answering.
   ///
   /// A question ends with an empty line, as in HTTP.
   ///
-  /// - Parameter body: called on a thread of the peer's own.
+  /// - Parameter body: called on a separate thread for each peer.
   package func start(_ body: @escaping @Sendable (consuming Peer) -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-server", as: .patient) { [self] in
       while let descriptor = port.next() { serve(Link(descriptor), body) }
@@ -104,13 +105,13 @@ package final class RequestServer: Sendable {
   }
 }
 
-/// Asks a program of this machine over its UNIX socket.
+/// Sends a request to a local program over its UNIX socket.
 package enum RequestClient {
   private static let milliseconds: CInt = 5000
 
-  /// All that it says to `question` until it ends.
+  /// Returns the complete answer to `question`.
   ///
-  /// - Throws: ENOENT or ECONNREFUSED where nobody answers.
+  /// - Throws: ENOENT or ECONNREFUSED if no program answers.
   package static func answer(of path: String, to question: String) throws(SystemError) -> [UInt8] {
     let descriptor = try ControllerPort.unix(path: path)
     _ = try descriptor.send(Array((question + "\r\n\r\n").utf8).span)

@@ -3,23 +3,23 @@ package import BLEWire
 import CaptureTools
 import Glibc
 
-/// How long captures are kept: the oldest go first, and none that is still written.
+/// Limits for keeping captures. The oldest are removed first; captures still being written are kept.
 package struct Retention: Hashable, Sendable {
-  /// Since its begin.
+  /// Maximum age since the capture started.
   package var maximumAge: Duration?
-  /// Of all captures together.
+  /// Maximum size of all captures together.
   package var maximumByteCount: Int?
-  /// That must be left on the disk.
+  /// Minimum free space on the disk.
   package var minimumFreeByteCount: Int?
 
   package init() {}
 
-  /// A capture as retention sees it.
+  /// A capture with the properties that retention needs.
   package struct Capture: Hashable, Sendable {
     package var path: String
     package var begunAt: ReceiveTime
     package var byteCount: Int
-    /// Still written.
+    /// Whether it is still being written.
     package var isOpen: Bool
 
     package init(path: String, begunAt: ReceiveTime, byteCount: Int, isOpen: Bool) {
@@ -30,15 +30,15 @@ package struct Retention: Hashable, Sendable {
     }
   }
 
-  /// Those that must go, the oldest first.
+  /// The captures to remove, oldest first.
   ///
-  /// - Parameter free: octets free on the disk now.
+  /// - Parameter free: bytes free on the disk now.
   package func expired(_ captures: [Capture], at now: ReceiveTime, free: Int) -> [Capture] {
     var (total, free) = (captures.reduce(0) { $0 + $1.byteCount }, free)
     var expired: [Capture] = []
     for capture in captures.sorted(by: { ($0.begunAt, $0.path) < ($1.begunAt, $1.path) })
     where !capture.isOpen {
-      // A clock that was set back makes nothing old.
+      // A clock that was set back makes no capture too old.
       let age = Duration.nanoseconds(now.nanoseconds &- capture.begunAt.nanoseconds)
       let isTooOld = maximumAge.map { age > $0 } ?? false
       let isTooMuch = maximumByteCount.map { total > $0 } ?? false
@@ -52,35 +52,35 @@ package struct Retention: Hashable, Sendable {
   }
 }
 
-/// A capture on a daemon's shelf.
+/// A capture in a daemon's directory.
 struct DaemonCapture: Hashable, Sendable {
   var device: String
   var path: String
   var begunAt: ReceiveTime
-  /// Still written.
+  /// Whether it is still being written.
   var isOpen: Bool
 }
 
-/// The captures of a daemon: `DIRECTORY/DEVICE/20261122T033154Z`, named by their begin in UTC.
+/// The captures of a daemon: `DIRECTORY/DEVICE/20261122T033154Z`, named after their start in UTC.
 struct CaptureShelf {
   let directory: String
 
-  /// A directory for a capture that begins now; with `-2` and so on where the second has one.
+  /// A directory for a capture that starts now, with a suffix `-2` and so on if the name is taken.
   func place(for device: String, at now: ReceiveTime) -> String {
     let path = "\(directory)/\(device)/\(UTCText(now.nanoseconds).fileName)"
     guard Files.exists(path) else { return path }
     return (2...).lazy.map { "\(path)-\($0)" }.first { !Files.exists($0) } ?? path
   }
 
-  /// Whether its file system has so many octets free, as far as that is known.
+  /// Whether the file system has this many bytes free; true if unknown.
   func hasRoom(for byteCount: Int) -> Bool {
     guard let free = try? Files.freeByteCount(at: directory) else { return true }
     return free >= byteCount
   }
 
-  /// Only what has such a name: all else that lies here is somebody's.
+  /// The captures, recognised by their names; other files in the directory are not the daemon's.
   ///
-  /// - Returns: none of them as one that is written.
+  /// - Returns: captures with `isOpen` false.
   func captures() -> [DaemonCapture] {
     Self.names(in: directory).flatMap { device in
       Self.names(in: directory + "/" + device).compactMap { name in
@@ -97,26 +97,26 @@ struct CaptureShelf {
   }
 }
 
-// MARK: What retention may take away
+// MARK: Removing captures
 
 extension CaptureShelf {
-  /// What lies on a shelf, as a look at every file tells.
+  /// The captures in the directory with their sizes.
   struct Inventory: Sendable {
     var captures: [Retention.Capture] = []
-    /// Folders and captures that are links: what they lead to is not this daemon's.
+    /// Folders and captures that are symbolic links; their targets are not the daemon's.
     var links: [String] = []
-    /// Octets free on the file system; `nil` if it does not tell.
+    /// Bytes free on the file system; `nil` if unknown.
     var free: Int?
   }
 
-  /// Octets that are freed at once.
+  /// Bytes freed per step.
   static let stepByteCount = 64 << 20
-  /// A capture that is being taken away: no reader of captures takes it for one.
+  /// Suffix of a capture that is being removed; readers of captures ignore it.
   private static let removedSuffix = ".removing"
 
   private static func removedName(_ name: String) -> String { ".\(name)\(removedSuffix)" }
 
-  /// Folders and captures without those behind links, with their sizes.
+  /// Lists folders and captures with their sizes, without following links.
   func inventory() -> Inventory {
     var inventory = Inventory(free: try? Files.freeByteCount(at: directory))
     var folders: Set<String> = []
@@ -140,9 +140,9 @@ extension CaptureShelf {
     return inventory
   }
 
-  /// Takes a capture away: at once for all who look for captures, and then from the disk, step by step.
+  /// Removes a capture: hides it from readers at once by renaming it, then frees its space step by step.
   ///
-  /// - Parameter goesOn: asked after each step; `false` leaves the rest to `removeRests`.
+  /// - Parameter goesOn: called after each step; if it returns `false`, the rest is left to `removeRests`.
   func remove(_ capture: Retention.Capture, while goesOn: () -> Bool) throws(SystemError) {
     let name = Files.name(of: capture.path)
     let shelf = try OpenFolder(directory)
@@ -155,7 +155,7 @@ extension CaptureShelf {
     try folder.removeTree(removed, step: Self.stepByteCount, while: goesOn)
   }
 
-  /// Takes away what an earlier daemon had begun to.
+  /// Finishes removals that an earlier daemon had started.
   func removeRests(while goesOn: () -> Bool) throws(SystemError) {
     guard let shelf = try? OpenFolder(directory) else { return }
     for device in shelf.names where !device.hasPrefix(".") {
@@ -170,14 +170,14 @@ extension CaptureShelf {
 }
 
 extension UTCText {
-  /// `20261122T033154Z`, ISO 8601's basic format.
+  /// The time as `20261122T033154Z`, ISO 8601's basic format.
   var fileName: String {
     let text = iso
     let digits = text.unicodeScalars.prefix(19).filter { ("0"..."9").contains($0) }.map(Character.init)
     return String(digits.prefix(8)) + "T" + String(digits.dropFirst(8)) + "Z"
   }
 
-  /// The other way, with or without `-2`; nanoseconds since the Unix epoch.
+  /// Parses a file name, with or without a suffix such as `-2`; nanoseconds since the Unix epoch.
   static func time(ofFileName name: String) -> Int64? {
     let parts = name.split(separator: "-", omittingEmptySubsequences: false)
     guard let stamp = parts.first, parts.count <= 2, stamp.utf8.count == 16, stamp.hasSuffix("Z"),
@@ -195,7 +195,7 @@ extension UTCText {
       let second = number(13..<15), (1...12).contains(month), (1...31).contains(day),
       (1970...2200).contains(year)
     else { return nil }
-    // Days since the epoch: years of 365.2425 days that begin in March.
+    // Days since the epoch, counting years of 365.2425 days from March.
     let shifted = month > 2 ? year : year - 1
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
     let days = shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468

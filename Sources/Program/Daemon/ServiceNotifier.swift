@@ -3,15 +3,15 @@ import BLEWire
 import CBluetoothLinux
 import Glibc
 
-/// Tells the manager of services how this process stands, by the protocol of `sd_notify(3)`: datagrams of text to
-/// $NOTIFY_SOCKET. Without one nobody wants to know.
+/// Notifies the service manager of this process's state by the protocol of `sd_notify(3)`: text datagrams to
+/// $NOTIFY_SOCKET. Does nothing if the variable is not set.
 public struct ServiceNotifier: Sendable {
   private let path: String?
-  /// How often the manager wants a sign of life, or ends the process; `nil`: never. Half of $WATCHDOG_USEC, as
-  /// `sd_watchdog_enabled(3)` advises.
+  /// How often the manager expects a keep-alive, without which it ends the process; `nil` for never. Half of
+  /// $WATCHDOG_USEC, as `sd_watchdog_enabled(3)` advises.
   public let watchdogInterval: Duration?
 
-  /// What the environment says.
+  /// The notifier configured by the environment.
   public static var standard: ServiceNotifier {
     let process = ProcessFacts.environment("WATCHDOG_PID").flatMap { Int($0) }
     let isMeant = process == nil || process == ProcessFacts.ownID
@@ -21,17 +21,17 @@ public struct ServiceNotifier: Sendable {
   }
 
   /// - Parameters:
-  ///   - path: of a UNIX datagram socket; one that begins with `@` is abstract.
-  ///   - watchdogMicroseconds: within which a sign of life is due; `nil` for never.
+  ///   - path: a UNIX datagram socket; a name that starts with `@` is abstract.
+  ///   - watchdogMicroseconds: the watchdog timeout; `nil` for none.
   public init(path: String?, watchdogMicroseconds: Int? = nil) {
     self.path = path
     watchdogInterval = watchdogMicroseconds.flatMap { $0 > 0 ? .microseconds($0 / 2) : nil }
   }
 
-  /// Everything runs.
+  /// Reports that startup or reloading is complete.
   public func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
   public func status(_ status: String) { send("STATUS=\(status)") }
-  /// The configuration is read again; `ready` follows.
+  /// Reports that the configuration is being reloaded; call `ready` afterwards.
   public func reloading() {
     send("RELOADING=1\nMONOTONIC_USEC=\(SystemClock.monotonic().nanoseconds / 1000)")
   }
@@ -41,7 +41,7 @@ public struct ServiceNotifier: Sendable {
   private func send(_ text: String) {
     guard let path else { return }
     let octets = Array(text.utf8)
-    // SAFETY: the pointers cover what they are told for the length of the call.
+    // SAFETY: the pointers are valid for the length of the call.
     _ = unsafe octets.withUnsafeBufferPointer { unsafe ringtap_unix_tell(path, $0.baseAddress, $0.count) }
   }
 }
