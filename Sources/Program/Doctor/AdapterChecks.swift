@@ -2,12 +2,12 @@ import BLEHost
 import BLELinux
 import BLEWire
 
-/// What is wrong with adapters, and who has them.
+/// Checks of adapters and of the programs that use them.
 extension Doctor {
-  /// Those that matter.
+  /// The adapters to check.
   private var chosen: [AdapterInfo] { facts.adapters.filter { adapter == nil || $0.name == adapter } }
 
-  /// Whether the kernel's host can be used on it as it is.
+  /// Whether the kernel's host can use the adapter as it is.
   private func isUsable(_ info: AdapterInfo) -> Bool {
     guard info.isUp else { return false }
     switch facts.views[info.index] {
@@ -19,12 +19,12 @@ extension Doctor {
 
   private func isHanded(_ info: AdapterInfo) -> Bool { facts.handed.contains(.userChannel(info.index)) }
 
-  /// What is wrong with one adapter stands in the way only where there is no other to use.
+  /// The state of a problem with one adapter: an obstacle only if no other adapter is usable.
   private var weight: DoctorFinding.State {
     chosen.contains { isUsable($0) || isHanded($0) } ? .note : .obstacle
   }
 
-  /// Switches that keep radios off: `/sys/class/rfkill`.
+  /// Switches that disable radios: `/sys/class/rfkill`.
   func rfkill() -> [DoctorFinding] {
     let folder = "\(facts.root)/sys/class/rfkill"
     var findings: [DoctorFinding] = []
@@ -102,7 +102,7 @@ extension Doctor {
     }
   }
 
-  /// Who has sockets to adapters.
+  /// Processes with sockets of adapters.
   func adapterHolders() -> [DoctorFinding] {
     let users = users(of: "hci")
     var findings: [DoctorFinding] = []
@@ -170,7 +170,8 @@ extension Doctor {
     return isOther ? .note : .obstacle
   }
 
-  /// What makes other devices see this machine, and stays on when the program that wanted it is killed.
+  /// Advertising that is still on, perhaps because the program that started it was killed. It makes this
+  /// machine visible to other devices.
   func advertising() -> [DoctorFinding] {
     let findings = chosen.compactMap { info -> DoctorFinding? in
       let index = String(info.index)
@@ -204,7 +205,7 @@ extension Doctor {
       ? [Finding(.advertising, .good, "nothing is advertised that can be told of")] : findings
   }
 
-  /// Links that are up already: whose ATT channel they have is not to be had a second time.
+  /// Existing links: their ATT channel cannot be opened a second time.
   func links() -> [DoctorFinding] {
     let holders = users(of: "l2cap")
     let who =

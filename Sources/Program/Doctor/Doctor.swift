@@ -2,14 +2,14 @@ import BLEHost
 import BLELinux
 import BLEWire
 
-/// Looks for whatever stands between this process and a radio.
+/// Diagnoses why this process cannot reach a radio.
 ///
-/// Each check says what it found; where that is not good, also why, and what to do about it.
+/// Each check reports its finding and, unless it is good, the cause and what to do.
 public struct Doctor: Sendable {
   typealias Finding = DoctorFinding
 
   let facts: DoctorFacts
-  /// The only adapter that matters; `nil` for the first that is up.
+  /// The only adapter to check; `nil` for the first that is up.
   let adapter: String?
   private let holders: [UInt64: [Int]]
   let daemon: Int?
@@ -21,7 +21,7 @@ public struct Doctor: Sendable {
     daemon = ProcessFacts.processID(named: "bluetoothd", root: facts.root)
   }
 
-  /// In the order in which they stand in each other's way.
+  /// The findings; earlier obstacles hide later ones.
   public func findings() -> [DoctorFinding] {
     var findings = [bluetooth(), networkNamespace(), capabilities(), confinement()] + rfkill()
     if facts.socketError == nil {
@@ -30,7 +30,7 @@ public struct Doctor: Sendable {
     return findings + [kernelVersion(), emulation(), folder(), clock(), timeStamps(), drops()]
   }
 
-  // MARK: What the kernel is
+  // MARK: Kernel
 
   private var hasModule: Bool { Files.exists("\(facts.root)/sys/module/bluetooth") }
 
@@ -50,7 +50,8 @@ public struct Doctor: Sendable {
       nextStep: "sudo modprobe bluetooth")
   }
 
-  /// Bluetooth sockets exist in the first network namespace only: `bt_sock_create` in `net/bluetooth/af_bluetooth.c`.
+  /// Bluetooth sockets exist in the initial network namespace only: `bt_sock_create` in
+  /// `net/bluetooth/af_bluetooth.c`.
   private func networkNamespace() -> Finding {
     guard let error = facts.socketError else {
       return Finding(.networkNamespace, .good, "this is the first network namespace")
@@ -97,7 +98,7 @@ public struct Doctor: Sendable {
       nextStep: nextStep)
   }
 
-  /// What this program holds, and which system calls it can make.
+  /// The program's capabilities, and its filter of system calls.
   private func confinement() -> Finding {
     let names = facts.held.map(\.name).sorted().joined(separator: " and ")
     let rights =
@@ -122,8 +123,8 @@ public struct Doctor: Sendable {
     }
   }
 
-  /// Ranges in which a receive that waits holds the socket's lock: reference "linux-bluetooth-kernel", 8; fixed by
-  /// f7b94bdc1ec1.
+  /// Versions in which a blocked receive holds the socket's lock: reference "linux-bluetooth-kernel", 8;
+  /// fixed by f7b94bdc1ec1.
   private static let lockedReceive: [ClosedRange<KernelVersion>] = [
     KernelVersion(6, 1, 70)...KernelVersion(6, 1, 82), KernelVersion(6, 6, 9)...KernelVersion(6, 6, 22),
     KernelVersion(6, 7, 0)...KernelVersion(6, 7, .max), KernelVersion(6, 8, 0)...KernelVersion(6, 8, 1),
@@ -160,9 +161,9 @@ public struct Doctor: Sendable {
     }
   }
 
-  // MARK: What a recording needs
+  // MARK: Recording
 
-  /// About twenty minutes of the fastest stream that a ring can send, and days of one that it does.
+  /// About twenty minutes of a ring's fastest possible stream, and days of its usual one.
   static let leastByteCount = 256 << 20
 
   private func folder() -> Finding {
@@ -182,7 +183,7 @@ public struct Doctor: Sendable {
     }
   }
 
-  /// 2024-01-01: this program is younger.
+  /// 2024-01-01; this program was written later, so an earlier time is wrong.
   private static let earliest: Int64 = 1_704_067_200_000_000_000
 
   private func clock() -> Finding {
@@ -229,9 +230,9 @@ public struct Doctor: Sendable {
         "nothing: all works without; samples that the sensor numbers are told as missing all the same")
   }
 
-  // MARK: Who
+  // MARK: Processes
 
-  /// `bluetoothd (process 812)` for each process that has a socket of `/proc/net/<table>`, but this one.
+  /// Process IDs, without this process, that have a socket in `/proc/net/<table>`.
   func users(of table: String) -> [Int] {
     guard let text = Files.text(at: "\(facts.root)/proc/net/\(table)") else { return [] }
     var users: Set<Int> = []

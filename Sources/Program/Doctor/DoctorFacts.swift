@@ -2,9 +2,10 @@ import BLEHost
 public import BLELinux
 public import BLEWire
 
-/// What the checks of `ringtap doctor` judge by. What files tell is read under `root`; what only calls tell is here.
+/// The input of `ringtap doctor`'s checks. Facts from files are read below `root`; facts from system calls
+/// are stored here.
 public struct DoctorFacts: Sendable {
-  /// What the kernel's host says of an adapter on its management interface.
+  /// An adapter's state as reported by the kernel's host on the management interface.
   public enum HostView: Hashable, Sendable {
     case settings(ControllerSettings)
     case refused(ManagementStatus)
@@ -14,56 +15,56 @@ public struct DoctorFacts: Sendable {
   public enum ScanState: Hashable, Sendable {
     case idle
     case busy
-    /// Nobody could be asked.
+    /// The adapter could not be queried.
     case unknown(String)
   }
 
   public enum AdvertisingState: Hashable, Sendable {
-    /// As far as can be told.
+    /// No advertising was detected.
     case off
-    /// By instances of the kernel's, or its own setting.
+    /// The kernel advertises, by an instance or by its own setting.
     case byKernel
-    /// By commands of HCI: the kernel does not know whose.
+    /// A program advertises with HCI commands; the kernel does not know which.
     case byCommands
     case unknown(String)
   }
 
-  /// A folder that stands for `/`; empty for the real one.
+  /// A folder that replaces `/` in tests; empty for the real one.
   public var root = ""
-  /// What a Bluetooth socket fails with.
+  /// The error of opening a Bluetooth socket.
   public var socketError: SystemError?
   public var adapters: [AdapterInfo] = []
   public var views: [UInt16: HostView] = [:]
   public var links: [UInt16: [AdapterLink]] = [:]
-  /// Of adapters that are up.
+  /// Scan states of adapters that are up.
   public var scans: [UInt16: ScanState] = [:]
   public var advertising: [UInt16: AdvertisingState] = [:]
   public var handed: [InheritedSocket] = []
-  /// How this process was started, where it has given up what it does not need.
+  /// How this process was started, if it has dropped unneeded privileges.
   public var start: ProcessRights.Start?
-  /// The capabilities that one thread keeps for all.
+  /// Capabilities that one thread keeps for the process.
   public var held: Set<ProcessFacts.Capability> = []
   public var filter = ProcessRights.FilterState.on
   public var isRoot = false
   /// The path of this program.
   public var program = "ringtap"
-  /// Where something is to be recorded.
+  /// The directory for captures.
   public var folder = "."
   public var freeByteCount: Result<Int, SystemError> = .success(.max)
   public var time = ReceiveTime(nanoseconds: .max)
-  /// What sockets do not tell of what they receive.
+  /// Facts about received packets that the sockets do not report, with the error for each.
   public var untold: [ReceiveFact: SystemError] = [:]
 
   public init() {}
 }
 
 extension DoctorFacts {
-  /// Asks the kernel. Changes nothing, but for a scan of a moment on each adapter that is up, and parameters of advertising
-  /// that is off, where this process may.
+  /// Queries the kernel. If this process has the privileges, it briefly scans on each adapter that is up, and
+  /// sets the parameters of advertising that is off. Nothing else is changed.
   ///
   /// - Parameters:
-  ///   - adapter: the only one to look at.
-  ///   - folder: where captures will go.
+  ///   - adapter: the only adapter to check.
+  ///   - folder: the directory for captures.
   public static func gather(adapter: String?, folder: String) async -> DoctorFacts {
     var facts = DoctorFacts()
     facts.program = ProcessFacts.ownPath ?? "ringtap"
@@ -78,7 +79,7 @@ extension DoctorFacts {
       facts.freeByteCount = .success(try Files.freeByteCount(at: folder))
     } catch { facts.freeByteCount = .failure(error) }
     facts.handed = InheritedSockets.all
-    // Without a socket at all there is nothing to receive by.
+    // If no socket can be opened, no facts are reported as missing.
     facts.untold = (try? ReceiveFact.untold()) ?? [:]
     do throws(SystemError) { facts.adapters = try AdapterInfo.all() } catch {
       facts.socketError = error
@@ -101,7 +102,7 @@ extension DoctorFacts {
       ManagementPacket(code: command, index: index, parameters: none.span).encode(into: &$0)
     }
     var view = HostView.silent
-    // Whatever it fails with: then nothing is known of it.
+    // On an error the view stays unknown.
     try? ManagementSocket.ask(packet.span) { octets in
       guard let answer = ManagementAnswer(octets, to: command, of: index) else { return false }
       view = answer.view
@@ -110,7 +111,7 @@ extension DoctorFacts {
     return view
   }
 
-  /// Tries to scan, and stops at once: no call tells whether somebody does.
+  /// Starts and stops a scan, because no call reports whether another program is scanning.
   private static func scan(_ info: AdapterInfo) async -> ScanState {
     do throws(HostError) {
       let kernel = KernelAdapter(info, on: try EventLoop.start())
@@ -131,10 +132,12 @@ extension DoctorFacts {
 }
 
 extension DoctorFacts {
-  /// What the kernel advertises it tells. Of what commands of HCI have switched on nothing does: the controller refuses what it
-  /// may not do meanwhile. Where that is not so, parameters are set that whoever advertises sets again.
+  /// Detects advertising. The kernel reports its own. Advertising started with HCI commands is detected by a
+  /// command that the controller refuses meanwhile. If it is not refused, the command has set parameters,
+  /// which a program sets again before it advertises.
   ///
-  /// With advertising sets only the one of our own raw mode is asked for: others' numbers nobody knows.
+  /// With advertising sets, only the set of ringtap's own raw mode is checked, because the numbers of other
+  /// sets are unknown.
   private static func advertising(_ info: AdapterInfo) async -> AdvertisingState {
     do throws(HostError) {
       let kernel = KernelAdapter(info, on: try EventLoop.start())
@@ -154,7 +157,7 @@ extension DoctorFacts {
         return .byKernel
       }
     } catch {
-      // The kernel is older than Linux 3.19, or tells root only: the controller is asked all the same.
+      // Linux before 3.19, or not permitted: query the controller instead.
     }
     let reply = try await kernel.command(LEReadLocalSupportedFeatures())
     let features = try? LEReadLocalSupportedFeatures.Reply(validating: reply.span).features
@@ -172,7 +175,7 @@ extension DoctorFacts {
   }
 }
 
-/// The answer to Read Controller Information: Command Complete (1) or Command Status (2). `mgmt-api.txt`.
+/// The response to Read Controller Information: Command Complete (1) or Command Status (2). `mgmt-api.txt`.
 private struct ManagementAnswer {
   let view: DoctorFacts.HostView
 

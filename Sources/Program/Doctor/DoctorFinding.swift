@@ -1,4 +1,4 @@
-/// What one check of `ringtap doctor` found.
+/// The result of one check of `ringtap doctor`.
 public struct DoctorFinding: Hashable, Sendable {
   public enum Check: String, CaseIterable, Hashable, Sendable {
     case bluetooth, networkNamespace, capabilities, confinement, rfkill, adapters, adapterState, holders,
@@ -8,9 +8,9 @@ public struct DoctorFinding: Hashable, Sendable {
 
   public enum State: String, Hashable, Sendable {
     case good
-    /// Worth knowing; the work goes on without.
+    /// Worth knowing; devices can be reached nevertheless.
     case note
-    /// It stands in the way.
+    /// Prevents reaching devices.
     case obstacle
   }
 
@@ -18,7 +18,7 @@ public struct DoctorFinding: Hashable, Sendable {
   public let state: State
   public let finding: String
   public let cause: String?
-  /// What to type, or to do.
+  /// The command to type, or what to do.
   public let nextStep: String?
 
   public init(

@@ -10,15 +10,15 @@ struct KernelVersion: Hashable, Comparable, CustomStringConvertible {
     (self.major, self.minor, self.patch) = (major, minor, patch)
   }
 
-  /// `6.1.192` with whatever after it.
+  /// Parses a version such as `6.1.192` and ignores any suffix.
   init?(_ text: some StringProtocol) {
     let numbers = text.prefix { $0.isNumber || $0 == "." }.split(separator: ".").compactMap { Int($0) }
     guard numbers.count >= 2 else { return nil }
     self.init(numbers[0], numbers[1], numbers.count > 2 ? numbers[2] : 0)
   }
 
-  /// Of the running kernel. Debian's release has the name of its interface, `6.1.0-18-amd64`; the version that it is
-  /// made of stands in `/proc/version`.
+  /// The version of the running kernel. Debian's release is the name of its ABI, `6.1.0-18-amd64`; the
+  /// upstream version is in `/proc/version`.
   init?(root: String) {
     if let text = Files.text(at: "\(root)/proc/version") {
       let words = text.split(separator: " ")
