@@ -4,9 +4,9 @@ import BLELinux
 import BLEPacketLog
 public import BLEWire
 
-/// The packets of a log that anybody wrote, one after the other: btsnoop, pcapng, pcap or Apple's PacketLogger, also
-/// compressed by gzip or zstd; also what a sniffer heard on the air (pcap or pcapng of link types 192, 251, 256 and 272), as the
-/// packets that the central's host would have seen. It needs no radio.
+/// The packets of a log from any program: btsnoop, pcapng, pcap or Apple's PacketLogger, also compressed with
+/// gzip or zstd. Air logs of a sniffer (pcap or pcapng with link types 192, 251, 256 and 272) yield the
+/// packets that the central's host would have seen. Needs no radio.
 ///
 /// ```swift
 /// let log = try PacketLog(contentsOf: "btsnoop_hci.log")
@@ -16,26 +16,26 @@ public import BLEWire
 /// if let problem = log.problem { print("the log breaks off: \(problem)") }
 /// ```
 ///
-/// It is read piece by piece, in bounded memory, and once: a second loop goes on where the first one ended. Use it in one task
-/// only.
+/// The log is read once, in chunks and bounded memory: a second loop continues where the first one ended. Use
+/// it in one task only.
 public final class PacketLog: Sequence, IteratorProtocol {
   private let path: String
   private var input: CompressedInput
   private var reader = AnyLogReader()
   private var decoder = PacketDecoder()
-  /// Of the last piece; those before `next` were taken.
+  /// The packets of the current chunk; those before `next` have been returned.
   private var packets: [LoggedPacket] = []
   private var nextIndex = 0
   private var isOver = false
 
-  /// Why the packets end before the file does; `nil` where they do not, or are not all taken. A log whose writer was killed
-  /// ends in the middle of a packet: those before it are good.
+  /// Why the packets end before the end of the file; `nil` if they do not, or while packets remain. A log
+  /// whose writer was killed ends within a packet; the packets before it are valid.
   public private(set) var problem: String?
 
-  /// Opens a log and reads as far as tells that it is one.
+  /// Opens a log and reads enough to recognise its format.
   ///
-  /// - Parameter path: of the file; `-` for standard input.
-  /// - Throws: `unsuitable` where there is no such file, or it is no log.
+  /// - Parameter path: the file; `-` for standard input.
+  /// - Throws: `unsuitable` if the file does not exist or is not a packet log.
   public init(contentsOf path: String) throws(HostError) {
     self.path = path
     do throws(SystemError) { input = try CompressedInput(path: path) } catch {
@@ -47,7 +47,7 @@ public final class PacketLog: Sequence, IteratorProtocol {
     }
   }
 
-  /// The next packet, with the octets of the log; records that are no HCI packets are passed over.
+  /// The next packet with its bytes; records that are not HCI packets are skipped.
   public func next() -> LoggedPacket? {
     while nextIndex == packets.count {
       guard !isOver else { return nil }
@@ -76,31 +76,31 @@ public final class PacketLog: Sequence, IteratorProtocol {
   }
 }
 
-/// One packet of a log, and the notification that it completes, if it does.
+/// A packet of a log, and the notification that it completes, if any.
 public struct LoggedPacket: Hashable, Sendable {
-  /// A value that a device sent by itself.
+  /// A value that a device notified or indicated.
   public struct Notification: Hashable, Sendable {
-    /// The attribute on the device.
+    /// The attribute's handle on the device.
     public let handle: AttributeHandle
-    /// What the attribute is, where the log has its discovery.
+    /// The attribute's type, if the log contains its discovery.
     public let characteristic: BluetoothUUID?
     /// The value.
     public let bytes: [UInt8]
   }
 
-  /// Of all records in the log, from 1, so that other tools' numbers match.
+  /// The number among all records of the log, from 1, which matches the numbers of other tools.
   public let index: Int
-  /// As the log has it, to its precision: btsnoop has microseconds.
+  /// The log's timestamp with the log's precision; btsnoop has microseconds.
   public let time: ReceiveTime
-  /// Between host and controller.
+  /// Direction between host and controller.
   public let direction: HCIDirection
   /// Command, event, or data.
   public let type: HCIPacketType
-  /// The peer of the packet's link, where the log shows how that began.
+  /// The peer of the packet's link, if the log contains the start of the link.
   public let peer: DeviceAddress?
-  /// The HCI packet without its type octet.
+  /// The HCI packet without its type byte.
   public let bytes: [UInt8]
-  /// The value that a device sent with it: of a notification or an indication, whole, in the packet that ended it.
+  /// The complete value of a notification or indication, in the packet that completes it.
   public let notification: Notification?
 
   fileprivate init(_ packet: borrowing DecodedPacket) {

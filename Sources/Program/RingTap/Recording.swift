@@ -2,50 +2,51 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// A recording that has ended: where its capture is, what came, what was lost, and what ended it.
+/// A finished recording: its directory, counts, losses, and why it ended.
 ///
 /// ```swift
 /// let recording = try await Recording.run(.ring, on: radio, to: "walk", for: .seconds(60))
 /// print(recording.received, recording.lost, recording.gaps.count)
 /// ```
 ///
-/// The capture is a directory with a table for each kind of sample (CSV, or NumPy arrays), the packet log `packets.btsnoop`
-/// and `session.json`: the same that `ringtap capture` and the sensors' commands leave, made by the same code, and what
-/// `ringtap analyse`, `convert` and `report` read.
+/// The capture is a directory with a table for each kind of sample (CSV, or NumPy arrays), the packet log
+/// `packets.btsnoop` and `session.json`. The commands `ringtap capture` and those of the sensors write the
+/// same with the same code, and `ringtap analyse`, `convert` and `report` read it.
 public struct Recording: Sendable {
-  /// The capture.
+  /// The capture's directory.
   public let directory: String
-  /// Everything that `session.json` says.
+  /// The contents of `session.json`.
   public let report: SessionReport
-  /// What ended it before its time: a link that stayed lost, a full disk; `nil` where that was the duration, the count or a
-  /// cancelled task. What came until then is in the files.
+  /// The error that ended the recording early, such as a lost link or a full disk; `nil` if it ended by
+  /// duration, count or cancellation. The files contain everything received until then.
   public let failure: HostError?
 
-  /// Notifications that arrived.
+  /// Number of notifications received.
   public var received: Int { report.received }
-  /// Those of them that are not in the files, by queue; `total` is 0 where all are.
+  /// Received notifications that are not in the files, by queue; `total` is 0 if all are.
   public var lost: SessionReport.Loss { report.lost }
-  /// Times without a link, in order. What the sensor measured meanwhile never came, and is not in `lost`.
+  /// Periods without a link, in order. Measurements that the sensor did not send meanwhile are not in `lost`.
   public var gaps: [SessionGap] { report.gaps }
 
-  /// Records a sensor: finds it, starts its stream, writes what comes, and stops the stream.
+  /// Records a sensor: finds it, starts its stream, writes its samples, and stops the stream.
   ///
-  /// Ends with `duration` or `count`, whichever is first; without both, when the task is cancelled. Then too the files are
-  /// complete.
+  /// The recording ends after `duration` or `count`, whichever is first; without both, when the task is
+  /// cancelled. The files are complete in each case.
   ///
   /// - Parameters:
-  ///   - kind: what is recorded.
-  ///   - radio: the way to it.
-  ///   - directory: is made; nothing may be in it.
-  ///   - duration: counts from when the stream runs, gaps included.
-  ///   - count: samples of a ring, values of a sensor; the packet log ends with the last of them.
-  ///   - address: the sensor, where it is known; then nothing is scanned for.
-  ///   - name: the exact advertised name to look for; `nil` for the first of the kind.
-  ///   - searchTime: how long to look.
-  ///   - patience: how long to go on without the sensor after a lost link; zero: a lost link is the end.
-  ///   - format: of the tables.
-  /// - Throws: what kept it from starting: `notFound`, `noAnswer`, `unsuitable` for a directory that is not empty or a device
-  ///   that is no such sensor, `system` where a file cannot be made. Later `failure` says what went wrong.
+  ///   - kind: the kind of sensor.
+  ///   - radio: the radio.
+  ///   - directory: is created; must be empty if it exists.
+  ///   - duration: counted from the start of the stream, gaps included.
+  ///   - count: samples of a ring, or values of another sensor; the packet log ends with the last of them.
+  ///   - address: the sensor's address, if known; then no scan is made.
+  ///   - name: the exact advertised name to find; `nil` for the first of the kind.
+  ///   - searchTime: timeout for finding the sensor.
+  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - format: the tables' format.
+  /// - Throws: errors before the start: `notFound`, `noAnswer`, `unsuitable` for a directory that is not
+  ///   empty or a device of another kind, `system` if a file cannot be created. Later errors are in
+  ///   `failure`.
   public static func run<Sample>(
     _ kind: SensorKind<Sample>, on radio: Radio, to directory: String, for duration: Duration? = nil,
     count: Int? = nil, at address: DeviceAddress? = nil, named name: String? = nil,
@@ -70,7 +71,7 @@ public struct Recording: Sendable {
   }
 }
 
-/// Only what was lost, by queue: `0`, or `3 (2 kernel queue, 1 disk)`.
+/// The losses, by queue: `0`, or `3 (2 kernel queue, 1 disk)`.
 extension SessionReport.Loss: CustomStringConvertible {
   /// `0`, or the sum and its parts.
   public var description: String {

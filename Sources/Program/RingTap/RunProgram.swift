@@ -4,7 +4,7 @@ import Glibc
 import JSONText
 import Synchronization
 
-/// Runs the whole of a program: ends it well on Ctrl-C, and tells what went wrong in one line.
+/// Runs the main function of a program: ends it cleanly on Ctrl-C, and prints an error as one line.
 ///
 /// ```swift
 /// await runProgram {
@@ -15,16 +15,17 @@ import Synchronization
 /// }
 /// ```
 ///
-/// SIGINT (Ctrl-C), SIGTERM and SIGHUP cancel the task of `body`: sensors are told to stop and links are closed, and the
-/// program goes on after this call. A second signal ends it at once. Where `body` throws, what it threw goes to standard
-/// error behind the program's name, and the exit status is 1; where a signal ended it before anything had begun, 128 and the
-/// signal's number.
+/// SIGINT (Ctrl-C), SIGTERM and SIGHUP cancel the task of `body`: sensors are stopped, links are closed, and
+/// the program continues after this call. A second signal ends it immediately. If `body` throws, the error is
+/// printed on standard error after the program's name, and the exit status is 1. If a signal ended it before
+/// it had started anything, the status is 128 plus the signal's number.
 ///
-/// Without it, a signal ends the process where it stands: the kernel drops the link, and the sensor streams on until it
-/// notices. An error that nobody catches ends in a backtrace. A program that has signals or tasks of its own does without:
-/// all that is needed is that the task around `withRing` and its siblings is cancelled.
+/// Without this function, a signal ends the process immediately: the kernel drops the link, and the sensor
+/// continues streaming until it notices. An uncaught error ends in a backtrace. A program with its own
+/// handling of signals or tasks does not need it, as long as it cancels the task around `withRing` and its
+/// siblings.
 ///
-/// - Parameter body: runs in a task of its own.
+/// - Parameter body: runs in a separate task.
 public func runProgram(_ body: @escaping @Sendable () async throws -> Void) async {
   let interruption = Interruption()
   do {
@@ -41,7 +42,7 @@ public func runProgram(_ body: @escaping @Sendable () async throws -> Void) asyn
   }
 }
 
-/// The first signal cancels; the second ends the process.
+/// Cancels on the first signal and ends the process on the second.
 private final class Interruption: Sendable {
   private struct State: Sendable {
     var signal: CInt?
@@ -56,7 +57,7 @@ private final class Interruption: Sendable {
     do throws(SystemError) { try InterruptSignals.handle { self.take($0) } } catch { throw .system(error) }
   }
 
-  /// - Parameter cancel: called at once where a signal has come before.
+  /// - Parameter cancel: called immediately if a signal has already arrived.
   func onSignal(_ cancel: @escaping @Sendable () -> Void) {
     let hasCome = state.withLock { state in
       state.cancel = cancel

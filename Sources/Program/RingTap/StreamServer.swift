@@ -4,13 +4,13 @@ import Synchronization
 
 /// Waits for peers of a byte-stream transport: TCP, a UNIX socket, or the other end of a pseudo-terminal.
 package final class StreamServer: Sendable {
-  /// A descriptor on its way from the thread that got it to the task that waits.
+  /// Carries a descriptor from the thread that accepted it to the waiting task.
   package final class Peer: Sendable {
     private let descriptor: Mutex<FileDescriptor?>
 
     init(_ descriptor: consuming FileDescriptor) { self.descriptor = Mutex(consume descriptor) }
 
-    /// Once only.
+    /// Takes the descriptor; may be called once.
     package func take() -> FileDescriptor {
       guard let descriptor = descriptor.withLock({ $0.take() }) else { preconditionFailure("taken twice") }
       return descriptor
@@ -25,7 +25,7 @@ package final class StreamServer: Sendable {
   private let listener: Listener?
   private let terminal: Peer?
 
-  /// Opens the port and tells its name, which for a pseudo-terminal is only known now.
+  /// Opens the port and passes its name to `opened`; a pseudo-terminal's name is only known then.
   package init(_ transport: TransportSpecification, opened: (String) -> Void) throws(HostError) {
     var name = transport.description
     do throws(SystemError) {
@@ -45,9 +45,9 @@ package final class StreamServer: Sendable {
     opened(name)
   }
 
-  /// The next peer. A pseudo-terminal has one, which is taken as there.
+  /// Waits for the next peer. A pseudo-terminal has one peer, which is returned immediately.
   ///
-  /// - Throws: also where the task is cancelled, which ends the wait.
+  /// - Throws: also if the task is cancelled.
   package func next() async throws(HostError) -> Peer {
     guard let listener else {
       guard let terminal else { preconditionFailure("a port listens or is a terminal") }
@@ -55,7 +55,7 @@ package final class StreamServer: Sendable {
     }
     let peer = OneShot<Result<Peer, SystemError>>()
     do throws(SystemError) {
-      // accept() blocks, which no thread of the pool may.
+      // accept() blocks, so it must not run on a thread of the pool.
       try SystemThread.start(named: "ringtap-accept") {
         do throws(SystemError) {
           peer.set(.success(Peer(try ControllerPort.accept(listener.descriptor))))
@@ -65,7 +65,7 @@ package final class StreamServer: Sendable {
     let result = await withTaskCancellationHandler {
       await peer.value()
     } onCancel: {
-      // Ends the accept.
+      // Makes accept() return.
       listener.descriptor.shutDown()
     }
     do throws(SystemError) { return try result.get() } catch { throw .system(error) }

@@ -5,11 +5,10 @@ public import BLEStack
 public import BLEWire
 import SensorSessions
 
-/// A connected device and its attributes: what `Radio.withConnection` gives its body.
+/// A connected device and its attributes, as passed to the body of `Radio.withConnection`.
 ///
-/// A characteristic is named by its UUID; where several have the same, the first counts that can do what is
-/// asked. It is looked for when it is first
-/// named; `services` has all.
+/// A characteristic is identified by its UUID. If several have the same UUID, the first that supports the
+/// operation is used. It is discovered on first use; `services` discovers all.
 ///
 /// ```swift
 /// try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
@@ -19,12 +18,13 @@ import SensorSessions
 /// }
 /// ```
 public actor Device {
-  /// How long a device may take to answer that it sends no more, and what it was asked before the task was cancelled.
+  /// Timeout after cancellation for the device to confirm the end of notifications and to answer pending
+  /// requests.
   fileprivate static let stopPatience = Duration.seconds(2)
 
-  /// Who it is.
+  /// The device's address.
   public nonisolated let address: DeviceAddress
-  /// The radio's receive thread, on which it lives.
+  /// The radio's receive thread, on which the actor runs.
   public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
 
   nonisolated let connection: Connection
@@ -38,28 +38,28 @@ public actor Device {
     client = GATTClient(connection)
   }
 
-  /// All its services, with their characteristics.
+  /// All services of the device with their characteristics.
   public var services: [GATTDatabase.Service] {
     get async throws(HostError) {
       do throws(GATTError) { return try await client.complete()?.services ?? [] } catch { throw .gatt(error) }
     }
   }
 
-  /// Octets of the longest value of a notification on this link: the MTU less three.
+  /// Maximum length of a notification's value on this link in bytes: the MTU less three.
   public var maximumValueByteCount: Int { get async { await connection.mtu - 3 } }
 
   // MARK: Values
 
-  /// Reads a value, however long.
+  /// Reads a value of any length.
   ///
-  /// - Throws: `unsuitable` where there is no such characteristic; `gatt(refused)` where the device does not give it away;
-  ///   `gatt(closed)` where the link is gone.
+  /// - Throws: `unsuitable` if there is no such characteristic; `gatt(refused)` if the device refuses;
+  ///   `gatt(closed)` if the link is lost.
   public func read(_ characteristic: BluetoothUUID) async throws(HostError) -> [UInt8] {
     let handle = try await find(characteristic, with: .read).valueHandle
     do throws(GATTError) { return try await client.read(handle) } catch { throw .gatt(error) }
   }
 
-  /// Reads a text: UTF-8, without the zeros that some firmware pads it with.
+  /// Reads a UTF-8 text, without the trailing zeros that some firmware adds.
   ///
   /// - Throws: as `read(_:)`.
   public func read(
@@ -72,7 +72,7 @@ public actor Device {
 
   /// Reads a value of a standard service, such as `BatteryLevel`.
   ///
-  /// - Throws: as `read(_:)`; `gatt(malformed)` where it is not what its specification says.
+  /// - Throws: as `read(_:)`; `gatt(malformed)` if the value violates its specification.
   public func read<Value: CharacteristicValue>(
     _ characteristic: BluetoothUUID, as type: Value.Type
   ) async throws(HostError) -> Value {
@@ -80,9 +80,9 @@ public actor Device {
     do throws(WireError) { return try Value(decoding: octets.span) } catch { throw .gatt(.malformed(error)) }
   }
 
-  /// Writes a value, and waits for the device's answer where the characteristic has writes with one.
+  /// Writes a value, and waits for the device's response if the characteristic supports writes with response.
   ///
-  /// - Throws: as `read(_:)`; `gatt(valueTooLong)` for more than fits a write without an answer.
+  /// - Throws: as `read(_:)`; `gatt(valueTooLong)` if the value does not fit a write without response.
   public func write(_ value: [UInt8], to characteristic: BluetoothUUID) async throws(HostError) {
     let found = try await find(characteristic, with: [.write, .writeWithoutResponse])
     do throws(GATTError) {
@@ -98,12 +98,12 @@ public actor Device {
 
   /// The values that a characteristic notifies or indicates, each with the kernel's receive time.
   ///
-  /// The device hears of the subscription with the loop's first turn. It ends with the scope of `withConnection`.
+  /// The first iteration subscribes. The subscription ends with the scope of `withConnection`.
   public nonisolated func notifications(of characteristic: BluetoothUUID) -> Notifications {
     Notifications(self, characteristic)
   }
 
-  /// Hands each value of a characteristic to `body` on the receive thread: nothing is copied, nothing is allocated.
+  /// Passes each value of a characteristic to `body` on the receive thread, without copying or allocating.
   ///
   /// ```swift
   /// let octets = Atomic(0)
@@ -113,14 +113,14 @@ public actor Device {
   /// try await device.ended()
   /// ```
   ///
-  /// `body` may decode, count, and push into a queue; it must not block, lock, allocate or log, and cannot keep the view:
-  /// while it runs, nothing else is received. `notifications(of:)` is for everything else. The subscription ends with the
-  /// scope of `withConnection`.
+  /// `body` may decode, count, and push into a queue. It must not block, lock, allocate or log, because
+  /// nothing is received meanwhile, and it must not keep the view. Use `notifications(of:)` for everything
+  /// else. The subscription ends with the scope of `withConnection`.
   ///
   /// - Parameters:
-  ///   - characteristic: one that notifies or indicates.
-  ///   - body: gets the value and when the kernel had it.
-  /// - Throws: as `read(_:)`; `gatt(notSupported)` where it has neither.
+  ///   - characteristic: a characteristic that notifies or indicates.
+  ///   - body: receives the value and its kernel receive time.
+  /// - Throws: as `read(_:)`; `gatt(notSupported)` if the characteristic does neither.
   public func subscribe(
     to characteristic: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
@@ -130,7 +130,7 @@ public actor Device {
     }
   }
 
-  /// The same into a queue, which ends with the link.
+  /// Subscribes with a queue, which ends with the link.
   func samples(
     of characteristic: BluetoothUUID, capacity: Int
   ) async throws(HostError) -> SampleChannel<DeviceNotification> {
@@ -145,12 +145,12 @@ public actor Device {
 
   // MARK: The link
 
-  /// Waits until the link is gone or the task is cancelled.
+  /// Waits until the link ends or the task is cancelled.
   ///
-  /// - Throws: `gatt(closed)`, which says how, where it was lost.
+  /// - Throws: `gatt(closed)` with the reason if the link was lost.
   public nonisolated func ended() async throws(HostError) {
     let (ends, end) = AsyncStream.makeStream(of: BearerEnd.self)
-    // It ends with the connection, whose scope is around this.
+    // The task ends with the connection, whose scope encloses this call.
     Task { [connection] in
       end.yield(await connection.ended())
       end.finish()
@@ -158,22 +158,22 @@ public actor Device {
     for await reason in ends where reason != .closedLocally { throw .gatt(.closed(reason)) }
   }
 
-  // MARK: Inside
+  // MARK: Implementation
 
-  /// What is found by a UUID for one use.
+  /// Key of a characteristic in the cache: its UUID and the wanted operations.
   struct Search: Hashable {
     let uuid: BluetoothUUID
     let properties: CharacteristicProperties
   }
 
-  /// - Parameter properties: of several characteristics one that has any of these is preferred.
+  /// - Parameter properties: if several characteristics match, one with any of these is preferred.
   func find(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties
   ) async throws(HostError) -> GATTDatabase.Characteristic {
     let search = Search(uuid: uuid, properties: properties)
     if let characteristic = found[search] { return characteristic }
     do throws(GATTError) {
-      // What the device notifies is as long as the MTU allows.
+      // Exchange the MTU first, so that notifications are not truncated.
       try await client.exchangeMTU()
       found[search] = try await client.characteristic(uuid, with: properties)
     } catch { throw .gatt(error) }
@@ -183,10 +183,10 @@ public actor Device {
     return characteristic
   }
 
-  /// Tells the device to send no more, as far as it still answers, and closes the link.
+  /// Unsubscribes, as far as the device still responds, and closes the link.
   func leave() async {
     let (connection, client, subscriptions) = (connection, client, subscriptions)
-    // A cancelled task must not skip it.
+    // Must run even if the task is cancelled.
     let work = Task {
       for subscription in subscriptions where await connection.end == nil {
         try? await client.unsubscribe(subscription)
@@ -202,7 +202,7 @@ public actor Device {
 }
 
 extension Radio {
-  /// Connects to a device, and closes the link when `body` is through.
+  /// Connects to a device, and closes the link when `body` ends.
   ///
   /// ```swift
   /// let text = try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
@@ -210,17 +210,17 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, subscriptions are ended and the link is closed before this
-  /// returns. A device that does not answer keeps a cancelled task for two seconds.
+  /// When `body` returns or throws, or the task is cancelled, subscriptions are ended and the link is closed
+  /// before this returns. If the device does not respond, a cancelled task waits two seconds.
   ///
   /// - Parameters:
-  ///   - address: a literal is a public address; for a random one, `DeviceAddress(text, type: .random)`.
-  ///   - request: what the link is asked for: interval, PHY, data length.
-  ///   - timeout: how long the connecting may take.
-  ///   - body: gets the device; its first question has the attributes discovered.
-  /// - Returns: what `body` does.
-  /// - Throws: `HostError` where there is no link: `noAnswer`, `channelBusy`, `connectFailed`, `linkFailed`; what `body`
-  ///   throws.
+  ///   - address: a literal is a public address; for a random one, use `DeviceAddress(text, type: .random)`.
+  ///   - request: requested link parameters: interval, PHY, data length.
+  ///   - timeout: timeout for connecting.
+  ///   - body: receives the device, whose attributes are discovered on first use.
+  /// - Returns: the result of `body`.
+  /// - Throws: `HostError` if there is no link: `noAnswer`, `channelBusy`, `connectFailed`, `linkFailed`;
+  ///   errors of `body`.
   public func withConnection<Value>(
     to address: DeviceAddress, asking request: LinkRequest = LinkRequest(), timeout: Duration = .seconds(20),
     _ body: (Device) async throws -> Value

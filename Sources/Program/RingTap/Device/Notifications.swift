@@ -1,17 +1,17 @@
 public import BLEHost
 public import BLEWire
 
-/// One value that a device sent by itself.
+/// A value that a device notified or indicated.
 public struct DeviceNotification: NotificationSample {
-  /// Octets of the longest value of an attribute. Core 5.4, Vol 3, Part F, 3.2.9.
+  /// Maximum length of an attribute's value in bytes. Core 5.4, Vol 3, Part F, 3.2.9.
   private static let maximumByteCount = 512
 
-  /// When the kernel had it.
+  /// When the kernel received it.
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
 
-  /// Copies a value; of one that is longer than any may be, the start.
+  /// Copies a value; one that exceeds the maximum is truncated.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     self.init(value, at: time)
   }
@@ -30,15 +30,16 @@ public struct DeviceNotification: NotificationSample {
 
 /// The values that a characteristic notifies or indicates, as a sequence: `Device.notifications(of:)`.
 ///
-/// It ends without an error where the task is cancelled, and with `HostError.gatt(.closed)` where the link is lost. The first
-/// turn throws where there is no such characteristic, it neither notifies nor indicates, or the device refuses.
+/// The sequence ends without an error if the task is cancelled, and throws `HostError.gatt(.closed)` if the
+/// link is lost. The first iteration throws if there is no such characteristic, if it neither notifies nor
+/// indicates, or if the device refuses.
 ///
-/// 256 values may wait for the loop; more are dropped, and counted by the iterator's `dropped`. `Device.subscribe` has no
-/// queue.
+/// Up to 256 values are queued for the loop; further ones are dropped and counted by the iterator's
+/// `dropped`. `Device.subscribe` has no queue.
 public struct Notifications: AsyncSequence, Sendable {
-  /// A value and when the kernel had it.
+  /// A value and its kernel receive time.
   public typealias Element = DeviceNotification
-  /// How the link was lost, or what the device answers.
+  /// Why the link was lost, or the device's error.
   public typealias Failure = HostError
 
   fileprivate static let capacity = 256
@@ -51,7 +52,7 @@ public struct Notifications: AsyncSequence, Sendable {
     self.characteristic = characteristic
   }
 
-  /// A subscription of its own; it begins with the first turn.
+  /// Creates an independent subscription, which starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(device, characteristic) }
 
   /// One subscription.
@@ -65,15 +66,15 @@ public struct Notifications: AsyncSequence, Sendable {
       self.characteristic = characteristic
     }
 
-    /// Values that were lost because the loop was too slow.
+    /// Number of values dropped because the loop was too slow.
     public var dropped: Int { channel?.dropped ?? 0 }
 
-    /// The next value; subscribes first.
+    /// Returns the next value; the first call subscribes.
     public mutating func next() async throws(HostError) -> DeviceNotification? {
       try await next(isolation: #isolation)
     }
 
-    /// The same, for an actor.
+    /// Returns the next value, on an actor.
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async throws(HostError) -> DeviceNotification? {

@@ -2,10 +2,10 @@ public import BLEHost
 public import BLEWire
 import Synchronization
 
-/// A COLMI ring whose raw stream runs.
+/// A COLMI ring that sends its raw stream.
 public typealias Ring = Sensor<RingRawReading>
 
-/// A sensor that is connected and streams: what `Radio.withSensor` and `Radio.withRing` give their body.
+/// A connected and streaming sensor, as passed to the body of `Radio.withSensor` and `Radio.withRing`.
 ///
 /// ```swift
 /// try await radio.withSensor(.heartRate) { strap in
@@ -14,9 +14,9 @@ public typealias Ring = Sensor<RingRawReading>
 /// }
 /// ```
 public struct Sensor<Sample: NotificationSample>: Sendable {
-  /// Who it is, to whoever connects to it again.
+  /// The sensor's address, for later connections.
   public let address: DeviceAddress
-  /// What it measures, as it comes, over all links.
+  /// The sensor's live values, across reconnections.
   public let values: SensorValues<Sample>
   private let session: DeviceSession
   private let feed: SensorFeed<Sample>
@@ -31,14 +31,14 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     self.feed = feed
   }
 
-  /// What it tells of itself, once it has: the stream comes first, and the sensor is asked after its first value, or a second
-  /// without one. A ring is not asked.
+  /// The sensor's identity, once it is known. The stream has priority: the sensor is asked after its first
+  /// value, or after a second without one. A ring is not asked.
   public var facts: SensorFacts { get async { await feed.facts() } }
 
-  /// What arrived and was lost on this side, by queue: 0 of each where nothing was.
+  /// Values that arrived and were lost on this machine, by queue; all are 0 without losses.
   ///
-  /// `kernelQueue` is the kernel's receive queue, `sampleQueue` the one before the loop over `values`: a loop that takes too
-  /// long loses values there. What the radio never received is not in it.
+  /// `kernelQueue` is the kernel's receive queue; `sampleQueue` is the queue before the loop over `values`
+  /// and drops values if the loop is too slow. Values that the radio never received are not included.
   public var loss: SessionReport.Loss {
     get async {
       var loss = SessionReport.Loss()
@@ -49,36 +49,37 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// The times without a link until now, in order.
+  /// The periods without a link until now, in order.
   public var gaps: [SessionGap] { get async { await session.gaps } }
 }
 
 extension Sensor where Sample == RingRawReading {
-  /// The frames of the ring's raw stream, as they come: acceleration, green and red light by turns.
+  /// The frames of the ring's raw stream as they arrive: acceleration, green and red light alternate.
   public var rawSamples: SensorValues<RingRawReading> { values }
 }
 
-/// What a sensor measures, as a sequence: `Sensor.values`.
+/// A sensor's measurements as a sequence: `Sensor.values`.
 ///
-/// It goes on through lost links while `patience` lasts. It ends without an error where the sensor stops the stream or the
-/// task is cancelled, with what is queued coming first; with `HostError.gatt(.closed)` or `noAnswer` where the link is lost
-/// for good.
+/// The sequence continues through lost links for the duration of `patience`. It ends without an error, after
+/// the queued values, if the sensor stops the stream or the task is cancelled. It throws
+/// `HostError.gatt(.closed)` or `noAnswer` if the link is lost for good.
 ///
-/// 1,024 values may wait for the loop; more are dropped and counted by `Sensor.loss`. One loop at a time takes values, and
-/// the next one goes on where it ended: two tasks that iterate at once end the program.
+/// Up to 1,024 values are queued for the loop; further ones are dropped and counted by `Sensor.loss`. Only
+/// one loop may iterate at a time, and the next one continues where it ended; concurrent iteration in two
+/// tasks is a programming error and traps.
 public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
-  /// A value, with its time.
+  /// A value with its time.
   public typealias Element = Value
-  /// How the link was lost for good.
+  /// Why the link was lost for good.
   public typealias Failure = HostError
 
   let channel: SampleChannel<Value>
   fileprivate let end: SessionEnd
 
-  /// Values that were malformed: shorter than they say, or with a wrong checksum. They are skipped.
+  /// Number of malformed values, which were skipped: too short, or with a wrong checksum.
   public var malformed: Int { channel.malformed }
 
-  /// Goes on where the loop before ended.
+  /// Continues where the previous loop ended.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: channel, end: end) }
 
   /// One loop.
@@ -86,10 +87,10 @@ public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
     fileprivate let channel: SampleChannel<Value>
     fileprivate let end: SessionEnd
 
-    /// The next value; waits for it.
+    /// Waits for the next value and returns it.
     public func next() async throws(HostError) -> Value? { try await next(isolation: #isolation) }
 
-    /// The same, for an actor.
+    /// Waits for the next value and returns it, on an actor.
     public func next(isolation actor: isolated (any Actor)?) async throws(HostError) -> Value? {
       let isAlone = !end.isTaken.exchange(true, ordering: .acquiring)
       precondition(isAlone, "one loop at a time takes a sensor's values")
@@ -101,10 +102,10 @@ public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
   }
 }
 
-/// What ended a session, for those who iterate.
+/// The error that ended a session, for its iterators.
 private final class SessionEnd: Sendable {
   let failure = Mutex<HostError?>(nil)
-  /// Somebody is at the queue, which has one consumer.
+  /// Whether an iterator is using the queue, which supports a single consumer.
   let isTaken = Atomic(false)
 }
 
@@ -117,19 +118,19 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, the sensor is told to stop and the link is closed before this
-  /// returns. Do not keep the sensor beyond: its values end there.
+  /// When `body` returns or throws, or the task is cancelled, the stream is stopped and the link is closed
+  /// before this returns. Do not use the sensor afterwards: its values have ended.
   ///
   /// - Parameters:
-  ///   - kind: what is looked for, and how its values are read.
-  ///   - address: the sensor, where it is known; then nothing is scanned for, which needs a capability.
-  ///   - name: the exact advertised name to look for instead.
-  ///   - duration: how long to look.
-  ///   - patience: how long to go on without the sensor after a lost link; zero: a lost link is the end.
-  ///   - body: runs once the stream does.
-  /// - Returns: what `body` does.
-  /// - Throws: `HostError` where no stream started: `notFound`, `noAnswer`, `unsuitable` for a device that is no such sensor;
-  ///   `CancellationError` where the task was cancelled before; what `body` throws.
+  ///   - kind: the kind of sensor to find, and how to read its values.
+  ///   - address: the sensor's address, if known; then no scan is made, which would need a capability.
+  ///   - name: the exact advertised name to find instead.
+  ///   - duration: timeout for finding the sensor.
+  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - body: called when the stream is running.
+  /// - Returns: the result of `body`.
+  /// - Throws: `HostError` if no stream was started: `notFound`, `noAnswer`, `unsuitable` for a device of
+  ///   another kind; `CancellationError` if the task was cancelled before; errors of `body`.
   public func withSensor<Sample, Value>(
     _ kind: SensorKind<Sample>, at address: DeviceAddress? = nil, named name: String? = nil,
     within duration: Duration = Radio.searchTime, patience: Duration = .zero,
@@ -141,7 +142,7 @@ extension Radio {
     var plan = DeviceSession.Plan(peer)
     plan.patience = patience
     let (session, feed, end) = (DeviceSession(plan, on: adapter), kind.makeFeed(), SessionEnd())
-    // Leaving this scope cancels it and waits for it: that stops the stream and closes the link.
+    // Leaving this scope cancels the task and waits for it, which stops the stream and closes the link.
     async let running: Void = Self.run(session, feed, end)
     guard await feed.firstStart() else {
       await running
@@ -167,16 +168,16 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, the ring is told to stop and the link is closed before this
-  /// returns.
+  /// When `body` returns or throws, or the task is cancelled, the stream is stopped and the link is closed
+  /// before this returns.
   ///
   /// - Parameters:
-  ///   - address: the ring, where it is known; then nothing is scanned for.
-  ///   - name: the exact advertised name to look for; `nil` for the first ring in range.
-  ///   - duration: how long to look.
-  ///   - patience: how long to go on without the ring after a lost link; zero: a lost link is the end.
-  ///   - body: runs once the stream does.
-  /// - Returns: what `body` does.
+  ///   - address: the ring's address, if known; then no scan is made.
+  ///   - name: the exact advertised name to find; `nil` for the first ring in range.
+  ///   - duration: timeout for finding the ring.
+  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - body: called when the stream is running.
+  /// - Returns: the result of `body`.
   /// - Throws: as `withSensor`.
   public func withRing<Value>(
     at address: DeviceAddress? = nil, named name: String? = nil, within duration: Duration = Radio.searchTime,

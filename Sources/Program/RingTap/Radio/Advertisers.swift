@@ -1,14 +1,14 @@
 public import BLEHost
 import Synchronization
 
-/// What advertises nearby, as a sequence: `Radio.advertisers(seenWithin:)`.
+/// The devices that advertise nearby, as a sequence: `Radio.advertisers(seenWithin:)`.
 ///
-/// The scan begins with the loop and ends with it, whatever ends that. It ends without an error where the time is over, the
-/// task is cancelled, or the radio is asked for something else; with one where the adapter refuses or is lost.
+/// The scan starts and ends with the loop. The sequence ends without an error if the time is over, the task
+/// is cancelled, or the radio is used for something else. It throws if the adapter refuses or is lost.
 public struct Advertisers: AsyncSequence, Sendable {
-  /// A device, as far as it is known then.
+  /// A device with everything known about it so far.
   public typealias Element = Advertiser
-  /// What the adapter says.
+  /// The adapter's error.
   public typealias Failure = HostError
 
   private let radio: Radio
@@ -20,10 +20,10 @@ public struct Advertisers: AsyncSequence, Sendable {
     self.duration = duration
   }
 
-  /// What the scans of this sequence heard that have ended, and what of it the loop did not get.
+  /// Counts of the ended scans of this sequence, including what the loop did not receive.
   public var report: ScanReport { ended.report.withLock { $0 } }
 
-  /// A scan of its own; it begins with the first turn.
+  /// Creates an independent scan, which starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration, ended) }
 
   /// One scan.
@@ -39,14 +39,14 @@ public struct Advertisers: AsyncSequence, Sendable {
       self.ended = ended
     }
 
-    /// The next device that is new, or of which more is known.
+    /// Waits for the next device that is new, or about which more is known.
     ///
-    /// - Throws: what the adapter says.
+    /// - Throws: the adapter's error.
     public mutating func next() async throws(HostError) -> Advertiser? {
       try await next(isolation: #isolation)
     }
 
-    /// The same, for an actor.
+    /// Waits for the next device, on an actor.
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async throws(HostError) -> Advertiser? {
@@ -61,12 +61,12 @@ public struct Advertisers: AsyncSequence, Sendable {
   }
 }
 
-/// What those heard that are over.
+/// Total counts of the ended scans.
 private final class EndedScans: Sendable {
   let report = Mutex(ScanReport())
 }
 
-/// A scan that goes on until somebody ends it, nobody listens any more, or its time is over.
+/// A scan that runs until it is ended, its iterator is gone, or its time is over.
 private struct Scan {
   var found: AsyncStream<Advertiser>.Iterator
   let failure = Failure()
@@ -96,13 +96,13 @@ private struct Scan {
   }
 }
 
-/// Has one scan end before the radio is asked for something else.
+/// Ensures that a scan ends before the radio is used for something else.
 final class ScanTurn: Sendable {
   private let scan = Mutex<Task<Void, Never>?>(nil)
 
   func begin(_ task: Task<Void, Never>) { scan.withLock { $0 = task } }
 
-  /// Ends the scan that is on, and waits until the radio is free.
+  /// Ends the current scan, and waits until the radio is free.
   func end() async {
     let task = scan.withLock { $0.take() }
     task?.cancel()

@@ -3,7 +3,7 @@ public import BLEPeripheral
 public import BLEStack
 
 extension Radio {
-  /// Is a device of ours while `body` runs: other hosts find it, connect, read, write and subscribe.
+  /// Advertises as a device while `body` runs: other hosts can find it, connect, read, write and subscribe.
   ///
   /// ```swift
   /// let rate = GATTCharacteristicDescription(.heartRateMeasurement, .notify)
@@ -14,17 +14,18 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, advertising is off and the links are ended before this
-  /// returns. Beside the kernel's host it needs CAP_NET_RAW, and beside `bluetoothd` CAP_NET_ADMIN, too: the guide "Being
-  /// the sensor" says what the daemon answers itself.
+  /// When `body` returns or throws, or the task is cancelled, advertising is stopped and the links are closed
+  /// before this returns. On a kernel adapter it needs CAP_NET_RAW, and beside `bluetoothd` also
+  /// CAP_NET_ADMIN: the guide "Being the sensor" explains which requests the daemon answers itself.
   ///
   /// - Parameters:
-  ///   - advertisement: what scanners see; the name is that of the Device Name characteristic, too.
-  ///   - services: in the order of their handles; Generic Access and Generic Attribute are put in front.
-  ///   - limit: centrals at once.
-  ///   - body: gets the server, whose `events` tell what centrals do.
-  /// - Throws: `unsuitable` over a log, and where somebody advertises already; `notPermitted`; `commandRefused` where the
-  ///   controller cannot advertise; what `body` throws.
+  ///   - advertisement: the data for scanners; its name is also that of the Device Name characteristic.
+  ///   - services: the services in the order of their handles; Generic Access and Generic Attribute are
+  ///     prepended.
+  ///   - limit: maximum number of connected centrals.
+  ///   - body: receives the server, whose `events` report the centrals' actions.
+  /// - Throws: `unsuitable` on a replayed log, and if another program is advertising; `notPermitted`;
+  ///   `commandRefused` if the controller cannot advertise; errors of `body`.
   public func advertise<Value>(
     _ advertisement: DeviceAdvertisement, services: [GATTServiceDescription], upTo limit: Int = 8,
     _ body: (GATTServer) async throws -> Value

@@ -4,26 +4,27 @@ package import BLELinux
 package import BLEReplay
 package import BLEStack
 
-/// The way to a controller that is ours alone, and what must live as long as it.
+/// The transport to a controller that this program uses exclusively, with the objects that must live as long
+/// as it.
 ///
-/// `Radio` and the commands of the program put their own host at its end.
+/// `Radio` and the program's commands attach their own host to it.
 package struct ControllerPath: Sendable {
   /// Carries the packets.
   package let transport: any PacketTransport
   /// The controller at the other end of a virtual transport.
   package private(set) var emulation: ControllerAttachment?
-  /// A log in place of a controller.
+  /// A log that is replayed instead of a controller.
   package private(set) var replay: ReplayTransport?
 
-  /// Opens what the specification names.
+  /// Opens the specified transport.
   ///
   /// - Parameters:
-  ///   - specification: any transport, `virtual:`, `replay:` and those that wait for a controller included.
-  ///   - loop: has the receive thread.
-  ///   - keyPairs: asked for where devices are emulated, for Secure Connections; without, a protected
-  ///     one pairs in the legacy way.
-  ///   - waiting: hears where a controller is waited for.
-  /// - Throws: `unsuitable` for virtual peripherals or a log that are none; else as `TransportSpecification.open`.
+  ///   - specification: any transport, including `virtual:`, `replay:` and those that wait for a controller.
+  ///   - loop: provides the receive thread.
+  ///   - keyPairs: called for emulated devices to enable Secure Connections; if it returns `nil`, protected
+  ///     devices use legacy pairing.
+  ///   - waiting: called when waiting for a controller.
+  /// - Throws: `unsuitable` for an invalid peripheral or log; otherwise as `TransportSpecification.open`.
   package static func open(
     _ specification: TransportSpecification, on loop: EventLoop,
     keyPairs: () -> (@Sendable () -> any P256KeyAgreement)? = { nil },
@@ -47,7 +48,7 @@ package struct ControllerPath: Sendable {
     }
   }
 
-  /// Puts a virtual controller at the other end, in this process.
+  /// Attaches a virtual controller in this process.
   package static func emulating(
     _ controller: sending VirtualController, on loop: EventLoop
   ) async throws(HostError) -> ControllerPath {

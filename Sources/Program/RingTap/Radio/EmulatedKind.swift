@@ -11,12 +11,14 @@ extension Radio {
   /// let radio = try await Radio.open(emulating: .heartRate)
   /// ```
   ///
-  /// It begins to send with the first subscription of a link. Of a kind of your own it sends what its `emulation` gives.
+  /// It starts sending with the first subscription on a link. A custom kind sends the values of its
+  /// `emulation`.
   ///
   /// - Parameters:
-  ///   - kind: what is emulated.
-  ///   - rate: values a second, above 0; of a ring, frames over all three kinds. 1, of a ring 300, if not given.
-  /// - Throws: what the system says where there are no more descriptors or threads.
+  ///   - kind: the kind to emulate.
+  ///   - rate: values per second, above 0; for a ring, frames of all three kinds together. The default is 1,
+  ///     for a ring 300.
+  /// - Throws: the system's error if descriptors or threads are exhausted.
   public static func open<Sample>(
     emulating kind: SensorKind<Sample>, valuesPerSecond rate: Double? = nil
   ) async throws(HostError) -> Radio {
@@ -33,7 +35,7 @@ extension Radio {
   }
 }
 
-/// A sensor that notifies one characteristic: what `SensorKind` says of one of your own.
+/// A sensor that notifies one characteristic: the emulation of a custom `SensorKind`.
 private struct CharacteristicModel: SensorModel {
   var name: String
   var address = DeviceAddress(bits: 0x70CB_0D00_5E45, type: .public)
@@ -48,7 +50,8 @@ private struct CharacteristicModel: SensorModel {
     ]
   }
 
-  /// Flags (general discoverable, no BR/EDR), and the service's UUID, all of them. Core Supplement 11, Part A, 1.
+  /// Flags (general discoverable, no BR/EDR), and the complete list of service UUIDs. Core Supplement 11,
+  /// Part A, 1.
   var advertisingData: [UInt8] {
     let isShort = service.short != nil
     let uuid =

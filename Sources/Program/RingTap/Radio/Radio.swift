@@ -4,9 +4,9 @@ import BLELinux
 import Recording
 import SensorSessions
 
-/// A way to the radio: an adapter of this machine, a controller of your own on a transport, or an emulation.
+/// Access to a radio: an adapter of this machine, a controller on a transport, or an emulation.
 ///
-/// Open one, and keep it for as long as the program uses Bluetooth: all scans and links of a radio share one receive
+/// Open one, and keep it while the program uses Bluetooth: all scans and links of a radio share one receive
 /// thread.
 ///
 /// ```swift
@@ -16,11 +16,11 @@ import SensorSessions
 /// }
 /// ```
 ///
-/// What a radio is asked for has a scope: `withRing`, `withSensor` and `withConnection` have the link closed when they
-/// return, whether their body returned or threw, or the task was cancelled. So do the sequences when their loop ends. There
-/// is nothing to close by hand but the radio itself, and that only in a program that goes on without it.
+/// Everything a radio does has a scope. `withRing`, `withSensor` and `withConnection` close the link before
+/// they return, also if their body throws or the task is cancelled. Sequences stop when their loop ends. Only
+/// the radio itself needs to be closed, and only in a program that continues without it.
 public struct Radio: Sendable {
-  /// A scan for one device: how long.
+  /// Default timeout for finding a device.
   public static let searchTime = Duration.seconds(30)
 
   let adapter: any Adapter
@@ -34,26 +34,26 @@ public struct Radio: Sendable {
 
   // MARK: Opening
 
-  /// Opens a radio by its name; without one, the kernel's first adapter that is up.
+  /// Opens a radio by its name; without a name, the kernel's first adapter that is up.
   ///
   /// | text | radio |
   /// |---|---|
-  /// | `hci0` | an adapter of the kernel, shared with `bluetoothd` and other programs |
-  /// | `hci-socket:0` | the same one alone, with our own host; it must be down |
-  /// | `serial:/dev/ttyAMA0,115200` | a controller at a serial port; `,flow` after it for RTS/CTS |
+  /// | `hci0` | a kernel adapter, shared with `bluetoothd` and other programs |
+  /// | `hci-socket:0` | the same adapter, used exclusively by the library's own host; it must be down |
+  /// | `serial:/dev/ttyAMA0,115200` | a controller at a serial port; append `,flow` for RTS/CTS |
   /// | `tcp-client:127.0.0.1:6402`, `unix:/tmp/controller` | a controller behind a socket |
   /// | `tcp-server:127.0.0.1:6402`, `pty:` | the same, once it connects |
-  /// | `virtual:ring,rate=75` | an emulation in this process; all it can be: `VirtualPeripheralSpecification` |
-  /// | `replay:packets.btsnoop` | a packet log in place of a controller; ends as a lost link when the log does |
+  /// | `virtual:ring,rate=75` | an emulation in this process; see `VirtualPeripheralSpecification` |
+  /// | `replay:packets.btsnoop` | a packet log instead of a controller; the link is lost when the log ends |
   ///
-  /// An adapter of the kernel needs CAP_NET_RAW to scan, beside `bluetoothd` CAP_NET_ADMIN; to connect by address it needs
-  /// nothing.
+  /// A kernel adapter needs CAP_NET_RAW to scan, and beside `bluetoothd` CAP_NET_ADMIN; connecting by address
+  /// needs no privilege.
   ///
   /// - Parameters:
-  ///   - name: as above.
-  ///   - note: hears what a person should know meanwhile, a line each, on the receive thread: it must not block.
-  /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`, `adapterBusy`, `notPermitted`, `controller`; `unsuitable` for a
-  ///   name that is none of these.
+  ///   - name: the name, as above.
+  ///   - note: receives messages for the user, one line each, on the receive thread; must not block.
+  /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`, `adapterBusy`, `notPermitted`, `controller`;
+  ///   `unsuitable` for an invalid name.
   public static func open(
     _ name: String? = nil, note: @escaping @Sendable (String) -> Void = { _ in }
   ) async throws(HostError) -> Radio {
@@ -70,15 +70,15 @@ public struct Radio: Sendable {
     }
   }
 
-  /// Opens an emulation of these peripherals, in this process, as if they were in range: for tests, and for a sensor that
-  /// is not at hand.
+  /// Opens an emulation of these peripherals, in this process, as if they were in range. For tests, and for
+  /// development without a sensor.
   ///
   /// ```swift
   /// let radio = try await Radio.open(emulating: [EmulatedSensor(StrapModel())])
   /// ```
   ///
-  /// - Parameter peripherals: made for this radio, which keeps them.
-  /// - Throws: what the system says where there are no more descriptors or threads.
+  /// - Parameter peripherals: created for this radio, which keeps them.
+  /// - Throws: the system's error if descriptors or threads are exhausted.
   public static func open(
     emulating peripherals: sending [any VirtualPeripheral]
   ) async throws(HostError) -> Radio {
@@ -116,9 +116,9 @@ public struct Radio: Sendable {
     }
   }
 
-  /// Ends what is still going on, and lets adapter, receive thread and emulation go.
+  /// Ends running scans, and releases the adapter, the receive thread and the emulation.
   ///
-  /// A program that ends need not call it. Nothing can be asked of this radio afterwards.
+  /// A program that exits need not call it. The radio is unusable afterwards.
   public func close() async {
     await scans.end()
     await adapter.close()
@@ -128,7 +128,7 @@ public struct Radio: Sendable {
 
   // MARK: Finding
 
-  /// What advertises nearby, each as it is seen: the radio scans while a loop asks for more.
+  /// The devices that advertise nearby, as they are found. The radio scans while a loop iterates.
   ///
   /// ```swift
   /// for try await advertiser in radio.advertisers(seenWithin: .seconds(10)) {
@@ -136,15 +136,15 @@ public struct Radio: Sendable {
   /// }
   /// ```
   ///
-  /// An advertiser comes again when more of it is known, its name say, and not for every advertisement. The radio makes one
-  /// scan at a time: to connect, or to begin another loop, ends this one.
+  /// An advertiser is returned again when more is known about it, such as its name, but not for every
+  /// advertisement. The radio makes one scan at a time: connecting, or starting another loop, ends this one.
   ///
-  /// - Parameter duration: after which the sequence ends; `nil` for none.
+  /// - Parameter duration: the time after which the sequence ends; `nil` for no limit.
   public func advertisers(seenWithin duration: Duration? = nil) -> Advertisers {
     Advertisers(self, duration)
   }
 
-  /// Looks for a sensor of one kind; the scan has ended when this returns.
+  /// Finds a sensor of a kind. The scan has ended when this returns.
   ///
   /// ```swift
   /// let strap = try await radio.find(.heartRate)
@@ -152,10 +152,10 @@ public struct Radio: Sendable {
   /// ```
   ///
   /// - Parameters:
-  ///   - kind: by what it advertises.
-  ///   - name: an exact name to wait for instead, `nil` for the first of the kind.
-  ///   - duration: how long to look.
-  /// - Throws: `notFound` where none came, and whatever the adapter says.
+  ///   - kind: the kind, recognised by its advertisement.
+  ///   - name: the exact name to find instead, or `nil` for the first of the kind.
+  ///   - duration: timeout.
+  /// - Throws: `notFound` if none was found, and the adapter's errors.
   public func find<Sample>(
     _ kind: SensorKind<Sample>, named name: String? = nil, within duration: Duration = Radio.searchTime
   ) async throws(HostError) -> Advertiser {
