@@ -1,6 +1,6 @@
 import Commands
 
-/// The program `ringtap`: all of it is in `Program`, where tests reach it.
+/// The executable `ringtap`. Its code is in the module `Commands`, which tests can import.
 @main struct Main {
   static func main() async { await Ringtap.main() }
 }

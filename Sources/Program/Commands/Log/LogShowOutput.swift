@@ -51,7 +51,7 @@ final class LogOutput {
 
 /// The progress line of a long log, on standard error if it is a terminal.
 struct LogProgress {
-  /// What is printed on standard output meanwhile. Packets on the same terminal need no progress line.
+  /// The kind of output on standard output meanwhile. Packets on the same terminal need no progress line.
   enum Output { case packets, nothing }
 
   /// Total size of all logs in bytes, if known.
