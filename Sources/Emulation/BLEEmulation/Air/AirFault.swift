@@ -1,27 +1,28 @@
 public import BLEWire
 
-/// What goes wrong in the air. All but `disconnect` need the pace of the air.
+/// A fault of the air. All but `disconnect` need the pace `.air`.
 public enum AirFault: Hashable, Sendable {
-  /// Each packet of links and each advertisement arrives broken with this probability, 0 … 1: those of links are sent
-  /// again, so data comes late and is not lost. 1 is the end of every link by its supervision time-out.
+  /// Damages each link packet and advertisement with this probability, 0 … 1. Link packets are retransmitted,
+  /// so data is late but not lost. With 1, every link ends by its supervision timeout.
   case packetErrorRate(Double)
-  /// Nobody hears the next so many packets of links: the events they are in end, and they are sent again.
+  /// Drops the next link packets: the connection events they are in end, and they are retransmitted.
   case burst(packets: Int)
-  /// What this device sends is heard by nobody; it hears the others. They end their links with it by Connection
-  /// Timeout, and then it does too, since they have stopped sending.
+  /// Drops everything that this device sends; it still receives from others. Their links with it end with
+  /// Connection Timeout, and then its own ends do too, because the others have stopped sending.
   case mute(DeviceAddress)
-  /// This device hears nobody; it is heard by the others.
+  /// Drops everything that is sent to this device; others still receive from it.
   case deafen(DeviceAddress)
-  /// Neither hears nor is heard: Connection Timeout at both ends after the supervision time-out, Connection Failed to
-  /// be Established on a link that has not yet had a packet, no more advertisements.
+  /// Drops everything from and to this device. Both ends report Connection Timeout after the supervision
+  /// timeout, or Connection Failed to be Established on a link without a packet yet. Advertisements are no
+  /// longer received.
   case outOfRange(DeviceAddress)
-  /// The end of the three above.
+  /// Ends the three faults above.
   case inRange(DeviceAddress)
-  /// This device ends its links with this reason; Connection Timeout is going without a word.
+  /// This device ends its links with this reason; with Connection Timeout it vanishes without a packet.
   case disconnect(DeviceAddress, HCIStatus)
 }
 
-/// The faults in force.
+/// The active faults.
 struct AirFaults {
   var packetErrorRate: Double
   var burst = 0
@@ -30,7 +31,7 @@ struct AirFaults {
 }
 
 extension VirtualAir {
-  /// Makes something go wrong from now on, or right again.
+  /// Starts or ends a fault.
   public func inject(_ fault: AirFault, now: MonotonicTime) {
     scheduleLinks(now: now)
     switch fault {
@@ -51,23 +52,23 @@ extension VirtualAir {
     }
   }
 
-  // MARK: Asked by links and advertising
+  // MARK: Queried by links and advertising
 
-  /// Whether packets may get lost.
+  /// Whether packets can be lost.
   var losesPackets: Bool { faults.packetErrorRate > 0 || faults.burst > 0 }
 
   func reaches(_ sender: DeviceAddress, _ receiver: DeviceAddress) -> Bool {
     configuration.pace == .immediate || (!faults.mute.contains(sender) && !faults.deaf.contains(receiver))
   }
 
-  /// One more packet of a burst that nobody hears.
+  /// Consumes one packet of a burst and returns whether it is dropped.
   func swallowsPacket() -> Bool {
     guard faults.burst > 0 else { return false }
     faults.burst -= 1
     return true
   }
 
-  /// Whether a packet arrives broken.
+  /// Whether a packet is damaged.
   func breaksPacket() -> Bool {
     guard faults.packetErrorRate > 0, configuration.pace == .air else { return false }
     return random.happens(faults.packetErrorRate)

@@ -1,13 +1,14 @@
 import BLEWire
 
-/// A link between a central and a peripheral, as the air carries it. Core 5.4, Vol 6, Part B, 4.5.
+/// A link between a central and a peripheral in the virtual air. Core 5.4, Vol 6, Part B, 4.5.
 ///
-/// At the pace of the air it has connection events: central and peripheral take turns, T_IFS apart, until neither
-/// has more or the next event is near. What is lost is sent again. An event in which nobody has anything to say is
-/// passed over, since its outcome is known. At the immediate pace what is sent has arrived.
+/// At the pace `.air` the link has connection events: central and peripheral take turns, T_IFS apart, until
+/// neither has more data or the next event is near. Lost packets are retransmitted. An event in which neither
+/// end has data is skipped, because its outcome is known. At the pace `.immediate` data arrives as soon as it
+/// is sent.
 ///
-/// One simplification: the central knows how long the peripheral's next packet is when it decides whether the rest
-/// of the event has room for another exchange. Controllers guess.
+/// Simplification: when the central decides whether another exchange fits into the event, it knows the length
+/// of the peripheral's next packet. Real controllers guess.
 final class AirLink {
   unowned let air: VirtualAir
   let isImmediate: Bool
@@ -16,33 +17,33 @@ final class AirLink {
   private let created: MonotonicTime
 
   var parameters: LinkParameters
-  /// Of the connection event that is under way or comes next.
+  /// Counter of the current connection event, or of the next one.
   var eventCounter = 0
   var anchor: MonotonicTime
   var phase = Phase.between
-  /// The next event that the peripheral listens to although it has nothing to say.
+  /// The next event that the peripheral listens to even if it has no data.
   var nextListening = 0
-  /// Packets of this event that did not arrive whole, one after the other; two end it.
+  /// Consecutive damaged packets in this event; two end it.
   var invalidInARow = 0
-  /// One of the ends has more, or was not understood.
+  /// Whether an end has more data, or sent a damaged packet.
   var goesOn = false
 
-  /// Events that were left out because a radio was busy with another link.
+  /// Consecutive events skipped because a radio was busy with another link.
   var missedInARow = 0
 
-  /// A change that both ends are to make at one event.
+  /// A change that both ends make at an agreed event.
   var change: Change?
   var isChanging = false
   var waitingChanges: [LinkControl] = []
-  /// What the central's host wanted when it asked for another PHY.
+  /// The PHYs that the central's host requested.
   var centralWish = PHYWish.any
-  /// What the central's host wants the link encrypted with, until the peripheral has answered.
+  /// The encryption that the central's host requested, until the peripheral has responded.
   var wantedEncryption: LinkEncryption?
-  /// The ends made a change at different times, and hear each other no more.
+  /// Whether the ends made a change at different times and can no longer receive each other's packets.
   var isApart = false
 
   enum Phase {
-    /// Until the next anchor.
+    /// Between events, until the next anchor.
     case between
     case centralSends(LinkPDU, until: MonotonicTime)
     case peripheralTurn(at: MonotonicTime)
@@ -89,13 +90,13 @@ final class AirLink {
     if case .between = phase { false } else { true }
   }
 
-  /// When it wants the radio next; `nil` in an event, and while nobody has anything to say.
+  /// When the link needs the radio next; `nil` within an event, and while neither end has data.
   var claim: MonotonicTime? {
     guard case .between = phase, hasBothEnds, isBusy else { return nil }
     return anchor
   }
 
-  /// From a time to the nearest anchor of this link, in nanoseconds.
+  /// Nanoseconds from a time to the nearest anchor of this link.
   func distance(of time: MonotonicTime) -> Int64 {
     let phase = (time.nanoseconds - anchor.nanoseconds) % interval
     let after = phase < 0 ? phase + interval : phase
@@ -111,7 +112,7 @@ final class AirLink {
       let other = other(end)
       return other.owner.received(data, boundary, on: other)
     }
-    // Nothing to send: the buffer is free at once.
+    // Nothing to send: the buffer is free immediately.
     guard data.count > 0 else { return end.owner.acknowledged(on: end) }
     let octets = [UInt8](encoding: data.count) { $0.append(data) }
     end.queue.append(.data(octets, boundary))
@@ -131,7 +132,7 @@ final class AirLink {
     isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
-  /// Answers too would grow without limit.
+  /// Limits responses, which would otherwise queue without bound.
   func isOverfull(end: LinkEnd) -> Bool {
     !isImmediate
       && end.queue.dataCount >= air.configuration.queuedFrames + PeripheralLink.maximumAnswersQueued
@@ -139,19 +140,19 @@ final class AirLink {
 
   // MARK: The end
 
-  /// One end leaves after what it has sent so far, and tells the other why.
+  /// Ends the link at one end after its queued packets, and sends the reason to the other end.
   func terminate(from end: LinkEnd, _ reason: HCIStatus) {
     guard end.isOpen else { return }
     if isImmediate {
       close(central, end === central ? .localHostTerminated : reason)
       close(peripheral, end === peripheral ? .localHostTerminated : reason)
     } else {
-      // Nobody says Connection Timeout: it is what is concluded when nobody says anything.
+      // Connection Timeout is never sent: it is what a peer concludes from silence.
       send(reason == .connectionTimeout ? .vanish : .terminate(reason), from: end)
     }
   }
 
-  /// One end is gone without a word, and is not told of it either.
+  /// Removes one end without sending a packet and without notifying its owner.
   func abandon(_ end: LinkEnd) {
     schedule()
     end.isOpen = false
@@ -175,13 +176,13 @@ final class AirLink {
 
   // MARK: Time
 
-  /// Whether the next event can make a difference to anybody.
+  /// Whether the next event can have an effect.
   private var isBusy: Bool {
     !central.isEstablished || !peripheral.isEstablished || !central.queue.isEmpty || !peripheral.queue.isEmpty
       || isChanging || central.farewell != nil || peripheral.farewell != nil || isTroubled
   }
 
-  /// Packets may be lost: each event counts, because silence ends the link.
+  /// Whether packets can be lost. Then every event counts, because silence ends the link.
   private var isTroubled: Bool {
     isApart || !central.isOpen || !peripheral.isOpen || air.losesPackets
       || !air.reaches(central.address, peripheral.address)
@@ -206,14 +207,14 @@ final class AirLink {
 
   var hasBothEnds: Bool { central.isOpen && peripheral.isOpen }
 
-  /// When an end gives the link up if it hears nothing more. Core 5.4, Vol 6, Part B, 4.5.2.
+  /// When an end closes the link unless it receives a packet. Core 5.4, Vol 6, Part B, 4.5.2.
   func supervisionEnd(_ end: LinkEnd) -> MonotonicTime {
     end.isEstablished
       ? end.lastHeard.advanced(nanoseconds: Int64(parameters.supervisionTimeout) * AirTiming.timeoutUnit)
       : created.advanced(nanoseconds: AirTiming.establishingEvents * interval)
   }
 
-  /// Something has come up: passes over the events that went by in the meantime, with nothing said in them.
+  /// Skips the past events, in which nothing was sent. Call it when there is something to send.
   func schedule() {
     guard case .between = phase, !isImmediate, anchor < air.now, hasBothEnds else { return }
     let passed = (air.now.nanoseconds - anchor.nanoseconds + interval - 1) / interval
@@ -228,9 +229,9 @@ final class AirLink {
   }
 }
 
-/// One packet of a link: its numbers; its payload is the front of the sender's queue.
+/// The header of a link's packet; the payload is the front of the sender's queue.
 struct LinkPDU {
-  /// Octets of payload; 0 for an empty packet.
+  /// Payload length in bytes; 0 for an empty packet.
   var byteCount: Int
   var sequence: Bool
   var expected: Bool

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// Procedures by which two link layers change their link. Core 5.4, Vol 6, Part B, 5.1.
+/// Link-layer procedures that change the link. Core 5.4, Vol 6, Part B, 5.1.
 extension AirLink {
-  // MARK: Asked for by a host
+  // MARK: Requested by a host
 
-  /// Other timing, as the central wants it. Core 5.4, Vol 6, Part B, 5.1.1.
+  /// Changes the link's parameters at the central's request. Core 5.4, Vol 6, Part B, 5.1.1.
   func update(_ wanted: LinkParameters) {
     guard isImmediate else { return send(.connectionUpdate(wanted), from: central) }
     apply(.connectionUpdate(wanted))
@@ -21,7 +21,8 @@ extension AirLink {
           : PHYChange(central: .any, peripheral: wish, now: self)))
   }
 
-  /// Core 5.4, Vol 6, Part B, 5.1.9. At the immediate pace both directions get what one end asked for.
+  /// Core 5.4, Vol 6, Part B, 5.1.9. At the pace `.immediate` both directions get the length that one end
+  /// requested.
   func requestDataLength(_ wanted: DataLength, from end: LinkEnd) {
     end.allowedDataLength = wanted.clamped
     guard isImmediate else { return send(.lengthRequest(end.allowedDataLength), from: end) }
@@ -70,7 +71,8 @@ extension AirLink {
     }
   }
 
-  /// What is as it was needs no instant, but whoever asked is told. Core 5.4, Vol 4, Part E, 7.8.49.
+  /// Sends a PHY update, or reports the unchanged PHYs to the requesting end. Core 5.4, Vol 4, Part E,
+  /// 7.8.49.
   private func choosePHY(_ chosen: PHYChange, for asker: LinkEnd) {
     if chosen.toPeripheral == central.phy, chosen.toCentral == peripheral.phy {
       asker.owner.phyChanged(on: asker)
@@ -79,7 +81,8 @@ extension AirLink {
     }
   }
 
-  /// Each host is told, where something has changed. Core 5.4, Vol 4, Part E, 7.7.65.7.
+  /// Applies the data lengths, and notifies both hosts if something has changed. Core 5.4, Vol 4, Part E,
+  /// 7.7.65.7.
   private func changeDataLength() {
     let before = (central.dataLength, peripheral.dataLength)
     for end in [central, peripheral] { end.dataLength = end.allowedDataLength }
@@ -89,12 +92,12 @@ extension AirLink {
 
   // MARK: At the instant
 
-  /// Makes the change that was agreed on, if this is its event.
+  /// Makes the agreed change if its event has come.
   func makeChange() {
     guard let change, change.instant <= eventCounter else { return }
     self.change = nil
     isChanging = false
-    // The peripheral has not heard of it: from here on they miss each other.
+    // The peripheral has not received the change, so the ends miss each other from now on.
     guard change.isKnown else {
       isApart = true
       return

@@ -1,32 +1,33 @@
 import BLEWire
 
-/// What a central's host wants a link encrypted with.
+/// The encryption that a central's host requests.
 struct LinkEncryption: Hashable {
   var random: UInt64
   var diversifier: UInt16
   var key: UInt128
 }
 
-/// Encryption as hosts see it: both controllers get the same key, or the link ends. The octets go on in the clear.
+/// Encryption as hosts see it: both controllers get the same key, or the link ends. The data itself stays
+/// unencrypted.
 ///
-/// Core 5.4, Vol 6, Part B, 5.1.3. The two halves of the session key are not exchanged, and data are not held back
-/// meanwhile.
+/// Core 5.4, Vol 6, Part B, 5.1.3. The halves of the session key are not exchanged, and data is not held back
+/// during the procedure.
 extension AirLink {
-  /// The central's host has a key.
+  /// Starts encryption with the key of the central's host.
   func requestEncryption(_ wanted: LinkEncryption) {
     wantedEncryption = wanted
     guard isImmediate else { return send(.encryptionRequest(wanted), from: central) }
     peripheral.owner.keyWanted(wanted.random, wanted.diversifier, on: peripheral)
   }
 
-  /// The peripheral's side has the same key, another, or none.
+  /// Responds with the peripheral's key, or `nil` for none.
   func answerEncryption(_ key: UInt128?) {
     guard isImmediate else { return send(.encryptionAnswer(key), from: peripheral) }
     compare(key)
     if peripheral.isOpen, key != nil { encrypted(peripheral) }
   }
 
-  /// At the central.
+  /// Compares the keys at the central.
   func compare(_ key: UInt128?) {
     guard let wanted = wantedEncryption else { return }
     wantedEncryption = nil
@@ -34,7 +35,7 @@ extension AirLink {
       return central.owner.encryptionEnded(.pinOrKeyMissing, isRefresh: false, on: central)
     }
     guard key == wanted.key else {
-      // What one sends the other cannot read.
+      // The ends cannot decrypt each other's packets.
       close(central, .micFailure)
       close(peripheral, .micFailure)
       return

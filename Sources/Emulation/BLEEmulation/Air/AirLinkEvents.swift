@@ -3,7 +3,7 @@ import BLEWire
 
 /// Connection events. Core 5.4, Vol 6, Part B, 4.5.1, 4.5.6 and 4.5.9.
 extension AirLink {
-  /// Does what is due now; the air calls it at each deadline, in the order of time.
+  /// Performs what is due. The air calls it at each deadline, in the order of time.
   func step(now: MonotonicTime) {
     switch phase {
     case .between:
@@ -51,7 +51,8 @@ extension AirLink {
     anchor = anchor.advanced(nanoseconds: interval)
   }
 
-  /// The peripheral may sleep through as many events as the latency says, unless it has something to say.
+  /// Whether the peripheral listens to this event. Without data it may skip as many events as the latency
+  /// allows.
   private var isListening: Bool {
     !isApart
       && (eventCounter >= nextListening || !peripheral.isEstablished || !peripheral.queue.isEmpty
@@ -62,14 +63,14 @@ extension AirLink {
     hasBothEnds && (goesOn || central.farewell != nil)
   }
 
-  /// Whether another exchange ends before the next event, of this link or of another one of the same radio.
+  /// Whether another exchange ends before the next event of this link, or of another link of the same radio.
   private func exchangeFits(now: MonotonicTime) -> Bool {
     let end = now.advanced(nanoseconds: nextExchange)
     return end <= anchor.advanced(nanoseconds: interval)
       && air.nextClaim(besides: self).map { end <= $0 } ?? true
   }
 
-  /// Nanoseconds of the next packet each and the pauses after them.
+  /// Nanoseconds for the next packet of each end and the pauses after them.
   private var nextExchange: Int64 {
     central.phy.airTime(payload: nextByteCount(of: central))
       + peripheral.phy.airTime(payload: nextByteCount(of: peripheral)) + 2 * AirTiming.interFrameSpace
@@ -87,7 +88,7 @@ extension AirLink {
     }
   }
 
-  /// Decides what an end sends next, unless something has to be sent again.
+  /// Chooses an end's next packet, unless a packet has to be retransmitted.
   private func prepare(_ end: LinkEnd) {
     if end.state.underWay == nil {
       if case .control(let control)? = end.queue.first, control.hasInstant {
@@ -113,9 +114,9 @@ extension AirLink {
     phase = end === central ? .centralSends(pdu, until: until) : .peripheralSends(pdu, until: until)
   }
 
-  /// A packet's last bit is sent.
+  /// Handles the end of a packet.
   ///
-  /// - Returns: whether the event goes on: the other end has noticed the packet, if only as a broken one.
+  /// - Returns: whether the event continues: the other end has detected the packet, even if it is damaged.
   private func arrived(
     _ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd, isHeard: Bool, now: MonotonicTime
   ) -> Bool {
@@ -131,7 +132,7 @@ extension AirLink {
     } else {
       invalidInARow = 2
     }
-    // Whoever was told of the end has answered now.
+    // The sender was notified of the link's end and has now acknowledged it.
     if let farewell = sender.farewell { close(sender, farewell) }
     return invalidInARow < 2 && hasBothEnds
   }
@@ -143,7 +144,7 @@ extension AirLink {
       receiver.state.sequence = pdu.expected
       acknowledge(receiver)
     }
-    // What comes next is decided before a host sees what this packet brought: T_IFS is too short for an answer.
+    // The next packet is chosen before a host sees this one's contents: T_IFS is too short for a response.
     if receiver === peripheral {
       prepare(peripheral)
     } else {

@@ -1,61 +1,63 @@
 package import BLEWire
 
-/// How long things take in the air.
+/// Durations and units on the air.
 enum AirTiming {
-  /// T_IFS: from the end of a packet to the start of the next, in nanoseconds. Core 5.4, Vol 6, Part B, 4.1.1.
+  /// T_IFS: from the end of a packet to the start of the next, in nanoseconds. Core 5.4, Vol 6, Part B,
+  /// 4.1.1.
   static let interFrameSpace: Int64 = 150_000
   /// From the end of CONNECT_IND to the first transmit window, in nanoseconds. Core 5.4, Vol 6, Part B, 4.5.3.
   static let transmitWindowDelay: Int64 = 1_250_000
-  /// Octets of payload of CONNECT_IND. Core 5.4, Vol 6, Part B, 2.3.3.1.
+  /// Payload length of CONNECT_IND in bytes. Core 5.4, Vol 6, Part B, 2.3.3.1.
   static let connectRequestByteCount = 34
   /// The unit of a link's interval, in nanoseconds.
   static let intervalUnit: Int64 = 1_250_000
-  /// The unit of a link's supervision time-out, in nanoseconds.
+  /// The unit of a link's supervision timeout, in nanoseconds.
   static let timeoutUnit: Int64 = 10_000_000
-  /// The most that an advertiser waits beyond its interval. Core 5.4, Vol 6, Part B, 4.4.2.2.1.
+  /// Maximum random delay between advertisements, in nanoseconds. Core 5.4, Vol 6, Part B, 4.4.2.2.1.
   static let maximumAdvertisingDelay: Int64 = 10_000_000
-  /// Events without a packet after which a new link is given up. Core 5.4, Vol 6, Part B, 4.5.2.
+  /// Number of events without a packet after which a new link is closed. Core 5.4, Vol 6, Part B, 4.5.2.
   static let establishingEvents: Int64 = 6
-  /// Events at least between a change of a link and the packet that announces it.
+  /// Minimum number of events between the packet that announces a change of the link and the change.
   ///
-  /// Core 5.4, Vol 6, Part B, 5.1.1: six that the peripheral listens to.
+  /// Core 5.4, Vol 6, Part B, 5.1.1: six events that the peripheral listens to.
   static let eventsToInstant = 6
 }
 
 extension LEPHY {
-  /// Nanoseconds of one packet: preamble, access address, header, payload, CRC. Core 5.4, Vol 6, Part B, 2.1.
+  /// Duration of one packet in nanoseconds: preamble, access address, header, payload, CRC. Core 5.4, Vol 6,
+  /// Part B, 2.1.
   func airTime(payload byteCount: Int) -> Int64 {
     switch self {
     case .le2M: Int64(2 + 4 + 2 + byteCount + 3) * 4000
-    // The coded PHY is not offered.
+    // The coded PHY is not supported.
     case .le1M, .leCoded: Int64(1 + 4 + 2 + byteCount + 3) * 8000
     }
   }
 }
 
-/// The longest data packet of one direction. Core 5.4, Vol 6, Part B, 4.5.10.
+/// Maximum length of a data packet in one direction. Core 5.4, Vol 6, Part B, 4.5.10.
 struct DataLength: Hashable {
-  /// 27 … 251 octets of payload.
+  /// 27 … 251 bytes of payload.
   var octets: UInt16
-  /// 328 … 2120 µs on the air, room for a message integrity check included.
+  /// 328 … 2120 µs on the air, including room for a message integrity check.
   var time: UInt16
 
   static let minimum = DataLength(octets: 27, time: 328)
   static let maximum = DataLength(octets: 251, time: 2120)
 
-  /// What both allow.
+  /// The minimum of both limits.
   func limited(to other: DataLength) -> DataLength {
     DataLength(octets: min(octets, other.octets), time: min(time, other.time))
   }
 
-  /// As a controller may use it, whatever the host asked for.
+  /// The values clamped to the ranges of the specification.
   var clamped: DataLength {
     DataLength(octets: min(max(octets, 27), 251), time: min(max(time, 328), 2120))
   }
 
-  /// Octets of payload that both limits leave on this PHY, never below 27.
+  /// Payload bytes that both limits allow on this PHY, at least 27.
   func byteCount(on phy: LEPHY) -> Int {
-    // The time of a packet counts four octets of integrity check, sent or not.
+    // The duration of a packet includes four bytes of integrity check even if they are not sent.
     let fitting = phy == .le2M ? Int(time) / 4 - 15 : Int(time) / 8 - 14
     return max(27, min(Int(octets), fitting))
   }
@@ -67,11 +69,11 @@ extension MonotonicTime {
   }
 }
 
-/// xorshift64*: plausible, and the same numbers in each run. Nobody's keys depend on it.
+/// xorshift64*, seeded, so that every run has the same numbers. Not for keys.
 struct AirRandom {
   private var state: UInt64
 
-  /// - Parameter seed: any but 0, which is replaced.
+  /// - Parameter seed: any value but 0, which is replaced.
   init(seed: UInt64 = 0x9E37_79B9_7F4A_7C15) { state = seed == 0 ? 1 : seed }
 
   mutating func next() -> UInt64 {
@@ -81,10 +83,10 @@ struct AirRandom {
     return state &* 0x2545_F491_4F6C_DD1D
   }
 
-  /// 0 … `limit`.
+  /// A number in 0 … `limit`.
   mutating func next(through limit: Int64) -> Int64 { Int64(next() >> 1) % (limit + 1) }
 
-  /// Whether something happens that does with this probability.
+  /// Returns `true` with this probability.
   mutating func happens(_ probability: Double) -> Bool {
     Double(next() >> 11) * 0x1p-53 < probability
   }

@@ -1,17 +1,17 @@
 import BLEWire
 
-/// Where a frame of a peripheral came to nothing, for whoever keeps account of each.
+/// Why a peripheral's frame was lost, for counting every frame.
 package enum FrameLoss: Hashable, Sendable {
-  /// It waited in the peripheral when its link ended: an L2CAP frame.
+  /// An L2CAP frame that was still queued in the peripheral when its link ended.
   case linkEnd
-  /// It had arrived at a controller that says nothing any more: an ACL packet.
+  /// An ACL packet that had arrived at a silent controller.
   case silentController
 }
 
 extension AirLink {
-  /// Tells of frames that an end has sent and the other has not got as a whole.
+  /// Reports frames that an end has sent and the other end has not received completely.
   ///
-  /// The first may be there already, and only its acknowledgement missing. Core 5.4, Vol 6, Part B, 4.5.9.
+  /// The first frame may have arrived without its acknowledgement. Core 5.4, Vol 6, Part B, 4.5.9.
   func giveUpFrames(of end: LinkEnd) {
     guard let told = air.whenFrameLost else { return }
     var hasArrived = false

@@ -1,9 +1,9 @@
 import BLEWire
 
-/// What the two link layers tell each other. Core 5.4, Vol 6, Part B, 2.4.2.
+/// Control PDUs between the two link layers. Core 5.4, Vol 6, Part B, 2.4.2.
 enum LinkControl {
   case terminate(HCIStatus)
-  /// Not said at all: the device is gone when its turn comes.
+  /// Not a PDU: the device disappears when its turn comes.
   case vanish
   case connectionUpdate(LinkParameters)
   case phyRequest(PHYWish)
@@ -14,11 +14,11 @@ enum LinkControl {
   case featureRequest, featureResponse
   case versionRequest, versionResponse
   case encryptionRequest(LinkEncryption)
-  /// The key is not in the packet: it is what both ends have, or have not.
+  /// The key is not sent; it is the key of the peripheral, or `nil`, for comparison.
   case encryptionAnswer(UInt128?)
   case encryptionStart
 
-  /// Octets of the packet's payload, opcode first.
+  /// Payload length in bytes, including the opcode.
   var byteCount: Int {
     switch self {
     case .vanish: 0
@@ -34,7 +34,7 @@ enum LinkControl {
     }
   }
 
-  /// Takes effect at a connection event that it names; only one of these at a time.
+  /// Whether it takes effect at a connection event that it specifies; only one such procedure runs at a time.
   var hasInstant: Bool {
     switch self {
     case .connectionUpdate, .phyUpdate: true
@@ -43,7 +43,7 @@ enum LinkControl {
   }
 }
 
-/// PHYs that one end would use, as bits: 1 is LE 1M, 2 is LE 2M.
+/// PHYs that one end accepts, as bits: 1 is LE 1M, 2 is LE 2M.
 struct PHYWish: Hashable {
   var transmit: UInt8
   var receive: UInt8
@@ -55,7 +55,7 @@ struct PHYChange: Hashable {
   var toPeripheral: LEPHY
   var toCentral: LEPHY
 
-  /// The fastest that both ends want; a direction without one stays as it is.
+  /// The fastest PHYs that both ends accept; a direction without a common PHY is unchanged.
   init(central: PHYWish, peripheral: PHYWish, now link: AirLink) {
     func chosen(_ bits: UInt8, _ current: LEPHY) -> LEPHY {
       bits & 2 != 0 ? .le2M : bits & 1 != 0 ? .le1M : current

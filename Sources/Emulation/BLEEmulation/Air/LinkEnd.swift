@@ -1,23 +1,23 @@
 import BLEWire
 
-/// Whoever is at one end of a link: a controller for its host, or an emulated peripheral.
+/// The owner of a link's end: a controller for its host, or an emulated peripheral.
 ///
-/// All calls come from the link, at the air's time.
+/// The link makes all calls, at the air's time.
 protocol LinkOwner: AnyObject {
-  /// Data of one packet; `boundary` says whether an L2CAP frame starts.
+  /// Called with the data of one packet; `boundary` says whether an L2CAP frame starts.
   func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd)
-  /// One piece that was given to the link has arrived as a whole.
+  /// Called when a fragment passed to the link has arrived completely.
   func acknowledged(on end: LinkEnd)
   func parametersChanged(on end: LinkEnd)
   func dataLengthChanged(on end: LinkEnd)
   func phyChanged(on end: LinkEnd)
   func featuresRead(on end: LinkEnd)
   func versionRead(on end: LinkEnd)
-  /// The central wants to encrypt; answer with the link's `answerEncryption`.
+  /// Called when the central starts encryption; respond with the link's `answerEncryption`.
   func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd)
   func encryptionEnded(_ status: HCIStatus, isRefresh: Bool, on end: LinkEnd)
   func ended(_ end: LinkEnd, _ reason: HCIStatus)
-  /// Whether more data may come.
+  /// Whether the owner accepts more data.
   var takesData: Bool { get }
 }
 
@@ -25,36 +25,36 @@ extension LinkOwner {
   var takesData: Bool { true }
 }
 
-/// One end of a link, with what it sends.
+/// One end of a link, with its transmit queue.
 final class LinkEnd {
   let role: LEConnectionComplete.Role
   /// The owner's number for the link.
   let handle: ConnectionHandle
-  /// By which faults name the owner.
+  /// The address that identifies the owner in faults.
   let address: DeviceAddress
-  /// Under which the other one is known on this link.
+  /// The peer's address on this link.
   let peer: DeviceAddress
   unowned let owner: any LinkOwner
   let ownerIdentity: ObjectIdentifier
   /// Set by the link, which outlives its open ends.
   unowned var link: AirLink?
 
-  /// The owner takes part; `false` once it was told of the end.
+  /// Whether the owner uses the link; `false` after it was notified of the end.
   var isOpen = true
-  /// For sending.
+  /// The PHY for sending.
   var phy = LEPHY.le1M
-  /// For sending: in force, and what the owner allows.
+  /// Data length for sending: the current one, and the one that the owner allows.
   var dataLength = DataLength.minimum
   var allowedDataLength = DataLength.minimum
   var isEncrypted = false
-  /// The owner was asked for a key.
+  /// Whether the owner was asked for a key.
   var awaitsKey = false
   var queue = TransmitQueue()
   var state = Acknowledgement()
-  /// The last packet that arrived whole.
+  /// Time of the last intact packet.
   var lastHeard: MonotonicTime
   var isEstablished = false
-  /// The other end has said that it leaves: this one answers once more.
+  /// The reason from the other end's termination; this end acknowledges it and closes.
   var farewell: HCIStatus?
 
   init(
@@ -71,28 +71,28 @@ final class LinkEnd {
     lastHeard = now
   }
 
-  /// Hands a piece of an L2CAP frame to the link.
+  /// Queues a fragment of an L2CAP frame.
   func send(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary) { link?.send(data, boundary, from: self) }
 
-  /// Whether more values may be pushed: fewer frames wait than the air's configuration allows.
+  /// Whether more values may be sent: fewer frames are queued than the air's configuration allows.
   var hasRoom: Bool { link?.hasRoom(for: self) ?? false }
 
   var other: LinkEnd? { link?.other(self) }
 }
 
-/// The one-bit numbers of packets and their acknowledgement. Core 5.4, Vol 6, Part B, 4.5.9.
+/// Sequence bits and acknowledgement of packets. Core 5.4, Vol 6, Part B, 4.5.9.
 struct Acknowledgement {
-  /// SN of the packet that is sent next or again.
+  /// SN of the packet to be sent or retransmitted next.
   var sequence = false
   /// NESN: the SN that is expected next.
   var expected = false
-  /// Octets of the packet that was sent and not acknowledged yet; an empty packet has 0.
+  /// Length of the unacknowledged packet in bytes; an empty packet has 0.
   var underWay: Int?
-  /// MD of that packet: more follows.
+  /// MD of that packet: more data follows.
   var hasMore = false
 }
 
-/// What one end has to send, in order. A piece stays until its last octet is acknowledged.
+/// Queued packets of one end. An item stays until its last byte is acknowledged.
 struct TransmitQueue {
   enum Item {
     case data([UInt8], ACLPacket.Boundary)
@@ -106,10 +106,10 @@ struct TransmitQueue {
     }
   }
 
-  /// Items before this one are done with.
+  /// Items before this index are acknowledged.
   private var start = 0
   private var items: [Item] = []
-  /// Octets of the first item that are acknowledged.
+  /// Acknowledged bytes of the first item.
   private(set) var offset = 0
   private(set) var dataCount = 0
 
@@ -127,13 +127,13 @@ struct TransmitQueue {
 
   mutating func replaceFirst(_ item: Item) { items[start] = item }
 
-  /// Whether anything follows these octets of the first item.
+  /// Whether more data follows these bytes of the first item.
   func hasMore(after byteCount: Int) -> Bool {
     guard let first else { return false }
     return items.count - start > 1 || offset + byteCount < first.byteCount
   }
 
-  /// - Returns: the first item, if these octets were its last.
+  /// - Returns: the first item, if these bytes complete it.
   mutating func acknowledge(_ byteCount: Int) -> Item? {
     guard let first else { return nil }
     offset += byteCount
@@ -141,7 +141,7 @@ struct TransmitQueue {
     offset = 0
     start += 1
     if case .data = first { dataCount -= 1 }
-    // What is done with is let go of now and then, not with each item.
+    // Removes acknowledged items in batches.
     if start >= 64 {
       items.removeFirst(start)
       start = 0
@@ -151,7 +151,7 @@ struct TransmitQueue {
 
   mutating func removeAll() { self = TransmitQueue() }
 
-  /// Frames that wait, each as a whole.
+  /// Calls `body` with each queued frame, as a whole.
   func forEachFrame(_ body: ([UInt8]) -> Void) {
     for item in items[start...] {
       if case .data(let octets, _) = item { body(octets) }

@@ -1,18 +1,18 @@
 import BLEStack
 import BLEWire
 
-/// One emulated peripheral in the air, and the link to it.
+/// An emulated peripheral in the air, with its link.
 final class Station: Advertiser, LinkOwner {
   let peripheral: any VirtualPeripheral
-  /// Its place in the list that the air was made of.
+  /// Index in the air's list of peripherals.
   let number: Int
-  /// Set when the air is made.
+  /// Set when the air is created.
   unowned var air: VirtualAir?
   private(set) var link: PeripheralLink?
   private var end: LinkEnd?
   var nextAdvertisement: MonotonicTime?
 
-  /// As the peripheral left it after its last link.
+  /// The database as the peripheral left it after its last link.
   private var database: GATTServerDatabase
   private var attributesVersion: Int
 
@@ -34,7 +34,7 @@ final class Station: Advertiser, LinkOwner {
     return link == nil ? peripheral.advertisement : nil
   }
 
-  /// Emulated peripherals take the longest packets that there are.
+  /// Emulated peripherals accept packets of the maximum length.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd {
     let end = LinkEnd(
       .peripheral, VirtualController.handle(ofStation: number), owner: self, address: address, peer: central,
@@ -56,7 +56,7 @@ final class Station: Advertiser, LinkOwner {
     settle()
   }
 
-  /// After the peripheral acted: ends the link if it asked for that.
+  /// Ends the link if the peripheral has requested that.
   func settle() {
     if let link, let end, let reason = link.takeEndReason() { end.link?.terminate(from: end, reason) }
   }

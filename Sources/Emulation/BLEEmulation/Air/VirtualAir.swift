@@ -1,32 +1,33 @@
 public import BLEWire
 
-/// The room that virtual controllers and emulated peripherals share: who hears whom, and when.
+/// The medium that virtual controllers and emulated peripherals share; it determines who receives what, and
+/// when.
 ///
-/// Time goes in with each call, never back. All controllers of one air live on one thread. A peripheral that is
-/// connected to one controller does not advertise to the others; a controller whose host advertises is heard by the
-/// others as a peripheral is.
+/// Each call passes the current time, which must not go back. All controllers of an air run on one thread. A
+/// peripheral that is connected to one controller does not advertise to the others. A controller whose host
+/// advertises is received by the others like a peripheral.
 ///
-/// A controller has one radio for all its links: their events do not overlap. Scanning and advertising do not keep it
-/// busy here.
+/// A controller has one radio for all its links, so their events do not overlap. Scanning and advertising do
+/// not occupy the radio in this model.
 public final class VirtualAir {
-  /// How fast things go.
+  /// The speed of the simulation.
   public enum Pace: Hashable, Sendable {
-    /// As fast as memory allows: what is sent has arrived, each advertisement is heard, nothing is ever lost. Peripherals
-    /// wait for a host that is behind.
+    /// As fast as memory allows: data arrives when it is sent, each advertisement is received, nothing is
+    /// lost. Peripherals wait for a slow host.
     case immediate
-    /// As fast as radio allows: connection events, the length of packets, scan windows, time-outs.
+    /// As fast as a radio: connection events, packet lengths, scan windows, timeouts.
     case air
   }
 
   public struct Configuration: Hashable, Sendable {
     public var pace: Pace
-    /// How likely a packet is to arrive broken, 0 … 1. Needs the pace of the air.
+    /// Probability that a packet is damaged, 0 … 1. Needs the pace `.air`.
     public var packetErrorRate: Double
-    /// Frames that wait in a peripheral before it is told that there is no room.
+    /// Number of frames queued in a peripheral before it is told that there is no room.
     public var queuedFrames: Int
-    /// Of all that happens by chance: the same seed, the same air.
+    /// Seed of all random events: the same seed gives the same run.
     public var seed: UInt64
-    /// In force from the start.
+    /// Faults that are active from the start.
     public var faults: [AirFault]
 
     public init(
@@ -43,7 +44,7 @@ public final class VirtualAir {
   }
 
   public let configuration: Configuration
-  /// In the order given.
+  /// The peripherals in the order given.
   public var peripherals: [any VirtualPeripheral] { stations.map(\.peripheral) }
 
   let stations: [Station]
@@ -52,12 +53,12 @@ public final class VirtualAir {
   private(set) var now = MonotonicTime(nanoseconds: 0)
   var faults: AirFaults
   var random: AirRandom
-  /// Connection events of all links so far. Those in which nobody had anything to say are passed over and not counted.
+  /// Number of connection events of all links, without skipped ones.
   package internal(set) var eventCount = 0
-  /// Gets each frame of a peripheral that comes to nothing here.
+  /// Called with each frame of a peripheral that is lost here.
   package var whenFrameLost: ((FrameLoss, Span<UInt8>) -> Void)?
 
-  /// Controllers keep the air alive, not the other way round.
+  /// Unowned, because controllers keep the air alive and not the other way round.
   private struct Member {
     unowned let controller: VirtualController
     let identity: ObjectIdentifier
@@ -79,7 +80,7 @@ public final class VirtualAir {
     controllers.append(Member(controller: controller, identity: ObjectIdentifier(controller)))
   }
 
-  /// A controller is going, and cannot be asked any more: its links fall silent.
+  /// Removes a controller, which cannot be called any more: its links fall silent.
   func remove(_ identity: ObjectIdentifier) {
     controllers.removeAll { $0.identity == identity }
     for link in links {
@@ -91,8 +92,8 @@ public final class VirtualAir {
 
   // MARK: Time
 
-  /// Does what is due, in the order of time at the pace of the air: being called late changes nothing but when
-  /// hosts hear of it.
+  /// Performs what is due, at the pace `.air` in the order of time. A late call changes only when hosts see
+  /// the results.
   public func advance(to time: MonotonicTime) {
     switch configuration.pace {
     case .immediate:
@@ -107,7 +108,7 @@ public final class VirtualAir {
     }
   }
 
-  /// A host says something at this time: what was due before comes first, at the pace of the air.
+  /// Advances to the time of a host's packet: earlier deadlines come first at the pace `.air`.
   func receive(now time: MonotonicTime) {
     if configuration.pace == .air { advance(to: time) }
     now = max(now, time)
@@ -134,7 +135,7 @@ public final class VirtualAir {
     }
   }
 
-  /// When `advance` has something to do next; `nil` while only a host can start something.
+  /// When `advance` is due next; `nil` if only a packet from a host can cause something.
   public var deadline: MonotonicTime? {
     var earliest: MonotonicTime?
     func consider(_ time: MonotonicTime?) {
@@ -160,12 +161,12 @@ public final class VirtualAir {
 
   // MARK: Advertising
 
-  /// Whether anybody listens who could hear it.
+  /// Whether another controller is listening.
   private func isHeard(_ advertiser: some Advertiser) -> Bool {
     controllers.contains { $0.controller !== advertiser && $0.controller.isListening }
   }
 
-  /// Goes on with each advertiser's rhythm from before, now that somebody listens.
+  /// Resumes each advertiser's schedule when a controller starts to listen.
   func resumeAdvertising() {
     for station in stations where station.link == nil { resume(station, place: station.number) }
     for (index, member) in controllers.enumerated() where member.controller.state.advertising.isEnabled {
@@ -173,7 +174,8 @@ public final class VirtualAir {
     }
   }
 
-  /// The first advertisement comes this long after somebody starts to listen, times the advertiser's place.
+  /// Delay of the first advertisement after a controller starts to listen, multiplied by the advertiser's
+  /// position.
   private static let advertisementSpacing = Duration.milliseconds(5)
 
   private func resume(_ advertiser: some Advertiser, place: Int) {
@@ -188,7 +190,7 @@ public final class VirtualAir {
     }
   }
 
-  /// One advertisement, if it is due: a connection, or reports.
+  /// Sends an advertisement if it is due, which leads to a connection or to reports.
   private func advertise(_ advertiser: some Advertiser) {
     guard isHeard(advertiser), let due = advertiser.nextAdvertisement, due <= now else { return }
     guard let advertisement = advertiser.advertisement else {
@@ -199,7 +201,7 @@ public final class VirtualAir {
     if configuration.pace == .air {
       next = next.advanced(nanoseconds: random.next(through: AirTiming.maximumAdvertisingDelay))
     }
-    // Late by an interval or more: what was missed is not made up for.
+    // Missed advertisements are not repeated.
     advertiser.nextAdvertisement = next <= now ? now.advanced(by: advertisement.interval) : next
     for member in controllers where member.controller !== advertiser {
       let controller = member.controller
@@ -232,7 +234,8 @@ public final class VirtualAir {
       now: now)
     links.append(link)
     controller.connected(central)
-    // Whoever does not hear the CONNECT_IND goes on advertising; the central finds out in time.
+    // An advertiser that does not receive the CONNECT_IND continues advertising; the central detects that by
+    // timeout.
     if reaches(controller.identity, advertiser.identity) {
       advertiser.nextAdvertisement = nil
       advertiser.connected(peripheral)
@@ -241,9 +244,10 @@ public final class VirtualAir {
     }
   }
 
-  /// Where in its transmit window a central starts a link, so that its links are out of each other's way.
+  /// The time in its transmit window at which a central starts a link: the one farthest from its other links'
+  /// events.
   ///
-  /// Core 5.4, Vol 6, Part B, 4.5.3. The offset is in units of 1.25 ms, from none to the whole interval.
+  /// Core 5.4, Vol 6, Part B, 4.5.3. The offset is in units of 1.25 ms, from 0 to the interval.
   private func firstAnchor(
     _ earliest: MonotonicTime, of controller: VirtualController, interval: Int64
   ) -> MonotonicTime {
@@ -258,7 +262,7 @@ public final class VirtualAir {
     return best.anchor
   }
 
-  /// When another link wants a radio that this one uses.
+  /// When another link needs a radio that this link uses.
   func nextClaim(besides link: AirLink) -> MonotonicTime? {
     var earliest: MonotonicTime?
     for other in links where other !== link && other.sharesRadio(with: link) {
@@ -267,8 +271,8 @@ public final class VirtualAir {
     return earliest
   }
 
-  /// Whether an event of this link has to be left out: the radio is busy, or somebody who has missed more events
-  /// would miss the next for it.
+  /// Whether an event of this link must be skipped: the radio is busy, or a link that has missed more events
+  /// would miss its next one.
   func isRadioTaken(for link: AirLink, until end: MonotonicTime) -> Bool {
     links.contains { other in
       guard other !== link, other.sharesRadio(with: link) else { return false }
@@ -277,32 +281,32 @@ public final class VirtualAir {
     }
   }
 
-  /// Links that are up, at one end at least.
+  /// Number of links that are open at one end at least.
   package var linkCount: Int { links.count }
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
 
-  /// Links that one of the two addresses takes part in.
+  /// The links of an address.
   func links(of address: DeviceAddress) -> [AirLink] {
     links.filter { $0.central.address == address || $0.peripheral.address == address }
   }
 
-  /// Each link takes note of the time before what may happen in it changes.
+  /// Updates all links to a time before their conditions change.
   func scheduleLinks(now time: MonotonicTime) {
     advance(to: time)
     for link in links { link.schedule() }
   }
 }
 
-/// Something that can be connected to: an emulated peripheral, or a controller whose host advertises.
+/// A connectable device: an emulated peripheral, or a controller whose host advertises.
 protocol Advertiser: AnyObject {
-  /// By which faults name it.
+  /// The address that identifies it in faults.
   var identity: DeviceAddress { get }
   /// `nil` while it does not advertise.
   var advertisement: Advertisement? { get }
-  /// Known once somebody listens; the rhythm goes on from there.
+  /// Set when a controller first listens; the schedule continues from there.
   var nextAdvertisement: MonotonicTime? { get set }
-  /// Its end of a new link.
+  /// Creates its end of a new link.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd
   func connected(_ end: LinkEnd)
 }

@@ -2,10 +2,11 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Virtual controllers of one air at work: packets to and from a descriptor each, on one thread of their own.
+/// Runs the virtual controllers of an air: each exchanges packets with its host through a descriptor, all on
+/// one thread.
 ///
-/// With the pace of the air this is where it meets real time. The loop's clock ticks in milliseconds, so a host hears of
-/// things up to one late; how much a link carries does not depend on it.
+/// At the pace `.air` the simulation runs in real time. The loop's clock has a resolution of milliseconds, so
+/// a host sees events up to one millisecond late; a link's throughput is not affected.
 ///
 /// ```swift
 /// let emulation = try await ControllerAttachment.attach(
@@ -17,19 +18,19 @@ public actor ControllerAttachment {
   private nonisolated let loop: EventLoop
   private nonisolated let ownsLoop: Bool
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// The kernel's number of the adapter, 0 for `hci0`; `nil` where no kernel is at the other end.
+  /// The kernel's number of the adapter, 0 for `hci0`; `nil` if the host is not the kernel.
   public nonisolated let index: UInt16?
 
   /// The first controller.
   private let controller: VirtualController
   private var ports: [Port] = []
   private let detached = OneShot<Void>()
-  /// Why it stopped by itself; `nil` where the other end just closed.
+  /// The error that stopped it; `nil` if the other end closed.
   public private(set) var failure: SystemError?
-  /// Packets that the kernel did not take because the adapter is down.
+  /// Number of packets that the kernel refused because the adapter is down.
   public private(set) var undelivered = 0
 
-  /// One controller and the way to its host.
+  /// A controller and the port to its host.
   private final class Port {
     let controller: VirtualController
     let port: PacketPort
@@ -43,7 +44,7 @@ public actor ControllerAttachment {
 
   /// Makes the controller the hardware of a kernel adapter, and brings the adapter up.
   ///
-  /// - Returns: when the kernel has set the adapter up and it can be used.
+  /// - Returns: when the kernel has set up the adapter.
   public static func attach(
     _ controller: sending VirtualController, to vhci: consuming VHCI
   ) async throws(VHCIError) -> ControllerAttachment {
@@ -62,7 +63,7 @@ public actor ControllerAttachment {
 
   /// Runs the controller at one end of a packet socket or of a byte stream.
   ///
-  /// - Parameter loop: where it lives, to share the virtual time of its host; `nil` for a thread of its own.
+  /// - Parameter loop: the loop to run on, to share its host's virtual time; `nil` for a new thread.
   package static func attach(
     _ controller: sending VirtualController, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing, on loop: EventLoop? = nil
@@ -72,7 +73,7 @@ public actor ControllerAttachment {
     return attachment
   }
 
-  /// Puts another controller into the air, as the hardware of another kernel adapter, and brings that up.
+  /// Adds a controller to the air as the hardware of another kernel adapter, and brings that up.
   ///
   /// - Returns: the kernel's number of the adapter.
   public func add(
@@ -86,7 +87,7 @@ public actor ControllerAttachment {
     return index
   }
 
-  /// Puts another controller into the air, with its host at this descriptor. It goes when its host closes.
+  /// Adds a controller to the air, with its host at this descriptor. It is removed when its host closes.
   package func add(
     _ configuration: VirtualController.Configuration, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing
@@ -116,7 +117,7 @@ public actor ControllerAttachment {
     let source = ActorSource {
       self.receive($0, at: port)
     } deadline: {
-      // One asks for all: they share the air.
+      // The first controller's deadline covers all, because they share the air.
       self.ports.first === port ? port.controller.deadline : nil
     } expired: {
       port.controller.advance(to: $0)
@@ -128,7 +129,7 @@ public actor ControllerAttachment {
     ports.append(port)
   }
 
-  /// Stops answering; adapters of a kernel go.
+  /// Stops the controllers; kernel adapters are removed.
   public func detach() {
     guard !ports.isEmpty else { return }
     for port in ports { port.port.close() }
@@ -141,7 +142,7 @@ public actor ControllerAttachment {
   /// Waits until detached.
   public func ended() async { await detached.value() }
 
-  /// Waits until it is detached; a task that is cancelled detaches it.
+  /// Waits until detached, and detaches if the task is cancelled.
   public func runUntilCancelled() async {
     await withTaskCancellationHandler {
       await detached.value()
@@ -150,16 +151,16 @@ public actor ControllerAttachment {
     }
   }
 
-  /// Looks at the first controller between two packets.
+  /// Runs `body` with the first controller, between two packets.
   public func inspect<R: Sendable>(_ body: @Sendable (VirtualController) -> R) -> R { body(controller) }
 
-  /// Makes something go wrong in the air from now on.
+  /// Starts or ends a fault of the air.
   public func inject(_ fault: AirFault) {
     controller.air.inject(fault, now: loop.clock.monotonic())
     send()
   }
 
-  /// Makes the first controller misbehave from now on.
+  /// Starts a fault of the first controller.
   public func inject(_ fault: ControllerFault) {
     controller.inject(fault, now: loop.clock.monotonic())
     send()
@@ -183,7 +184,7 @@ public actor ControllerAttachment {
     } catch { fail(port, error) }
   }
 
-  /// What happens at one controller may say something to the hosts of all.
+  /// Sends to all hosts, because a change at one controller may affect the others.
   private func send() {
     drain()
     let caughtUp = ports.filter { $0.controller.isHostBehind && !$0.port.isBehind }
@@ -206,7 +207,7 @@ public actor ControllerAttachment {
     close(port)
   }
 
-  /// The last host to go ends all.
+  /// Closes a port; closing the last one detaches.
   private func close(_ port: Port) {
     guard ports.contains(where: { $0 === port }) else { return }
     if ports.count == 1 { return detach() }

@@ -1,14 +1,15 @@
 import BLEWire
 
 extension VirtualController {
-  /// What the host set for its advertisements; one set, whatever its handle. Core 5.4, Vol 4, Part E, 7.8.5–9.
+  /// The host's advertising settings; there is one set, whatever its handle. Core 5.4, Vol 4, Part E,
+  /// 7.8.5–9.
   struct Advertising {
     var isEnabled = false
     var kind = Advertisement.Kind.connectable
-    /// From one advertisement to the next, in units of 0.625 ms.
+    /// Advertising interval in units of 0.625 ms.
     var interval: UInt32 = 0x0800
     var ownType: UInt8 = 0
-    /// Of the extended commands, which have one for the set.
+    /// The random address of the set, from the extended commands.
     var setAddress: DeviceAddress?
     var setHandle: UInt8 = 0
     var data: [UInt8] = []
@@ -38,7 +39,7 @@ extension VirtualController {
     }
   }
 
-  /// Directed advertising (types 1 and 4) is not there.
+  /// Directed advertising (types 1 and 4) is not supported.
   private func setAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setAdvertisingParameters
     guard !state.advertising.isEnabled else { return complete(command, .commandDisallowed) }
@@ -55,7 +56,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// Only the properties that make a legacy packet, undirected: 13, 12 and 10. Core 5.4, Vol 4, Part E, 7.8.53.
+  /// Supports only the properties of undirected legacy packets: 13, 12 and 10. Core 5.4, Vol 4, Part E,
+  /// 7.8.53.
   private func setExtendedAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setExtendedAdvertisingParameters
     let kinds: [UInt16: Advertisement.Kind] = [
@@ -76,7 +78,7 @@ extension VirtualController {
   }
 
   private func setExtendedData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
-    // Operation: 0 in between, 1 first, 2 last, 3 all at once, 4 nothing new.
+    // Operation: 0 intermediate, 1 first, 2 last, 3 complete, 4 unchanged.
     switch parameters[1] {
     case 4: complete(command)
     case 0...3:
@@ -113,7 +115,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// A central has come: advertising is over, and who uses sets is told. Core 5.4, Vol 4, Part E, 7.7.65.18.
+  /// Ends advertising because a central has connected; reports that to hosts that use sets. Core 5.4, Vol 4,
+  /// Part E, 7.7.65.18.
   func endAdvertising(connectedBy end: LinkEnd) {
     state.advertising.isEnabled = false
     guard state.family == .extended else { return }

@@ -1,6 +1,6 @@
-/// Every command that a virtual controller knows. Anything else is an Unknown HCI Command.
+/// The commands of a virtual controller. Others are answered with Unknown HCI Command.
 ///
-/// Core 5.4, Vol 4, Part E, 7. One list decides what is answered and what Supported Commands announces.
+/// Core 5.4, Vol 4, Part E, 7. This list determines both the implemented commands and the Supported Commands.
 enum ControllerCommand: UInt16, CaseIterable {
   case disconnect = 0x0406
   case readRemoteVersion = 0x041D
@@ -69,7 +69,7 @@ enum ControllerCommand: UInt16, CaseIterable {
   case setExtendedScanEnable = 0x2042
   case extendedCreateConnection = 0x2043
 
-  /// Which of the two command sets it belongs to, that a host must not mix. Core 5.4, Vol 4, Part E, 3.1.1.
+  /// The command set that the command belongs to; a host must not mix them. Core 5.4, Vol 4, Part E, 3.1.1.
   enum Family { case common, legacy, extended }
 
   var family: Family {
@@ -88,7 +88,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Answered with Command Status; the result comes in an event of its own.
+  /// Whether the answer is Command Status and the result comes in a separate event.
   var hasStatusOnly: Bool {
     switch self {
     case .disconnect, .readRemoteVersion, .createConnection, .extendedCreateConnection,
@@ -98,7 +98,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Octets of parameters: exact, except for the data commands, where it is the least.
+  /// Length of the parameters in bytes: exact, but the minimum for data commands.
   var parameterByteCount: Int {
     switch self {
     case .disconnect, .readTransmitPowerLevel, .setDefaultPHY: 3
@@ -138,7 +138,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Octet and bit of Supported_Commands. Core 5.4, Vol 4, Part E, 6.27.
+  /// Byte and bit of Supported_Commands. Core 5.4, Vol 4, Part E, 6.27.
   var supportBit: (octet: Int, bit: Int) {
     switch self {
     case .disconnect: (0, 5)

@@ -1,7 +1,7 @@
 import BLEStack
 import BLEWire
 
-/// Links: made, changed, ended. Core 5.4, Vol 4, Part E, 7.1.6, 7.8.12–21, 7.8.66.
+/// Creating, changing and ending links. Core 5.4, Vol 4, Part E, 7.1.6, 7.8.12–21, 7.8.66.
 extension VirtualController {
   func createConnection(_ parameters: Span<UInt8>, now: MonotonicTime) {
     initiate(
@@ -10,7 +10,7 @@ extension VirtualController {
       timingAt: 13, now: now)
   }
 
-  /// Takes the timing of the first PHY asked for.
+  /// Uses the timing of the first requested PHY.
   func extendedCreateConnection(_ parameters: Span<UInt8>, now: MonotonicTime) {
     guard parameters.count == 10 + 16 * (parameters[9] & 0x07).nonzeroBitCount else {
       return status(.extendedCreateConnection, .invalidParameters)
@@ -46,19 +46,21 @@ extension VirtualController {
     status(command)
   }
 
-  /// - Parameter type: an Own_Address_Type; there are no private addresses, so that 2 and 3 are like 0 and 1.
+  /// - Parameter type: an Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
+  ///   supported.
   func ownAddress(_ type: UInt8) -> DeviceAddress {
     type & 1 == 0 ? configuration.address : state.randomAddress
   }
 
-  /// Interval (least, most), latency, time-out; the most of the interval is taken, as many controllers do.
+  /// Parses interval (minimum, maximum), latency and timeout. The maximum interval is used, as many
+  /// controllers do.
   ///
-  /// - Returns: `nil` out of the ranges of Core 5.4, Vol 4, Part E, 7.8.12.
+  /// - Returns: `nil` outside the ranges of Core 5.4, Vol 4, Part E, 7.8.12.
   private func linkParameters(_ bytes: Span<UInt8>, at offset: Int) -> LinkParameters? {
     let (least, most) = (bytes.u16(at: offset), bytes.u16(at: offset + 2))
     let (latency, timeout) = (bytes.u16(at: offset + 4), bytes.u16(at: offset + 6))
     guard least >= 6, least <= most, most <= 3200, latency <= 499, (10...3200).contains(timeout),
-      // The time-out must outlast two intervals with latency: 10 ms · t > 2 · 1.25 ms · i · (1 + l).
+      // The timeout must exceed two intervals with latency: 10 ms · t > 2 · 1.25 ms · i · (1 + l).
       UInt32(timeout) * 4 > (1 + UInt32(latency)) * UInt32(most)
     else { return nil }
     return LinkParameters(interval: most, latency: latency, supervisionTimeout: timeout)
@@ -72,20 +74,21 @@ extension VirtualController {
     connectionComplete(.unknownConnection, nil)
   }
 
-  /// A link is up, at either end.
+  /// Called when a link is established, at either end.
   func connected(_ end: LinkEnd) {
     if end.role == .central { state.initiation = nil }
     end.allowedDataLength = air.configuration.pace == .air ? state.defaultDataLength : .maximum
     links.append(end)
     connectionComplete(.success, end)
     if end.role == .peripheral { endAdvertising(connectedBy: end) }
-    // A host that wants longer packets by default need not ask. Core 5.4, Vol 6, Part B, 4.5.10.
+    // If the host's default is longer packets, the controller requests them itself. Core 5.4, Vol 6, Part B,
+    // 4.5.10.
     if end.allowedDataLength != .minimum, air.configuration.pace == .air {
       end.link?.requestDataLength(end.allowedDataLength, from: end)
     }
   }
 
-  /// LE Connection Complete, or the enhanced form where the host unmasked it.
+  /// Sends LE Connection Complete, or the enhanced event if the host has unmasked it.
   private func connectionComplete(_ code: HCIStatus, _ end: LinkEnd?) {
     let peer = end?.peer ?? .any
     let timing = end?.link?.parameters
@@ -104,7 +107,7 @@ extension VirtualController {
     }
   }
 
-  // MARK: Commands that name a link
+  // MARK: Commands for a link
 
   func executeOnLink(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
     let handle = ConnectionHandle(parameters.u16(at: 0))
@@ -133,7 +136,8 @@ extension VirtualController {
     }
   }
 
-  /// The peripheral may only ask by L2CAP here: Connection Parameters Request is not supported.
+  /// Changes a link's parameters. A peripheral can only request that by L2CAP, because Connection Parameters
+  /// Request is not supported.
   private func update(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
     guard let timing = linkParameters(parameters, at: 2) else {
       return status(.connectionUpdate, .invalidParameters)
@@ -144,7 +148,7 @@ extension VirtualController {
   }
 
   private func setPHY(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
-    // Bits 0 and 1 of All_PHYs: no wish for sending, or receiving. The coded PHY is not there.
+    // Bits 0 and 1 of All_PHYs: no preference for sending or receiving. The coded PHY is not supported.
     let wish = PHYWish(
       transmit: parameters[2] & 1 != 0 ? 3 : parameters[3] & 3,
       receive: parameters[2] & 2 != 0 ? 3 : parameters[4] & 3)
@@ -170,7 +174,7 @@ extension VirtualController {
   }
 }
 
-/// What the links tell, as events to the host.
+/// Sends the links' events to the host.
 extension VirtualController: LinkOwner {
   func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd) {
     var offset = 0
@@ -227,7 +231,7 @@ extension VirtualController: LinkOwner {
     }
   }
 
-  /// Encryption, longer data packets and LE 2M PHY, as all here have them.
+  /// The features of all emulated devices: encryption, longer data packets and LE 2M PHY.
   func featuresRead(on end: LinkEnd) {
     event(.readRemoteFeaturesComplete, capacity: 11) {
       $0.append(HCIStatus.success.rawValue)

@@ -1,41 +1,43 @@
 public import BLEWire
 
-/// How a controller misbehaves towards its host.
+/// A fault of a controller towards its host.
 public enum ControllerFault: Hashable, Sendable {
-  /// Answers this command with this status and does nothing, so many times; `nil` is for ever.
+  /// Refuses this command with this status, this many times; `nil` for always.
   case refuse(HCIOpcode, HCIStatus, times: Int?)
-  /// Neither does nor says anything any more: a host gives it up when its next command is not answered.
+  /// Stops reacting. The host's next command times out.
   case silence
-  /// Says at once that it failed, with this code: a host must reset it, and its links are gone.
+  /// Sends Hardware Error with this code immediately. The host must reset the controller, and its links are
+  /// lost.
   /// Core 5.4, Vol 4, Part E, 7.7.16.
   case hardwareError(UInt8)
-  /// Starts again at once, as after a power failure: it forgets its links, masks and lists, and says nothing but this HCI event,
-  /// if any, code and length first. A host has to find out.
+  /// Restarts immediately, as after a power failure: loses its links, masks and lists, and sends only this
+  /// HCI event, if any (code and length first). The host has to detect the restart.
   case restart(announcedBy: [UInt8])
-  /// Number Of Completed Packets never comes: a host stops sending after as many packets as it was promised buffers.
+  /// Never sends Number Of Completed Packets: the host stops sending when the announced buffers are used.
   case withholdCompletedPackets
-  /// The opcode of so many answers is wrong: their commands are never answered.
+  /// Sends this many answers with a wrong opcode; their commands are never answered.
   case wrongOpcode(times: Int)
-  /// Before so many ACL packets comes the same one on a handle that never was, and before each Number Of Completed
-  /// Packets one for that handle: a host drops them.
+  /// Sends a copy on an unknown handle before each of this many ACL packets, and a Number Of Completed
+  /// Packets for that handle before each real one. The host has to drop them.
   case staleHandle(times: Int)
-  /// So many events come twice.
+  /// Sends this many events twice.
   case duplicateEvents(times: Int)
-  /// Takes an accept list and finds nobody by it, as google/bumble's emulated controller (0.0.236).
+  /// Accepts an accept list but finds no device on it, like google/bumble's emulated controller (0.0.236).
   case overlookAcceptList
-  /// Confirms that it gives a connect up and goes on with it, until it is told to make another, likewise.
+  /// Confirms the cancellation of a connect but continues it, until it is told to start another one, which
+  /// behaves alike.
   case goOnWithConnects
-  /// So many answers, or all, come this much later; everything else overtakes them.
+  /// Delays this many answers, or all if `nil`; everything else overtakes them.
   case delayAnswers(Duration, times: Int?)
-  /// LE Enable Encryption ends with this status, which is not success, and encrypts nothing; `nil`: its event never comes.
+  /// Completes LE Enable Encryption with this error status, without encrypting; `nil`: never sends its event.
   case failEncryption(HCIStatus?)
-  /// Reports at once that its encrypted links are not encrypted any more. Core 5.4, Vol 4, Part E, 7.7.8.
+  /// Reports immediately that encrypted links are no longer encrypted. Core 5.4, Vol 4, Part E, 7.7.8.
   case endEncryption
 }
 
-/// The faults in force at one controller.
+/// The active faults of a controller.
 struct ControllerFaults {
-  /// A handle that no link has. Core 5.4, Vol 4, Part E, 5.3.1: the last.
+  /// A handle that no link has: the last one. Core 5.4, Vol 4, Part E, 5.3.1.
   static let staleHandle = ConnectionHandle(0x0EFF)
 
   struct Refusal {
@@ -49,7 +51,7 @@ struct ControllerFaults {
     let status: HCIStatus?
   }
 
-  /// A packet with its H4 type octet.
+  /// A packet with its H4 type byte.
   struct Delayed {
     let due: MonotonicTime
     let type: HCIPacketType
@@ -65,18 +67,18 @@ struct ControllerFaults {
   var duplicates = 0
   var delay = Duration.zero
   var delays = 0
-  /// How LE Enable Encryption fails, if it does.
+  /// How LE Enable Encryption fails; `nil` if it does not.
   var encryption: EncryptionFailure?
   var refusals: [Refusal] = []
   var delayed: [Delayed] = []
 
-  /// No packet to the host is touched.
+  /// Whether packets to the host are unmodified.
   var isEmpty: Bool {
     !isSilent && !withholdsCompletedPackets && wrongOpcodes == 0 && staleHandles == 0 && duplicates == 0
       && delays == 0
   }
 
-  /// - Returns: how this command is to be refused this time.
+  /// - Returns: the status to refuse the command with; `nil` if it is not refused this time.
   mutating func refusal(of opcode: HCIOpcode) -> HCIStatus? {
     guard let index = refusals.firstIndex(where: { $0.opcode == opcode && $0.times > 0 }) else { return nil }
     if refusals[index].times < .max { refusals[index].times -= 1 }
@@ -85,7 +87,7 @@ struct ControllerFaults {
 }
 
 extension VirtualController {
-  /// Misbehaves from now on, besides the faults in force.
+  /// Starts a fault in addition to the active ones.
   public func inject(_ fault: ControllerFault, now: MonotonicTime) {
     air.receive(now: now)
     switch fault {
@@ -110,16 +112,16 @@ extension VirtualController {
     }
   }
 
-  /// Behaves again. What was withheld stays away; what was delayed comes when it is due.
+  /// Ends all faults. Withheld packets are not sent; delayed packets are sent when they are due.
   public func clearFaults() {
     let delayed = injected.delayed
     injected = ControllerFaults()
     injected.delayed = delayed
   }
 
-  /// The one place where packets to the host are spoiled.
+  /// Applies the faults to a packet to the host; no other code modifies packets.
   ///
-  /// - Parameter octets: without the H4 type octet.
+  /// - Parameter octets: the packet without the H4 type byte.
   func tamper(_ type: HCIPacketType, _ octets: [UInt8]) {
     if injected.isSilent {
       if type == .acl { air.whenFrameLost?(.silentController, octets.span) }
@@ -145,7 +147,7 @@ extension VirtualController {
           type,
           [octets[0], 5, 1, UInt8(truncatingIfNeeded: handle), UInt8(truncatingIfNeeded: handle >> 8), 1, 0])
       }
-    // The opcode follows code, length and credits, and in Command Status the status too.
+    // The opcode follows code, length and credits, and in Command Status also the status.
     case .commandComplete: if tamperAnswer(&octets, opcodeAt: 3) { return }
     case .commandStatus: if tamperAnswer(&octets, opcodeAt: 4) { return }
     default: break
@@ -157,7 +159,7 @@ extension VirtualController {
     }
   }
 
-  /// - Returns: whether the answer comes later.
+  /// - Returns: whether the answer is delayed.
   private func tamperAnswer(_ octets: inout [UInt8], opcodeAt offset: Int) -> Bool {
     if injected.wrongOpcodes > 0 {
       injected.wrongOpcodes -= 1
@@ -179,7 +181,7 @@ extension VirtualController {
     }
   }
 
-  // MARK: Answers that come later
+  // MARK: Delayed answers
 
   var delayedDeadline: MonotonicTime? { injected.delayed.map(\.due).min() }
 

@@ -1,12 +1,13 @@
 import BLEWire
 
-/// What the controller is asked before anything happens, and what it only takes note of.
+/// Commands that query the controller, and commands that only set a value.
 extension VirtualController {
   /// Core 5.4 (Bluetooth Assigned Numbers, 2.1).
   private static let specificationVersion: UInt8 = 0x0D
-  /// "Not to be used in shipping products": no manufacturer's quirks apply.
+  /// "Not to be used in shipping products", so that hosts apply no manufacturer's quirks.
   private static let companyIdentifier: UInt16 = 0xFFFF
-  /// Advertising, scanning, initiating and being central, in all combinations. Core 5.4, Vol 4, Part E, 7.8.27.
+  /// All combinations of advertising, scanning, initiating and being central. Core 5.4, Vol 4, Part E,
+  /// 7.8.27.
   private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
   private static let resolvingListCapacity: UInt8 = 8
 
@@ -85,7 +86,7 @@ extension VirtualController {
     complete(.reset)
   }
 
-  /// Forgets everything, as if it had just been switched on; whoever has a link with it has to find out.
+  /// Loses all state, as if it had just been switched on; peers detect that by timeout.
   func leave() {
     let ends = links
     links = []
@@ -117,7 +118,7 @@ extension VirtualController {
       let bits = supportedCommands
       complete(command, capacity: 64) { $0.append(bits.span) }
     case .readLocalSupportedFeatures:
-      // BR/EDR Not Supported and LE Supported: the kernel then enables LE by itself.
+      // BR/EDR Not Supported and LE Supported make the kernel enable LE by itself.
       // Core 5.4, Vol 2, Part C, 3.3, bits 37 and 38.
       complete(command, capacity: 8) { $0.append(u64: 1 << 37 | 1 << 38) }
     case .readBDADDR: complete(command, capacity: 6) { $0.append(configuration.address) }
@@ -143,7 +144,7 @@ extension VirtualController {
     }
   }
 
-  /// Data length and the sizes of advertising; everything else is taken note of and has no effect here.
+  /// Handles data length and advertising sizes; other values are stored without effect.
   private func informData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
     let maximum = DataLength.maximum
     switch command {

@@ -2,26 +2,26 @@ import BLEStack
 import BLEWire
 
 extension VirtualController {
-  /// Everything that HCI Reset puts back. Core 5.4, Vol 4, Part E, 7.3.2.
+  /// The state that HCI Reset restores. Core 5.4, Vol 4, Part E, 7.3.2.
   struct State {
     var mask = EventMask()
     var scan = Scan()
     var acceptList: [DeviceAddress] = []
     var initiation: Initiation?
-    /// The command set that the host has used first; the other one is disallowed from then on.
+    /// The command set that the host used first; the other one is disallowed afterwards.
     var family: ControllerCommand.Family?
-    /// Octets and microseconds of one data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
+    /// Bytes and microseconds of one data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
     var defaultDataLength = DataLength.minimum
     var advertising = Advertising()
-    /// For scanning, connecting and legacy advertising under an own address of the type random.
+    /// Used if the own address type is random, for scanning, connecting and legacy advertising.
     var randomAddress = DeviceAddress.any
-    /// Behind LE Rand.
+    /// The generator for LE Rand.
     var random = AirRandom()
   }
 
-  /// Which events the host wants. Core 5.4, Vol 4, Part E, 7.3.1 and 7.8.1.
+  /// The events that the host has enabled. Core 5.4, Vol 4, Part E, 7.3.1 and 7.8.1.
   struct EventMask {
-    /// As after a reset: no LE Meta event, as the specification has it.
+    /// The specification's default after a reset, without LE Meta events.
     var events: UInt64 = 0x0000_1FFF_FFFF_FFFF
     var leEvents: UInt64 = 0x1F
 
@@ -44,20 +44,20 @@ extension VirtualController {
     var duplicates = DuplicateFilter.reportAll
     var acceptsListedOnly = false
     var window = ListeningWindow()
-    /// Advertisers that were reported since scanning was enabled, for the duplicates filter.
+    /// Advertisers reported since scanning was enabled, for the duplicates filter.
     var reported: Set<DeviceAddress> = []
   }
 
-  /// A connection that the host asked for and no advertiser has answered yet.
+  /// A connection that the host has requested and that is still pending.
   struct Initiation {
-    /// `nil`: any on the accept list.
+    /// `nil` for any device on the accept list.
     var peer: DeviceAddress?
     var ownAddress: DeviceAddress
     var parameters: LinkParameters
     var window: ListeningWindow
   }
 
-  /// The radio listens from `start` on for `length` of each `interval`, in units of 0.625 ms.
+  /// The radio listens for `length` from the start of each `interval` since `start`, in units of 0.625 ms.
   struct ListeningWindow {
     var interval: UInt16 = 0x10
     var length: UInt16 = 0x10

@@ -1,8 +1,8 @@
 import BLEWire
 
-/// Packets on their way to the host, each with its H4 type octet, in one buffer that is kept.
+/// Packets to the host, each with its H4 type byte, in one reused buffer.
 final class PacketQueue {
-  /// Reserved at the start; a queue that is drained after each call never outgrows it.
+  /// Initial capacity; a queue that is drained after each call does not exceed it.
   private static let initialByteCount = 1 << 16
 
   private struct Contents {
@@ -15,7 +15,7 @@ final class PacketQueue {
     }
   }
 
-  /// Taken out for as long as a closure runs: an access that lasts would be checked each time.
+  /// Moved out while a closure runs, because a long exclusive access would be checked each time.
   private var contents = Contents()
 
   init() {
@@ -23,7 +23,7 @@ final class PacketQueue {
     contents.ends.reserveCapacity(1024)
   }
 
-  /// - Parameter capacity: the most octets that `body` appends; it must not use the queue.
+  /// - Parameter capacity: maximum number of bytes that `body` appends; `body` must not use the queue.
   func append(
     _ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void
   ) {
@@ -37,9 +37,10 @@ final class PacketQueue {
     swap(&taken, &contents)
   }
 
-  /// Hands each packet to `body` in order and forgets it, also those after one that `body` throws at.
+  /// Passes each packet to `body` in order and removes all of them, also those after a packet for which
+  /// `body` throws.
   ///
-  /// What comes while `body` runs stays for the next time.
+  /// Packets queued while `body` runs are kept for the next call.
   func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
     var taken = Contents()
     swap(&taken, &contents)
@@ -51,7 +52,7 @@ final class PacketQueue {
     }
   }
 
-  /// The emptied buffers, unless there are new ones by now.
+  /// Returns the emptied buffers for reuse, unless new packets have been queued.
   private func giveBack(_ taken: consuming Contents) {
     guard contents.ends.isEmpty else { return }
     taken.removeAll()

@@ -3,31 +3,32 @@ public import BLEWire
 
 /// An LE-only HCI controller in a `VirtualAir`, without I/O.
 ///
-/// Packets from the host go in, time goes in, packets to the host come out: attach it to a kernel with
-/// `ControllerAttachment`, or drive it by hand in a test. The air decides how fast things go and what gets lost.
+/// Its inputs are packets from the host and the time; its outputs are packets to the host. Attach it to a
+/// kernel with `ControllerAttachment`, or drive it directly in a test. The air determines speed and packet
+/// loss.
 ///
-/// It behaves as Core 5.4, Vol 4, Part E says where a host can tell the difference: masked events stay
-/// away, commands in the wrong state are disallowed, legacy and extended commands do not mix.
+/// It follows Core 5.4, Vol 4, Part E wherever a host can notice: masked events are not sent, commands in the
+/// wrong state are disallowed, legacy and extended commands do not mix.
 public final class VirtualController {
-  /// What the controller is. The peripherals are given apart.
+  /// The controller's properties, without the peripherals.
   public struct Configuration: Hashable, Sendable {
-    /// Which commands it has for advertising, scanning and connecting.
+    /// The commands for advertising, scanning and connecting.
     public enum CommandSet: Hashable, Sendable {
       case legacy
-      /// Announces LE Extended Advertising; takes legacy commands too, as real ones do, until the host has
-      /// used an extended one.
+      /// Announces LE Extended Advertising; also accepts legacy commands, as real controllers do, until the
+      /// host has used an extended one.
       case extended
     }
 
-    /// Its public device address.
+    /// The public device address.
     public var address: DeviceAddress
     public var commandSet: CommandSet
-    /// Octets of one ACL packet's data, in both directions: 27 … 251.
+    /// Data bytes in one ACL packet, in both directions: 27 … 251.
     public var aclByteCount: Int
-    /// ACL packets that the host may have under way.
+    /// Number of ACL packets that the host may have outstanding.
     public var aclPacketCount: UInt8
     public var acceptListCapacity: Int
-    /// In force from the start.
+    /// Faults that are active from the start.
     public var faults: [ControllerFault]
 
     public init(
@@ -48,26 +49,27 @@ public final class VirtualController {
 
   public let configuration: Configuration
   public let air: VirtualAir
-  /// Packets from the host that could not be understood or were not asked for.
+  /// Number of invalid or unexpected packets from the host.
   public internal(set) var faults = 0
 
-  /// Those of its air, in the order given.
+  /// The peripherals of its air, in the order given.
   public var peripherals: [any VirtualPeripheral] { air.peripherals }
 
   let outbox = PacketQueue()
   var state = State()
-  /// Its ends of links that are up.
+  /// Its ends of open links.
   var links: [LinkEnd] = []
   var injected = ControllerFaults()
-  /// Speaks in the place of its peers, and edits what it sends.
+  /// Plays its peers, and edits the packets that it sends.
   var tester: DialogueTester?
-  /// Of the host's own advertisements; the rhythm goes on from there.
+  /// Time of the host's next advertisement.
   var nextAdvertisement: MonotonicTime?
 
-  /// The first connection handle; each peripheral of the air has its own, those of other controllers follow.
+  /// The first connection handle. Each peripheral of the air has its own handle; links to other controllers
+  /// use the following ones.
   private static let firstHandle: UInt16 = 0x0040
 
-  /// A controller alone with its peripherals.
+  /// Creates a controller alone in an air with its peripherals.
   public convenience init(
     _ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral],
     air: VirtualAir.Configuration = VirtualAir.Configuration()
@@ -75,7 +77,7 @@ public final class VirtualController {
     self.init(configuration, in: VirtualAir(air, peripherals: peripherals))
   }
 
-  /// One of the controllers of an air, all of which live on one thread.
+  /// Creates a controller in an air. All controllers of an air run on one thread.
   public init(_ configuration: Configuration = Configuration(), in air: VirtualAir) {
     self.configuration = configuration
     self.air = air
@@ -89,13 +91,13 @@ public final class VirtualController {
     ConnectionHandle(firstHandle + UInt16(number))
   }
 
-  /// For a link to this advertiser.
+  /// The handle for a link to this advertiser.
   func freeHandle(for advertiser: some Advertiser) -> ConnectionHandle {
     if let station = advertiser as? Station { return Self.handle(ofStation: station.number) }
     return freeHandle()
   }
 
-  /// For a link to another controller.
+  /// A free handle for a link to another controller.
   func freeHandle() -> ConnectionHandle {
     var number = air.stations.count
     while links.contains(where: { $0.handle == Self.handle(ofStation: number) }) { number += 1 }
@@ -104,7 +106,7 @@ public final class VirtualController {
 
   // MARK: Bytes and time
 
-  /// Takes one packet from the host, H4 type octet first.
+  /// Processes a packet from the host, H4 type byte first.
   public func receive(_ packet: Span<UInt8>, now: MonotonicTime) {
     air.receive(now: now)
     if injected.isSilent { return }
@@ -121,20 +123,20 @@ public final class VirtualController {
     } catch { faults += 1 }
   }
 
-  /// Does what is due in its air.
+  /// Performs what is due in its air.
   public func advance(to now: MonotonicTime) { air.advance(to: now) }
 
-  /// When `advance` has something to do next; `nil` while only a host can start something.
+  /// When `advance` is due next; `nil` if only a packet from a host can cause something.
   public var deadline: MonotonicTime? { air.deadline }
 
-  /// Hands over what goes to the host, each packet with its H4 type octet. Call it after `receive` and
+  /// Passes the packets for the host to `body`, each with its H4 type byte. Call this after `receive` and
   /// `advance`, for each controller of the air.
   public func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
     tester?.work(for: self)
     try outbox.drain(body)
   }
 
-  /// Whether its host leaves so much untaken that peripherals shall wait.
+  /// Whether its host reads so slowly that peripherals must wait.
   var isHostBehind = false {
     didSet {
       guard oldValue, !isHostBehind else { return }
@@ -159,7 +161,8 @@ public final class VirtualController {
         $0.append(u16: 1)
       }
     }
-    // More than Read Buffer Size promised: Data Buffer Overflow, of an ACL link. Core 5.4, Vol 4, Part E, 7.7.26.
+    // More than Read Buffer Size announced: Data Buffer Overflow, for an ACL link. Core 5.4, Vol 4, Part E,
+    // 7.7.26.
     guard links.reduce(0, { $0 + $1.queue.dataCount }) < Int(configuration.aclPacketCount) else {
       faults += 1
       return event(.dataBufferOverflow, capacity: 1) { $0.append(1) }
@@ -177,13 +180,13 @@ public final class VirtualController {
     }
   }
 
-  /// The way of every packet to the host.
+  /// Sends a packet to the host; all packets take this path.
   func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard injected.isEmpty, tester == nil else { return tamper(type, [UInt8](encoding: capacity, body)) }
     outbox.append(type, capacity: capacity, body)
   }
 
-  /// - Parameter body: writes what follows the subevent code.
+  /// - Parameter body: writes the parameters after the subevent code.
   func event(_ subevent: LESubevent, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard state.mask.allows(subevent) else { return }
     event(.leMeta, capacity: capacity + 1) {
@@ -192,7 +195,7 @@ public final class VirtualController {
     }
   }
 
-  /// Command Complete with return parameters after the status.
+  /// Sends Command Complete with return parameters after the status.
   func complete(
     _ command: ControllerCommand, _ status: HCIStatus = .success, capacity: Int = 0,
     _ body: (inout OutputSpan<UInt8>) -> Void = { _ in }

@@ -1,28 +1,29 @@
 package import BLEWire
 
-/// What carries the frames of a `PeripheralLink`: its end of a link in the virtual air, or a link of a real adapter.
+/// The bearer of a `PeripheralLink`'s frames: its end of a link in the virtual air, or a link of a real
+/// adapter.
 package protocol PeripheralBearer: AnyObject {
   var handle: ConnectionHandle { get }
-  /// Under which the peripheral is connected.
+  /// The peripheral's address on this link.
   var address: DeviceAddress { get }
-  /// The central.
+  /// The central's address.
   var peer: DeviceAddress { get }
-  /// In force now; `nil` where nobody knows.
+  /// The current parameters; `nil` if unknown.
   var parameters: LinkParameters? { get }
   var now: MonotonicTime { get }
-  /// Whether more values may be pushed.
+  /// Whether more values may be sent.
   var hasRoom: Bool { get }
-  /// Answers wait that nobody takes: no more of them.
+  /// Whether too many responses are queued because the central does not read them; no more may be added.
   var isOverfull: Bool { get }
 
-  /// Takes one L2CAP frame with its header.
+  /// Sends one L2CAP frame including its header.
   func send(frame: Span<UInt8>)
 }
 
 extension LinkEnd: PeripheralBearer {
   var parameters: LinkParameters? { link?.parameters }
   var now: MonotonicTime { link?.air.now ?? MonotonicTime(nanoseconds: 0) }
-  /// Answers too would grow without limit.
+  /// Limits responses, which would otherwise queue without bound.
   var isOverfull: Bool { link?.isOverfull(end: self) ?? false }
 
   func send(frame: Span<UInt8>) { send(frame, .firstFlushable) }

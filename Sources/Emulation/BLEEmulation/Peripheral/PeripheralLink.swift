@@ -1,45 +1,45 @@
 public import BLEStack
 public import BLEWire
 
-/// The peripheral's end of one connection: L2CAP and ATT over what carries its frames.
+/// The peripheral's end of a connection: L2CAP and ATT on a bearer.
 public final class PeripheralLink {
-  /// What became of a value that was to be pushed.
+  /// The result of pushing a value.
   public enum PushOutcome: Hashable, Sendable {
-    /// It is on its way.
+    /// The value is queued or sent.
     case queued
-    /// The central did not ask for it, or the link is about to end.
+    /// The central has not subscribed, or the link is about to end.
     case notSubscribed
-    /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
+    /// An indication is unconfirmed; only one at a time is allowed. Core 5.4, Vol 3, Part F, 3.3.2.
     case awaitsConfirmation
-    /// The link takes no more for now and has not taken this; `roomAvailable` follows.
+    /// The link's queue is full and the value was not taken; `roomAvailable` follows.
     case full
   }
 
-  /// Frames beyond those of `VirtualAir.Configuration.queuedFrames` that a central may cause by its requests. Answers to
-  /// more are dropped and counted as faults.
+  /// Maximum number of frames that a central can cause by requests, in addition to
+  /// `VirtualAir.Configuration.queuedFrames`. Further responses are dropped and counted as faults.
   static let maximumAnswersQueued = 64
 
   let bearer: any PeripheralBearer
-  /// A push was refused; whoever pushed is told when there is room.
+  /// A push was refused; the peripheral is notified when there is room.
   package var isFull = false
-  /// PDUs and frames that made no sense: dropped and counted.
+  /// Number of invalid PDUs and frames, which were dropped.
   public private(set) var faults = 0
 
-  /// Why the link is to end, as the central shall be told.
+  /// The reason to end the link, for the central.
   private var endReason: HCIStatus?
   private var isLeaving = false
 
-  /// In one property: each access to it is checked.
+  /// Grouped in one property, because each access to a property is checked for exclusivity.
   fileprivate struct Attributes {
     var server: ATTServer
     var database: GATTServerDatabase
   }
 
   private var attributes: Attributes
-  /// In place of the server, where the device says what it was told to.
+  /// Replaces the server if the device is scripted.
   private var answerer: ((Span<UInt8>) -> [[UInt8]])?
   private var recombiner = L2CAPRecombiner()
-  /// Storage of one frame, out of here while there is one: to send it may lead to the next.
+  /// Reused buffer for one frame; moved out while in use, because sending may reenter.
   private var scratch: [UInt8] = []
   private var written: [AttributeHandle] = []
   private var nextSignalIdentifier: UInt8 = 1
@@ -64,36 +64,36 @@ public final class PeripheralLink {
   public var handle: ConnectionHandle { bearer.handle }
   /// The central.
   public var peer: DeviceAddress { bearer.peer }
-  /// In force now.
+  /// The current parameters.
   public var parameters: LinkParameters {
     bearer.parameters ?? .untold
   }
 
-  /// ATT_MTU in force.
+  /// The current ATT_MTU.
   public var mtu: Int { attributes.server.mtu }
 
-  /// The peripheral's attributes, with the values of the moment.
+  /// The peripheral's attributes with their current values.
   public var database: GATTServerDatabase { attributes.database }
 
-  /// Replaces a value, as the device itself does it: no permission is asked.
+  /// Replaces a value without checking permissions, as the device itself.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
     attributes.database.setValue(value, of: handle)
   }
 
-  /// How secure the link is: what it lets the central read and write.
+  /// The link's security, which determines what the central may read and write.
   public var security: ATTSecurity {
     get { attributes.server.security }
     set { attributes.server.security = newValue }
   }
 
-  /// Whether the central wants the value of this characteristic pushed.
+  /// Whether the central has subscribed to this characteristic.
   public func isSubscribed(to valueHandle: AttributeHandle, _ push: ServerPush = .notification) -> Bool {
     attributes.server.isSubscribed(to: valueHandle, push, in: attributes.database)
   }
 
-  /// Sends a value, if the central asked for it; cut to ATT_MTU − 3 octets.
+  /// Sends a value if the central has subscribed; truncated to ATT_MTU − 3 bytes.
   @discardableResult
   public func push(
     _ push: ServerPush = .notification, of valueHandle: AttributeHandle, value: Span<UInt8>
@@ -114,7 +114,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// Gives the device other attributes; a central that wants to hear of it is sent Service Changed, for all handles.
+  /// Replaces the device's attributes. A central that has subscribed is sent Service Changed for all handles.
   public func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services)
     attributes.server.databaseChanged(from: attributes.database, to: changed)
@@ -127,18 +127,18 @@ public final class PeripheralLink {
     push(.indication, of: handle, value: value.span)
   }
 
-  /// Asks the central for its MTU, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
+  /// Sends an MTU request to the central, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
   public func requestMTU() {
     let request = ExchangeMTU(request: UInt16(attributes.server.receiveMTU))
     let pdu = [UInt8](encoding: ExchangeMTU.byteCount) { request.encode(into: &$0) }
     send(pdu.span, on: ATT.channelID)
   }
 
-  /// Asks the central for other connection parameters. Core 5.4, Vol 3, Part A, 4.20.
+  /// Requests other connection parameters from the central. Core 5.4, Vol 3, Part A, 4.20.
   ///
   /// - Parameters:
-  ///   - interval: the range wished for, in units of 1.25 ms.
-  ///   - latency: connection events that we may leave out.
+  ///   - interval: the requested range, in units of 1.25 ms.
+  ///   - latency: number of connection events that the peripheral may skip.
   ///   - supervisionTimeout: in units of 10 ms.
   public func requestParameters(
     interval: ClosedRange<UInt16>, latency: UInt16, supervisionTimeout: UInt16
@@ -150,32 +150,32 @@ public final class PeripheralLink {
       $0.append(u16: supervisionTimeout)
     }
     sendSignal(L2CAPSignal.connectionParameterUpdateRequest, nextSignalIdentifier, data)
-    // 0 is not an identifier.
+    // 0 is not a valid identifier.
     nextSignalIdentifier = nextSignalIdentifier == .max ? 1 : nextSignalIdentifier + 1
   }
 
-  /// Ends the link after the packets sent so far; the central is told this reason.
+  /// Ends the link after the queued packets; the central receives this reason.
   ///
-  /// With Connection Timeout the device goes without a word: the central finds out by its supervision time-out, at the
-  /// pace of the air after that time.
+  /// With Connection Timeout the device disappears without a packet. The central detects that by its
+  /// supervision timeout, which takes that time at the pace `.air`.
   public func disconnect(_ reason: HCIStatus) {
     guard !isLeaving else { return }
     isLeaving = true
     endReason = reason
   }
 
-  /// Whether the link is encrypted, and whether by a key that nobody in the middle knows.
+  /// Whether the link is encrypted, and whether its key is protected against an attacker in the middle.
   public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
   public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
 
-  /// The key that the central is to encrypt with; `nil` where there is none.
+  /// The key for the central's encryption request; `nil` if there is none.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
 
   func encryptionEnded(_ status: HCIStatus) {
     send(pairing?.encryptionEnded(status, now: now) ?? [])
   }
 
-  /// When its Security Manager has waited long enough.
+  /// When the Security Manager times out.
   var securityDeadline: MonotonicTime? { pairing?.deadline }
 
   func expireSecurity(now: MonotonicTime) { send(pairing?.expire(now: now) ?? []) }
@@ -190,12 +190,12 @@ public final class PeripheralLink {
     }
   }
 
-  /// Once only.
+  /// Returns the reason on the first call only.
   package func takeEndReason() -> HCIStatus? { endReason.take() }
 
   // MARK: From the central
 
-  /// Takes one fragment; answers what can be answered at once.
+  /// Processes one fragment, and sends the responses that are possible immediately.
   ///
   /// - Returns: handles of attributes that were written, in order.
   func receive(
@@ -208,7 +208,7 @@ public final class PeripheralLink {
     return written
   }
 
-  /// Takes one ATT PDU, where L2CAP is somebody else's.
+  /// Processes one ATT PDU, if L2CAP is handled elsewhere.
   ///
   /// - Returns: handles of attributes that were written, in order.
   package func receive(att pdu: Span<UInt8>, check: ATTServer.WriteCheck) -> [AttributeHandle] {
@@ -230,7 +230,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// Hands ATT PDUs to `body` from now on, and sends what it returns.
+  /// Passes ATT PDUs to `body` from now on, and sends the PDUs that it returns.
   package func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
 
   package func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
@@ -250,7 +250,7 @@ public final class PeripheralLink {
         return refusal
       }
       if frame.count > L2CAPFrame.headerByteCount {
-        // A refused request of several writes has stored none of them.
+        // A refused request with several writes has stored none of them.
         if frame[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
           written.removeAll(keepingCapacity: true)
         }
@@ -258,7 +258,7 @@ public final class PeripheralLink {
       }
       swap(&frame, &scratch)
     case .response:
-      // The only request that peripherals make here. An error leaves the MTU as it is.
+      // The only request that peripherals send here. On an error the MTU stays unchanged.
       if opcode == .exchangeMTUResponse, let response = try? ExchangeMTU(validating: pdu) {
         attributes.server.exchangedMTU(peerMTU: response.mtu)
       }
@@ -269,7 +269,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// A peripheral knows no request of the central's: Command Reject, "not understood".
+  /// Rejects a signalling request with Command Reject, "not understood", because a peripheral supports none.
   ///
   /// Core 5.4, Vol 3, Part A, 4.1.
   private func acceptSignal(_ payload: Span<UInt8>) {
@@ -283,7 +283,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// Without security a Pairing Request is answered with Pairing Failed, "Pairing Not Supported".
+  /// Without security, answers a Pairing Request with Pairing Failed, "Pairing Not Supported".
   ///
   /// Core 5.4, Vol 3, Part H, 3.5.5. The rings of this family need no bond.
   private func acceptSecurity(_ payload: Span<UInt8>) {
@@ -314,7 +314,7 @@ public final class PeripheralLink {
     swap(&frame, &scratch)
   }
 
-  /// Empty, with the capacity of earlier frames.
+  /// An empty buffer with the capacity of earlier frames.
   private func takeScratch() -> [UInt8] {
     var frame: [UInt8] = []
     swap(&frame, &scratch)
@@ -322,7 +322,7 @@ public final class PeripheralLink {
     return frame
   }
 
-  /// Writes the header of a frame, for which there is room at its start, and sends it.
+  /// Writes the header into the room at the frame's start, and sends the frame.
   private func send(_ frame: inout [UInt8], on channelID: UInt16) {
     guard !bearer.isOverfull else {
       faults += 1
@@ -339,7 +339,7 @@ public final class PeripheralLink {
 }
 
 extension PeripheralLink.Attributes {
-  /// Appends the header's room and the PDU.
+  /// Appends room for the header, and the PDU.
   fileprivate mutating func append(
     _ push: ServerPush, of handle: AttributeHandle, value: Span<UInt8>, to frame: inout [UInt8]
   ) -> PushResult {
@@ -351,7 +351,7 @@ extension PeripheralLink.Attributes {
     return result
   }
 
-  /// Appends the header's room and the answer, if there is one.
+  /// Appends room for the header, and the response, if any.
   fileprivate mutating func answer(_ pdu: Span<UInt8>, into frame: inout [UInt8], check: ATTServer.WriteCheck)
   {
     frame.append(addingCapacity: L2CAPFrame.headerByteCount + server.receiveMTU) { output in

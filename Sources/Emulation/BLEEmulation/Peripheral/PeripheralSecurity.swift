@@ -2,9 +2,10 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// How an emulated peripheral pairs, and the bonds that it has: kept from link to link.
+/// An emulated peripheral's pairing configuration and bonds, which are kept across links.
 ///
-/// There is no person at it: it types the passkey that it was made with, shows none but that, and finds all numbers equal.
+/// No user is involved: it types and shows the passkey of its configuration, and confirms every numeric
+/// comparison.
 public final class PeripheralSecurity: Sendable {
   public let configuration: PairingConfiguration
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
@@ -12,7 +13,7 @@ public final class PeripheralSecurity: Sendable {
 
   private let hidden = Mutex<DeviceAddress?>(nil)
 
-  /// Under which the device hides; `nil` where it has no resolving key.
+  /// The resolvable private address of the device; `nil` if it has no resolving key.
   var privateAddress: DeviceAddress? {
     hidden.withLock { hidden in
       if hidden == nil { hidden = makePrivateAddress() }
@@ -20,19 +21,19 @@ public final class PeripheralSecurity: Sendable {
     }
   }
 
-  /// Another one from now on.
+  /// Generates a new private address.
   func changePrivateAddress() { hidden.withLock { $0 = makePrivateAddress() } }
 
   private func makePrivateAddress() -> DeviceAddress? {
     configuration.identity?.privateAddress(.random(in: 1..<0x3F_FFFF))
   }
 
-  /// By the central's address, or its identity.
+  /// Bonds by the central's address or identity.
   public var bonds: [DeviceAddress: Bond] { kept.withLock { $0 } }
 
   /// - Parameters:
-  ///   - configuration: its passkey is the one that is shown and typed.
-  ///   - makeKeyPair: for Secure Connections; `nil` leaves legacy pairing.
+  ///   - configuration: its passkey is both shown and typed.
+  ///   - makeKeyPair: needed for Secure Connections; `nil` for legacy pairing.
   public init(
     _ configuration: PairingConfiguration, makeKeyPair: (@Sendable () -> any P256KeyAgreement)? = nil
   ) {
@@ -40,7 +41,7 @@ public final class PeripheralSecurity: Sendable {
     self.makeKeyPair = makeKeyPair
   }
 
-  /// As after a change of its battery, when it has forgotten all that it did not write down.
+  /// Removes all bonds, as a device does that loses them with a change of battery.
   public func forgetAll() { kept.withLock { $0 = [:] } }
 
   func pairing(as own: DeviceAddress, with peer: DeviceAddress) -> Pairing {
@@ -58,7 +59,7 @@ public final class PeripheralSecurity: Sendable {
     kept.withLock { kept in Self.key(of: peer, in: kept).flatMap { kept[$0] } }
   }
 
-  /// Whether a central that is bonded signed this, and never before.
+  /// Whether a bonded central signed this command, and it is not a repetition.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     kept.withLock { kept in
       guard let key = Self.key(of: peer, in: kept), var bond = kept[key], bond.accepts(command) else {
@@ -81,7 +82,8 @@ struct LinkSecurity {
   private let own: DeviceAddress
   private let peer: DeviceAddress
   private var pairing: Pairing?
-  /// The central said nothing for 30 s: no more is said on this link. Core 5.4, Vol 3, Part H, 3.4.
+  /// Whether the central did not respond for 30 s; pairing then stays disabled on this link. Core 5.4, Vol 3,
+  /// Part H, 3.4.
   private(set) var hasTimedOut = false
   private var bond: Bond?
   private(set) var isEncrypted = false
@@ -95,12 +97,12 @@ struct LinkSecurity {
 
   var isAuthenticated: Bool { isEncrypted && bond?.isAuthenticated ?? false }
 
-  /// What the central may do with attributes.
+  /// The central's permissions.
   var level: ATTSecurity {
     ATTSecurity(bond, isEncrypted: isEncrypted)
   }
 
-  /// When `expire` is wanted.
+  /// When `expire` is due.
   var deadline: MonotonicTime? { pairing?.deadline }
 
   mutating func expire(now: MonotonicTime) -> [SecurityManagerPDU] {
@@ -108,9 +110,9 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// Takes what came on the channel of the Security Manager.
+  /// Processes a PDU on the Security Manager's channel.
   ///
-  /// - Returns: the answers.
+  /// - Returns: the responses.
   mutating func receive(_ pdu: Span<UInt8>, now: MonotonicTime) -> [SecurityManagerPDU] {
     guard !hasTimedOut else { return [] }
     if pairing == nil, pdu.count > 0, pdu[0] == SecurityManagerCode.pairingRequest.rawValue {
@@ -120,7 +122,7 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// The key that a central encrypts with; `nil` where there is none.
+  /// The key that a central encrypts with; `nil` if there is none.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
     return bond?.localKey(random: random, diversifier: diversifier)

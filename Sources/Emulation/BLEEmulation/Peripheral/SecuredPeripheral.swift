@@ -1,18 +1,18 @@
 public import BLEStack
 public import BLEWire
 
-/// What an emulated device wants of whoever uses its attributes, and how it pairs.
+/// The security that an emulated device requires for its attributes, and how it pairs.
 public struct PeripheralProtection: Hashable, Sendable {
   public enum Level: String, CaseIterable, Hashable, Sendable {
-    /// A key; somebody may have been in the middle when it was made.
+    /// Needs an encrypted link; the key may be unauthenticated.
     case encrypted
-    /// A key that was made with passkey or numeric comparison.
+    /// Needs a key made with passkey or numeric comparison.
     case authenticated
 
     var access: ATTAccess { .needs(self == .encrypted ? .encrypted : .authenticated) }
   }
 
-  /// Names for people.
+  /// Input and output capabilities by their names in options.
   public enum Capability: String, CaseIterable, Hashable, Sendable {
     case none, display, keyboard
     case yesNo = "yes-no"
@@ -34,9 +34,9 @@ public struct PeripheralProtection: Hashable, Sendable {
   }
 
   public var level: Level
-  /// What it shows, as a device that has it printed on, and types. 0 … 999,999.
+  /// The passkey that it shows (as if printed on it) and types, 0 … 999,999.
   public var passkey: UInt32
-  /// Where nothing else is said it shows a passkey if it wants authentication, and has nothing to show or type else.
+  /// By default it shows a passkey if it requires authentication, and has no input or output otherwise.
   public var capability: Capability
   public var kind = Kind.secureConnections
 
@@ -46,11 +46,11 @@ public struct PeripheralProtection: Hashable, Sendable {
     self.capability = capability ?? (level == .encrypted ? .none : .display)
   }
 
-  /// Whether a device like this can be paired with as it wants: one that can neither show nor type keeps nobody out of the
-  /// middle.
+  /// Whether pairing can satisfy the level: a device without input and output cannot be authenticated.
   public var isPossible: Bool { level == .encrypted || capability != .none }
 
-  /// Of a device with this identity. It gives away all of its keys, and takes the central's signing key.
+  /// The pairing configuration of a device with this identity. It distributes all of its keys, and accepts
+  /// the central's signing key.
   func configuration(_ identity: DeviceIdentity) -> PairingConfiguration {
     var requirements: AuthenticationRequirements = [.bonding]
     if level == .authenticated { requirements.insert(.authenticated) }
@@ -66,29 +66,29 @@ public struct PeripheralProtection: Hashable, Sendable {
 }
 
 extension PeripheralSecurity {
-  /// Security of one device, to be handed to each `SecuredPeripheral` that stands for it.
+  /// Creates the security of one device, to be passed to each `SecuredPeripheral` that represents it.
   ///
   /// - Parameters:
-  ///   - protection: what the device wants and what it can.
+  ///   - protection: the device's requirements and capabilities.
   ///   - address: its identity.
-  ///   - makeKeyPair: for Secure Connections; `nil` leaves legacy pairing.
+  ///   - makeKeyPair: needed for Secure Connections; `nil` for legacy pairing.
   public convenience init(
     _ protection: PeripheralProtection, of address: DeviceAddress,
     makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
   ) {
-    // Never 0, which resolves nothing.
+    // Not 0, which resolves nothing.
     let identity = DeviceIdentity(resolvingKey: .random(in: 1 ... .max), address: address)
     self.init(protection.configuration(identity), makeKeyPair: makeKeyPair)
   }
 }
 
-/// Any emulated device, with attributes that want a secure link: all values but those of the generic services.
+/// Wraps an emulated device and protects its attributes, except those of the generic services.
 public final class SecuredPeripheral: VirtualPeripheral {
-  /// What a device advertises under.
+  /// The address that a device advertises.
   public enum Address: Hashable, Sendable {
-    /// Its own.
+    /// Its identity address.
     case identity
-    /// A resolvable private one, another after each link. Core 5.4, Vol 6, Part B, 1.3.2.2.
+    /// A resolvable private address that changes after each link. Core 5.4, Vol 6, Part B, 1.3.2.2.
     case `private`
   }
 

@@ -1,24 +1,24 @@
 public import BLEStack
 public import BLEWire
 
-/// What a peripheral sends while nobody is connected to it. Core 5.4, Vol 6, Part B, 4.4.2.
+/// The advertisement of a peripheral without a link. Core 5.4, Vol 6, Part B, 4.4.2.
 public struct Advertisement: Hashable, Sendable {
   public typealias Kind = AdvertisingKind
 
-  /// 31 octets, of the data and of the scan response. Core 5.4, Vol 3, Part C, 11.
+  /// Maximum length of the data and of the scan response: 31 bytes. Core 5.4, Vol 3, Part C, 11.
   public static let maximumByteCount = 31
 
   public var address: DeviceAddress
   public var kind: Kind
-  /// From one advertisement to the next.
+  /// Time between advertisements.
   public var interval: Duration
   public var data: [UInt8]
-  /// What an active scanner gets besides; empty for none.
+  /// The response to active scanners; empty for none.
   public var scanResponse: [UInt8]
-  /// As the scanner shall see it, in dBm.
+  /// The signal strength that scanners report, in dBm.
   public var rssi: Int8
 
-  /// - Precondition: data and scan response have at most 31 octets each.
+  /// - Precondition: data and scan response have at most 31 bytes each.
   public init(
     address: DeviceAddress, kind: Kind = .connectable, interval: Duration = .milliseconds(100),
     data: [UInt8], scanResponse: [UInt8] = [], rssi: Int8 = -55
@@ -34,35 +34,37 @@ public struct Advertisement: Hashable, Sendable {
   }
 }
 
-/// A device behind a `VirtualController`: what it advertises, its attributes, and how it behaves.
+/// An emulated device behind a `VirtualController`: its advertisement, attributes and behaviour.
 ///
-/// All calls come from the controller, with the time passed in. Send through the `PeripheralLink`.
+/// The controller makes all calls and passes the time. Send through the `PeripheralLink`.
 public protocol VirtualPeripheral: AnyObject {
-  /// `nil` while it does not advertise. Not asked while a central is connected.
+  /// `nil` while it does not advertise. Not read while a central is connected.
   var advertisement: Advertisement? { get }
-  /// When it stops to advertise, until its next link; `nil` for never.
+  /// When it stops advertising until its next link; `nil` for never.
   var advertisingEnd: MonotonicTime? { get }
-  /// Its attributes; asked when the controller is made, and when a central connects after `attributesVersion` has changed.
+  /// Its attributes. Read when the controller is created, and when a central connects after
+  /// `attributesVersion` has changed.
   var services: [GATTServiceDescription] { get }
   var attributesVersion: Int { get }
-  /// How it pairs; `nil`: not at all.
+  /// How it pairs; `nil` if it does not.
   var security: PeripheralSecurity? { get }
-  /// The longest ATT PDU that it takes: 23 … 517.
+  /// Maximum length of a received ATT PDU: 23 … 517.
   var receiveMTU: Int { get }
 
-  /// A central connected. The link is good until `disconnected`.
+  /// Called when a central has connected. The link is valid until `disconnected`.
   func connected(_ link: PeripheralLink, now: MonotonicTime)
   func disconnected(now: MonotonicTime)
 
-  /// Asked before a write is stored: an error code refuses it.
+  /// Called before a write is stored; an error code refuses it.
   func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode?
-  /// A write was stored, and answered if it was a request. A CCCD is reported too, with its own handle.
+  /// Called after a write was stored, and answered if it was a request. Writes to a CCCD are reported too,
+  /// with its own handle.
   func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime)
 
-  /// The link that refused a push as `.full` takes more again.
+  /// Called when a link that refused a push as `.full` has room again.
   func roomAvailable(_ link: PeripheralLink, now: MonotonicTime)
 
-  /// When `expired` is wanted, which must put it off; only asked while connected.
+  /// When `expired` is due, which must advance it; only read while connected.
   var deadline: MonotonicTime? { get }
   func expired(_ link: PeripheralLink, now: MonotonicTime)
 }

@@ -1,19 +1,20 @@
 public import BLEWire
 import JSONText
 
-/// What a client and a server say to each other on one ATT bearer, PDU by PDU.
+/// A scripted exchange between a client and a server on one ATT bearer, PDU by PDU.
 ///
-/// The form of the SIG's GATT test suite: a tester plays the server's half, and looks at what the client sends. An attack has
-/// steps below ATT, too: the client's side is the host under test, central or peripheral, and the server's is its controller
-/// with the peers behind it. Only a controller can play it: `VirtualController.play`.
+/// It has the form of the SIG's GATT test suite: a tester plays the server, and checks the PDUs of the
+/// client. An attack also has steps below ATT: the client's side is the host under test, central or
+/// peripheral, and the server's side is its controller with the peers behind it. Only a controller can play
+/// an attack: `VirtualController.play`.
 public struct ATTDialogue: Hashable, Sendable {
   public enum Side: Hashable, Sendable { case client, server }
 
-  /// How strictly a step of the client is meant.
+  /// How strictly a step of the client is checked.
   public enum Leniency: Hashable, Sendable {
-    /// Next, and nothing else.
+    /// It must come next.
     case required
-    /// The dialogue may be over before it.
+    /// The dialogue may end before it.
     case optional
     /// It may come later and among others, with what the server answers. Of the server: sent when the client's next PDU is
     /// there, before what answers that.
@@ -22,30 +23,31 @@ public struct ATTDialogue: Hashable, Sendable {
     case always
   }
 
-  /// Where the octets of a step are said.
+  /// The layer of a step's bytes.
   public enum Layer: Hashable, Sendable {
     /// An ATT PDU, no longer than ATT_MTU.
     case attribute
-    /// The payload of an L2CAP frame of this channel, of any length.
+    /// The payload of an L2CAP frame on this channel, of any length.
     case channel(UInt16)
-    /// A packet with its H4 type byte. Of the host's a pattern of the first bytes is enough.
+    /// A packet with its H4 type byte. For the host's packets a pattern of the first bytes is enough.
     case packet
-    /// The first bytes of a packet that the controller has sent to the host by itself.
+    /// The first bytes of a packet that the controller itself has sent to the host.
     case sent
-    /// No octets: the peer ends the link, and what follows waits for the next.
+    /// No bytes: the peer ends the link, and the following steps are for the next link.
     case leave
     /// No octets: the answer that the server has for a request without the rule.
     case usual
   }
 
-  /// What the host under test is; of other dialogues it is the GATT client.
+  /// The role of the host under test; in other dialogues it is the GATT client.
   public enum Role: String, Hashable, Sendable { case central, peripheral }
 
-  /// Packets in the place of one that the controller sends to the host.
+  /// Packets that replace one that the controller sends to the host.
   public struct Replacement: Hashable, Sendable {
-    /// Its first bytes, H4 type first.
+    /// The first bytes of the original, H4 type first.
     public var original: Pattern
-    /// Empty to drop it. An open octet, and what `copiesRest` adds behind the last, are the original's.
+    /// Empty to drop the original. Wildcard bytes, and those that `copiesRest` appends, are copied from the
+    /// original.
     public var packets: [Packet]
     public var isOnce: Bool
 
@@ -55,9 +57,9 @@ public struct ATTDialogue: Hashable, Sendable {
     }
   }
 
-  /// A PDU, some of whose octets may be left open.
+  /// A PDU that may have wildcard bytes.
   public struct Pattern: Hashable, Sendable {
-    /// `nil` for any octet.
+    /// `nil` for any byte.
     public var octets: [UInt8?]
 
     public init(_ octets: [UInt8?]) { self.octets = octets }
@@ -68,7 +70,7 @@ public struct ATTDialogue: Hashable, Sendable {
       return true
     }
 
-    /// Whether a packet begins like this.
+    /// Whether a packet starts with this pattern.
     public func begins(_ packet: Span<UInt8>) -> Bool {
       packet.count >= octets.count && matches(packet.extracting(..<octets.count))
     }
@@ -77,12 +79,12 @@ public struct ATTDialogue: Hashable, Sendable {
   public struct Step: Hashable, Sendable {
     public var side: Side
     public var layer = Layer.attribute
-    /// Connection handle of its link.
+    /// The connection handle of its link.
     public var link = ATTDialogue.firstLink
-    /// One or more. The server answers with the one that stands where the client's choice stood.
+    /// One or more alternatives. The server responds with the one at the same index as the client's.
     public var choices: [Pattern]
     public var leniency: Leniency
-    /// In the file, from 1.
+    /// The line in the file, from 1.
     public var line: Int
 
     public init(_ side: Side, _ choices: [Pattern], _ leniency: Leniency = .required, line: Int = 0) {
@@ -109,7 +111,7 @@ public struct ATTDialogue: Hashable, Sendable {
 
   /// Of a database that answers what a client asks to find its way.
   public struct Attribute: Hashable, Sendable {
-    /// Its own handle; where it declares a service, to the last of the group.
+    /// Its handle; for a service declaration, the range up to the end of the group.
     public var range: HandleRange
     public var type: BluetoothUUID
     public var value: [UInt8]
@@ -123,26 +125,26 @@ public struct ATTDialogue: Hashable, Sendable {
     public var handle: AttributeHandle { range.start }
   }
 
-  /// The first link of a `VirtualController`, whose numbers go on from there.
+  /// The first link of a `VirtualController`; further links have the following numbers.
   public static let firstLink: UInt16 = 0x0040
 
   public var name: String
-  /// `nil` where the steps are ATT's only, and any device can play the server.
+  /// `nil` if all steps are ATT's, so that any device can play the server.
   public var role: Role?
-  /// Of an attack: who published it, what a host does that has the fault, and what one has to do.
+  /// For an attack: its publisher, the behaviour of a vulnerable host, and the correct behaviour.
   public var source = ""
   public var fault = ""
   public var duty = ""
   public var replacements: [Replacement] = []
-  /// The SIG's id, where it is one of its tests; of an attack its id in `CONFORMANCE.md`.
+  /// The SIG's test ID, or an attack's ID in `CONFORMANCE.md`.
   public var test = ""
   public var title = ""
-  /// What the client is to do, in words, and what must come of it, in lines: for whoever drives the client.
+  /// Instructions for the driver of the client, and the expected result, as lines.
   public var action: [String] = []
   public var expectation: [String] = []
-  /// Our receive MTU, and the longest PDU that is sent.
+  /// The server's receive MTU, and the maximum length of a PDU that it sends.
   public var mtu = ATT.defaultMTU
-  /// Rising in handle; empty where everything asked must be in the steps.
+  /// Sorted by handle; empty if all of the client's requests must be in the steps.
   public var database: [Attribute] = []
   /// Whether the database answers reads of values, too.
   public var readsValues = false
@@ -160,15 +162,15 @@ public struct ATTDialogue: Hashable, Sendable {
   }
 }
 
-/// What is wrong with a file of dialogues.
+/// An error in a file of dialogues.
 public struct ATTDialogueError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// From 1; 0 for the file as a whole.
+  /// The line, from 1; 0 for the file as a whole.
   public var line: Int
   public var reason: String
 
   /// - Parameters:
-  ///   - line: of the file, from 1.
-  ///   - reason: may quote the file; control characters are replaced, so that a terminal stays as it is.
+  ///   - line: the line in the file, from 1.
+  ///   - reason: may quote the file; control characters are replaced to protect the terminal.
   public init(line: Int, _ reason: String) {
     self.line = line
     self.reason = reason.printable

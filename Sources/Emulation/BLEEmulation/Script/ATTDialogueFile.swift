@@ -1,49 +1,50 @@
 import BLEWire
 
-/// A text with dialogues, and the databases that they share.
+/// A text with dialogues and the databases that they share.
 ///
 /// ```
-/// # Anything behind a number sign at the start of a line.
+/// # A comment: a line that starts with a number sign.
 /// database two-services
-///   0x0001-0x0004 2800 0118          handles, type, value as it lies on air
+///   0x0001-0x0004 2800 0118          handles, type, value as on air
 ///   0x0002 2803 02 0300 002a
-/// dialogue read                      the name; what follows belongs to it
-///   test GATT/CL/GAR/BV-01-C         the SIG's id
+/// dialogue read                      the name; the following lines belong to it
+///   test GATT/CL/GAR/BV-01-C         the SIG's test ID
 ///   title Read a characteristic value
-///   mtu 512                          our receive MTU; 23 if not given
+///   mtu 512                          the server's receive MTU (default: 23)
 ///   with two-services                the database that answers discovery
-///   action read 0x0003               for whoever drives the client
+///   action read 0x0003               for the driver of the client
 ///   expect value 010203
 ///   > 0a0300                         the client's next PDU
-///   < 0b 010203                      what it gets
+///   < 0b 010203                      the response
 /// ```
 ///
-/// PDUs are hexadecimal, opcode first, with spaces where they help. `..` in one of the client's is any octet, `ff*20`
-/// is twenty of them, `|` stands between alternatives: the server answers with the one in the same place. `>?` is a PDU
-/// that may be missing with all behind it, `>~` one that may come later. A server's PDU that follows no PDU of the
-/// client's is sent by itself.
+/// PDUs are hexadecimal, opcode first, with optional spaces. In the client's PDUs `..` is any byte, `ff*20`
+/// is twenty bytes ff, and `|` separates alternatives: the server responds with the alternative at the same
+/// position. `>?` is a PDU that may be missing together with everything after it; `>~` is a PDU that may come
+/// later. A server's PDU that does not follow a PDU of the client is sent unsolicited.
 ///
-/// An attack is a dialogue with a role, and with steps below ATT. `>` is the host under test whatever its role, `<` is its
-/// controller and the peers behind it.
+/// An attack is a dialogue with a role and with steps below ATT. `>` is sent by the host under test, whatever
+/// its role, `<` by its controller and the peers behind it.
 ///
 /// ```
 /// dialogue fragments/cut
-///   test CVE-2019-17517                its id in CONFORMANCE.md
+///   test CVE-2019-17517                its ID in CONFORMANCE.md
 ///   source SweynTooth, USENIX ATC 2020
-///   fault writes behind its buffer     what a vulnerable host does
+///   fault writes behind its buffer     the behaviour of a vulnerable host
 ///   duty drops the frame, counts it
 ///   role peripheral                    of the host: central or peripheral
-///   once 040e0701 0220 | 040e07010220 00 1b00 01    in place of a packet that begins so; `|` alone drops it,
-///   instead 040f | & | &               each time; `..` is the original's octet, `&` all that is left of it
-///   < l2cap 0006 0b01                  a frame of this channel
+///   once 040e0701 0220 | 040e07010220 00 1b00 01    replaces a packet with this beginning; `|` alone drops
+///   it
+///   instead 040f | & | &               each time; `..` is the original's byte, `&` the rest of it
+///   < l2cap 0006 0b01                  a frame on this channel
 ///   < acl 2040 0700 0400 0a            an ACL packet: flags and handle, then its data; the length is added
 ///   < event 05 00 4000 13              an event: code, parameters; the length is added
-///   < octets 04 0e ff                  as they are, H4 type first
-///   on 0041                            what follows is about this link; the first is 0040
-///   > l2cap 0005 01..                  a frame of the host's
-///   > command 0406 4000..              a command of the host's, which the controller executes; parameters may be left out
-///   after 043e 13 01                   the controller has sent a packet that begins so
-///   leave                              the peer ends the link; what follows waits for the next
+///   < octets 04 0e ff                  any bytes, H4 type first
+///   on 0041                            the link of the following steps; the first is 0040
+///   > l2cap 0005 01..                  a frame from the host
+///   > command 0406 4000..              a command from the host, which is executed; parameters are optional
+///   after 043e 13 01                   waits until the controller has sent a packet with this beginning
+///   leave                              the peer disconnects; the following steps are for the next link
 /// ```
 ///
 /// Steps begin when all links that they name are up, or with the first command or packet that they wait for.
@@ -60,11 +61,11 @@ import BLEWire
 ///
 /// `with DATABASE values` answers reads of values, too.
 public struct ATTDialogueFile: Hashable, Sendable {
-  /// Dialogues of one file.
+  /// Maximum number of dialogues in a file.
   public static let dialogueLimit = 1000
-  /// Steps of one dialogue, and attributes of one database.
+  /// Maximum number of steps in a dialogue, and of attributes in a database.
   public static let stepLimit = 10_000
-  /// Octets of one pattern: a frame of 65,535 with its headers.
+  /// Maximum length of a pattern in bytes: a frame of 65,535 with its headers.
   public static let byteLimit = 65_600
   /// Rules of one dialogue.
   public static let ruleLimit = 100
@@ -73,14 +74,14 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private var databases: [String: [ATTDialogue.Attribute]] = [:]
   private var openDatabase: String?
-  /// Of the steps to come.
+  /// The link of the following steps.
   private var link = ATTDialogue.firstLink
   private var isRuleOpen = false
 
-  /// - Throws: with the line that cannot be read.
+  /// - Throws: an error with the line that cannot be parsed.
   public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
     var number = 0
-    // A line of another system's editor ends with both CR and LF, which are one character.
+    // Editors of some systems end a line with CR and LF, which are one character here.
     for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
       number += 1
       let words = line.split(whereSeparator: \.isWhitespace).map { String($0) }
@@ -98,7 +99,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     if dialogues.isEmpty { throw ATTDialogueError(line: 0, "there is no dialogue in it") }
   }
 
-  /// A reason without its line.
+  /// The reason of an error, without its line.
   struct Fault: Error {
     let reason: String
     init(_ reason: String) { self.reason = reason }
@@ -119,7 +120,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     databases[name] = attributes
   }
 
-  /// Reads an attribute: handle or range, type, value.
+  /// Parses an attribute: handle or range, type, value.
   static func add(_ words: [String], to attributes: inout [ATTDialogue.Attribute]) throws(Fault) {
     guard words.count >= 2 else { throw Fault("an attribute has a handle, a type and a value") }
     let ends = words[0].split(separator: "-", omittingEmptySubsequences: false).map { Self.handle($0) }
@@ -235,7 +236,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     word.utf8.count == 4 ? UInt16(word, radix: 16) : nil
   }
 
-  /// A step with the word of its layer, or without for ATT's.
+  /// Adds a step, with the word of its layer, or without for ATT.
   private mutating func addStep(
     _ side: ATTDialogue.Side, _ leniency: ATTDialogue.Leniency, _ words: [String], _ line: Int
   ) throws(Fault) {
@@ -324,7 +325,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     }
   }
 
-  /// Reads words such as `1b0300`, `02....` and `0bff*20`.
+  /// Parses words such as `1b0300`, `02....` and `0bff*20`.
   private static func pattern(
     _ words: some Sequence<some StringProtocol>, isEmptyAllowed: Bool
   ) throws(Fault) -> ATTDialogue.Pattern {

@@ -1,13 +1,14 @@
 public import BLEStack
 public import BLEWire
 
-/// A text with a device: its name, its attributes in the form of `ATTDialogueFile`, and what they want of a link.
+/// A text that describes a device: its name, its attributes in the form of `ATTDialogueFile`, and the
+/// security they need.
 ///
 /// ```
-/// # Anything behind a number sign at the start of a line.
-/// device Strap                       its name, as it advertises
-/// advertise 180d                     services to advertise; all primary ones if not given
-///   0x0001-0x0005 2800 0d18          handles, type, value as it lies on air
+/// # A comment: a line that starts with a number sign.
+/// device Strap                       the advertised name
+/// advertise 180d                     services to advertise (default: all primary ones)
+///   0x0001-0x0005 2800 0d18          handles, type, value as on air
 ///   0x0002 2803 12 0300 372a
 ///   0x0003 2a37 00 48
 ///   0x0004 2902 0000
@@ -15,7 +16,7 @@ public import BLEWire
 /// needs encrypted 0x0003             or authenticated: to read, write or subscribe
 /// ```
 public struct DeviceFile: Sendable {
-  /// Attributes of one device.
+  /// Maximum number of attributes of a device.
   public static let attributeLimit = ATTDialogueFile.stepLimit
 
   public private(set) var name = ""
@@ -27,7 +28,7 @@ public struct DeviceFile: Sendable {
 
   private typealias Fault = ATTDialogueFile.Fault
 
-  /// - Throws: with the line that cannot be read, or does not fit the others.
+  /// - Throws: an error with the line that cannot be parsed, or contradicts others.
   public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
     var number = 0
     var lines: [AttributeHandle: Int] = [:]
@@ -160,7 +161,7 @@ public struct DeviceFile: Sendable {
     services[lastService].characteristics.append(characteristic)
   }
 
-  /// A value and its configuration were taken with their declaration; all else is a descriptor.
+  /// Adds a descriptor. Values and their configuration were added with their declaration.
   private mutating func placeInCharacteristic(
     _ attribute: ATTDialogue.Attribute, after former: ATTDialogue.Attribute
   ) throws(Fault) {
@@ -174,7 +175,7 @@ public struct DeviceFile: Sendable {
 }
 
 extension AttributeHandle {
-  /// As the file has it.
+  /// The handle in the notation of the file.
   fileprivate var text: String {
     "0x" + hexadecimal(UInt8(rawValue >> 8)) + hexadecimal(UInt8(rawValue & 0xFF))
   }

@@ -1,16 +1,16 @@
 import BLEStack
 import BLEWire
 
-/// Answers what a client asks of a dialogue's database to find its way, one entry at a time.
+/// Answers a client's discovery requests from a dialogue's database, one entry at a time.
 ///
-/// Which requests a client takes for that, and in which order, is its own choice: a dialogue does not spell it out. It is
-/// a server apart from `ATTServer`, so that a fault of that one does not hide one of a client's.
+/// The client chooses which requests to use for discovery, and in which order; a dialogue does not list them.
+/// This server is independent of `ATTServer`, so that a fault there does not hide a fault of a client.
 struct DialogueDatabase {
   let attributes: [ATTDialogue.Attribute]
   /// Whether reads of values are answered, too.
   var readsValues = false
 
-  /// - Returns: `nil` for a PDU that is no part of a discovery.
+  /// - Returns: `nil` for a PDU that does not belong to discovery.
   func answer(_ pdu: Span<UInt8>) -> [UInt8]? {
     guard !attributes.isEmpty, pdu.count > 0 else { return nil }
     let opcode = ATTOpcode(rawValue: pdu[0])
@@ -64,7 +64,8 @@ struct DialogueDatabase {
     }
   }
 
-  /// Reading a declaration or the extended properties is a way to discover, too; reading any other value is not.
+  /// Answers a read of a declaration or of the extended properties, which belongs to discovery; reads of
+  /// other values do not.
   private func declaration(_ pdu: Span<UInt8>) -> [UInt8]? {
     guard let request = try? ReadRequest(validating: pdu),
       let found = attributes.first(where: { $0.handle == request.handle })

@@ -1,18 +1,18 @@
 import BLEStack
 import BLEWire
 
-/// Plays the server of a dialogue, and finds the first PDU of the client that differs. No I/O.
+/// Plays the server of a dialogue, and finds the client's first PDU that differs. No I/O.
 ///
-/// What a client does to find its way, or to agree on an MTU, is answered beside the steps: it may come or not, in any
-/// order.
+/// Discovery and the MTU exchange are answered outside of the steps: they may occur or not, in any order.
 public struct DialoguePlayer: Sendable {
-  /// Where the client left the dialogue.
+  /// The client's first difference from the dialogue.
   public struct Mismatch: Hashable, Sendable {
-    /// In the file, from 1; `nil` behind the last step.
+    /// The line in the file, from 1; `nil` after the last step.
     public var line: Int?
-    /// What the client could have sent, in hexadecimal, with `..` for any octet; empty behind the last step.
+    /// The PDUs that the client could have sent, in hexadecimal, with `..` for any byte; empty after the last
+    /// step.
     public var expected: [String]
-    /// What it sent; `nil` where it ended the link.
+    /// The PDU that it sent; `nil` if it ended the link.
     public var found: String?
 
     public init(line: Int?, expected: [String], found: String?) {
@@ -22,7 +22,7 @@ public struct DialoguePlayer: Sendable {
     }
   }
 
-  /// What is said for the server's side.
+  /// A PDU or packet of the server's side.
   public struct Said: Hashable, Sendable {
     public let layer: ATTDialogue.Layer
     public let link: UInt16
@@ -35,14 +35,14 @@ public struct DialoguePlayer: Sendable {
     }
   }
 
-  /// A step that was put off, and what the server says to it.
+  /// A deferred step with the server's responses to it.
   private struct Deferred: Sendable {
     let step: ATTDialogue.Step
     let answers: [ATTDialogue.Step]
   }
 
   public let dialogue: ATTDialogue
-  /// ATT_MTU in force.
+  /// The current ATT_MTU.
   public private(set) var mtu = ATT.defaultMTU
   public private(set) var mismatch: Mismatch?
   private var steps: ArraySlice<ATTDialogue.Step>
@@ -59,7 +59,7 @@ public struct DialoguePlayer: Sendable {
     database = DialogueDatabase(attributes: dialogue.database, readsValues: dialogue.readsValues)
   }
 
-  /// Whether the client has done all that it had to.
+  /// Whether the client has performed all required steps.
   public var isComplete: Bool {
     mismatch == nil && deferred.isEmpty
       && steps.first { $0.side == .client && $0.leniency == .required } == nil
@@ -72,15 +72,15 @@ public struct DialoguePlayer: Sendable {
     return takeAnswers(choice: 0)
   }
 
-  /// Takes a PDU of the client's, or a frame or command of the host's.
+  /// Processes a PDU of the client, or a frame or command of the host.
   ///
-  /// A packet that no step waits for is left alone.
+  /// A packet that no step waits for is ignored.
   ///
   /// - Parameters:
-  ///   - pdu: as it came at this layer.
-  ///   - layer: of ATT, L2CAP or HCI.
+  ///   - pdu: the bytes at this layer.
+  ///   - layer: ATT, L2CAP or HCI.
   ///   - link: the connection handle.
-  /// - Returns: what the server sends then.
+  /// - Returns: the server's response.
   public mutating func receive(
     _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer = .attribute, on link: UInt16 = ATTDialogue.firstLink
   ) -> [Said] {
@@ -119,7 +119,7 @@ public struct DialoguePlayer: Sendable {
     return isAttribute ? refusal(of: pdu).map { Said($0, on: link) } : []
   }
 
-  /// The link has ended.
+  /// Reports that the link has ended.
   public mutating func end() {
     guard mismatch == nil, !isComplete else { return }
     let next = deferred.first?.step ?? steps.first { $0.side == .client }
@@ -128,7 +128,7 @@ public struct DialoguePlayer: Sendable {
 
   // MARK: Steps
 
-  /// - Returns: `nil` where the client's next step is another.
+  /// - Returns: `nil` if the PDU does not match the client's next step.
   private mutating func takeStep(
     _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16
   ) -> [Said]? {
@@ -184,14 +184,14 @@ public struct DialoguePlayer: Sendable {
     agree(on: pdu) ?? database.answer(pdu).map { Array($0.prefix(mtu)) }
   }
 
-  /// No ATT PDU is longer than ATT_MTU, whatever the dialogue says; but for an attack's.
+  /// Truncates an ATT PDU to ATT_MTU, except in an attack.
   private func encoded(_ step: ATTDialogue.Step, choice: Int) -> Said {
     let octets = step.layer == .leave ? [] : step.choices[step.choices.count > 1 ? choice : 0].octets
     let limit = step.layer == .attribute && dialogue.role == nil ? mtu : octets.count
     return Said(octets.prefix(limit).map { $0 ?? 0 }, step.layer, on: step.link)
   }
 
-  /// An MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
+  /// Performs an MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
   private mutating func agree(on pdu: Span<UInt8>) -> [UInt8]? {
     guard pdu[0] == ATTOpcode.exchangeMTURequest.rawValue, pdu.count == ExchangeMTU.byteCount else {
       return nil
@@ -202,7 +202,7 @@ public struct DialoguePlayer: Sendable {
     }
   }
 
-  /// So that a client that went astray does not wait for half a minute.
+  /// Refuses a request after a mismatch, so that the client does not wait for its timeout of 30 s.
   private func refusal(of pdu: Span<UInt8>) -> [[UInt8]] {
     guard pdu.count > 0 else { return [] }
     let opcode = ATTOpcode(rawValue: pdu[0])
@@ -216,7 +216,7 @@ public struct DialoguePlayer: Sendable {
 }
 
 extension ATTDialogue.Step {
-  /// Which of the client's choices a PDU is.
+  /// The index of the client's alternative that matches a PDU.
   fileprivate func choice(for pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16) -> Int? {
     guard side == .client, layer == self.layer else { return nil }
     if layer == .packet || layer == .sent { return choices[0].begins(pdu) ? 0 : nil }
@@ -229,7 +229,7 @@ extension ATTDialogue.Step {
 extension ATTDialogue.Pattern {
   fileprivate init(_ pdu: Span<UInt8>) { octets = pdu.indices.map { pdu[$0] } }
 
-  /// In hexadecimal, with `..` for any octet.
+  /// The pattern in hexadecimal, with `..` for any byte.
   public var text: String { octets.map { $0.map { hexadecimal($0) } ?? ".." }.joined() }
 }
 

@@ -2,30 +2,30 @@ public import BLEStack
 public import BLEWire
 
 extension VirtualController {
-  /// Has dialogues play the peers behind this controller, and edit what it sends to its host.
+  /// Makes dialogues play the peers behind this controller, and edit the packets that it sends to its host.
   ///
-  /// Where the host is central, its air must have a `SilentPeripheral` for each link; where it is peripheral, centrals come
-  /// when it advertises.
+  /// If the host is central, the controller's air must have a `SilentPeripheral` for each link. If it is
+  /// peripheral, centrals connect when it advertises.
   public func play(_ session: DialogueSession, _ end: DialogueEnd = .keepsLinks) {
     tester = DialogueTester(session, end)
   }
 }
 
-/// What becomes of the links when all of a dialogue was said.
+/// The fate of the links after the last step of a dialogue.
 public enum DialogueEnd: Hashable, Sendable {
   case keepsLinks
-  /// The peers leave, and the next dialogue is played on the next links.
+  /// The peers disconnect, and the next dialogue uses the next links.
   case leaves
 }
 
-/// A device that can be connected to and says nothing: a dialogue speaks in its place.
+/// A connectable device that sends nothing itself: a dialogue plays it.
 public final class SilentPeripheral: VirtualPeripheral {
   private let number: UInt64
   private let session: DialogueSession
 
   /// - Parameters:
   ///   - session: the dialogue that it plays.
-  ///   - number: of its link, from 0; it is added to the address.
+  ///   - number: the index of its link, from 0; it is added to the address.
   public init(_ session: DialogueSession, number: Int = 0) {
     self.session = session
     self.number = UInt64(number)
@@ -35,7 +35,7 @@ public final class SilentPeripheral: VirtualPeripheral {
     DeviceAddress(bits: ScriptedPeripheral.defaultAddress.bits + UInt64(number), type: .public)
   }
 
-  /// As many as the dialogues of a session need.
+  /// As many peripherals as the dialogues of a session need.
   public static func all(_ session: DialogueSession) -> [SilentPeripheral] {
     (0..<session.linkLimit).map { SilentPeripheral(session, number: $0) }
   }
@@ -50,9 +50,10 @@ public final class SilentPeripheral: VirtualPeripheral {
   public var services: [GATTServiceDescription] { [] }
 }
 
-/// The peers behind a virtual controller, as dialogues have them.
+/// Plays the peers behind a virtual controller as dialogues describe them.
 ///
-/// What the host and its controller say is kept while the controller works, and answered before its packets are drained.
+/// Packets of the host and its controller are collected while the controller works, and answered before its
+/// packets are drained.
 final class DialogueTester {
   private final class Link {
     let handle: ConnectionHandle
@@ -66,18 +67,18 @@ final class DialogueTester {
     case sent([UInt8])
   }
 
-  /// Data bytes of an ACL packet to the host.
+  /// Maximum data bytes in an ACL packet to the host.
   private static let fragmentByteCount = 251
-  /// Addresses of the centrals that come to a peripheral.
+  /// First address of the centrals that connect to a peripheral.
   private static let firstCentral: UInt64 = 0x0000_5E00_5C11
 
   private let session: DialogueSession
   private var heard: [Heard] = []
   private var links: [Link] = []
-  /// Replacements that were used up, by their place.
+  /// Indices of one-time replacements that were used.
   private var used: Set<Int> = []
   private var centrals: [VirtualController] = []
-  /// All links have come up, and what is said then waits for its turn.
+  /// All links are connected; the dialogue's first packets are queued.
   private var isBeginning = false
   private var counted: (name: String, links: Int)?
 
@@ -94,9 +95,9 @@ final class DialogueTester {
     heard.append(.command([UInt8](encoding: packet.count) { $0.append(packet) }))
   }
 
-  /// Takes data of the host in the place of the link.
+  /// Takes a data packet of the host for the link.
   ///
-  /// - Returns: `false` for a link that is not there.
+  /// - Returns: `false` if the link does not exist.
   func accept(_ packet: borrowing ACLPacket) -> Bool {
     let handle = packet.handle
     guard let link = links.first(where: { $0.handle == handle }) else { return false }
@@ -108,7 +109,7 @@ final class DialogueTester {
     return true
   }
 
-  /// What the controller sends to its host, H4 type first, in the place of this packet.
+  /// The packets to send to the host instead of this one, H4 type first.
   func edit(_ packet: [UInt8]) -> [[UInt8]] {
     defer { heard.append(.sent(packet)) }
     for (index, replacement) in (session.dialogue?.replacements ?? []).enumerated() {
@@ -134,7 +135,7 @@ final class DialogueTester {
     aim(controller)
   }
 
-  /// Has the peers of a dialogue that is over end their links; the last that is reported ended ends the dialogue.
+  /// Disconnects the peers of a finished dialogue; the last Disconnection Complete ends the dialogue.
   private func leave(_ controller: VirtualController) {
     if links.isEmpty { return session.end() }
     for end in controller.links {
@@ -160,7 +161,7 @@ final class DialogueTester {
     }
   }
 
-  /// Connection Complete, its enhanced form, and Disconnection Complete.
+  /// Tracks links by Connection Complete, its enhanced form, and Disconnection Complete.
   ///
   /// - Returns: whether a link has ended.
   private func followLinks(_ packet: [UInt8]) -> Bool {
@@ -177,7 +178,7 @@ final class DialogueTester {
     return true
   }
 
-  /// Of the dialogue that is played.
+  /// Number of links of the current dialogue.
   private var linkCount: Int {
     guard let dialogue = session.dialogue else { return 1 }
     if counted?.name != dialogue.name { counted = (dialogue.name, dialogue.linkCount) }
@@ -231,7 +232,7 @@ final class DialogueTester {
     }
   }
 
-  /// Has the next central connect to a host that advertises.
+  /// Makes the next central connect to a host that advertises.
   private func aim(_ controller: VirtualController) {
     guard let dialogue = session.dialogue, dialogue.role == .peripheral, !session.isOver,
       let address = controller.advertisement?.address

@@ -12,14 +12,14 @@ public final class ScriptedPeripheral: VirtualPeripheral {
   private var isLinked = false
 
   /// - Parameters:
-  ///   - session: may be shared by peripherals that follow each other.
-  ///   - address: under which it advertises.
+  ///   - session: may be shared by consecutive peripherals.
+  ///   - address: the advertised address.
   public init(_ session: DialogueSession, address: DeviceAddress = defaultAddress) {
     self.session = session
     self.address = address
   }
 
-  /// Connectable while there is a dialogue left.
+  /// Connectable while dialogues remain.
   public var advertisement: Advertisement? {
     guard !session.isOver else { return nil }
     let name = Array("script".utf8)
@@ -28,7 +28,7 @@ public final class ScriptedPeripheral: VirtualPeripheral {
       data: [0x02, 0x01, 0x06, UInt8(name.count + 1), 0x09] + name)
   }
 
-  /// None: the dialogue is all that there is.
+  /// Empty, because the dialogue answers everything.
   public var services: [GATTServiceDescription] { [] }
 
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
@@ -54,20 +54,20 @@ public final class ScriptedPeripheral: VirtualPeripheral {
     if session.isAway { isLinked = false } else { end() }
   }
 
-  /// The link has ended; once for each.
+  /// Call once for each link, after it has ended.
   public func end() {
     if isLinked { session.end() }
     isLinked = false
   }
 }
 
-/// Dialogues that are played one after the other.
+/// Dialogues that are played one after another.
 public final class DialogueSession: Sendable {
-  /// How one dialogue went.
+  /// The outcome of a dialogue.
   public struct Outcome: Hashable, Sendable {
     public let name: String
     public let test: String
-    /// `nil` where the client said all that it had to.
+    /// `nil` if the client performed all required steps.
     public let mismatch: DialoguePlayer.Mismatch?
   }
 
@@ -88,7 +88,7 @@ public final class DialogueSession: Sendable {
   private let ended: @Sendable (Outcome) -> Void
 
   /// - Parameters:
-  ///   - dialogues: played one after the other.
+  ///   - dialogues: played one after another.
   ///   - ended: called on the thread of the peripheral; must not block.
   public init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
     state = Mutex(State(waiting: dialogues.reversed()))
@@ -98,26 +98,26 @@ public final class DialogueSession: Sendable {
 
   public var outcomes: [Outcome] { state.withLock(\.outcomes) }
 
-  /// The most links that a dialogue still to be played speaks on.
+  /// Maximum number of links that a remaining dialogue uses.
   public var linkLimit: Int {
     state.withLock { state in
       state.waiting.reduce(state.player?.dialogue.linkCount ?? 1) { max($0, $1.linkCount) }
     }
   }
 
-  /// Nothing is left to play.
+  /// Whether all dialogues have been played.
   public var isOver: Bool { state.withLock(\.isOver) }
 
-  /// Waits until nothing is left to play.
+  /// Waits until all dialogues have been played.
   public func over() async { await finished.value() }
 
-  /// What the host of the dialogue that is played, or comes next, is; `nil` where any device can play it.
+  /// The host's role in the current or next dialogue; `nil` if any device can play it.
   public var role: ATTDialogue.Role? { dialogue?.role }
 
-  /// The dialogue that is played, or comes next.
+  /// The current or next dialogue.
   var dialogue: ATTDialogue? { state.withLock { $0.player?.dialogue ?? $0.waiting.last } }
 
-  /// Whether the client has done what this dialogue wants, or cannot any more.
+  /// Whether the client has performed this dialogue's required steps, or has already differed from them.
   public var isSettled: Bool {
     state.withLock { state in
       state.player.map { $0.isComplete || $0.mismatch != nil } ?? state.waiting.isEmpty
@@ -140,7 +140,7 @@ public final class DialogueSession: Sendable {
     }
   }
 
-  /// Ends the dialogue that is played, or was to be, where its links need not end.
+  /// Ends the current or next dialogue without waiting for its links to end.
   public func finish() {
     state.withLock { $0.open() }
     end()

@@ -4,69 +4,69 @@ public import BLEStack
 import BLEWire
 import ColmiRing
 
-/// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
+/// The text that describes a controller with emulated peripherals: `ring`, `ring,rate=300,real-time`,
 /// `source,payload=244,real-time`.
 ///
-/// First the kind of peripheral, then options in any order, separated by commas:
+/// The kind of peripheral comes first, then options in any order, separated by commas:
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `rate=N` | notifications a second; a ring's 300, a source's as many as the link takes; ticks of a sensor's, 1 |
-/// | `count=N` | stop after so many notifications: of each stream of a ring, of each link of a source or sensor |
-/// | `payload=N` | octets of a source's values, 4 … 512; 20 |
-/// | `devices=N` | so many of them, 1 … 64, each with a name and an address of its own |
-/// | `real-time` | the pace of the air instead of that of memory |
-/// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
-/// | `extended` | the controller has the extended advertising commands |
-/// | `quiet` | a ring asks the central for nothing |
-/// | `heart-rate=N` | beats a minute of the wearer of a ring, strap or Polar sensor: 72, or 64-80, up and down each minute |
-/// | `variability=P` | how far breathing and a slow wave raise and lower that, 0 … 0.4; 0.05 |
-/// | `ectopic=P` | share of premature beats, 0 … 0.5 |
-/// | `motion=KIND` | what a ring's wearer does: `rest`, `walk`, `run` |
-/// | `cadence=N` | steps a minute then, 30 … 240; 105 and 160 |
-/// | `bout=SECONDS` | at rest and in motion by turns, for so long each |
-/// | `perfusion=P` | the pulse in a ring's light, as a share of a warm finger's, 0 … 1 |
-/// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, so often |
-/// | `taken-off-after=SECONDS` | a ring is off the finger from then on |
-/// | `shared` | a ring, strap or Polar sensor is on one body with the others that have this |
-/// | `late=MS` | it keeps what it measures for so long before it sends it, 0 … 10000 |
-/// | `clock-ppm=N` | its clock is fast by so many parts in a million, −500 … 500 |
-/// | `dropout=P` | how likely a ring takes no reading of the light, 0 … 1 |
-/// | `malformed-every=N` | a ring breaks each N-th raw notification, a sensor each N-th value |
+/// | `rate=N` | notifications per second (default: a ring's 300, a source's as many as the link allows), or ticks of a sensor (1) |
+/// | `count=N` | stop after this many notifications: of each stream of a ring, on each link of a source or sensor |
+/// | `payload=N` | bytes of a source's values, 4 … 512 (default: 20) |
+/// | `devices=N` | number of peripherals, 1 … 64, each with its own name and address |
+/// | `real-time` | run at the pace of the air instead of that of memory |
+/// | `loss=P` | probability that a packet is damaged and sent again, 0 … 1; needs `real-time` |
+/// | `extended` | support the extended advertising commands in the controller |
+/// | `quiet` | a ring sends no requests to the central |
+/// | `heart-rate=N` | beats per minute of the wearer of a ring, strap or Polar sensor: 72, or 64-80 for a rise and fall each minute |
+/// | `variability=P` | amplitude of its variation by breathing and a slow wave, 0 … 0.4 (default: 0.05) |
+/// | `ectopic=P` | fraction of premature beats, 0 … 0.5 |
+/// | `motion=KIND` | motion of a ring's wearer: `rest`, `walk`, `run` |
+/// | `cadence=N` | steps per minute in motion, 30 … 240 (default: 105 and 160) |
+/// | `bout=SECONDS` | alternate rest and motion, for this long each |
+/// | `perfusion=P` | optical pulse of a ring relative to a warm finger's, 0 … 1 |
+/// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, at this interval |
+/// | `taken-off-after=SECONDS` | a ring is off the finger after this time |
+/// | `shared` | a ring, strap or Polar sensor is on the same body as the others with this option |
+/// | `late=MS` | delay between measuring and sending, 0 … 10000 |
+/// | `clock-ppm=N` | how much the clock is fast in parts per million, −500 … 500 |
+/// | `dropout=P` | probability that an optical reading of a ring is missing, 0 … 1 |
+/// | `malformed-every=N` | a ring damages every N-th raw notification, a sensor every N-th value |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
-/// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC; 7 |
+/// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC (default: 7) |
 /// | `all-features` | a ring has temperature and heart rate variability too |
-/// | `late-replies=MS` | a ring's replies come so many milliseconds late |
-/// | `wrong-checksum=N` | a ring breaks each N-th reply |
-/// | `foreign-replies` | a ring replies to what nobody asked before each answer |
+/// | `late-replies=MS` | delay of a ring's replies in milliseconds |
+/// | `wrong-checksum=N` | a ring damages every N-th reply |
+/// | `foreign-replies` | a ring sends a reply to a command that was not sent before each answer |
 /// | `cut-logs=N` | a ring's logs stop after N frames |
-/// | `unasked` | a ring tells its steps between the frames of a log |
+/// | `unasked` | a ring sends its steps between the frames of a log |
 /// | `repeat-frames` | a ring sends each frame of a log twice |
-/// | `attributes=KIND` | what tells of changes to a ring's attributes: `captured` (Service Changed), `lasting` (nothing), `hashed` (that and a hash) |
-/// | `stream-by=CHANNEL` | the characteristic that brings raw frames: `replies`, `big-data` |
-/// | `move=WHERE` | where a ring's attributes go when they change: `away`, `swapped` |
-/// | `move-after=N` | they do after N raw notifications of a link |
-/// | `move-between-links` | they do when the first link has ended |
-/// | `sleeps-after=SECONDS` | a ring advertises for so long after a link, and then no more |
-/// | `off-body-every=N` | a sensor is on no body in each N-th tick |
+/// | `attributes=KIND` | how a ring reports changes of its attributes: `captured` (Service Changed), `lasting` (not at all), `hashed` (Service Changed and a hash) |
+/// | `stream-by=CHANNEL` | the characteristic for raw frames: `replies`, `big-data` |
+/// | `move=WHERE` | where a ring's attributes move when they change: `away`, `swapped` |
+/// | `move-after=N` | the attributes move after N raw notifications on a link |
+/// | `move-between-links` | the attributes move after the first link |
+/// | `sleeps-after=SECONDS` | a ring stops advertising this long after a link |
+/// | `off-body-every=N` | a sensor is off the body in every N-th tick |
 /// | `fahrenheit` | the unit of a thermometer or CORE sensor |
-/// | `security=LEVEL` | what a central has to do before it may use the device: `encrypted`, `authenticated` |
-/// | `passkey=N` | what the device then shows and types; 123456 |
-/// | `io-capability=NAME` | what it can show and type: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
-/// | `legacy-pairing` | it pairs without Secure Connections |
+/// | `security=LEVEL` | security level that a central needs to use the device: `encrypted`, `authenticated` |
+/// | `passkey=N` | the passkey that the device shows and types (default: 123456) |
+/// | `io-capability=NAME` | the device's input and output: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
+/// | `legacy-pairing` | the device pairs without Secure Connections |
 ///
-/// Without an option of its wearer's a ring has one at rest with 72 a minute to the last digit; with any, one who breathes, with
-/// a heart rate that goes with the motion, as `Wearer` has it.
+/// Without wearer options a ring has a wearer at rest with exactly 72 beats per minute. With any wearer
+/// option it has one who breathes, with a heart rate that matches the motion, as described in `Wearer`.
 ///
-/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. Several that are in range of each other are joined
-/// by `+`: `ring,rate=75+heart-rate+polar,real-time`.
+/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. Several peripherals in range of
+/// each other are joined with `+`: `ring,rate=75+heart-rate+polar,real-time`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
     case heartRate = "heart-rate"
     case thermometer, core, cycling, polar
 
-    /// Those that are an `EmulatedSensor`.
+    /// Whether the kind is an `EmulatedSensor`.
     var isSensor: Bool {
       switch self {
       case .ring, .source: false
@@ -74,12 +74,12 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       }
     }
 
-    /// Whether it shows a wearer.
+    /// Whether it has a wearer.
     var hasBody: Bool { !wearerOptions.isEmpty }
 
     var hasUnit: Bool { self == .thermometer || self == .core }
 
-    /// Those of `Wearer.set` that it has.
+    /// The options of `Wearer.set` that it supports.
     var wearerOptions: [String] {
       switch self {
       case .ring: Wearer.options + BodyTime.options
@@ -89,7 +89,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       }
     }
 
-    /// What it has besides the options that all have, for a message.
+    /// Its options in addition to the common ones, for a message.
     var options: String {
       switch self {
       case .ring:
@@ -108,17 +108,17 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
   }
 
-  /// Why a text is no specification, in words for the user.
+  /// Why a text is not a valid specification, for the user.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
 
   public static let deviceCounts = 1...64
-  /// Notifications a second, or ticks of a sensor.
+  /// Notifications per second, or ticks of a sensor.
   public static let rates = 0.001...1e6
 
   public var kind: Kind
-  /// `nil`: as the kind has it.
+  /// `nil` for the kind's default.
   public var rate: Double?
   public var count: Int?
   public var payloadByteCount = EmulatedSource.Configuration().payloadByteCount
@@ -127,26 +127,26 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var packetErrorRate = 0.0
   public var commandSet = VirtualController.Configuration.CommandSet.legacy
   public var behaviour = EmulatedRing.Configuration().behaviour
-  /// `nil`: as the kind has it.
+  /// `nil` for the kind's default.
   public var wearer: Wearer?
   public var body = BodyTime()
-  /// How likely a ring takes no reading of the light.
+  /// Probability that an optical reading of a ring is missing.
   public var dropoutRate = 0.0
-  /// A ring advertises for so long after a link; `nil`: until a central comes.
+  /// How long a ring advertises after a link; `nil` for until a central connects.
   public var sleepsAfter: Duration?
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
-  /// `nil`: a ring has none, and refuses.
+  /// `nil` for a ring that refuses requests for stored data.
   public var history: RingHistory? = RingHistory()
   public var features = EmulatedRing.Configuration().features
   public var replyFaults = RingReplyFaults()
   public var attributes = RingAttributes()
   public var offBodyEvery: Int?
   public var unit = TemperatureMeasurement.Unit.celsius
-  /// `nil`: anybody may use it.
+  /// `nil` for no protection.
   public var protection: PeripheralProtection? { security.protection }
   private var security = SecurityFields()
-  /// Specifications behind a `+`: devices in the same air.
+  /// Specifications after a `+`: devices in the same air.
   private var others: [VirtualPeripheralSpecification] = []
 
   public init(_ kind: Kind) { self.kind = kind }
@@ -215,7 +215,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
   }
 
-  /// What only a ring that is asked shows.
+  /// Parses the options of a ring's stored data and replies.
   private mutating func take(
     ringOption name: String, _ value: String?, _ field: String
   ) throws(ParseError) {
@@ -281,11 +281,11 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     return number
   }
 
-  // MARK: What it describes
+  // MARK: Results
 
-  /// Peripherals that are there for nobody else; the first has its kind's own name and address if it is alone.
+  /// Creates new peripherals; a single one has its kind's own name and address.
   ///
-  /// - Parameter keyPairs: for Secure Connections; without, a protected one pairs in the legacy way.
+  /// - Parameter keyPairs: needed for Secure Connections; without it, protected devices use legacy pairing.
   public func makePeripherals(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> [any VirtualPeripheral] {
@@ -323,7 +323,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       peripherals: makePeripherals(keyPairs: keyPairs))
   }
 
-  /// A controller alone in an air of its own with the peripherals.
+  /// Creates a controller alone in an air with the peripherals.
   public func makeController(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> VirtualController {
@@ -334,7 +334,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
   private func ring(_ number: Int) -> EmulatedRing.Configuration {
     var ring = EmulatedRing.Configuration()
-    // Fast enough to be worth recording, and less than a link takes.
+    // Fast enough for useful recordings, and less than a link's capacity.
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
     ring.behaviour = behaviour
@@ -387,7 +387,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     return EmulatedSensor(model, sensor)
   }
 
-  /// The lowest two octets count from 1, as the names do.
+  /// Replaces the lowest two bytes with a number from 1, as in the names.
   private static func address(_ base: DeviceAddress, _ number: Int) -> DeviceAddress {
     DeviceAddress(bits: base.bits & ~0xFFFF | UInt64(number + 1), type: base.type)
   }

@@ -1,30 +1,30 @@
 public import BLEStack
 public import BLEWire
 
-/// A device that notifies as fast as the link takes it, or at a chosen rate: for measuring.
+/// A device that notifies as fast as the link allows, or at a given rate, for measurements.
 ///
-/// It has one service. The first characteristic (notify) sends from the subscription to the end of the link or of the
-/// subscription; the second (read, write, write without response) keeps what was written. A value that is sent, all
-/// numbers little-endian:
+/// It has one service. The first characteristic (notify) sends from the subscription until the end of the
+/// link or of the subscription; the second (read, write, write without response) stores written values. A
+/// sent value, with all numbers little-endian:
 ///
-/// | octets | content |
+/// | bytes | content |
 /// |---|---|
 /// | 0 … 3 | sequence number, from 0 on each link |
-/// | 4 … 11 | when it was handed to the link, in nanoseconds of the emulation's clock; only if the value has 12 octets |
-/// | the rest | each octet is the low octet of sequence number plus its place in the value |
+/// | 4 … 11 | when it was passed to the link, in nanoseconds of the emulation's clock; only if the value has 12 bytes |
+/// | the rest | each byte is the low byte of sequence number plus its position in the value |
 ///
-/// The clock is CLOCK_MONOTONIC where the emulation runs in real time. A value that the MTU has no room for is cut.
-/// Nothing is dropped: while the link is full the source waits, and is late if it has a rate.
+/// In real time the clock is CLOCK_MONOTONIC. A value that exceeds the MTU is truncated. Nothing is dropped:
+/// while the link's queue is full the source waits, and is late if it has a rate.
 public final class EmulatedSource: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var name = "ringtap source"
     public var address = DeviceAddress(bits: 0x70CB_0D00_50C0, type: .public)
     public var advertisingInterval = Duration.milliseconds(100)
-    /// Octets of each value: 4 … 512.
+    /// Bytes per value: 4 … 512.
     public var payloadByteCount = 20
-    /// `nil`: as fast as the link takes them.
+    /// `nil` for as fast as the link allows.
     public var notificationsPerSecond: Double?
-    /// Notifications of one link after which it stops; `nil` for none.
+    /// Number of notifications on a link after which it stops; `nil` for none.
     public var notificationLimit: Int?
 
     public init() {}
@@ -35,16 +35,16 @@ public final class EmulatedSource: VirtualPeripheral {
   public static let store = BluetoothUUID(high: 0x7D1A_0003_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
 
   public static let payloadByteCounts = 4...512
-  /// Octets from which on a value has a time.
+  /// Minimum length of a value that contains a time.
   private static let timedByteCount = 12
-  /// A link that is never full gets so many notifications each millisecond.
+  /// Number of notifications per millisecond for a link that is never full.
   private static let batch = 16
   private static let batchInterval = Duration.milliseconds(1)
 
   public let configuration: Configuration
-  /// Notifications handed to a link, over all links.
+  /// Number of notifications passed to a link, on all links.
   public private(set) var sent = 0
-  /// Times that a link was full.
+  /// Number of times that a link was full.
   public private(set) var waits = 0
 
   private let valueHandle: AttributeHandle
@@ -55,7 +55,7 @@ public final class EmulatedSource: VirtualPeripheral {
 
   private struct Run {
     let start: MonotonicTime
-    /// Notifications of this subscription.
+    /// Number of notifications of this subscription.
     var sent = 0
     /// When the next is due; `nil` while the link is full.
     var next: MonotonicTime?

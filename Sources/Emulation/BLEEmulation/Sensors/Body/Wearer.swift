@@ -1,9 +1,9 @@
-/// A made-up person who wears an emulated sensor: how the heart beats, how the body moves, how the sensor sits.
+/// A simulated person who wears an emulated sensor: heartbeat, movement, and the fit of the sensor.
 ///
-/// All that comes of it is a formula of time, but for small noise from a generator that starts the same each time.
+/// All signals are functions of time, except for small noise from a generator with a fixed seed.
 public struct Wearer: Hashable, Sendable {
-  /// What somebody does, with the usual steps a minute (Tudor-Locke et al., Br. J. Sports Med. 52(12), 776–788, 2018:
-  /// 100 is a moderate walk, from 130 on people tend to run) and a pulse that goes with it.
+  /// An activity with its usual steps per minute (Tudor-Locke et al., Br. J. Sports Med. 52(12), 776–788,
+  /// 2018: 100 is a moderate walk, from 130 on people tend to run) and a matching pulse.
   public enum Motion: String, CaseIterable, Hashable, Sendable {
     case rest, walk, run
 
@@ -18,43 +18,44 @@ public struct Wearer: Hashable, Sendable {
     }
   }
 
-  /// Why an option cannot be, in words for the user.
+  /// Why an option's value is invalid, for the user.
   public struct Refusal: Error, Hashable, Sendable {
-    /// What is wanted.
+    /// The valid range.
     public let range: String
   }
 
-  /// From the lower to the upper one and back each minute; `nil`: as the motion has it.
+  /// Rises from the lower to the upper bound and back each minute; `nil` for the motion's default.
   public var beatsPerMinute: ClosedRange<Double>?
-  /// How far breathing and a slow wave raise and lower the heart rate: a share of it, 0 … 0.4.
+  /// Amplitude of the heart rate's variation by breathing and a slow wave, as a fraction of it: 0 … 0.4.
   public var variability = 0.05
-  /// Share of the beats that are premature: 0 … 0.5.
+  /// Fraction of premature beats: 0 … 0.5.
   public var ectopicShare = 0.0
   public var motion = Motion.rest
-  /// 30 … 240; `nil`: as the motion has it.
+  /// 30 … 240; `nil` for the motion's default.
   public var stepsPerMinute: Double?
-  /// By turns at rest and in motion for so long each; `nil`: always in motion.
+  /// Duration of alternating periods of rest and motion; `nil` for constant motion.
   public var boutSeconds: Double?
-  /// The pulse in the light as a share of a warm finger's: 0 … 1. Noise is a hundredth of a warm finger's pulse.
+  /// Amplitude of the optical pulse relative to a warm finger: 0 … 1. The noise is a hundredth of a warm
+  /// finger's pulse.
   public var perfusion = 1.0
-  /// The sensor is off the skin for `liftSeconds`, each time so many seconds have passed; `nil`: never.
+  /// Interval in seconds at which the sensor is off the skin for `liftSeconds`; `nil` for never.
   public var liftedEverySeconds: Double?
-  /// The sensor is taken off then, and stays off; `nil`: never.
+  /// When the sensor is taken off for good; `nil` for never.
   public var takenOffAfterSeconds: Double?
-  /// From an R wave to the foot of its pulse at the finger.
+  /// Time from an R wave to the foot of its pulse at the finger.
   public var transitSeconds = 0.2
-  /// How much breathing moves the light: 1, or 0 for not at all.
+  /// How much breathing modulates the light: 1, or 0 for not at all.
   var breathing = 1.0
 
   public static let liftSeconds = 5.0
-  /// Options of a sensor that has a heart rate only, then all.
+  /// The options of a sensor with a heart rate only, and all options.
   static let heartOptions = ["heart-rate", "variability", "ectopic"]
   static let options =
     heartOptions + ["motion", "cadence", "bout", "perfusion", "lifted-every", "taken-off-after"]
 
   public init() {}
 
-  /// At rest with a pulse of 72 a minute to the last digit, the first of it at the start.
+  /// At rest with a pulse of exactly 72 per minute, whose first beat is at the start.
   public static let even: Wearer = {
     var wearer = Wearer()
     (wearer.beatsPerMinute, wearer.variability, wearer.breathing) = (72...72, 0, 0)
@@ -69,9 +70,9 @@ public struct Wearer: Hashable, Sendable {
     return rhythm
   }
 
-  /// Sets what an option of `virtual:` or `ringtap emulate` says: `heart-rate` to `64-80`.
+  /// Sets an option of `virtual:` or `ringtap emulate`, such as `heart-rate` to `64-80`.
   ///
-  /// - Throws: what is wanted instead.
+  /// - Throws: the valid range.
   public mutating func set(_ option: String, _ text: String) throws(Refusal) {
     switch option {
     case "heart-rate":

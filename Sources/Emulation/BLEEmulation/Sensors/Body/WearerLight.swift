@@ -1,15 +1,15 @@
 import Physiology
 
-/// What a wearer does to the light of a ring.
+/// The effect of a wearer on a ring's optical signal.
 struct WearerLight {
-  /// Of the light on skin, what is left off it.
+  /// Remaining fraction of the light when the ring is off the skin.
   private static let ambientShare = 0.12
-  /// After this much of a beat the systolic peak is over; what follows is as long as the beat leaves room for.
+  /// Fraction of a beat after which the systolic peak is over; the rest stretches to the length of the beat.
   private static let systole = 0.25
-  /// Heights of an ectopic beat, for which the heart was not yet filled, and of the one after.
+  /// Heights of an ectopic beat, before which the heart could not fill, and of the following beat.
   private static let ectopicHeight = 0.4
   private static let laterHeight = 1.15
-  /// A breath moves the pulse's height and the baseline by these shares of the pulse.
+  /// Modulation of the pulse's height and of the baseline by breathing, as fractions of the pulse.
   private static let breathing = (height: 0.1, baseline: 0.15)
 
   /// One beat of a finger plethysmogram, 0 … 1: steep rise, notch, slow fall.
@@ -29,14 +29,14 @@ struct WearerLight {
   /// The light in counts, without noise.
   ///
   /// - Parameters:
-  ///   - low: the light at a pulse's foot.
-  ///   - swing: a warm finger's pulse, from foot to peak.
+  ///   - low: the light at the foot of a pulse.
+  ///   - swing: amplitude of a warm finger's pulse, from foot to peak.
   func counts(low: Double, swing: Double, at seconds: Double) -> Double {
     let lift = sinceLift(seconds)
     if let lift, lift < Wearer.liftSeconds {
       return low * Self.ambientShare + 0.1 * swing * sineAndCosine(turns: seconds / 3.1).sine
     }
-    // The squeezed finger fills again, and the ring finds its place.
+    // The squeezed finger refills, and the ring settles in its position.
     let settling = lift.map { 4 / square(1 + ($0 - Wearer.liftSeconds) / 0.5) } ?? 0
     let breath =
       wearer.breathing > 0
@@ -47,17 +47,17 @@ struct WearerLight {
     return low + swing * (wearer.perfusion * blood + motion.artefact(at: seconds) + settling)
   }
 
-  /// Seconds since the ring was lifted last.
+  /// Seconds since the ring was last lifted.
   private func sinceLift(_ seconds: Double) -> Double? {
     if let end = wearer.takenOffAfterSeconds, seconds >= end { return 0 }
     guard let every = wearer.liftedEverySeconds, seconds >= every else { return nil }
     return seconds - (seconds / every).rounded(.down) * every
   }
 
-  /// The blood in the vessel that is so far from the heart: 0 … `laterHeight`.
+  /// The blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
   private func pulse(at seconds: Double) -> Double {
     let phase = rhythm.phase(at: seconds)
-    // Each beat is as long as the others.
+    // All beats have the same length.
     guard rhythm.ectopicShare > 0 else { return Self.height(phase - phase.rounded(.down)) }
     var number = Int(phase.rounded(.down))
     if rhythm.place(number + 1) <= phase { number += 1 }
@@ -72,7 +72,7 @@ struct WearerLight {
     return rhythm.isEctopic(number - 1) ? Self.laterHeight * height : height
   }
 
-  /// - Parameter share: of the beat, from 0.
+  /// - Parameter share: position within the beat, 0 … 1.
   private static func height(_ share: Double) -> Double {
     let place = share * Double(beat.count)
     let index = Int(place)

@@ -1,26 +1,26 @@
 import Physiology
 
-/// How a wearer's hand moves, and what that does to the light.
+/// The movement of a wearer's hand, and its effect on the optical signal.
 ///
-/// A stride is two steps; the arm swings once in it, the body rises with each step, and the impact has harmonics. No two strides
-/// are alike: their length wanders by some 2 %, their strength by a fifth. The light is moved by the same strides,
-/// but not in proportion to any axis: tissue and ring answer each harmonic in their own way, and how the ring sits
-/// drifts; so the artefact is correlated with the acceleration and no multiple of it. Both have a rest that tells nothing
-/// of the other. Walking, the artefact is twice the pulse (root mean squares), running three times; at four times
-/// `PulseTracker` errs by twice as much as on real treadmill runs (those of Zhang, Pi, Liu, TROIKA, IEEE Trans. Biomed.
-/// Eng. 62(2), 2015).
+/// A stride is two steps: the arm swings once, the body rises with each step, and the impact has harmonics.
+/// Strides vary: their length by some 2 %, their strength by a fifth. The same strides disturb the light, but
+/// not in proportion to any axis: tissue and ring respond differently to each harmonic, and the fit of the
+/// ring drifts. The artefact is therefore correlated with the acceleration, but is no multiple of it. Both
+/// also have a component that is independent of the other. The artefact is twice the pulse when walking (root
+/// mean squares), and three times when running; at four times, `PulseTracker` errs by twice as much as on
+/// real treadmill runs (those of Zhang, Pi, Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015).
 struct WearerMotion {
   private typealias Harmonics = InlineArray<4, (size: Double, turns: Double)>
 
-  /// Of the stride: sizes relative to the whole and phases, by axis and in the light.
+  /// Harmonics of the stride for each axis and for the light: relative sizes, and phases.
   private static let x: Harmonics = [(0.60, 0.00), (0.50, 0.30), (0.15, 0.10), (0.20, 0.60)]
   private static let y: Harmonics = [(0.30, 0.40), (0.80, 0.05), (0.10, 0.75), (0.30, 0.20)]
   private static let z: Harmonics = [(0.20, 0.15), (0.40, 0.55), (0.20, 0.90), (0.15, 0.45)]
   private static let light: Harmonics = [(0.45, 0.22), (0.70, 0.48), (0.25, 0.67), (0.20, 0.11)]
-  /// A hand starts and stops in this time.
+  /// Time in which a hand starts and stops moving.
   private static let rampSeconds = 2.0
 
-  /// Of the acceleration: g; of the light: warm pulses.
+  /// Size of the acceleration in g, and of the artefact in warm pulses.
   private let sizes: (acceleration: Double, light: Double)
   private let strideRate: Double
   private let boutSeconds: Double?
@@ -36,7 +36,8 @@ struct WearerMotion {
     boutSeconds = wearer.boutSeconds
   }
 
-  /// What an accelerometer in the hand feels, in g: it turns slowly, so that the three axes keep to 1 g together, and it moves.
+  /// The acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity moves
+  /// between the axes.
   func force(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
@@ -45,7 +46,7 @@ struct WearerMotion {
     return (x + moved.x, y + moved.y, z + moved.z)
   }
 
-  /// −1 … 1 with period 1: a parabola for each half wave, near enough to a sine.
+  /// A wave of −1 … 1 with period 1: a parabola for each half, approximately a sine.
   private static func sway(_ turns: Double) -> Double {
     let phase = turns - turns.rounded(.down)
     let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
@@ -53,7 +54,7 @@ struct WearerMotion {
     return phase < 0.5 ? arch : -arch
   }
 
-  /// Besides gravity: g.
+  /// The acceleration without gravity, in g.
   func acceleration(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let size = sizes.acceleration * strength(seconds)
     guard size > 0 else { return (0, 0, 0) }
@@ -63,24 +64,24 @@ struct WearerMotion {
     )
   }
 
-  /// In the light: warm pulses.
+  /// The artefact in the light, in warm pulses.
   func artefact(at seconds: Double) -> Double {
     let size = sizes.light * strength(seconds)
     guard size > 0 else { return 0 }
     let fit = 1 + 0.3 * sineAndCosine(turns: seconds / 17).sine
     let late = 0.06 * sineAndCosine(turns: seconds / 23).sine
     let wave = Self.sum(Self.light, strides(seconds) - late)
-    // Pressed harder the tissue gives less.
+    // Compressed tissue yields less.
     return size * fit * (wave - 0.15 * wave * abs(wave))
   }
 
-  /// Of what is neither stride nor pulse, the largest: in the light as a share of a warm pulse, and in g.
+  /// Maximum of the independent noise: in the light as a fraction of a warm pulse, and in g.
   func noise(at seconds: Double) -> (light: Double, acceleration: Double) {
     let strength = strength(seconds)
     return (0.15 * sizes.light * strength, 0.1 * sizes.acceleration * strength)
   }
 
-  /// Strides since the start.
+  /// Number of strides since the start.
   private func strides(_ seconds: Double) -> Double {
     strideRate * seconds + 0.05 * sineAndCosine(turns: seconds / 11.3).sine
       + 0.015 * sineAndCosine(turns: seconds / 4.7).sine

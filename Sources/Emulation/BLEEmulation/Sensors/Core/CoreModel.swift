@@ -2,13 +2,13 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A CORE sensor of greenTEG's: its own service once a tick, Health Thermometer every tenth.
+/// A CORE sensor by greenTEG: its own service in each tick, Health Thermometer in every tenth.
 ///
-/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body it has no reading in
-/// its own service and NaN in the other. The control point knows how many heart-rate monitors are paired (none), and
-/// refuses the rest.
+/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body it has no
+/// reading in its own service and NaN in the other. The control point reports the number of paired heart-rate
+/// monitors (none), and refuses other requests.
 public struct CoreModel: SensorModel {
-  /// Of its notifications how many have no indication: once in about ten seconds.
+  /// Number of its notifications per indication, so that one is sent in about ten seconds.
   public static let thermometerEvery = 10
 
   public var name = "CORE A1:B2"
@@ -43,7 +43,7 @@ public struct CoreModel: SensorModel {
     return advertisement(of: [0x1809]) + [UInt8(data.count + 1), 0xFF] + data
   }
 
-  /// 16-bit services, then the 128-bit one of its own.
+  /// The 16-bit services, then its own 128-bit service.
   public var scanResponse: [UInt8] {
     let service = (0..<16).map { CoreUUID.service.octet($0) }
     return [5, 0x03, 0x0A, 0x18, 0x0F, 0x18, UInt8(service.count + 1), 0x07] + service
@@ -73,7 +73,7 @@ public struct CoreModel: SensorModel {
   private func hundredths(_ celsius: Double) -> Int16 { Int16((degrees(celsius) * 100).rounded()) }
 
   private func reading(_ tick: SensorTick) -> CoreBodyTemperature {
-    // The heart-rate link is supported, and nothing is received.
+    // The heart-rate link is supported, but no monitor is received.
     let (good, invalid): (UInt8, UInt8) = (0x13, 0x10)
     guard !tick.isOffBody else {
       return CoreBodyTemperature(core: .none, unit: unit, quality: .init(rawValue: invalid), heartRate: 0)

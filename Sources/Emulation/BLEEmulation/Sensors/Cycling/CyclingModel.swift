@@ -2,8 +2,8 @@ import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A bicycle with a made-up rider: from 60 to 100 turns of the crank a minute and back every two minutes, 2.5 turns of the
-/// wheel for each. On no body nobody pedals.
+/// A bicycle with a simulated rider: 60 to 100 crank revolutions per minute and back every two minutes, 2.5
+/// wheel revolutions for each. Speed and cadence are 0 when the sensor is not worn.
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingModel: SensorModel {
@@ -13,9 +13,9 @@ public struct CyclingModel: SensorModel {
   public var address = DeviceAddress(bits: 0x70CB_0D00_1816, type: .public)
   public var batteryPercent: UInt8 = 93
 
-  /// Turns of the crank.
+  /// Crank revolutions.
   private var turns = 0.0
-  /// Of the tick before.
+  /// Time of the previous tick.
   private var seconds = 0.0
   private var wheel = CyclingSpeed.Wheel(revolutions: 0, lastEventTicks: 0)
   private var crank = CyclingSpeed.Crank(revolutions: 0, lastEventTicks: 0)
@@ -47,7 +47,7 @@ public struct CyclingModel: SensorModel {
       turns += perSecond * elapsed
       let cranks = UInt16(truncatingIfNeeded: Int(turns))
       let wheels = UInt32(truncatingIfNeeded: Int(turns * Self.wheelTurns))
-      // An event has one time, however often it is told.
+      // An event keeps its time in all measurements that report it.
       if cranks != crank.revolutions {
         crank = CyclingSpeed.Crank(
           revolutions: cranks, lastEventTicks: ticks(since: turns, perSecond))
@@ -61,7 +61,7 @@ public struct CyclingModel: SensorModel {
     return [SensorValue(.cscMeasurement, CyclingSpeed(wheel: wheel, crank: crank).octets)]
   }
 
-  /// When the last whole of these turns ended, in 1/1024 s.
+  /// When the last complete revolution ended, in 1/1024 s.
   private func ticks(since turns: Double, _ perSecond: Double) -> UInt16 {
     let rest = turns.truncatingRemainder(dividingBy: 1) / perSecond
     return UInt16(truncatingIfNeeded: Int(max(0, seconds - rest) * 1024))

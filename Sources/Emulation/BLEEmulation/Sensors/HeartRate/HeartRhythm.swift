@@ -1,46 +1,48 @@
 import BLESensors
 import Physiology
 
-/// When the heart of a made-up wearer beats: a formula of time alone.
+/// The beat times of a simulated wearer's heart, as a function of time.
 ///
-/// Its rate rises and falls evenly each minute, and with it vary breathing (15 a minute, as respiratory sinus arrhythmia
-/// does) and a wave of 10 s (as that of the blood pressure does), both as in McSharry, Clifford, Tarassenko, Smith, A
-/// Dynamical Model for Generating Synthetic Electrocardiogram Signals, IEEE Trans. Biomed. Eng. 50(3), 289–294, 2003.
+/// The rate rises and falls linearly each minute. It is modulated by breathing (15 per minute, like
+/// respiratory sinus arrhythmia) and by a wave of 10 s (like that of the blood pressure), both as in
+/// McSharry, Clifford, Tarassenko, Smith, A Dynamical Model for Generating Synthetic Electrocardiogram
+/// Signals, IEEE Trans. Biomed. Eng. 50(3), 289–294, 2003.
 public struct HeartRhythm: Hashable, Sendable {
   public static let periodSeconds = 60.0
   public static let breathsPerSecond = 0.25
   public static let slowWavesPerSecond = 0.1
 
-  /// From the lower to the upper one and back each minute; they may be the same.
+  /// Rises from the lower to the upper bound and back each minute; the bounds may be equal.
   public var beatsPerMinute: ClosedRange<Double>
-  /// How far breathing and the slow wave raise and lower the rate: shares of its mean, together below a half.
+  /// Amplitudes of the modulation by breathing and the slow wave, as fractions of the mean rate; together
+  /// below 0.5.
   public var breathingShare = 0.03
   public var slowShare = 0.02
-  /// Share of the beats that are premature: 0 … 0.5, where each second one is. The beat after one is where it would be
-  /// without, after a compensatory pause; two never follow each other.
+  /// Fraction of premature beats: 0 … 0.5, at which every second beat is premature. After a premature beat a
+  /// compensatory pause restores the normal times; two premature beats never follow each other.
   public var ectopicShare = 0.0
 
-  /// An ectopic beat is early by this share of an interval.
+  /// How early an ectopic beat is, as a fraction of an interval.
   public static let prematurity = 0.35
 
-  /// - Parameter beatsPerMinute: 64 … 80 unless told otherwise.
+  /// - Parameter beatsPerMinute: the range of the mean rate.
   public init(beatsPerMinute: ClosedRange<Double> = 64...80) { self.beatsPerMinute = beatsPerMinute }
 
-  /// The mean rate, as a strap shows it: without what differs from beat to beat.
+  /// The mean rate as a strap shows it, without beat-to-beat variation.
   public func beatsPerMinute(at seconds: Double) -> Double {
     triangle(beatsPerMinute, period: Self.periodSeconds, at: seconds)
   }
 
-  /// When beat `number` has its R wave: seconds. Beat 0 has it at 0.
+  /// Time of the R wave of beat `number` in seconds. Beat 0 is at 0.
   public func beat(_ number: Int) -> Double {
     let place = place(number)
     var time = 60 * place / mean
-    // Newton's method: the rate differs little from its mean, so this is exact to the last digits.
+    // Newton's method: the rate is close to its mean, so this converges to the last digits.
     for _ in 0..<12 { time -= (phase(at: time) - place) / rate(at: time) }
     return time
   }
 
-  /// Whether beat `number` is premature: one of the odd ones, by a hash of its number.
+  /// Whether beat `number` is premature: one of the odd ones, selected by a hash of its number.
   public func isEctopic(_ number: Int) -> Bool {
     guard ectopicShare > 0, number > 0, !number.isMultiple(of: 2) else { return false }
     // SplitMix64: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
@@ -53,7 +55,7 @@ public struct HeartRhythm: Hashable, Sendable {
   /// The phase at which beat `number` has its R wave.
   func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
 
-  /// Beats since 0; a whole number at each R wave of the sinus rhythm.
+  /// Beats since 0; an integer at each R wave of the sinus rhythm.
   func phase(at seconds: Double) -> Double {
     guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
@@ -65,7 +67,7 @@ public struct HeartRhythm: Hashable, Sendable {
 
   private var mean: Double { (beatsPerMinute.lowerBound + beatsPerMinute.upperBound) / 2 }
 
-  /// Beats a second.
+  /// Beats per second.
   private func rate(at seconds: Double) -> Double {
     let waves =
       breathingShare * sineAndCosine(turns: Self.breathsPerSecond * seconds).sine
@@ -73,7 +75,7 @@ public struct HeartRhythm: Hashable, Sendable {
     return (beatsPerMinute(at: seconds) + mean * waves) / 60
   }
 
-  /// The integral of `beatsPerMinute(at:)`, from 0.
+  /// The integral of `beatsPerMinute(at:)` from 0.
   private func meanBeats(until seconds: Double) -> Double {
     let period = Self.periodSeconds
     let periods = (seconds / period).rounded(.down)
@@ -85,29 +87,29 @@ public struct HeartRhythm: Hashable, Sendable {
   }
 }
 
-/// The intervals of a rhythm, as a strap counts them.
+/// The intervals of a rhythm, as counted by a strap.
 struct PulseSignal: Sendable {
   static let secondsPerKilojoule = 6.0
 
   var rhythm = HeartRhythm()
   private var body = BodyTime()
   private var beats = 0
-  /// Of the last beat: 1/1024 s.
+  /// Time of the last beat in 1/1024 s.
   private var latest = 0
 
-  /// Begins anew: the last beat is that at the sensor's time 0, or the one before.
+  /// Restarts at the sensor's time 0; the last beat is the one then or before.
   mutating func restart(_ body: BodyTime = BodyTime()) {
     self.body = body
     beats = Int(rhythm.phase(at: body.seconds(0)).rounded(.down))
     latest = ticks(beats)
   }
 
-  /// By the sensor's clock: 1/1024 s.
+  /// Time of a beat by the sensor's clock in 1/1024 s.
   private func ticks(_ beat: Int) -> Int {
     Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
   }
 
-  /// Intervals that ended since the last call, in 1/1024 s; rounded so that their sum stays right.
+  /// Intervals that ended since the last call, in 1/1024 s; rounded so that their sum is exact.
   mutating func intervals(until seconds: Double) -> [UInt16] {
     var intervals: [UInt16] = []
     while true {

@@ -2,22 +2,23 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A heart-rate strap on the chest: Heart Rate Service with control point, Device Information, Battery.
+/// A heart-rate chest strap: Heart Rate Service with control point, Device Information, Battery.
 ///
-/// Heart Rate Service 1.0. Off the body it sends a rate of 0 without contact and without intervals, as straps do.
+/// Heart Rate Service 1.0. Off the body it sends a rate of 0 without contact and without intervals, as real
+/// straps do.
 public struct StrapModel: SensorModel {
   public var name = "ringtap strap"
   public var address = DeviceAddress(bits: 0x70CB_0D00_180D, type: .public)
   public var location = BodySensorLocation.chest
   public var batteryPercent: UInt8 = 84
-  /// Sent in turn, again and again, instead of those of the made-up wearer.
+  /// Sent cyclically instead of the simulated wearer's measurements.
   public var measurements: [HeartRateMeasurement] = []
-  /// Of the made-up wearer's heart, from the first subscription of a link on.
+  /// The rhythm of the simulated wearer's heart, from the first subscription on a link.
   public var rhythm: HeartRhythm {
     get { pulse.rhythm }
     set { pulse.rhythm = newValue }
   }
-  /// Times that the energy expended was set to 0.
+  /// Number of resets of the energy expended.
   public private(set) var resets = 0
 
   private var pulse = PulseSignal()
@@ -27,7 +28,7 @@ public struct StrapModel: SensorModel {
 
   /// Heart Rate Service 1.0, 3.1.1.3: about every tenth measurement has the energy.
   private static let energyEvery = 10
-  /// Octets of flags, an 8-bit rate and the energy.
+  /// Bytes of the flags, an 8-bit rate and the energy.
   private static let fixedByteCount = 4
 
   public init() {}
@@ -84,7 +85,7 @@ public struct StrapModel: SensorModel {
     var beats = pulse.intervals(until: tick.seconds)
     if !measurements.isEmpty { return measurements[tick.number % measurements.count] }
     guard !tick.isOffBody else { return HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected) }
-    // The oldest go where there is no room: Heart Rate Service 1.0, 3.1.1.
+    // If there is no room, the oldest are dropped: Heart Rate Service 1.0, 3.1.1.
     let room = min((tick.valueByteCount - Self.fixedByteCount) / 2, RRIntervals.capacity)
     beats = beats.suffix(room)
     let energy =
@@ -96,7 +97,7 @@ public struct StrapModel: SensorModel {
       energyExpendedKilojoules: energy, rrIntervals: RRIntervals(beats))
   }
 
-  /// 16 bits of rate and the energy are promised, and one octet is there.
+  /// A value whose flags promise a 16-bit rate and the energy, with only one byte after them.
   public func malformed(_ value: SensorValue) -> [UInt8] {
     let flags: HeartRateMeasurement.Flags = [.rateIs16Bit, .hasEnergyExpended]
     return [flags.rawValue, value.octets.count > 1 ? value.octets[1] : 0]

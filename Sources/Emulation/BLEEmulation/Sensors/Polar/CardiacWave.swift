@@ -1,14 +1,14 @@
 import Physiology
 
-/// The electrocardiogram of a rhythm: P, Q, R, S and T waves, a formula of time alone.
+/// The electrocardiogram of a rhythm: P, Q, R, S and T waves, as a function of time.
 ///
-/// A sum of Gaussians over the phase of the beat, at the angles and with the widths of McSharry et al. 2003 (see
-/// `HeartRhythm`), and a baseline that wanders with breathing. Heights are those of a chest lead. An ectopic beat is one of the
-/// ventricles: wide and high, with an inverted T wave and no P wave.
+/// A sum of Gaussians over the phase of the beat, with the angles and widths of McSharry et al. 2003 (see
+/// `HeartRhythm`), and a baseline that moves with breathing. Heights are those of a chest lead. Ectopic beats
+/// are ventricular: wide and high, with an inverted T wave and no P wave.
 struct CardiacWave: Sendable {
   private typealias Wave = (angle: Double, width: Double, height: Double)
 
-  /// Angles and widths in turns of a beat, heights in microvolts.
+  /// Angles and widths in fractions of a beat, heights in microvolts.
   private static let normal: [Wave] = [
     (-70 / 360, 0.25 / (2 * .pi), 120), (-15 / 360, 0.1 / (2 * .pi), -110), (0, 0.1 / (2 * .pi), 1_050),
     (15 / 360, 0.1 / (2 * .pi), -220), (100 / 360, 0.4 / (2 * .pi), 260),
@@ -33,7 +33,7 @@ struct CardiacWave: Sendable {
     return Int32(sum.rounded())
   }
 
-  /// exp(−x² / 2): the series of a sixty-fourth of the exponent, squared six times.
+  /// exp(−x² / 2): the series for a sixty-fourth of the exponent, squared six times.
   private static func bell(_ x: Double) -> Double {
     guard abs(x) < 6 else { return 0 }
     let exponent = -x * x / 128

@@ -1,12 +1,12 @@
 import BLESensors
 import BLEWire
 
-/// One running measurement of an emulated Polar sensor.
+/// A running measurement of an emulated Polar sensor.
 ///
-/// Sample n is a formula of n alone, so that whoever receives it can check it; of an ECG it is one of the sensor's time,
-/// which its frames carry.
+/// Sample n is a function of n, so that receivers can check it; ECG samples are a function of the sensor's
+/// time, which the frames contain.
 struct PolarStream: Sendable {
-  /// What can be measured, and how.
+  /// A supported measurement and its parameters.
   struct Offer: Sendable {
     let type: PolarMeasurementType
     let frameType: UInt8
@@ -15,7 +15,7 @@ struct PolarStream: Sendable {
     let settings: [PolarSetting]
   }
 
-  /// As an H10 (ECG, acceleration) and a Verity Sense (PPG) offer them.
+  /// As offered by an H10 (ECG, acceleration) and a Verity Sense (PPG).
   static let offers = [
     Offer(
       type: .ecg, frameType: 0, isCompressed: false, sampleRates: [130],
@@ -38,7 +38,7 @@ struct PolarStream: Sendable {
 
   let type: PolarMeasurementType
   private let rate: UInt16
-  /// In seconds of the sensor's ticks.
+  /// Start in seconds of the sensor's ticks.
   private let start: Double
   private let encoder: PolarFrameEncoder?
   private let heart: CardiacWave
@@ -57,9 +57,9 @@ struct PolarStream: Sendable {
     encoder = PolarFrameEncoder(offer.type, frameType: offer.frameType, isCompressed: offer.isCompressed)
   }
 
-  /// The frames with what was sampled since the last call.
+  /// The frames with the samples since the last call.
   ///
-  /// - Parameter byteCount: of the longest frame.
+  /// - Parameter byteCount: maximum length of a frame.
   mutating func frames(until seconds: Double, byteCount: Int) -> [[UInt8]] {
     guard let encoder else { return [] }
     let end = Int(((seconds - start) * Double(rate)).rounded(.down))
@@ -73,7 +73,7 @@ struct PolarStream: Sendable {
     return frames
   }
 
-  /// How many samples from the next on fit a frame, at most `count`.
+  /// Number of samples, at most `count`, that fit into a frame.
   private func fitting(_ count: Int, _ byteCount: Int, _ encoder: PolarFrameEncoder) -> Int {
     let room = byteCount - PolarFrame.headerByteCount
     guard encoder.isCompressed else { return min(count, room / encoder.layout.byteCount) }
@@ -110,7 +110,7 @@ struct PolarStream: Sendable {
     }
   }
 
-  /// By the sensor's clock, which begins with its ticks.
+  /// The timestamp by the sensor's clock, which starts with its ticks.
   private func timestamp(_ number: Int) -> UInt64 {
     let started = UInt64((start * 1e9).rounded())
     return PolarModel.epochNanoseconds + started + UInt64(number + 1) * 1_000_000_000 / UInt64(rate)
@@ -118,7 +118,8 @@ struct PolarStream: Sendable {
 
   private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
 
-  /// Of the hand that holds it: its axes are not those of a ring on that.
+  /// The acceleration of the hand that holds the sensor; its axes differ from those of a ring on the same
+  /// hand.
   private func acceleration(at time: Double) -> [Int32] {
     let force = motion?.force(at: time) ?? (x: 0, y: 0, z: 1)
     return [force.z, -force.x, force.y].map { Int32(($0 * 1_000).rounded()) }

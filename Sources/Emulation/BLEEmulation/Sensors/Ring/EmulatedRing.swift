@@ -2,31 +2,32 @@ public import BLEStack
 public import BLEWire
 import ColmiRing
 
-/// A COLMI R02 smart ring as reference `colmi-ring-protocol.md` describes it.
+/// A COLMI R02 smart ring as described in the reference `colmi-ring-protocol.md`.
 ///
-/// It advertises its name (not its service), takes one central, answers battery, clock and capability
-/// commands, refuses the others with `0x80 | opcode, EE`, and streams raw frames at a chosen rate.
-/// With a history it also answers what asks for that, for its settings and for measurements.
-/// Replies and frames only go out while the central is subscribed, as with the real ring. Raw frames that the link has no
-/// room for are dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes
-/// late or twice, and a limit counts frames that were sent. Replies wait for room.
+/// It advertises its name (not its service), accepts one central, answers battery, clock and capability
+/// commands, refuses others with `0x80 | opcode, EE`, and streams raw frames at a configurable rate. With a
+/// history it also answers requests for stored data, settings and measurements.
+///
+/// Replies and frames are sent only while the central is subscribed, as by the real ring. Raw frames that do
+/// not fit the link's queue are dropped and counted in `droppedByRing`, like in firmware without its own
+/// queue. No frame is late or repeated, and a limit counts frames that were sent. Replies wait for room.
 public final class EmulatedRing: VirtualPeripheral {
-  /// Frames and pieces that wait for their time or for room on the link; more are dropped.
+  /// Maximum number of queued frames and fragments; more are dropped.
   static let outboxLimit = 4096
 
-  /// After a pause of the host's clock at most so many ticks are made up for at once.
+  /// Maximum number of ticks to catch up at once after a pause of the host's clock.
   static let maximumTicksAtOnce = 4096
 
   public let configuration: Configuration
   private let pace: RingPace
-  /// Raw notifications sent, over all links.
+  /// Number of raw notifications sent on all links.
   public private(set) var sentRawNotifications = 0
-  /// Replies and raw frames that the link had no room for, over all links.
+  /// Number of replies and raw frames dropped because the link's queue was full, on all links.
   public private(set) var droppedByRing = 0
-  /// Commands whose length or checksum was wrong. They are not answered.
+  /// Number of commands with a wrong length or checksum. They are not answered.
   public private(set) var rejectedCommands = 0
 
-  /// The attributes are where they are after the one change.
+  /// Whether the attributes have already moved; they move once.
   private var isMoved = false
   private var places = RingAttributes.Places()
   private var isPoweredOff = false
@@ -37,7 +38,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private var errands: [RingErrand] = []
   private var memory: RingMemory?
   private var measuring: RingMeasuring?
-  /// By due time.
+  /// Sorted by due time.
   private var outbox: [Outgoing] = []
   private var isLinkFull = false
   private var replyCount = 0
@@ -50,7 +51,7 @@ public final class EmulatedRing: VirtualPeripheral {
 
   private struct Stream {
     let start: MonotonicTime
-    /// The wearer's time at tick 0: seconds.
+    /// The wearer's time at tick 0 in seconds.
     let bodyStart: Double
     var tick = 0
     var sent = 0
@@ -68,10 +69,10 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  /// What a ring shows whose clock was never set.
+  /// The time of a ring whose clock was never set.
   private static let neverSet = try? RingDateTime(date: RingDate(year: 2024, month: 1, day: 1))
 
-  // MARK: What it is
+  // MARK: Advertisement and attributes
 
   public var advertisement: Advertisement? {
     if isPoweredOff { return nil }
@@ -82,7 +83,7 @@ public final class EmulatedRing: VirtualPeripheral {
       address: configuration.address, interval: configuration.advertisingInterval, data: data)
   }
 
-  /// What fits the 241 octets of notification that it announces (`2F F1`, the R02 of TAH).
+  /// Fits the announced 241 bytes of a notification (`2F F1`, the R02 of TAH).
   public var receiveMTU: Int { 244 }
 
   public var services: [GATTServiceDescription] {
@@ -107,7 +108,7 @@ public final class EmulatedRing: VirtualPeripheral {
     ]
   }
 
-  /// In the order of their handles, gaps as in captures CAP1 and CAP2 (reference, 1.2).
+  /// The services by handle, with the gaps of captures CAP1 and CAP2 (reference, 1.2).
   private var ringServices: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     let services = [
@@ -142,7 +143,7 @@ public final class EmulatedRing: VirtualPeripheral {
     forgetLink()
     memory?.begin(now: now)
     guard configuration.behaviour == .active else { return }
-    // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
+    // CAP2: the ring requests the MTU, after 2.5 s an interval of 25–50 ms, some 10 s later 100–125 ms.
     errands = [
       RingErrand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
       RingErrand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
@@ -182,7 +183,8 @@ public final class EmulatedRing: VirtualPeripheral {
     switch (frame[0], frame[1]) {
     case (0x01, _):
       setTime(frame, now)
-      // The packet size that an R02 announces, then its capabilities as captured (rsp-set-time-capabilities-r02).
+      // The packet size that an R02 announces, then its capabilities as captured
+      // (rsp-set-time-capabilities-r02).
       let all = configuration.features == .all
       let announced = ringFrame([0x2F, 0xF1])
       send(announced.span, link)
@@ -199,7 +201,7 @@ public final class EmulatedRing: VirtualPeripheral {
       isPoweredOff = true
       link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
     case (0x3C, _):
-      // Octet 9 bit 7: interval temperature.
+      // Byte 9 bit 7: interval temperature.
       let has: UInt8 = configuration.features == .all ? 0x80 : 0
       reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80, 0, 0, has]], link, now)
     case (0xA1, 0x02): stream = nil
@@ -226,7 +228,7 @@ public final class EmulatedRing: VirtualPeripheral {
     return try? RingSentFrame(decoding: frame)
   }
 
-  /// What only a ring with a history knows.
+  /// Handles requests that only a ring with a history supports.
   private func remember(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
     guard memory != nil else { return refuse(frame, link, now) }
     switch Self.request(frame) {
@@ -282,7 +284,7 @@ public final class EmulatedRing: VirtualPeripheral {
 
   // MARK: Replies
 
-  /// - Parameter starts: of an answer's frames, without padding and checksum.
+  /// - Parameter starts: the frames of an answer without padding and checksum.
   private func reply(_ starts: [[UInt8]], _ link: PeripheralLink, _ now: MonotonicTime) {
     for frame in configuration.replyFaults.spoiled(starts.map(ringFrame)) {
       replyCount += 1
@@ -370,7 +372,7 @@ public final class EmulatedRing: VirtualPeripheral {
         return
       }
       if !isMoved, configuration.attributes.moment == .afterNotifications(sentOnLink) {
-        // The firmware begins anew.
+        // The firmware restarts.
         stream = nil
         move()
         link.change(to: services)
@@ -379,7 +381,7 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  /// - Parameter number: of the frame in its stream, from 1.
+  /// - Parameter number: the frame's number in its stream, from 1.
   private func push(
     _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
   ) -> PeripheralLink.PushOutcome {

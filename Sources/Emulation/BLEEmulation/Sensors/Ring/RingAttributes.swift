@@ -1,37 +1,37 @@
 import BLEStack
 import BLEWire
 
-/// Where a ring has its attributes, what tells a central of their changes, and when they change.
+/// The handles of a ring's attributes, how it reports changes, and when the attributes change.
 public struct RingAttributes: Hashable, Sendable {
   public enum Kind: String, Hashable, Sendable, CaseIterable {
     /// As captured (reference, 1.2): Service Changed, no hash.
     case captured
-    /// Neither: by the specification they never change.
+    /// Neither: by the specification the attributes never change.
     case lasting
     /// Service Changed, Database Hash and Client Supported Features.
     case hashed
   }
 
-  /// What becomes of them, once. All of it is what new firmware may do.
+  /// The single change of the attributes, as new firmware may make it.
   public enum Move: String, Hashable, Sendable, CaseIterable {
-    /// The ring's services are 32 handles further: nothing is where they were.
+    /// The ring's services move by 32 handles, so that no attribute is at an old handle.
     case away
-    /// Its two services change places: other attributes are where theirs were.
+    /// Its two services swap places, so that old handles have other attributes.
     case swapped
   }
 
   public enum Moment: Hashable, Sendable {
     case never
-    /// When the first link has ended.
+    /// After the first link has ended.
     case betweenLinks
-    /// After so many raw notifications of a link.
+    /// After this number of raw notifications on a link.
     case afterNotifications(Int)
   }
 
-  /// Which characteristic brings raw frames.
+  /// The characteristic for raw frames.
   public enum StreamChannel: String, Hashable, Sendable, CaseIterable {
     case replies
-    /// As some rings have it (reference, 5).
+    /// As in some rings (reference, 5).
     case bigData = "big-data"
   }
 
@@ -48,7 +48,7 @@ public struct RingAttributes: Hashable, Sendable {
     var bigData = AttributeHandle(0x0014)
     var information = AttributeHandle(0x001A)
 
-    // Of each service first the value that is written, then the one that is notified.
+    // In each service, first the value that is written, then the one that is notified.
     var commandValue: AttributeHandle { AttributeHandle(command.rawValue + 2) }
     var reply: AttributeHandle { AttributeHandle(command.rawValue + 4) }
     var bigDataValue: AttributeHandle { AttributeHandle(bigData.rawValue + 2) }
@@ -80,7 +80,7 @@ public struct RingAttributes: Hashable, Sendable {
           Characteristic(.databaseHash, .read),
         ]
       }
-    // What comes behind is where it is, whatever is in here.
+    // The following services keep their handles, whatever this one contains.
     return GATTServiceDescription(
       .genericAttribute, endHandle: kind == .hashed ? nil : AttributeHandle(0x0004),
       characteristics: characteristics)

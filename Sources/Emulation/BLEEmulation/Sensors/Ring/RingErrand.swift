@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Something that a ring does by itself after connecting.
+/// An action that a ring takes by itself after connecting.
 struct RingErrand {
   enum Action {
     case requestMTU

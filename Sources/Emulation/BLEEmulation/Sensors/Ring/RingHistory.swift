@@ -1,10 +1,11 @@
 public import ColmiRing
 
-/// What a ring has stored of a made-up wearer: the same for the same seed and day, whatever is asked first.
+/// A ring's stored data of a simulated wearer. The same seed and day give the same data, in any order of
+/// requests.
 ///
-/// Days begin at the ring's midnight. Today ends at the ring's clock.
+/// Days start at the ring's midnight. Today ends at the ring's clock.
 public struct RingHistory: Hashable, Sendable {
-  /// Days that are stored, today included.
+  /// Number of stored days, including today.
   public var dayCount: Int
   public var seed: UInt64
 
@@ -14,28 +15,28 @@ public struct RingHistory: Hashable, Sendable {
     self.seed = seed
   }
 
-  /// Of the activity log, which has a record an hour.
+  /// A record of the activity log, which has one per hour.
   public struct Activity: Hashable, Sendable {
     public let hour: Int
     public let steps: UInt16
     public let distanceMeters: UInt16
-    /// In ten small calories.
+    /// In units of ten small calories.
     public let calories: UInt16
   }
 
-  /// Beats per minute, each five minutes; 0 where the wearer moved too much.
+  /// Beats per minute, every five minutes; 0 if the wearer moved too much.
   public func heartRates(_ date: RingDate) -> [UInt8] {
     (0..<288).map { slot in
       number(date, .heartRate, slot, 20) == 0 ? 0 : UInt8(58 + number(date, .heartRate, slot + 1000, 40))
     }
   }
 
-  /// 0 … 100, each half hour.
+  /// 0 … 100, every half hour.
   public func stress(_ date: RingDate) -> [UInt8] {
     (0..<48).map { UInt8(20 + number(date, .stress, $0, 40)) }
   }
 
-  /// In milliseconds, at full hours only, as an RT11CR has it.
+  /// In milliseconds, at full hours only, as in an RT11CR.
   public func heartRateVariability(_ date: RingDate) -> [UInt8] {
     (0..<48).map { $0.isMultiple(of: 2) ? UInt8(30 + number(date, .variability, $0, 30)) : 0 }
   }
@@ -51,17 +52,17 @@ public struct RingHistory: Hashable, Sendable {
     }
   }
 
-  /// In per cent, each hour.
+  /// In percent, every hour.
   public func oxygen(_ date: RingDate) -> [UInt8] {
     (0..<24).map { UInt8(95 + number(date, .oxygen, $0, 5)) }
   }
 
-  /// In tenths of a degree Celsius, each half hour.
+  /// In tenths of a degree Celsius, every half hour.
   public func temperatures(_ date: RingDate) -> [Int] {
     (0..<48).map { 340 + number(date, .temperature, $0, 25) }
   }
 
-  /// The night that ended on this day: when it began, in minutes from midnight, and its stages.
+  /// The night that ended on this day: its start in minutes from midnight, and its stages.
   public func night(_ date: RingDate) -> (startMinute: Int, stages: [RingSleep.Span]) {
     let stages: [RingSleep.Stage] = [.light, .deep, .light, .rapidEyeMovement, .light, .awake, .light]
     let spans = stages.indices.map { index in
@@ -70,7 +71,7 @@ public struct RingHistory: Hashable, Sendable {
     return (number(date, .sleep, 100, 60) - 40, spans)
   }
 
-  /// One a day: the minute and beats per minute.
+  /// One per day: the minute and beats per minute.
   public func manualHeartRate(_ date: RingDate) -> (minute: Int, beatsPerMinute: UInt8) {
     (number(date, .manual, 0, 1440), UInt8(60 + number(date, .manual, 1, 40)))
   }

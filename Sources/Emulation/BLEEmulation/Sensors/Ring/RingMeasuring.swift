@@ -1,13 +1,14 @@
 import BLEWire
 import ColmiRing
 
-/// A measurement on demand: two frames a second, without a value while the sensor warms up. Section 3, 0x69.
+/// A measurement on demand: two frames per second, without a value while the sensor warms up. Reference,
+/// section 3, 0x69.
 struct RingMeasuring {
-  /// CAP1 has 2.03 a second.
+  /// CAP1 has 2.03 per second.
   static let interval = Duration.milliseconds(500)
-  /// Without a word from the host. One source; others saw no end.
+  /// Timeout without a command from the host. One source; others saw no end.
   static let patience = Duration.seconds(60)
-  /// A real ring takes 26 s; shorter here, so that nobody waits.
+  /// A real ring takes 26 s; shorter here to save time.
   static let warmUpFrameCount = 4
 
   let kind: RingMeasurement
@@ -16,7 +17,7 @@ struct RingMeasuring {
   private let start: MonotonicTime
   private var end: MonotonicTime
 
-  /// `nil` for what no ring, or not this one, can measure.
+  /// `nil` for measurements that no ring, or not this one, supports.
   init?(_ kind: RingMeasurement, _ features: EmulatedRing.Configuration.Features, now: MonotonicTime) {
     switch kind {
     case .heartRate: base = 78
@@ -31,12 +32,12 @@ struct RingMeasuring {
   }
 
   var due: MonotonicTime { start.advanced(by: Self.interval * number) }
-  /// Whether nobody kept it alive.
+  /// Whether the host has stopped keeping it alive.
   var isOver: Bool { due > end }
 
   mutating func keepAlive(now: MonotonicTime) { end = now.advanced(by: Self.patience) }
 
-  /// The frame that is due, if one is.
+  /// The frame that is due, if any.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard due <= now, !isOver else { return nil }
     defer { number += 1 }

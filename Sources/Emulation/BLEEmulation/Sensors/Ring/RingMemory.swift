@@ -1,13 +1,13 @@
 import BLEWire
 import ColmiRing
 
-/// What an emulated ring with a history keeps: its clock, its settings, and what it answers from them.
+/// The state of an emulated ring with a history: its clock and settings, and the answers made from them.
 struct RingMemory {
   let history: RingHistory
   let features: EmulatedRing.Configuration.Features
   /// 0 after a factory reset.
   private let storedDayCount: Int
-  /// What the clock showed when it was set.
+  /// The clock's value when it was set.
   private var clockStart: RingDateTime
   private var clockSet: MonotonicTime?
   private var preferences: [UInt8] = [0, 0, 2, 30, 175, 70, 120, 90, 0]
@@ -32,7 +32,7 @@ struct RingMemory {
     clockSet = now
   }
 
-  /// Starts a clock that nobody set.
+  /// Starts a clock that was never set.
   mutating func begin(now: MonotonicTime) { if clockSet == nil { clockSet = now } }
 
   private func clock(_ now: MonotonicTime) -> RingDateTime {
@@ -46,7 +46,7 @@ struct RingMemory {
     return (try? RingDateTime(secondsSince1970: seconds, convention: .utc).date) ?? clockStart.date
   }
 
-  /// The minute of today at which a day's log ends.
+  /// The minute of the day at which a day's log ends.
   private func end(_ daysAgo: Int, _ now: MonotonicTime) -> Int {
     let clock = clock(now)
     return daysAgo == 0 ? Int(clock.hour) * 60 + Int(clock.minute) : 1439
@@ -54,7 +54,7 @@ struct RingMemory {
 
   // MARK: Command channel
 
-  /// The starts of the frames that answer a request, without padding and checksum; `nil` for a refusal.
+  /// The frames that answer a request, without padding and checksum; `nil` for a refusal.
   mutating func answer(_ request: RingRequest, now: MonotonicTime) -> [[UInt8]]? {
     switch request {
     case .heartRateLog(let timestamp): heartRateLog(timestamp, now)
@@ -134,7 +134,7 @@ struct RingMemory {
     samples.indices.map { $0 <= last ? samples[$0] : 0 }
   }
 
-  /// The header, then the echo of the request and the samples, 13 octets a frame.
+  /// The header, then the echo of the request and the samples, 13 bytes per frame.
   private static func frames(
     _ opcode: UInt8, _ interval: UInt8, _ echo: [UInt8], _ samples: [UInt8]
   ) -> [[UInt8]] {
@@ -172,7 +172,7 @@ struct RingMemory {
     return [[0x43, 0xF0, UInt8(hours.count), 1]] + records
   }
 
-  /// Big-endian, 24 bits each but for the minutes.
+  /// Big-endian, 24 bits each except for the minutes.
   private func totals(_ now: MonotonicTime) -> [UInt8] {
     let hours = activity(0, now)
     let steps = hours.reduce(0) { $0 + Int($1.steps) }
@@ -187,12 +187,12 @@ struct RingMemory {
 
   // MARK: Big data
 
-  /// The message that answers one; `nil` for silence, which is what rings do to what they do not know.
+  /// The response to a message; `nil` for silence, because rings ignore unknown messages.
   func answer(_ request: RingBigDataRequest, now: MonotonicTime) -> RingBigData? {
     let days = 0..<storedDayCount
     switch request {
     case .sleepLog(.plain), .sleepLog(.all): return sleep(Array(days), now)
-    // As an RT11CR does it: today is asked for by itself.
+    // As in an RT11CR: today needs a separate request.
     case .sleepLog(.day(0xFF)): return sleep(Array(days.dropFirst()), now)
     case .sleepLog(.day(let day)): return sleep(days.contains(Int(day)) ? [Int(day)] : [], now)
     case .spO2: return RingBigData(id: 0x2A, payload: oxygen(now))
@@ -226,7 +226,7 @@ struct RingMemory {
     return RingBigData(id: 0x27, payload: payload)
   }
 
-  /// Blocks of a day, the oldest first: days ago, then each hour twice.
+  /// Blocks of a day, oldest first: days ago, then each hour twice.
   private func oxygen(_ now: MonotonicTime) -> [UInt8] {
     (0..<storedDayCount).reversed().flatMap { day in
       let last = end(day, now) / 60
@@ -234,7 +234,7 @@ struct RingMemory {
     }
   }
 
-  /// Blocks of a day: days ago, 30, then tenths of a degree from 20 °C on.
+  /// Blocks of a day: days ago, 30, then tenths of a degree above 20 °C.
   private func temperatures(_ days: Range<Int>, _ now: MonotonicTime) -> [UInt8] {
     days.reversed().flatMap { day in
       let last = end(day, now) / 30

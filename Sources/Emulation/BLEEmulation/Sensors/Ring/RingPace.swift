@@ -1,11 +1,11 @@
 import BLEWire
 
-/// The time between two ticks of a stream: a `Duration`, taken apart once instead of with each frame.
+/// The interval between ticks of a stream: a `Duration`, decomposed once instead of for each frame.
 struct RingPace {
-  /// As a number, for the wearer's time.
+  /// The interval in seconds, for the wearer's time.
   let seconds: Double
   private let nanoseconds: Int64
-  /// Below a nanosecond.
+  /// The part below a nanosecond.
   private let attoseconds: Int64
 
   init(_ interval: Duration) {

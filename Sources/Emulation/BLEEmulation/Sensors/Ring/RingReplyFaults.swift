@@ -1,21 +1,21 @@
-/// What an emulated ring does wrong with its replies.
+/// Faults in an emulated ring's replies.
 public struct RingReplyFaults: Hashable, Sendable {
-  /// Each so-many-th frame or message goes out with a wrong checksum.
+  /// Every n-th frame or message has a wrong checksum.
   public var wrongChecksumEvery: Int?
-  /// All replies come so late.
+  /// Delay of all replies.
   public var delay = Duration.zero
-  /// Each answer comes after a reply of another command, which nobody sent.
+  /// Each answer is preceded by a reply to a command that was not sent.
   public var foreignReplies = false
-  /// A log stops after so many frames, a message in its middle.
+  /// A log stops after this many frames, a message in its middle.
   public var logFrameLimit: Int?
-  /// A notification that nobody asked for comes after each frame of a log.
+  /// Each frame of a log is followed by an unsolicited notification.
   public var unaskedFrames = false
-  /// Each frame of a log comes twice.
+  /// Each frame of a log is sent twice.
   public var repeatedFrames = false
 
   public init() {}
 
-  /// An answer's frames as they go out.
+  /// The frames of an answer, with the faults applied.
   func spoiled(_ answer: [[UInt8]]) -> [[UInt8]] {
     let isLog = answer.count > 1
     var frames = isLog ? Array(answer.prefix(logFrameLimit ?? answer.count)) : answer
@@ -25,11 +25,11 @@ public struct RingReplyFaults: Hashable, Sendable {
       let told = ringFrame([0x73, 0x12, 0x00, 0x0B, 0xEF, 0x02, 0x22, 0x09, 0x00, 0x07, 0xCF])
       frames = frames.flatMap { [$0, told] }
     }
-    // A phone name's, which is asked for only by writing one.
+    // The reply to setting a phone name, which is only sent after such a command.
     return foreignReplies ? [ringFrame([0x04])] + frames : frames
   }
 
-  /// - Parameter number: of the frame or message among all replies, from 1.
+  /// - Parameter number: the number of the frame or message among all replies, from 1.
   func damaged(_ octets: [UInt8], number: Int) -> [UInt8] {
     guard let every = wrongChecksumEvery, number.isMultiple(of: every) else { return octets }
     var octets = octets

@@ -1,19 +1,19 @@
 import BLEWire
 import ColmiRing
 
-/// The raw stream of a COLMI ring (0xA1): captured frames first, then those of a made-up `Wearer`.
+/// The raw stream of a COLMI ring (0xA1): captured frames first, then those of a simulated `Wearer`.
 ///
-/// Deterministic: the same stream each time. One tick is one frame of each subtype, as the rings send
+/// Deterministic: every run has the same stream. One tick is one frame of each subtype, as the rings send
 /// them (reference `colmi-ring-protocol.md`, 5.2 and 5.3).
 struct RingSignal {
-  /// What the three frames of a tick carry, in the order in which they are sent.
+  /// The contents of a tick's three frames, in the order of sending.
   enum Subtype: UInt8, CaseIterable {
     case spo2 = 1
     case ppg = 2
     case accelerometer = 3
   }
 
-  /// The 16 octets of a `RingFrame`: a value, so that a stream allocates nothing.
+  /// The 16 bytes of a `RingFrame`: a value, so that a stream does not allocate.
   typealias Frame = InlineArray<16, UInt8>
 
   // From `ring-test-vectors.json`; all are captures from real rings.
@@ -39,7 +39,7 @@ struct RingSignal {
   /// LSB per g of the accelerometer.
   static let unitsPerG = 512.0
   private typealias Bounds = (high: UInt16, low: UInt16)
-  /// The latched maximum and minimum of raw-ppg-ei-1 and raw-spo2-ei-1.
+  /// The maximum and minimum registers of raw-ppg-ei-1 and raw-spo2-ei-1.
   private static let ppgBounds: Bounds = (10_957, 10_689)
   private static let spo2Bounds: Bounds = (194, 114)
 
@@ -49,7 +49,7 @@ struct RingSignal {
   private let motion: WearerMotion
   private let light: WearerLight
 
-  /// - Parameter dropoutRate: how likely a frame of the light has no reading, 0 … 1.
+  /// - Parameter dropoutRate: probability that an optical frame has no reading, 0 … 1.
   init(_ wearer: Wearer = .even, dropoutRate: Double = 0) {
     self.dropoutRate = dropoutRate
     motion = WearerMotion(wearer)
@@ -57,8 +57,8 @@ struct RingSignal {
   }
 
   /// - Parameters:
-  ///   - tick: from 0 since the stream started.
-  ///   - seconds: of the wearer's time at that tick.
+  ///   - tick: the tick since the start of the stream, from 0.
+  ///   - seconds: the wearer's time at that tick.
   mutating func frame(_ subtype: Subtype, tick: Int, seconds: Double) -> Frame {
     switch subtype {
     case .spo2:
@@ -73,10 +73,10 @@ struct RingSignal {
     }
   }
 
-  /// Value, maximum, minimum and difference, all big-endian; octet 10 is 1 in the captures.
+  /// Value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the captures.
   private mutating func optical(_ subtype: Subtype, _ bounds: Bounds, _ seconds: Double) -> Frame {
-    // At rest the wave fills 90 % of the bounds: with the noise it stays inside them. Else it may leave them, as
-    // that of real rings does.
+    // At rest the wave fills 90 % of the bounds, so that it stays inside them with the noise. Otherwise it
+    // may exceed them, as in real rings.
     let swing = Double(bounds.high - bounds.low) * 0.9 - 5
     let counts = light.counts(low: Double(bounds.low) + 5, swing: swing, at: seconds)
     let noise = nextNoise(3 + Int(swing * motion.noise(at: seconds).light))
@@ -90,7 +90,7 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// The hand's, and noise.
+  /// The hand's acceleration with noise.
   private mutating func acceleration(_ seconds: Double) -> Frame {
     var frame = Self.start(.accelerometer)
     let force = motion.force(at: seconds)
@@ -120,7 +120,7 @@ struct RingSignal {
     frame[index + 1] = UInt8(value & 0xFF)
   }
 
-  /// With its checksum, which was 0.
+  /// The frame with its checksum, which was 0 before.
   private static func summed(_ frame: Frame) -> Frame {
     var frame = frame
     var sum: UInt8 = 0

@@ -1,45 +1,46 @@
 public import BLEStack
 public import BLEWire
 
-/// A sensor that measures at a steady pace and pushes each value to whoever subscribed: strap, thermometer, CORE,
-/// Polar.
+/// A sensor that measures at a constant rate and sends each value to subscribed centrals: strap, thermometer,
+/// CORE, Polar.
 ///
-/// Ticks begin with the first subscription of a link, the first value one interval later. Values that nobody
-/// subscribed to are not sent and do not count. Notifications that the link has no room for are dropped and counted;
-/// indications wait for the confirmation of the one before, up to `maximumWaiting`.
+/// Ticks start with the first subscription on a link; the first value follows one interval later. Values
+/// without a subscription are not sent and not counted. Notifications that do not fit the link's queue are
+/// dropped and counted; up to `maximumWaiting` indications wait for the confirmation of the previous one.
 public final class EmulatedSensor: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var advertisingInterval = Duration.milliseconds(100)
-    /// Ticks a second; a real sensor has 1.
+    /// Ticks per second; a real sensor has 1.
     public var ticksPerSecond = 1.0
-    /// Measured values of one link after which it stops; `nil` for none.
+    /// Number of measured values on a link after which it stops; `nil` for none.
     public var valueLimit: Int?
-    /// Measured values of one link after which the link is lost (Connection Timeout); `nil` for never.
+    /// Number of measured values on a link after which the link is lost (Connection Timeout); `nil` for
+    /// never.
     public var disconnectAfter: Int?
-    /// Each so-many-th measured value of a link is shorter than it says.
+    /// Every n-th measured value of a link is shorter than its flags promise.
     public var malformedEvery: Int?
-    /// In each so-many-th tick it is on no body.
+    /// The sensor is off the body in every n-th tick.
     public var offBodyEvery: Int?
-    /// Of its wearer.
+    /// The time of its wearer.
     public var body = BodyTime()
 
     public init() {}
   }
 
-  /// Values that may wait to be indicated.
+  /// Maximum number of values queued for indication.
   static let maximumWaiting = 64
-  /// After a pause of the host's clock at most so many ticks are made up for at once.
+  /// Maximum number of ticks to catch up at once after a pause of the host's clock.
   static let maximumTicksAtOnce = 4096
-  /// The controller does not tell of confirmations: an indication is tried again after this time.
+  /// The controller does not report confirmations, so an indication is retried after this time.
   private static let retryInterval = Duration.milliseconds(5)
 
   public let configuration: Configuration
   public private(set) var model: any SensorModel
-  /// Measured values that went to a link, over all links.
+  /// Number of measured values sent on all links.
   public private(set) var sent = 0
-  /// Those among them that were malformed on purpose.
+  /// Number of sent values that were deliberately malformed.
   public private(set) var sentMalformed = 0
-  /// Values that had no room, over all links.
+  /// Number of values dropped because the queue was full, on all links.
   public private(set) var dropped = 0
 
   private let table: [GATTServiceDescription]
@@ -71,7 +72,7 @@ public final class EmulatedSensor: VirtualPeripheral {
     }
   }
 
-  // MARK: What it is
+  // MARK: Advertisement and attributes
 
   public var services: [GATTServiceDescription] { table }
 
@@ -195,7 +196,7 @@ public final class EmulatedSensor: VirtualPeripheral {
     }
   }
 
-  /// Indicates what waits, as far as the central confirms.
+  /// Sends queued indications, as far as the central confirms.
   private func flush(_ link: PeripheralLink, _ now: MonotonicTime) {
     retry = nil
     while let item = waiting.first {

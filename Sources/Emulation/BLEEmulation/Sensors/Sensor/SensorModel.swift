@@ -1,7 +1,7 @@
 public import BLEStack
 public import BLEWire
 
-/// One value that a sensor pushes.
+/// A value that a sensor sends.
 public struct SensorValue: Hashable, Sendable {
   public var characteristic: BluetoothUUID
   public var push: ServerPush
@@ -13,27 +13,28 @@ public struct SensorValue: Hashable, Sendable {
     self.octets = octets
   }
 
-  /// A notification.
+  /// Creates a notification.
   public init(_ characteristic: BluetoothUUID, _ octets: [UInt8]) {
     self.init(characteristic, .notification, octets)
   }
 }
 
-/// One step of an emulated sensor's measuring, which begins with the first subscription of a link.
+/// A tick of an emulated sensor; ticks start with the first subscription on a link.
 public struct SensorTick: Hashable, Sendable {
-  /// From 0.
+  /// The tick's number, from 0.
   public var number: Int
-  /// Since the first subscription, by the sensor's clock.
+  /// Seconds since the first subscription, by the sensor's clock.
   public var seconds: Double
-  /// Octets of a value that the MTU has room for.
+  /// Maximum length of a value in bytes by the MTU.
   public var valueByteCount: Int
-  /// Whether it is to measure nobody.
+  /// Whether the sensor is off the body.
   public var isOffBody: Bool
 }
 
-/// What an emulated sensor is, measures and answers; `EmulatedSensor` gives it a link and the time.
+/// The identity, measurements and responses of an emulated sensor; `EmulatedSensor` provides the link and the
+/// time.
 ///
-/// A characteristic UUID may stand only once in the table.
+/// A characteristic UUID may occur only once in the table.
 public protocol SensorModel: Sendable {
   var name: String { get set }
   var address: DeviceAddress { get set }
@@ -41,16 +42,16 @@ public protocol SensorModel: Sendable {
   var advertisingData: [UInt8] { get }
   var scanResponse: [UInt8] { get }
 
-  /// Asked before a write is stored: an error code refuses it.
+  /// Called before a write is stored; an error code refuses it.
   func check(write value: Span<UInt8>, to characteristic: BluetoothUUID) -> ATTErrorCode?
-  /// - Returns: what it says to it.
+  /// - Returns: the sensor's response.
   mutating func written(_ value: [UInt8], to characteristic: BluetoothUUID) -> [SensorValue]
   mutating func measure(_ tick: SensorTick) -> [SensorValue]
-  /// The same value with less in it than its first octet promises.
+  /// The value, truncated below what its first byte promises.
   func malformed(_ value: SensorValue) -> [UInt8]
-  /// A central came: nothing of the one before is left.
+  /// Called when a central has connected; must discard the state of the previous link.
   mutating func connected()
-  /// The ticks begin, and with them the sensor's clock.
+  /// Called when the ticks start, and with them the sensor's clock.
   mutating func begin(_ body: BodyTime)
 }
 
@@ -62,7 +63,8 @@ extension SensorModel {
   public mutating func connected() {}
   public mutating func begin(_ body: BodyTime) {}
 
-  /// Flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core Supplement 11, Part A, 1.
+  /// Flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core Supplement 11, Part
+  /// A, 1.
   func advertisement(of services: [UInt16]) -> [UInt8] {
     let list = services.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
     return [2, 0x01, 0x06, UInt8(list.count + 1), 0x03] + list + [UInt8(name.utf8.count + 1), 0x09]
@@ -71,7 +73,7 @@ extension SensorModel {
 }
 
 extension [GATTServiceDescription] {
-  /// Device Information and Battery, as most sensors have them.
+  /// Device Information and Battery, as in most sensors.
   static func sensorServices(model: String, batteryPercent: UInt8) -> [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     func text(_ uuid: BluetoothUUID, _ text: String) -> Characteristic {
@@ -90,10 +92,10 @@ extension [GATTServiceDescription] {
   }
 }
 
-/// A number that rises and falls in straight lines: the same on every machine.
+/// A number that rises and falls linearly; the result is the same on every machine.
 ///
 /// - Parameters:
-///   - range: from its least at 0 to its most at half a period, and back.
+///   - range: from the lower bound at 0 to the upper bound at half a period, and back.
 ///   - period: in seconds.
 func triangle(_ range: ClosedRange<Double>, period: Double, at seconds: Double) -> Double {
   let phase = (seconds / period).truncatingRemainder(dividingBy: 1)

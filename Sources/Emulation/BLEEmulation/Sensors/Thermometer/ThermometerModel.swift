@@ -2,13 +2,14 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A thermometer in the ear: a reading each tick is on the way, and the last of each measurement interval is indicated
-/// as the result.
+/// An ear thermometer: each tick has an intermediate reading, and the last one of each measurement interval
+/// is indicated as the result.
 ///
-/// Health Thermometer Service 1.0. Off the body the temperature is not a number. The interval is 4 ticks, which are
-/// seconds at the usual rate, until a central writes another one: that counts from then on, to the end of its link.
+/// Health Thermometer Service 1.0. Off the body the temperature is NaN. The interval is 4 ticks, which are
+/// seconds at the usual rate, unless a central writes another one, which applies until the end of its link.
 public struct ThermometerModel: SensorModel {
-  /// Readings of one measurement, the result included, where no central wrote another interval.
+  /// Number of readings in a measurement, including the result, unless a central has written another
+  /// interval.
   public static let readingsPerMeasurement = 4
   public static let intervalRange = MeasurementIntervalRange(lowerSeconds: 1, upperSeconds: 3600)
 
@@ -17,11 +18,11 @@ public struct ThermometerModel: SensorModel {
   public var type = TemperatureType.ear
   public var unit = TemperatureMeasurement.Unit.celsius
   public var batteryPercent: UInt8 = 71
-  /// Sent in turn, again and again, instead of those of the made-up wearer.
+  /// Sent cyclically instead of the simulated wearer's measurements.
   public var measurements: [TemperatureMeasurement] = []
 
   private var interval = readingsPerMeasurement
-  /// Since the last result.
+  /// Number of readings since the last result.
   private var readings = 0
 
   public init() {}
@@ -83,7 +84,7 @@ public struct ThermometerModel: SensorModel {
   }
 }
 
-/// The temperature of a made-up wearer: from 36.5 to 37.3 °C and back, every two minutes.
+/// The temperature of a simulated wearer: from 36.5 to 37.3 °C and back, every two minutes.
 enum BodySignal {
   static func celsius(at seconds: Double) -> Double { triangle(36.5...37.3, period: 120, at: seconds) }
   static func skinCelsius(at seconds: Double) -> Double { triangle(33.0...34.2, period: 120, at: seconds) }
