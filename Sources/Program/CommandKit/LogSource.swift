@@ -49,8 +49,8 @@ package final class LogSource {
     return records[first]
   }
 
-  /// A note for the user about a log that was read to its end without an error, and whether nothing in it was
-  /// usable.
+  /// A note for the user about a log that was read to its end without an error, and whether none of it was
+  /// read.
   package func remark() -> (text: String, isFailure: Bool)? {
     guard failure == nil, let text = reader.remark ?? reader.airReport()?.remark else { return nil }
     return ("\(LogProblem.name(path)): \(text)", reader.isForeign)

@@ -21,7 +21,7 @@ public struct Doctor: Sendable {
     daemon = ProcessFacts.processID(named: "bluetoothd", root: facts.root)
   }
 
-  /// The findings; earlier obstacles hide later ones.
+  /// The findings, ordered so that an obstacle precedes those that it may cause.
   public func findings() -> [DoctorFinding] {
     var findings = [bluetooth(), networkNamespace(), capabilities(), confinement()] + rfkill()
     if facts.socketError == nil {

@@ -78,7 +78,7 @@ final class DialogueTester {
   /// Indices of one-time replacements that were used.
   private var used: Set<Int> = []
   private var centrals: [VirtualController] = []
-  /// All links are connected; the dialogue's first packets are queued.
+  /// Whether all links are connected and the dialogue's first packets are still to be sent.
   private var isBeginning = false
   private var counted: (name: String, links: Int)?
 

@@ -159,13 +159,13 @@ package struct AdapterOptions: ParsableArguments {
     }
   }
 
-  /// The keys of bonded devices; `nil` if nothing is stored.
+  /// The keys of bonded devices; `nil` if this command stores no devices.
   package var bondFiles: BondFiles? {
     knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
   }
 
-  /// The known devices; `nil` if nothing is stored. Emulated and replayed devices are not stored, because
-  /// they do not exist in later runs.
+  /// The known devices; `nil` if this command stores no devices. Emulated and replayed devices are not
+  /// stored, because they do not exist in later runs.
   package var knownDevices: KnownDevices? {
     if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
     switch try? specification() {

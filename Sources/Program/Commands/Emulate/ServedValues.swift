@@ -77,7 +77,7 @@ struct ServedValues: Sendable {
     return handle
   }
 
-  /// Sends a value to each subscribed central concurrently, and returns when all are done.
+  /// Sends a value to each subscribed central, notified or indicated, concurrently; returns when all are done.
   private func push(_ value: [UInt8], of handle: AttributeHandle) async throws {
     let (notified, indicated) = (
       await server.subscribers(of: handle), await server.subscribers(of: handle, .indication)

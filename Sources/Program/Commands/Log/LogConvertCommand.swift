@@ -71,7 +71,7 @@ extension LogCommand {
 
     @Flag(
       help: ArgumentHelp(
-        "Replace addresses, names and keys, and zero unknown data; the log is read three times."))
+        "Replace addresses, names and keys, and blank unknown data; the log is read three times."))
     var anonymise = false
 
     @Option(help: "Write one file per connection into the folder --output.")
@@ -143,8 +143,8 @@ extension LogCommand {
       if count > 0 { Console.note("\(count) \(text) and were left out") }
     }
 
-    /// Collects all replacements before anything is written: first from whole packets, then from fragmented
-    /// ones.
+    /// Makes both learning passes before anything is written: the first finds addresses, names and keys, the
+    /// second the fragments that contain them.
     private func learn() throws -> LogAnonymiser {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {

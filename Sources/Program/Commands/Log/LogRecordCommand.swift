@@ -21,8 +21,8 @@ struct LogRecordCommand: AsyncParsableCommand {
       power failure, and continues. Files are never overwritten. Needs CAP_NET_RAW.
 
       With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest \
-      has the highest number, and files are never renamed. Each starts with the present adapters. --ring \
-      keeps the last few and deletes older ones. `ls -v FILE.*` lists them in order.
+      has the highest number, and files are never renamed. Each starts with a record of each present \
+      adapter. --ring keeps the last few and deletes older ones. `ls -v FILE.*` lists them in order.
 
       With --capture the packets are those of another running command with a packet log, from the start of \
       that log until it ends. Use this if the kernel does not see the packets (--transport); it needs no \
@@ -43,7 +43,7 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Option(
     help: """
       The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type \
-      254) (default: pcapng for the extension .pcapng, else btsnoop).
+      254). The default is pcapng for the extension .pcapng, else btsnoop.
       """)
   var format: Format?
 
