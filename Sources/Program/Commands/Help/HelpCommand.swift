@@ -51,66 +51,73 @@ enum HelpTopic: String, CaseIterable {
   private static let modesText = """
     MODES
 
-    raw         Scans on the kernel's HCI raw channel and connects by its L2CAP
-                socket. Each report of each advertiser; bluetoothd must not scan
-                meanwhile.
-    coexist     Scans through the kernel's own discovery, beside bluetoothd, which
-                keeps its headphones and keyboards connected. One discovery for
-                everybody: a device that was reported waits for the next round, up
-                to 10 s.
-    exclusive   Our own host on an adapter that is down (`btmgmt power off`), or on
-                a controller at a byte stream. PHY, data length and interval under
-                control, own pairing, no kernel in between.
+    raw         Scans on the kernel's HCI raw channel and connects through the
+                kernel's L2CAP sockets. Reports every advertisement. bluetoothd
+                must not scan at the same time.
+    coexist     Scans through the kernel's discovery, alongside bluetoothd, which
+                keeps its headphones and keyboards connected. All programs share
+                one discovery: a device that has been reported is reported again
+                in the next round, up to 10 s later.
+    exclusive   Runs ringtap's own host stack on an adapter that is powered off
+                (`btmgmt power off`) or on a controller behind a byte stream. You
+                control PHY, data length and connection interval; pairing is
+                ringtap's own; the kernel's Bluetooth stack is not involved.
 
-    --mode auto, the default, is coexist where bluetoothd runs and raw where it does
-    not, as far as the capabilities reach. A line on standard error says which.
+    --mode auto, the default, selects coexist if bluetoothd runs and raw if it
+    does not, provided that the process has the capabilities. A line on standard
+    error reports the selected mode.
 
-    --transport takes exclusive mode and says where the controller is:
+    --transport selects exclusive mode and the controller:
 
-      hci-socket:0                       the kernel's hci0, by its user channel
-      serial:/dev/ttyAMA0,115200[,flow]  at a serial port
+      hci-socket:0                       the kernel's hci0, on its user channel
+      serial:/dev/ttyAMA0,115200[,flow]  a controller on a serial port
       tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:
-                                         behind a byte stream
-      virtual:ring                       emulated in this process: no Bluetooth
-                                         needed; also virtual:heart-rate,
+                                         a controller behind a byte stream
+      virtual:ring                       a controller and a device emulated in
+                                         this process, without Bluetooth
+                                         hardware; also virtual:heart-rate,
                                          virtual:thermometer, virtual:core,
                                          virtual:cycling, virtual:polar,
                                          virtual:source
-      replay:FILE                        a packet log stands in its place
+      replay:FILE                        a packet log, replayed
 
-    One link has one ATT channel: a device that bluetoothd has connected is busy for
-    raw and coexist mode.
+    A link has one ATT channel: raw and coexist mode cannot use a device while
+    bluetoothd is connected to it.
     """
 
   private static let permissionsText = """
     PERMISSIONS
 
-    to connect by address (raw, coexist)   nothing
-    to scan in raw mode                    CAP_NET_RAW
-    to scan in coexist mode                CAP_NET_ADMIN
+    connect by address (raw, coexist)      none
+    scan in raw mode                       CAP_NET_RAW
+    scan in coexist mode                   CAP_NET_ADMIN
     exclusive mode on hciN                 CAP_NET_ADMIN
     log record (the kernel's monitor)      CAP_NET_RAW
     --realtime                             CAP_SYS_NICE
-    stored keys back to the kernel (raw)   root
-    virtual:, replay:, byte streams        nothing but the stream's own rights
+    load stored keys into the kernel (raw) root
+    virtual:, replay:, byte streams        access to the file or stream
 
-    Without root, for whoever may execute the file:
+    To run without root, give the capabilities to the executable. Every user who
+    can execute it then has them:
 
       sudo setcap cap_net_raw,cap_net_admin+eip "$(command -v ringtap)"
 
-    With sockets that somebody else has opened; this process has no capability:
+    To run without any capability, inherit sockets that are already open:
 
       sudo ringtap open --user-channel hci0 --user "$USER" -- ringtap capture
 
-    As a unit of systemd's in a sandbox: Tools/systemd/ringtap-capture@.service.
+    To run in a sandbox as a systemd unit, see
+    Tools/systemd/ringtap-capture@.service.
 
-    What a command does not need it gives up before anything else, and the rest once
-    its sockets are open; only a scan in raw mode, and a daemon, keep what they ask
-    for again and again. Root keeps all where a radio is reached. No command can
-    execute a program (seccomp), nor open a socket where it only reads files;
-    RINGTAP_SECCOMP=off leaves that filter away.
+    A command drops the capabilities that it does not need when it starts, and
+    the rest as soon as its sockets are open. Two keep theirs: a scan in raw mode
+    and the daemon, which need them repeatedly. A command that runs as root and
+    uses the radio keeps all privileges.
 
-    `ringtap doctor` tells what is missing on this machine, and what to type.
+    A seccomp filter keeps commands from executing programs, and commands that
+    only use files from opening sockets. RINGTAP_SECCOMP=off disables it.
+
+    `ringtap doctor` reports what is missing on this machine and how to fix it.
     """
 
   private static let formatsText = """
@@ -118,27 +125,30 @@ enum HelpTopic: String, CaseIterable {
 
     A capture is a directory:
 
-      session.json        what, when, link parameters, what was lost and why
-      TABLE.csv           a row for each sample: time_ns, the kernel's stamp in
-                          nanoseconds since the Unix epoch, and its values, units in
-                          the names of the columns; an empty cell was not measured
-      samples.csv         of a ring: all streams on the sensor's own clock
+      session.json        device, time, link parameters, losses and their causes
+      TABLE.csv           a row per sample: time_ns, the kernel's timestamp in
+                          nanoseconds since the Unix epoch, then the values.
+                          Column names include the unit. An empty cell was not
+                          measured.
+      samples.csv         rings only: all streams on the sensor's own clock
       packets.btsnoop     all packets: `ringtap log show`, btmon -r, Wireshark
 
-    capture --format npy         a folder for each table, a NumPy array for each
-                                 column, and columns.json
-    capture --log-format pcapng  packet log with nanoseconds
-    convert --to csv|npy         the same tables in the other form
-    convert --to ndjson          a JSON object a line
+    capture --format npy         a directory per table, with a NumPy array per
+                                 column and columns.json
+    capture --log-format pcapng  a packet log with timestamps in nanoseconds
+    convert --to csv|npy         the same tables in the other format
+    convert --to ndjson          one JSON object per line
     convert --to edf|bdf         EDF+C, BDF+C
-    convert --to wfdb            a record for PhysioNet's tools
-    report                       a page with plots; --svg and --png a picture
-    log convert                  packet logs into btsnoop, pcapng or pcap; reads
-                                 PacketLogger's, too, and gzip and zstd of all
+    convert --to wfdb            a record for the PhysioNet tools
+    report                       an HTML page with plots; --svg and --png write
+                                 an image
+    log convert                  converts packet logs to btsnoop, pcapng or pcap;
+                                 also reads PacketLogger files, and any of these
+                                 compressed with gzip or zstd
 
-    Text on standard output is a line for each thing; with --json a line is a JSON
-    object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss,
-    4 completed but not all published.
+    Commands print one line per item to standard output; with --json each line is
+    a JSON object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but with
+    loss, 4 recorded but not all of it confirmed by a collector.
     """
 
   private static let commandsText = """
