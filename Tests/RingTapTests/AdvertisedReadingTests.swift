@@ -5,9 +5,9 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// What sensors tell in their advertisements, and advertisements as the events of a log.
+/// Values that sensors broadcast in their advertisements, and advertisements written as events of a log.
 @Suite struct AdvertisedReadingTests {
-  /// The advertiser is A1:A2:A3:A4:A5:A6.
+  /// Advertiser A1:A2:A3:A4:A5:A6, in wire order.
   private static let address = "a6a5a4a3a2a1"
 
   /// An LE Advertising Report of Core 5.4, Vol 4, Part E, 7.7.65.2: one report, ADV_NONCONN_IND, random address.
@@ -23,9 +23,10 @@ import Testing
     return readings
   }
 
-  /// Reference sensor-services.md, 2: `6B 00 3B 1B 54 52` of an H7 is 84 beats a minute, with contact; CORE's 36.5 °C in
-  /// thousandths; of bands the rate is behind five octets, and their address at the end; 0x2A6E in hundredths. The OH1's is the
-  /// example in polar-ble-sdk `BleAdvertisementContent.swift`: a block of six octets, then flags, transmitter, rate.
+  /// Reference sensor-services.md, 2. `6B 00 3B 1B 54 52` from an H7 is 84 beats/min with contact. CORE sends
+  /// 36.5 °C in thousandths. In a band's data the rate follows five bytes, and the band's address is at the
+  /// end. 0x2A6E is in hundredths. The OH1 data is the example in polar-ble-sdk
+  /// `BleAdvertisementContent.swift`: a block of six bytes, then flags, transmitter, rate.
   @Test(
     arguments: [
       ("07ff6b003b1b5452", "84 detected"), ("07ff6b00391b5452", "84 notDetected"),
@@ -51,8 +52,8 @@ import Testing
     #expect(told == [expected])
   }
 
-  /// Another company, a Polar block without a rate, a band that shares none or is another one's, other services, values
-  /// that are too short, a structure that ends too early.
+  /// Another company; a Polar block without a rate; a band that shares no rate, or another band's address;
+  /// other services; values that are too short; a truncated AD structure.
   @Test(
     arguments: [
       "05ffffff0102", "06ff6b00400102", "03ff6b00", "04fff60b00",
@@ -67,11 +68,11 @@ import Testing
     #expect(try readings(data).isEmpty)
   }
 
-  /// What a log has of a report is what was reported, also where it is longer than an event.
+  /// A report survives being written to a log as events, even if it is longer than one event holds.
   @Test(arguments: [0, 31, 229, 230, 1_650]) func isWrittenAsEvents(_ byteCount: Int) throws {
     let data = (0..<byteCount).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     var pieces: [[UInt8]] = []
-    // By hand: properties 0x0013 and 0x0000, random address, SID 5, TX power 4, RSSI −60.
+    // Written by hand: properties 0x0013 and 0x0000, random address, SID 5, TX power 4, RSSI −60.
     let first =
       octetsOf("0d0100000" + "1" + Self.address + "0100" + "05" + "04" + "c4")
       + [UInt8](repeating: 0, count: 9)

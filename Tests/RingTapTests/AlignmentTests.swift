@@ -9,7 +9,8 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Captures of sensors on one body that NumPy has made (`Readers/bodies.py`): what `align` finds is what they were made with.
+/// Synthetic captures of several sensors on one body, made with NumPy (`Readers/bodies.py`). `align` must
+/// recover the offsets and drifts that they were made with.
 @Suite(.timeLimit(.minutes(3))) struct AlignmentTests {
   private static let (ring, chest, strap) = ("70-CB-0D-00-A1-B2", "A0-9E-1A-00-00-01", "C4-12-34-56-78-9A")
 
@@ -36,14 +37,15 @@ import Testing
       let late = try #require(ring.late) / 1e9
       #expect(abs(late - (made("ring", "late") - made("chest", "late"))) < 0.002)
       #expect(ring.evidence.map(\.kind) == ["movement"] && ring.evidence[0].likeness > 0.9)
-      // Ticks by the other's clock.
+      // Ticks by the other sensor's clock.
       let rate = 25 * clock("ring") / clock("chest")
       #expect(abs(try #require(ring.rate) / rate - 1) < 1e-6)
 
       #expect(abs(late - (made("ring", "late") - made("chest", "late"))) * 1e9 < (ring.lateUncertainty ?? 0))
       #expect(abs(try #require(ring.rate) - rate) < (ring.rateUncertainty ?? 0))
 
-      // A strap tells of its beats with the next measurement, in the next connection event, all 45 ms: two intervals at most.
+      // A strap reports a beat in its next measurement, sent in the next connection event (every 45 ms): at
+      // most two intervals late.
       let strap = try device(Self.strap, found.alignment)
       let strapLate = try #require(strap.late) / 1e9
       let unseen = strapLate - (made("strap", "late") - made("chest", "late"))
@@ -57,7 +59,7 @@ import Testing
     }
   }
 
-  /// Each quarter of ten minutes, by another method than the one that has aligned them.
+  /// Checks each quarter of ten minutes with a different method than the alignment used.
   @Test(arguments: [TableFormat.csv]) func putsAllOnOneGrid(_ format: TableFormat) async throws {
     try await withFolder { folder in
       _ = try await make(folder + "/ride")
@@ -114,9 +116,10 @@ import Testing
   }
 }
 
-/// What is shared by series of numbers.
+/// Alignment evidence from bare series of numbers.
 @Suite struct SharedEvidenceTests {
-  /// A heart that beats like a clock, and a hand that moves like one, are the same a beat or a step later.
+  /// Perfectly regular beats or movements match equally well when shifted by one beat or step, so they are
+  /// rejected.
   @Test func refusesWhatIsAmbiguous() {
     let beats = (0..<400).map { 0.8 * Double($0) }
     #expect { try SharedEvidence.beats(beats, beats.map { $0 + 0.3 }) } throws: { error in
@@ -149,7 +152,7 @@ import Testing
     }
   }
 
-  /// Lines between 0 and 1 at both ends of 10,000 s: all that do not climb by more than 1 in that time.
+  /// Bounds of 0 and 1 at both ends of 10,000 s: they allow every line that climbs by at most 1 in that time.
   @Test func linesBetweenBoundsAreThoseThatNoBoundExcludes() throws {
     func bounds(_ value: Double) -> [LineBand.Bound] {
       [0, 5_000, 10_000].map { LineBand.Bound(seconds: $0, value: value) }
@@ -161,7 +164,7 @@ import Testing
       #expect(abs(range.lowerBound) < 1e-6 && abs(range.upperBound - 1) < 1e-6)
     }
     #expect(abs(band.slopes.lowerBound + 1e-4) < 1e-9 && abs(band.slopes.upperBound - 1e-4) < 1e-9)
-    // One bound in the middle halves it.
+    // A single bound in the middle halves the range.
     let low = try #require(
       LineBand(above: bounds(0), below: bounds(1) + [LineBand.Bound(seconds: 5_001, value: 0.25)]))
     #expect(abs(low.range(at: 5_001).upperBound - 0.25) < 1e-6)
@@ -169,7 +172,8 @@ import Testing
     #expect(LineBand(above: [], below: bounds(0)) == nil)
   }
 
-  /// A heart with breaths in it, by a strap whose clock is 80 ppm fast and that has lost an interval: both parts are found.
+  /// Beats with respiratory variation, from a strap whose clock is 80 ppm fast and that lost one interval:
+  /// both parts are aligned.
   @Test func anchorsIntervalsAcrossOneThatIsMissing() throws {
     var beats = [100.0]
     while beats.count < 400 {
@@ -190,7 +194,7 @@ import Testing
     }
   }
 
-  /// Lags that wander, as those of a clock that warms up do, are no independent points.
+  /// Lags that wander, as when a clock warms up, are not independent points, so the fit is less certain.
   @Test func aLineThroughABendIsLessSure() throws {
     func line(_ bend: Double) throws -> LagLine {
       try #require(
@@ -203,13 +207,13 @@ import Testing
           }))
     }
     let (straight, bent) = (try line(0), try line(0.02))
-    // In the middle the line is a twelfth of the bend above it.
+    // In the middle the line is `bend` / 12 above the curve.
     #expect(straight.lagUncertainty < 0.000_3)
     #expect(
       bent.lagUncertainty > 0.02 / 12 && (bent.driftUncertainty ?? 0) > 4 * (straight.driftUncertainty ?? 1))
   }
 
-  /// Of 30 points 25 lie on a line.
+  /// 25 of 30 points lie on a line.
   @Test func aLineThroughLagsLeavesWildOnesOut() throws {
     var points = (0..<30).map { number in
       LagLine.Point(seconds: 20 * Double(number), lag: 0.5 + 28e-6 * 20 * Double(number), weight: 1)

@@ -5,7 +5,7 @@ import Foundation
 import SensorSessions
 import Testing
 
-/// The files of keys: whole, private, and read again.
+/// Bond files: complete, private, and readable after a restart.
 @Suite struct BondFilesTests {
   private let folder = FileManager.default.temporaryDirectory.path + "/ringtap-bonds-\(UUID().uuidString)"
   private let device = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
@@ -41,7 +41,8 @@ import Testing
     #expect(try !again.forget(device))
   }
 
-  /// The file has the next number before one is used: whoever reads it after a crash goes on behind it.
+  /// The file stores the next counter before a counter is used, so that a restart after a crash continues
+  /// behind it.
   @Test func usesNoSignCounterTwice() throws {
     defer { try? FileManager.default.removeItem(atPath: folder) }
     var stored = stored
@@ -55,17 +56,17 @@ import Testing
       let text = try String(contentsOfFile: path, encoding: .utf8)
       #expect(text.contains("\"localSignCounter\":\(counter + 1)"))
     }
-    // Another run, and this one once more, which has not heard of it.
+    // Another process, then the first one again, which has not reread the file.
     let again = BondFiles(in: folder) { Issue.record("\($0)") }
     #expect(again.takeSignCounter(of: device) == 3)
     #expect(files.takeSignCounter(of: device) == 4)
-    // Keys of a new pairing begin anew.
+    // A new pairing resets the counter.
     stored.bond.localSigningKey = 8
     files.keep(stored)
     #expect(files.takeSignCounter(of: device) == 0)
   }
 
-  /// What cannot be kept is not used.
+  /// A counter that cannot be stored is not used.
   @Test func signsNothingWhereNothingIsKept() throws {
     defer { try? FileManager.default.removeItem(atPath: folder) }
     var stored = stored
@@ -74,17 +75,17 @@ import Testing
     let files = BondFiles(in: folder) { warnings.lines.append($0) }
     files.keep(stored)
     try FileManager.default.removeItem(atPath: folder)
-    // A file where the folder has to be; root may write into any folder.
+    // A file in the folder's place, because root may write into any folder.
     try Data().write(to: URL(filePath: folder))
     #expect(files.takeSignCounter(of: device) == nil)
     #expect(warnings.lines.count == 1)
   }
 
-  /// What was accepted is accepted no second time, by another run either, and nothing is where that cannot be kept.
+  /// A counter is accepted once, also across runs. If it cannot be stored, nothing is accepted.
   @Test func acceptsNothingTwice() throws {
     defer { try? FileManager.default.removeItem(atPath: folder) }
     var stored = stored
-    // BlueZ, unit/test-crypto.c, counter 1.
+    // From BlueZ, unit/test-crypto.c, counter 1.
     stored.bond.peerSigningKey = 0x611b_64eb_fbcd_1fd3_72ec_9196_df42_5e50
     let message: [UInt8] = [0xD2, 0x12, 0, 0x13, 0x37]
     let octets = message + [1, 0, 0, 0, 0xF1, 0x87, 0x1E, 0x93, 0x3C, 0x90, 0x0F, 0xF2]
@@ -97,7 +98,7 @@ import Testing
     #expect(try !isAccepted(by: files))
     files.keep(stored)
     try FileManager.default.removeItem(atPath: folder)
-    // A file where the folder has to be; root may write into any folder.
+    // A file in the folder's place, because root may write into any folder.
     try Data().write(to: URL(filePath: folder))
     #expect(try !isAccepted(by: files))
     #expect(warnings.lines.count == 1)
@@ -109,7 +110,7 @@ import Testing
   }
 
   @Test(arguments: [
-    // Found by the fuzzer of bonds: a key that cannot be read was left out, and its counter taken.
+    // Found by fuzzing bond files: an unreadable key was skipped, but its counter was kept.
     """
     {"version":1,"address":"00:00:00:00:00:01","addressType":"public","localAddress":"00:00:5E:00:53:01",
     "localAddressType":"public","authenticated":true,"secureConnections":false,"keySize":15,
@@ -131,6 +132,6 @@ import Testing
 }
 
 private final class Warnings: @unchecked Sendable {
-  // No lock: one test on one thread.
+  // Needs no lock: used by one test on one thread.
   var lines: [String] = []
 }

@@ -11,7 +11,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// Captures that are made here, analysed: what is found is what was put in.
+/// Analyses synthetic captures: the results must match the values that went in.
 @Suite struct CaptureAnalysisTests {
   /// A plethysmogram with known beats, from the sensor tests.
   private struct Fixture: Decodable {
@@ -30,7 +30,8 @@ import Testing
 
   private static let start: Int64 = 1_700_000_000_000_000_000
 
-  /// Writes the tables of a capture at 50 Hz with connection events each 30 ms; `lost` ticks never came.
+  /// Writes the tables of a 50 Hz capture with a connection event every 30 ms. The ticks in `lost` are left
+  /// out.
   private func write(_ fixture: Fixture, into folder: String, lost: Set<Int> = [], spacing: Int64 = 200_000)
     throws
   {
@@ -86,7 +87,8 @@ import Testing
     }
   }
 
-  /// Kernel stamps are what the tables had, fitted times are evenly spaced, and no tick is invented.
+  /// Checks that kernel timestamps are those of the tables, fitted times are evenly spaced, and no tick is
+  /// invented.
   private func check(_ output: String, _ report: AnalysisReport, of fixture: Fixture) throws {
     let samples = cells(output + "/samples.csv")
     #expect(samples.count == report.ticks.ticks + 1)
@@ -96,7 +98,7 @@ import Testing
     #expect(Array(samples[1][10...13]) == ["\(fixture.ppg[0])", "10957", "10689", "268"])
     #expect(Array(samples[1][15...]) == ["372", "291", "189", "0.726563", "0.568359", "0.369141"])
     #expect(samples.dropFirst().reduce(0) { $0 + (Int($1[2]) ?? 0) } == 101)
-    // The stamps are those of the three tables.
+    // The timestamps equal those of the three tables.
     for (stream, column) in [(RingStream.spO2, 4), (.ppg, 9), (.accelerometer, 14)] {
       let folder = URL(filePath: output).deletingLastPathComponent().path
       let stamps = cells(folder + "/" + stream.fileName).map { $0[0] }
@@ -110,7 +112,8 @@ import Testing
     let windows = cells(output + "/beat-windows.csv")
     #expect(windows.count == report.pulse.windows + 1)
     #expect(windows.dropFirst().count { $0.last == "good" } == report.pulse.goodWindows)
-    // Eight seconds each two, on either side of the gap: never a pulse without its quality and method, or a reason.
+    // Eight-second windows every two seconds, on both sides of the gap. Each row has a pulse with quality and
+    // method, or a reason.
     let pulse = cells(output + "/pulse.csv")
     #expect(pulse[0].prefix(5) == ["start_ns", "end_ns", "pulse_per_minute", "quality", "method"])
     #expect(pulse.count == report.pulse.rate.windows + 1 && report.pulse.rate.withPulse >= 20)
@@ -128,7 +131,7 @@ import Testing
 
   private func number(_ text: String) throws -> Int64 { try #require(Int64(text)) }
 
-  /// The keys that programs rely on, read by a JSON library that is not ours.
+  /// The JSON keys that programs rely on, read by Foundation's JSON parser.
   @Test func saysItInJSON() async throws {
     try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)
@@ -153,7 +156,7 @@ import Testing
     }
   }
 
-  /// Two ticks of one connection event with the same stamp throughout stay two whole ticks.
+  /// Two ticks of one connection event stay two complete ticks even if all their timestamps are equal.
   @Test func keepsTicksOfOneStampApart() async throws {
     try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder, spacing: 0)
@@ -164,7 +167,8 @@ import Testing
     }
   }
 
-  /// A stock ring: one tick a second. No pulse, and why; movement and rest all the same.
+  /// A stock ring sends one tick a second. That is too slow for a pulse, and the reason is given; movement
+  /// and rest are still analysed.
   @Test func analysesASlowCapture() async throws {
     var fixture = try Fixture.named("clean 50 Hz 75/min")
     fixture.rate = 1
@@ -183,7 +187,7 @@ import Testing
 
   // MARK: Bad files
 
-  /// What is broken ends its table; the good part is analysed and the problem told.
+  /// A broken row ends its table. The rows before it are analysed and the problem is reported.
   @Test(arguments: [
     ("1700000000000000000,1,2", "it makes no sense"),
     ("1700000000000000000,1,2,3,x\n", "it makes no sense"),
@@ -242,7 +246,7 @@ import Testing
     }
   }
 
-  /// Only headers: a capture that was stopped before the first sample.
+  /// Tables with headers only: a capture stopped before the first sample.
   @Test func saysThatThereIsNothing() async throws {
     try withFolder { folder in
       for stream in RingStream.allCases {
@@ -253,7 +257,7 @@ import Testing
     }
   }
 
-  /// Nothing that is there is overwritten.
+  /// Existing output is never overwritten.
   @Test func refusesASecondOutput() async throws {
     try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)

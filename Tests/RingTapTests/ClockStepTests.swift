@@ -5,9 +5,10 @@ import Testing
 
 @testable import Recording
 
-/// A wall clock that is set while a ring streams: its stamps jump.
+/// The wall clock is set while a ring streams, so its timestamps jump.
 @Suite(.timeLimit(.minutes(1))) struct ClockStepTests {
-  /// Set back by an hour, the period between ticks ran away below all numbers, and the writer trapped.
+  /// Regression: when the clock was set back by an hour, the estimated tick period diverged and the writer
+  /// trapped.
   @Test(arguments: [3600, -3600, 1, -1] as [Int64]) func writesEachSample(_ seconds: Int64) async throws {
     try await withFolder { folder in
       let sink = RingSink()

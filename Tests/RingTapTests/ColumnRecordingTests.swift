@@ -10,7 +10,7 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Recordings in arrays, opened with NumPy: whole ones, and those that a full disk or a signal has ended.
+/// Array recordings, opened with NumPy: complete ones, and ones cut short by a full disk or a signal.
 @Suite(.timeLimit(.minutes(2)))
 struct ColumnRecordingTests {
   private func record(_ format: TableFormat, in folder: String) async throws -> Recorder.Outcome {
@@ -19,7 +19,7 @@ struct ColumnRecordingTests {
     let recorder = try await Recorder.start(in: folder, sink, as: format, packets: nil)
     for number in 0..<2_000 as Range<Int64> {
       for (place, frame) in RingFrames.tick.enumerated() {
-        // A frame of each kind is lost now and then.
+        // A frame of each kind is lost from time to time.
         guard (number + Int64(place)) % 97 != 0 else { continue }
         sink.take(frame, at: 1_700_000_000_000_000_000 + number * 20_000_000 + Int64(place) * 1_000_000)
       }
@@ -41,7 +41,8 @@ struct ColumnRecordingTests {
     }
   }
 
-  /// A limit on file sizes stands for a disk that becomes full: all columns are as long as the longest type allows.
+  /// A file size limit stands for a disk that becomes full. All columns are cut to the length of the one with
+  /// the widest type.
   @Test func keepsWholeRowsOnAFullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -60,7 +61,7 @@ struct ColumnRecordingTests {
         sink.take(RingFrames.frame("raw-spo2-ei-1"))
         let outcome = await recorder.finish()
         #expect(outcome.failure?.number == EFBIG)
-        // Stamps of eight octets behind a head of a page.
+        // Eight-byte timestamps after a header of one page.
         let rows = (20_000 - 4096) / 8
         #expect(outcome.rows[..<3] == [0, rows, 0])
         #expect(outcome.lostSamples == 4_001 - rows)
@@ -87,15 +88,15 @@ struct ColumnRecordingTests {
     }
   }
 
-  /// Rows that the head of a table's first column claims.
+  /// Number of rows that the header of a table's first column claims.
   private static func claimed(_ directory: String) -> Int {
     let text = String(decoding: contents(directory + "/ppg/time_ns.npy").prefix(128), as: UTF8.self)
     guard let shape = text.range(of: "'shape': (") else { return 0 }
     return Int(text[shape.upperBound...].prefix(while: \.isNumber)) ?? 0
   }
 
-  /// Ended by a signal that no program can answer, at moments of all kinds: everything opens, and nothing that a head
-  /// claimed before has gone.
+  /// The process is killed with SIGKILL at various moments: every array opens, and no row is lost that a
+  /// header had claimed.
   @Test(arguments: 1...8)
   func opensAfterASuddenEnd(_ round: Int) async throws {
     try await withFolder { folder in
@@ -109,11 +110,12 @@ struct ColumnRecordingTests {
       let wanted = round * 83
       let claimed = await withCheckedContinuation { (ended: CheckedContinuation<Int, Never>) in
         Thread.detachNewThread {
-          // By turns as soon as a head claims rows, and as soon as the last column has them: before it is claimed.
+          // Alternates: kills as soon as a header claims rows, or as soon as the last column has them but
+          // before they are claimed.
           let column = directory + "/ppg/led_diff_counts.npy"
           var (claimed, written) = (0, 0)
           while (round.isMultiple(of: 2) ? written : claimed) < wanted, !program.hasEnded {
-            // What is watched needs the processor, too.
+            // The watched process needs processor time, too.
             _ = poll(nil, 0, 1)
             claimed = Self.claimed(directory)
             written = (contents(column).count - 4096) / 2

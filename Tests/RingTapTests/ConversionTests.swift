@@ -6,7 +6,7 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Captures whose every value is known, read back by the programs that people use for such files.
+/// Captures in which every value is known, read back by the programs that people use for these formats.
 @Suite(.timeLimit(.minutes(2)))
 struct ConversionTests {
   @discardableResult private func convert(
@@ -32,7 +32,7 @@ struct ConversionTests {
     }
   }
 
-  /// There and back is the same text, octet for octet.
+  /// Converting to arrays and back gives the same text, byte for byte.
   @Test(arguments: ["make", "make-ecg"]) func textOfArrays(_ kind: String) async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
@@ -49,7 +49,7 @@ struct ConversionTests {
     }
   }
 
-  /// Every count of a ring has room in 16 bits, and a ring's acceleration is exact in both.
+  /// Every count of a ring fits 16 bits, and both formats hold a ring's acceleration exactly.
   @Test(arguments: [ConversionFormat.edf, .bdf]) func signalsOfARing(_ format: ConversionFormat) async throws
   {
     try await withFolder { folder in
@@ -67,7 +67,7 @@ struct ConversionTests {
     }
   }
 
-  /// ±100,000 µV do not fit 16 bits: EDF has steps of 10 µV and says so, BDF has each value.
+  /// ±100,000 µV do not fit 16 bits: EDF uses steps of 10 µV and reports it; BDF holds each value.
   @Test(arguments: [(ConversionFormat.edf, 10.0, 5.0), (.bdf, 1, 0)])
   func signalsOfAStrap(_ format: ConversionFormat, _ step: Double, _ worst: Double) async throws {
     try await withFolder { folder in
@@ -96,8 +96,8 @@ struct ConversionTests {
     }
   }
 
-  /// ECG and acceleration are in one file, each at its rate, where the sensor's clock has them; a WFDB record has one rate, so
-  /// that there are two. What has no steady rate is told.
+  /// One file holds ECG and acceleration, each at its own rate and at the times of the sensor's clock. A WFDB
+  /// record has a single rate, so there are two records. Tables without a steady rate are reported.
   @Test(arguments: [(ConversionFormat.edf, 5.0), (.bdf, 1e-9), (.wfdb, 0)])
   func signalsOfSeveralRates(_ format: ConversionFormat, _ worst: Double) async throws {
     try await withFolder { folder in
@@ -128,7 +128,7 @@ struct ConversionTests {
     }
   }
 
-  /// Found by a fuzzer: what arrays of somebody else's gave as text was not read again.
+  /// Found by fuzzing: text made from arrays of another program could not be read again.
   @Test(arguments: [
     ("2269460988694543.872", 2_269_460_988_694_543.872), ("-123456789012345.678", -123_456_789_012_345.678),
     ("0.0000000000000001", 1e-16),
@@ -146,7 +146,7 @@ struct ConversionTests {
   }
 }
 
-/// What is no capture, or a broken one: the message names the place and the remedy.
+/// Inputs that are not captures, or broken ones: the message names the place and the remedy.
 @Suite struct ConversionErrorTests {
   private func message(_ directory: String, _ format: ConversionFormat, _ output: String) -> String {
     do throws(ConversionError) {
@@ -182,7 +182,7 @@ struct ConversionTests {
     }
   }
 
-  /// An analysis has left its tables beside those of the capture.
+  /// Tables that an analysis wrote into the capture's folder are not converted.
   @Test func leavesOutWhatIsNoRecording() async throws {
     try withFolder { folder in
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
@@ -211,7 +211,7 @@ struct ConversionTests {
     }
   }
 
-  /// Signals need a rate.
+  /// Formats for signals need a steady rate.
   @Test func noSteadyRate() async throws {
     try withFolder { folder in
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
@@ -235,7 +235,7 @@ struct ConversionTests {
     }
   }
 
-  /// A board without a clock begins in 1970.
+  /// On a board without a battery-backed clock, a capture begins in 1970, which EDF cannot express.
   @Test func beforeTheYearsOfEDF() async throws {
     try withFolder { folder in
       let rest = String(repeating: ",", count: 5) + ",1,7,7,7,7" + String(repeating: ",", count: 7)
@@ -248,7 +248,7 @@ struct ConversionTests {
     }
   }
 
-  /// Rows before the damage are converted, and the report says where it is.
+  /// Rows before the damage are converted, and the report gives its position.
   @Test(
     arguments: [
       (
@@ -274,8 +274,8 @@ struct ConversionTests {
     }
   }
 
-  /// A number beyond 64 bits ends the table, also where rows become lines. A reading of the light is any number, as that which a
-  /// ring dropped is none.
+  /// A number beyond 64 bits ends the table, also in conversions to lines. An optical reading may be any
+  /// number, because a reading that the ring dropped has no value.
   @Test(arguments: 0..<5, ["99999999999999999999", "-99999999999999999999", "18446744073709551616"])
   func numbersBeyond64Bits(_ column: Int, _ number: String) throws {
     try withFolder { folder in
@@ -292,7 +292,7 @@ struct ConversionTests {
     }
   }
 
-  /// A column that is shorter than it claims, none at all, or of another type.
+  /// A column that is shorter than it claims, missing, or of another type.
   @Test func tornArrays() async throws {
     try withFolder { folder in
       try write(Self.header + "3,1,2,3,4\n4,1,2,3,4\n", folder + "/ppg.csv")
@@ -325,7 +325,7 @@ struct ConversionTests {
     }
   }
 
-  /// A full disk: the message, and no file that nobody can read.
+  /// On a full disk the conversion fails with a message and leaves no unreadable file.
   @Test func fullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -356,9 +356,10 @@ struct ConversionTests {
   }
 }
 
-/// Files of EDF+ whose record duration EDFlib 1.23 would write so that it refuses to read them.
+/// EDF+ files with record durations that EDFlib 1.23 writes truncated and then refuses to read.
 @Suite struct EDFDurationTests {
-  /// 0.51994 s and others that it cuts, and one that it does not. EDF+, 2.1.3.4: eight characters.
+  /// 0.51994 s and other durations that EDFlib truncates, and one that it does not. EDF+, 2.1.3.4: eight
+  /// characters.
   @Test(arguments: [(51_994, "0.51994 "), (100_847, "1.00847 "), (780_017, "7.80017 "), (60_000, "0.60000 ")])
   func isWrittenAsItIs(_ duration: Int, _ field: String) throws {
     try withFolder { folder in

@@ -12,7 +12,7 @@ import Testing
 @testable import CaptureTools
 @testable import Daemon
 
-/// The daemon's file: what it may say, and what is said of what it may not.
+/// The daemon's configuration file: accepted settings, and the messages for invalid ones.
 @Suite struct DaemonConfigurationTests {
   private func read(_ text: String) throws(DaemonConfiguration.Invalid) -> DaemonConfiguration {
     try DaemonConfiguration(Array(text.utf8), path: "ringtap.json")
@@ -65,7 +65,7 @@ import Testing
       ])
   }
 
-  /// All faults at once, each with its line.
+  /// All errors are reported at once, each with its line.
   @Test func faultsByLine() {
     #expect(
       faults(
@@ -121,7 +121,7 @@ import Testing
       isOpen: isOpen)
   }
 
-  /// The oldest first, and never what is written.
+  /// Deletes the oldest captures first, and never one that is being written.
   @Test func retention() {
     let captures = [
       capture("b", 20, 100), capture("a", 10, 100), capture("c", 30, 100), capture("z", 0, 100, isOpen: true),
@@ -139,14 +139,15 @@ import Testing
     #expect(gone { $0.maximumByteCount = 399 } == ["a"])
     #expect(gone { $0.maximumByteCount = 0 } == ["a", "b", "c"])
     #expect(gone({ $0.minimumFreeByteCount = 1150 }) == ["a", "b"])
-    // A clock that is years ahead of the captures, or behind them.
+    // Clocks that are years ahead of the captures, or behind them.
     let late = ReceiveTime(nanoseconds: .min)
     var retention = Retention()
     retention.maximumAge = .seconds(1)
     #expect(retention.expired([capture("a", 1, 1)], at: late, free: 0).count <= 1)
   }
 
-  /// Names by the begin in UTC, and only such names are captures. Against Foundation's formatter.
+  /// Capture names are the start time in UTC; folders with other names are not captures. Compared with
+  /// Foundation's formatter.
   @Test(arguments: [0, 951_782_399, 951_782_400, 1_700_000_000, 4_107_542_399, 6_000_000_000])
   func names(_ seconds: Int64) throws {
     let formatter = ISO8601DateFormatter()
@@ -171,7 +172,7 @@ import Testing
       try Files.createDirectory(first + "/ppg")
       try Files.write(Array("12345".utf8).span, to: first + "/ppg/time_ns.npy", ifExists: .replace)
       try Files.write(Array("678".utf8).span, to: first + "/session.json", ifExists: .replace)
-      // Links lead nowhere: what they mean is somebody's.
+      // A dangling link still occupies its name.
       try Files.link(first + "/link", to: folder)
       #expect(shelf.place(for: "left", at: now) == first + "-2")
       try Files.createDirectory(folder + "/left/notes")
@@ -185,7 +186,7 @@ import Testing
     }
   }
 
-  /// Links that lead nowhere or to themselves, and one that takes the capture's place after it was found.
+  /// Dangling and circular links, and a link that replaces the capture after it was found.
   @Test func aLinkIsNotFollowedWhenItComes() throws {
     try withFolder { folder in
       let (kept, name) = (folder + "/archive", "20231114T221320Z")
@@ -201,7 +202,7 @@ import Testing
       try Files.link(folder + "/shelf/loop", to: folder + "/shelf/loop")
       let found = shelf.inventory().captures
       #expect(found.map(\.path).sorted() == ["left", "right"].map { "\(folder)/shelf/\($0)/\(name)" })
-      // Between the look and the removal: a device's folder and a capture become links.
+      // Between the check and the removal, a device's folder and a capture are replaced by links.
       try Files.removeTree(folder + "/shelf/left")
       try Files.link(folder + "/shelf/left", to: kept)
       try Files.removeTree("\(folder)/shelf/right/\(name)")
@@ -212,7 +213,7 @@ import Testing
     }
   }
 
-  /// What a link leads to is somebody's, whatever it is called, and a file with a second name is kept by somebody.
+  /// Link targets are never removed, whatever their name; neither are files with a second hard link.
   @Test func nothingBehindALinkIsRemoved() async throws {
     try withFolder { folder in
       let (kept, name) = (folder + "/archive", "20231114T221320Z")
@@ -221,7 +222,7 @@ import Testing
       let shelf = CaptureShelf(directory: folder + "/shelf")
       let device = folder + "/shelf/left"
       try Files.createDirectory("\(device)/20231115T000000Z")
-      // A folder of a device, a capture, a folder and a file in a capture: each a link.
+      // Links in place of a device's folder, a capture, and a folder and a file in a capture.
       try Files.link(folder + "/shelf/right", to: kept)
       try Files.link("\(device)/20231116T000000Z", to: "\(kept)/\(name)")
       try Files.link("\(device)/20231115T000000Z/link", to: kept)
@@ -240,7 +241,7 @@ import Testing
     }
   }
 
-  /// A sweep that was interrupted leaves nothing that looks like a capture, and the next one takes the rest.
+  /// An interrupted removal leaves nothing that looks like a capture, and the next sweep removes the rest.
   @Test func anInterruptedRemovalIsFinishedLater() async throws {
     try withFolder { folder in
       let shelf = CaptureShelf(directory: folder)
@@ -264,7 +265,7 @@ import Testing
 
   // MARK: Reading it again
 
-  /// A file that only looks different is the same: white space, order, numbers as texts.
+  /// Files that differ only in white space, key order or numbers written as strings are equal.
   @Test func aReformattedFileIsTheSame() throws {
     let one = try read(
       #"{"directory": "/data", "radio": {"adapter": "hci0", "mode": "raw"}, "devices": [{"name": "left", "#
@@ -296,7 +297,7 @@ import Testing
     #expect(one == other && one.radio == other.radio)
     #expect(DaemonJob(one.devices[0], .init()) == DaemonJob(other.devices[0], .init()))
     #expect(other.devices[0].link.options.map(\.line) == [7, 6])
-    // What changes something is another.
+    // A file with a changed setting is not equal.
     var changed = other.devices[0]
     changed.format = .npy
     #expect(DaemonJob(one.devices[0], .init()) != DaemonJob(changed, .init()))

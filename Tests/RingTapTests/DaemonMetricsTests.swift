@@ -9,7 +9,7 @@ import Testing
 @testable import LiveView
 @testable import Recording
 
-/// The daemon's metrics, read by Prometheus' own Python client.
+/// The daemon's metrics, parsed by Prometheus' own Python client.
 @Suite struct DaemonMetricsTests {
   private static let status: DaemonStatus = {
     var counts = DaemonStatus.Counts()
@@ -69,7 +69,7 @@ import Testing
       func type(_ family: String) -> String? { (families[family] as? [String: Any])?["type"] as? String }
       #expect(value("ringtap_start_time_seconds", "ringtap_start_time_seconds") == 1_700_000_000.5)
       #expect(value("ringtap_free_bytes", "ringtap_free_bytes") == 21.4e9)
-      // A counter's family has no suffix.
+      // A counter family's name has no suffix.
       #expect(type("ringtap_notifications") == "counter" && type("ringtap_streaming") == "gauge")
       #expect(value("ringtap_notifications", "ringtap_notifications_total,device=left") == 184_211)
       #expect(value("ringtap_notifications", "ringtap_notifications_total,device=far.away-2") == 0)
@@ -90,7 +90,7 @@ import Testing
       #expect(value("ringtap_confirmed_rows", "ringtap_confirmed_rows") == 4000)
       #expect(value("ringtap_waiting_rows", "ringtap_waiting_rows") == 120)
       #expect(value("ringtap_captures_behind", "ringtap_captures_behind") == 1)
-      // Old values, those of lost links and of a strap on nobody are not told.
+      // Stale values, values of lost links, and values of a strap that is not worn are not exported.
       let rates = (families["ringtap_heart_rate_bpm"] as? [String: Any])?["samples"] as? [String: Double]
       #expect(rates == ["ringtap_heart_rate_bpm,device=chest": 72])
       #expect(families.count == 18)

@@ -3,9 +3,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// A capture whose `session.json` somebody has broken.
+/// A capture whose `session.json` is damaged.
 @Suite(.timeLimit(.minutes(1))) struct DamagedSessionTests {
-  /// A script that asks only for the exit status knows.
+  /// The exit status alone reveals the damage to a script.
   @Test func tellsADamagedSession() async throws {
     try await withFolder { folder in
       let walk = folder + "/walk"
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  /// What is no session of a recording proves nothing.
+  /// A JSON file that is not the session of a recording is no evidence of losses.
   @Test func claimsNoLossesOfWhatIsNoSession() async throws {
     try await withFolder { folder in
       let walk = folder + "/walk"
@@ -73,7 +73,7 @@ import Testing
         try await expectNothingKnown(walk, "not a regular file")
         try Files.removeTree(path)
       }
-      // An older one is good, and one that has no end proves nothing, though it is whole.
+      // An older session file is valid. One without an end time is no evidence, although it is valid JSON.
       try Data(whole.utf8).write(to: URL(filePath: path))
       #expect(try await Ringtap.run(["analyse", walk]).status == 0)
       let running = whole.replacing(#/"endedAtNs":"[0-9]+"/#, with: #""endedAtNs":null"#)
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  /// A pipe or device in the place of a table or of the packet log is told at once.
+  /// A pipe or device in place of a table or the packet log is reported at once; nothing waits for it.
   @Test(arguments: ["ppg.csv", "packets.btsnoop"]) func waitsForNoPipe(_ name: String) async throws {
     try await withFolder { folder in
       let walk = folder + "/walk"
@@ -112,7 +112,7 @@ import Testing
     }
   }
 
-  /// Formats without times would fill a jump of the clock with nothing.
+  /// Formats without timestamps would fill a clock jump with empty samples.
   @Test(arguments: [
     ("365 days", 31_536_000_000_000_000), ("53376 days", 1 << 62),
   ]) func fillsNoJump(_ text: String, _ jump: Int64) async throws {
@@ -124,7 +124,7 @@ import Testing
       let changed = lines.enumerated().map { number, line in
         guard number > 50 else { return line }
         var cells = line.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-        // On another fit.
+        // On another clock fit.
         (cells[0], cells[3]) = (String(Int64(cells[0])! &+ jump), String(Int64(cells[3])! + 1))
         return cells.joined(separator: ",")
       }

@@ -12,10 +12,10 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// A disk that is full when a capture starts, or when it completes its `session.json`. See also `RecorderTests`,
-/// `RingCaptureTests` and, with a real one, `InterruptedCaptureTests`.
+/// The disk is full when a capture starts, or when it completes `session.json`. See also `RecorderTests`,
+/// `RingCaptureTests` and, with a real full disk, `InterruptedCaptureTests`.
 @Suite(.timeLimit(.minutes(1))) struct DiskFullTests {
-  /// The packet log's first block: the capture does not start without it.
+  /// There is no room for the packet log's first block: the capture does not start.
   @Test func tellsThatThePacketLogCannotBegin() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in
@@ -27,13 +27,13 @@ import Testing
         }
         #expect(error.number == ENOSPC)
         #expect(error.description.contains("packets.btsnoop"))
-        // What is there is as it began.
+        // The file is as it was created.
         #expect(try json(folder + "/session.json")["received"] as? Int == 0)
       }
     }
   }
 
-  /// `session.json` takes its room when it is made, or there is no capture.
+  /// `session.json` reserves its space when it is created. Without that space the capture does not start.
   @Test func tellsThatTheSessionFileCannotBegin() async {
     await #expect(processExitsWith: .success) {
       limitFiles(to: 4096)
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// Of a report that outgrows the room that it has, the lists are left out, and what is there is valid.
+  /// If the report outgrows the reserved space, its lists are left out and the file stays valid JSON.
   @Test func keepsTheCountsOfAReportThatDoesNotFit() async {
     await #expect(processExitsWith: .success) {
       limitFiles(to: 9000)
