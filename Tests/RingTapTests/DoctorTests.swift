@@ -6,14 +6,15 @@ import Foundation
 import TestKit
 import Testing
 
-/// Each check with facts that are made up: a folder stands for `/`, and values for what calls tell. The same with real
-/// ones is in `KernelTests`.
+/// Each check with made-up facts: a folder stands for `/`, and values for the results of system calls.
+/// `KernelTests` checks the same on a real system.
 @Suite struct DoctorTests {
   private typealias State = DoctorFinding.State
 
   private static let hci0 = AdapterInfo(
     index: 0, address: DeviceAddress(bits: 0x0000_5E00_5301, type: .public), isUp: true, bus: 1)
-  /// Powered and LE; powered, but BR/EDR only. `mgmt-api.txt`, 0x0004.
+  /// Settings of an adapter that is powered with LE, and of one that is powered with BR/EDR only.
+  /// `mgmt-api.txt`, 0x0004.
   private static let (lowEnergy, classic): (UInt32, UInt32) = (0x201, 0x081)
   /// CAP_NET_RAW is bit 13, CAP_NET_ADMIN bit 12 (`linux/capability.h`).
   private static let (both, raw, admin) = ("0000000000003000", "0000000000002000", "0000000000001000")
@@ -24,7 +25,7 @@ import Testing
     return .settings(try ControllerSettings(informationReply: reply.span))
   }
 
-  /// A machine on which nothing is in the way.
+  /// A machine without any problem.
   private func healthy(_ root: String) throws -> DoctorFacts {
     try write(
       "proc/self/status", "Name:\tringtap\nCapEff:\t\(Self.both)\nNoNewPrivs:\t0\nSeccomp:\t0\n", in: root)
@@ -50,7 +51,7 @@ import Testing
     try Data(text.utf8).write(to: file)
   }
 
-  /// A process with sockets of these inodes.
+  /// A process that holds sockets with these inodes.
   private func process(_ id: Int, _ name: String, sockets: [Int] = [], in root: String) throws {
     try write("proc/\(id)/comm", name + "\n", in: root)
     let folder = root + "/proc/\(id)/fd"
@@ -61,7 +62,7 @@ import Testing
     }
   }
 
-  /// As `bt_seq_show` in `net/bluetooth/af_bluetooth.c` prints it.
+  /// A table in the format of `bt_seq_show` in `net/bluetooth/af_bluetooth.c`.
   private func table(_ name: String, _ inodes: [Int], in root: String) throws {
     let rows = inodes.map { "0000000000000000 2      0      0      0      \($0)    0     " }
     try write(
@@ -70,7 +71,7 @@ import Testing
       in: root)
   }
 
-  /// The one finding that is not good.
+  /// The only finding that is not good.
   private func trouble(
     _ facts: DoctorFacts, adapter: String? = nil, at location: SourceLocation = #_sourceLocation
   ) throws -> DoctorFinding {
@@ -135,7 +136,7 @@ import Testing
     }
   }
 
-  /// The program has given up the right itself: only how it was started counts.
+  /// The program has dropped the capability itself: what counts is how it was started.
   @Test func judgesByHowItWasStarted() throws {
     try withFolder { root in
       var facts = try healthy(root)
@@ -165,7 +166,7 @@ import Testing
     }
   }
 
-  /// The ranges of the reference, their ends, and Debian's way to say a version.
+  /// The version ranges of the reference, their ends, and Debian's version format.
   @Test(arguments: [
     ("6.1.69", true), ("6.1.70", false), ("6.1.82-cloud", false), ("6.1.83", true), ("6.6.8", true),
     ("6.6.9", false), ("6.6.22", false), ("6.6.23", true), ("6.7.0", false), ("6.7.12", false),
@@ -212,7 +213,7 @@ import Testing
     }
   }
 
-  /// What a kernel does not tell stands in nobody's way.
+  /// A fact that the kernel does not report is not a problem.
   @Test func tellsWhatTheKernelDoesNotTell() async throws {
     try withFolder { root in
       var facts = try healthy(root)
@@ -232,7 +233,7 @@ import Testing
       expect(
         try trouble(facts), .drops, .note, "does not tell what it drops", "SO_MEMINFO", "SO_RXQ_OVFL",
         doing: "nothing")
-      // SO_MEMINFO tells the same, and earlier.
+      // SO_MEMINFO reports the same drops, and earlier.
       lack([.laterDrops: "setsockopt(SO_RXQ_OVFL)"])
       #expect(Doctor(facts).findings().allSatisfy { $0.state == .good })
     }
@@ -274,7 +275,7 @@ import Testing
     }
   }
 
-  /// One that is down is in the way only where it is the one that matters.
+  /// An adapter that is down is a problem only if it is the one to be used.
   @Test func tellsTheStateOfAdapters() async throws {
     try withFolder { root in
       var facts = try healthy(root)
@@ -340,7 +341,7 @@ import Testing
     }
   }
 
-  /// Nobody knows who has switched it on, or whether he is still there.
+  /// Advertising is reported because it is unknown who enabled it and whether they still run.
   @Test func tellsOfAdvertising() async throws {
     try withFolder { root in
       var facts = try healthy(root)
@@ -377,7 +378,7 @@ import Testing
     }
   }
 
-  /// The program on this machine, whatever it is: nothing is left out, and the status says what the lines say.
+  /// Runs the program on this machine: every finding is printed, and the exit status agrees with the lines.
   @Test func printsWhatItFinds() async throws {
     let json = try await Ringtap.run(["doctor", "--json"])
     struct Line: Decodable {

@@ -6,10 +6,10 @@ import Foundation
 import TestKit
 import Testing
 
-/// No code that can be met is without a row in the guides. What there is comes from others: the C headers, Wireshark,
-/// BlueZ, the specification.
+/// Every error code that can occur has guidance. The lists of codes come from outside: the C headers,
+/// Wireshark, BlueZ, the specification.
 @Suite struct ErrorGuideTests {
-  /// The lines that a command of the shell prints.
+  /// Lines that a shell command prints.
   private func lines(_ command: String) async throws -> [[String]] {
     try await withFolder { folder in
       let run = try await Program.run("/bin/sh", ["-c", "cd '\(folder)' && " + command])
@@ -19,7 +19,7 @@ import Testing
     }
   }
 
-  /// The codes that Wireshark knows of a field.
+  /// Codes that Wireshark names for a field.
   private func wireshark(_ field: String) async throws -> Set<UInt8> {
     _ = try Place.tool("tshark")
     let command = "LC_ALL=C.UTF-8 tshark -G values | grep -P '^V\\t\(field)\\t'"
@@ -31,14 +31,14 @@ import Testing
     return Set(codes)
   }
 
-  /// All codes with a guide; each says something.
+  /// All codes with guidance. Each must have a cause and a remedy.
   private func guided(_ guide: (UInt8) -> ErrorGuide?) -> Set<UInt8> {
     let codes = (UInt8.min...UInt8.max).filter { guide($0) != nil }
     #expect(codes.allSatisfy { guide($0).map { !$0.cause.isEmpty && !$0.remedy.isEmpty } == true })
     return Set(codes)
   }
 
-  /// Whatever a call sets `errno` to is one of these numbers, so no list of calls and their errors can be longer.
+  /// A system call can set `errno` only to one of these numbers, so this list covers every call.
   @Test func knowsEveryErrorNumberOfLinux() async throws {
     _ = try Place.tool("gcc")
     let definitions = try await lines(
@@ -69,7 +69,8 @@ import Testing
     #expect([0x2B, 0x31, 0x33, 0x46].allSatisfy { HCIStatus(rawValue: $0).name.description == "other" })
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.1.1, and CSS, Part B, 1.2. What a profile has from 0xA0 on is reserved there.
+  /// Core 5.4, Vol 3, Part F, 3.4.1.1, and CSS, Part B, 1.2. The codes from 0xA0 on that profiles define are
+  /// reserved there.
   @Test func knowsEveryErrorOfAnAttributeServer() async throws {
     let guided = guided { ATTErrorCode(rawValue: $0).guide }
     #expect(guided == Set(0x01...0x13).union(0x80...0x9F).union(0xFC...0xFF))
@@ -84,7 +85,7 @@ import Testing
     #expect(try await wireshark("btsmp.reason").subtracting(guided).filter { $0 != 0 } == [])
   }
 
-  /// All that BlueZ's monitor has a name for, found by a log with every status there can be.
+  /// All statuses that BlueZ's monitor can name, found with a log that contains every possible status.
   @Test func knowsEveryStatusOfTheManagementInterface() async throws {
     let script = """
       python3 -c '
@@ -105,14 +106,14 @@ import Testing
     #expect(guided { ManagementStatus(rawValue: $0).guide } == Set(named).subtracting([0]))
   }
 
-  /// The same number says something else of a connect than of a file.
+  /// The same number has another meaning for a connect than for a file.
   @Test func tellsOneCallFromAnother() {
     let refused = ECONNREFUSED
     #expect(SystemError(call: "connect(L2CAP)", number: refused).guide?.cause == "LE is switched off")
     #expect(SystemError(call: "connect 127.0.0.1:1", number: refused).guide?.cause == "nobody answers there")
   }
 
-  /// One line: what happened, then what to do.
+  /// One line: the problem, then the remedy.
   @Test func endsALineWithTheRemedy() throws {
     let refusal = GATTError.refused(
       ErrorResponse(request: .readRequest, handle: AttributeHandle(0x12), code: .insufficientEncryption))

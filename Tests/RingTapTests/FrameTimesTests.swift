@@ -4,12 +4,13 @@ import Testing
 
 @testable import Recording
 
-/// The times of a sensor's samples, whose truth the test knows: frames arrive late by turns, and its clock runs fast.
+/// Times of a sensor's samples compared with the true times, which the test knows. Some frames arrive late,
+/// and the sensor's clock runs fast.
 @Suite struct FrameTimesTests {
   private static let start: Int64 = 1_700_000_000_000_000_000
   private static let epoch: UInt64 = 599_616_000_000_000_000
 
-  /// Of a chest strap: 73 samples a frame at 130 Hz, by a clock that is 40 parts in a million fast.
+  /// A chest strap: 73 samples per frame at 130 Hz, by a clock that is 40 ppm fast.
   private struct Strap {
     var number = 0
     var random: SeededGenerator
@@ -17,11 +18,12 @@ import Testing
     let rate = 130.0
     let frame = 73
 
-    /// The wall clock's time of a sample, in seconds since the start.
+    /// Wall-clock time of a sample, in seconds since the start.
     func truth(_ sample: Int) -> Double { Double(sample) / rate / fast }
     func device(_ sample: Int) -> UInt64 { FrameTimesTests.epoch + UInt64(Double(sample) / rate * 1e9) }
 
-    /// A frame goes out at the next connection event, 50 ms apart; one of ten is sent again.
+    /// Time of receipt: a frame is sent at the next connection event (every 50 ms), and one in ten is
+    /// retransmitted.
     mutating func stamp() -> ReceiveTime {
       let sent = truth(number * frame + frame - 1)
       var event = (sent / 0.05).rounded(.up) * 0.05 + 0.003
@@ -30,8 +32,8 @@ import Testing
     }
   }
 
-  /// Ten minutes: each sample has its own time, in order, within 5 ms of when it was measured but for one constant of at
-  /// most a connection interval. The stamps are off by 20 ms.
+  /// Ten minutes of frames. Samples are in order, each with its own time, within 5 ms of the true time apart
+  /// from a constant of at most one connection interval. The timestamps are off by 20 ms.
   @Test(arguments: [1, 2, 3] as [UInt64]) func followsTheSensorsClock(_ seed: UInt64) {
     var strap = Strap(random: SeededGenerator(state: seed))
     var times = FrameTimes()
@@ -45,10 +47,10 @@ import Testing
       for sample in first..<first + strap.frame {
         let time = placed.time(strap.device(sample))
         #expect(time > last)
-        // A period is 7.69 ms, and may be a tenth longer or shorter while the line settles.
+        // A period is 7.69 ms, and may be a tenth longer or shorter while the line converges.
         if last != .min { #expect(time - last > 6_900_000 && time - last < 8_500_000) }
         last = time
-        // The first minute finds the clock.
+        // The first minute is needed to converge.
         if strap.number > 107 { errors.append(Double(time - Self.start) / 1e9 - strap.truth(sample)) }
       }
       stampErrors.append(Double(stamp.nanoseconds - Self.start) / 1e9 - strap.truth(first + strap.frame - 1))
@@ -67,7 +69,7 @@ import Testing
     #expect(stamped.rms > 3 * fitted.rms, "\(stamped)")
   }
 
-  /// A wall clock that was set, a sensor that was switched on anew: the line begins at the frame's stamp.
+  /// The wall clock is set, or the sensor restarts: the line begins again at the frame's timestamp.
   @Test func beginsAnew() {
     var times = FrameTimes()
     func place(_ seconds: Double, device: Double) -> Int64 {
@@ -77,17 +79,17 @@ import Testing
     }
     #expect(place(0, device: 100) == 0)
     #expect(abs(place(1, device: 101) - 1_000_000_000) < 1_000_000)
-    // An hour back.
+    // One hour back.
     #expect(place(-3_598, device: 102) == -3_598_000_000_000)
     #expect(abs(place(-3_597, device: 103) + 3_597_000_000_000) < 1_000_000)
-    // Switched on anew.
+    // The sensor restarted.
     #expect(place(-3_500, device: 1) == -3_500_000_000_000)
     #expect(abs(place(-3_499, device: 2) + 3_499_000_000_000) < 1_000_000)
-    // A minute without frames: both clocks went on.
+    // A minute without frames, while both clocks continued.
     #expect(abs(place(-3_439, device: 62) + 3_439_000_000_000) < 1_000_000)
   }
 
-  /// Times that make no sense do no harm.
+  /// Nonsensical times do not trap.
   @Test func takesAnything() {
     var times = FrameTimes()
     var count = 0

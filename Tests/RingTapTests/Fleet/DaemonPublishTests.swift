@@ -9,7 +9,7 @@ import Testing
 @testable import Daemon
 @testable import Fleet
 
-/// A daemon whose broker comes and goes.
+/// A daemon whose broker is unavailable from time to time.
 @Suite(.timeLimit(.minutes(2))) struct DaemonPublishTests {
   private struct Status: Decodable {
     struct Publishing: Decodable {
@@ -37,7 +37,8 @@ import Testing
     return rows(in: Files.names(in: publisher).filter { !$0.hasPrefix(".") }.map { publisher + "/" + $0 })
   }
 
-  /// What was recorded while it was away is collected, also when the daemon was started anew since.
+  /// Captures recorded while the broker was away are collected later, even if the daemon was restarted in
+  /// between.
   @Test func sendsWhatAnEarlierDaemonCouldNot() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -91,7 +92,7 @@ import Testing
     }
   }
 
-  /// What the publisher sees of a daemon, captures that have ended, and what it says.
+  /// A daemon's state as the publisher sees it: its finished captures and its messages.
   private final class Shelf: Sendable {
     private struct State {
       var paths: [String]
@@ -120,8 +121,8 @@ import Testing
     }
   }
 
-  /// One that was over between two looks is sent, one that nobody ever sent is not, and one whose files are at fault
-  /// keeps no other waiting.
+  /// A capture that started and ended between two checks is sent. One that was never published is not. One
+  /// whose files are damaged does not delay the others.
   @Test func sendsWhatItNeverSawWritten() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -161,7 +162,7 @@ import Testing
     }
   }
 
-  /// Each fault with its line, before anything is recorded.
+  /// Every configuration error is reported with its line before anything is recorded.
   @Test(arguments: [
     (#"{"as": "ward"}"#, "csv", #":2: "to" is missing: the broker"#),
     (#"{"to": "http://broker"}"#, "csv", ":2: publish: "),

@@ -5,20 +5,20 @@ import Testing
 
 @testable import Fleet
 
-/// A real Mosquitto of the test's own, with its configuration and its memory in a folder.
+/// A real Mosquitto for one test, with its configuration and its database in a folder.
 final class MosquittoBroker {
   let port: Int
   let folder: String
   private var program: Program?
   private let isEncrypted: Bool
 
-  /// - Parameter lines: of the configuration, besides those for everybody.
+  /// - Parameter lines: configuration lines to add to those that every broker gets.
   init(in folder: String, isEncrypted: Bool = false, _ lines: [String] = ["allow_anonymous true"]) throws {
     self.folder = folder + "/broker"
     self.isEncrypted = isEncrypted
     port = try freePort()
     try Files.createDirectory(self.folder)
-    // As root it would become another user, who may not write here.
+    // As root, Mosquitto would switch to another user, who may not write here.
     let configuration = [
       "user root", "persistence true", "persistence_location \(self.folder)/", "max_queued_messages 0",
       "listener \(port) 127.0.0.1", "set_tcp_nodelay true",
@@ -27,19 +27,19 @@ final class MosquittoBroker {
       toFile: self.folder + "/mosquitto.conf", atomically: true, encoding: .utf8)
   }
 
-  /// Starts it, and waits until it listens.
+  /// Starts the broker and waits until it listens.
   func start() async throws {
     program = try Program(Place.tool("mosquitto"), ["-c", folder + "/mosquitto.conf"], input: .nothing)
     try await eventually("the broker listens") { [port] in canConnect(port) }
   }
 
-  /// Ends it at once, as a power failure does: it saves nothing.
+  /// Kills the broker, as a power failure would: it saves nothing.
   func kill() async {
     await program?.end()
     program = nil
   }
 
-  /// SIGSTOP, say: it holds its connections and answers nothing.
+  /// Sends a signal, such as SIGSTOP: the broker then holds its connections and answers nothing.
   func signal(_ number: Int32) { program?.send(number) }
 
   deinit { program?.send(SIGKILL) }
@@ -47,7 +47,7 @@ final class MosquittoBroker {
   var url: String { "\(isEncrypted ? "mqtts" : "mqtt")://127.0.0.1:\(port)/fleet" }
 }
 
-/// A program of ours, or another, that runs beside the test.
+/// A program, `ringtap` or another, that runs beside the test.
 final class Running: Sendable {
   private let program: Program
 
@@ -59,7 +59,7 @@ final class Running: Sendable {
       program, arguments, input: .nothing, environment: environment.mapValues { $0 })
   }
 
-  /// `ringtap` with these arguments.
+  /// Starts `ringtap` with these arguments.
   convenience init(
     _ arguments: [String], in folder: String, environment: [String: String] = [:]
   ) throws {
@@ -70,7 +70,7 @@ final class Running: Sendable {
 
   func signal(_ number: Int32) { program.send(number) }
 
-  /// The most memory it has had, in kB of 1,024.
+  /// Peak resident memory in KiB.
   var peakKilobytes: Int? {
     let status = try? String(contentsOfFile: "/proc/\(program.identifier)/status", encoding: .utf8)
     return status?.firstMatch(of: /VmHWM:\s+(\d+) kB/).flatMap { Int($0.1) }
@@ -79,7 +79,7 @@ final class Running: Sendable {
   var text: String { program.output }
   var said: String { program.errors }
 
-  /// Waits for its end.
+  /// Waits for the program to end and returns its exit status.
   func status(_ name: String, within limit: Duration = .seconds(60)) async throws -> Int32 {
     try await program.ended(within: limit).status
   }
@@ -106,9 +106,9 @@ func canConnect(_ port: Int) -> Bool {
   }
 }
 
-/// The tables of a capture against those that were collected, octet for octet.
+/// Expects the collected tables to equal those of a capture, byte for byte.
 ///
-/// - Returns: rows of all tables.
+/// - Returns: number of rows in all tables.
 @discardableResult func expectCollected(_ capture: String, in folder: String) throws -> Int {
   let cursor = try #require(try PublishCursor.read(in: capture))
   let collected = "\(folder)/\(cursor.publisher)/\(cursor.session)"

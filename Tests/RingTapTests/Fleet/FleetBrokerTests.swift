@@ -5,7 +5,7 @@ import Testing
 
 @testable import Fleet
 
-/// Captures of emulated rings through a real broker into directories.
+/// Publishes captures of emulated rings through a real broker and collects them into directories.
 @Suite(.timeLimit(.minutes(2))) struct FleetBrokerTests {
   private struct Report: Decodable {
     struct Session: Decodable {
@@ -38,7 +38,7 @@ import Testing
     ["collect", broker.url, "--output", folder + "/collected", "--name", "test", "--json"] + more
   }
 
-  /// Mosquitto's own client sees what we say we send.
+  /// Mosquitto's own client receives the documented messages.
   @Test func tablesArriveOctetForOctet() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -67,7 +67,7 @@ import Testing
         topics.contains("fleet/ward-3/\(session)/ppg") && topics.contains("fleet/ward-3/\(session)/end"))
       #expect(topics.contains("fleet/ward-3/status"))
       #expect(lines.allSatisfy { $0[1] == "1" }, "QoS 1 all: \(lines)")
-      // What the broker keeps for whoever comes later.
+      // Messages that the broker retains for later subscribers.
       let retained = try Running(
         "mosquitto_sub",
         ["-p", "\(broker.port)", "-t", "fleet/#", "-C", "1", "-W", "10", "-F", "%t %r %p"], in: folder)
@@ -75,7 +75,7 @@ import Testing
       #expect(
         retained.text.hasPrefix("fleet/ward-3/status 1 {\"version\":1,\"state\":\"ended\""),
         "\(retained.text)")
-      // Readable like a capture of this machine.
+      // The collected folder can be read like a local capture.
       let path = folder + "/collected/ward-3/" + session
       let page = try await Ringtap.run(["report", path])
       #expect(page.status == 0, "\(page.errorLines)")
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  /// The broker is killed twice, and has forgotten everything each time.
+  /// The broker is killed twice and loses its state each time.
   @Test func nothingIsLostOverABrokerRestart() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  /// The last rows wait in their tables, and go out later.
+  /// The publisher is killed. The last rows stay in their tables and are sent later.
   @Test func aKilledPublisherGoesOn() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -148,7 +148,8 @@ import Testing
     }
   }
 
-  /// It is killed in the midst, and what it missed comes when it is back; then one that is new gets all.
+  /// A collector is killed while collecting and gets what it missed after a restart. A new collector then
+  /// gets everything.
   @Test func aKilledCollectorGoesOn() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -169,7 +170,8 @@ import Testing
       let third = try Running(
         ["collect", broker.url, "-o", folder + "/late", "--name", "late", "--sessions", "1"], in: folder)
       try await eventually("it collects") { third.said.contains("collecting from") }
-      // All is acknowledged, but for who comes late: the end of the session tells how much there is.
+      // Everything is acknowledged. For a late collector, the end of the session tells how many rows there
+      // are.
       let again = try await Ringtap.run(["publish", folder + "/walk", broker.url])
       #expect(again.status == 0, "\(again.errorLines)")
       #expect(try await third.status("collect") == 0, "\(third.said)")

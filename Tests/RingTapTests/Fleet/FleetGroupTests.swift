@@ -9,8 +9,8 @@ import Testing
 @Suite(.timeLimit(.minutes(3))) struct FleetGroupTests {
   private static let names = ["one", "two", "three"]
 
-  /// Six rings, three collectors: one is killed while it collects, the broker forgets all in between. Each table is at one collector
-  /// whole, octet for octet.
+  /// Six rings and three collectors. One collector is killed while it collects, and the broker loses its
+  /// state in between. Each table is complete at one collector, byte for byte.
   @Test func publishersOfADeadCollectorGoToTheOthers() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -31,7 +31,7 @@ import Testing
       try await eventually("all are collected", within: .seconds(30)) {
         Self.names.reduce(0) { $0 + sessions($1) } >= 6
       }
-      // Whoever has most.
+      // The collector with the most sessions.
       let victim = try #require(
         Self.names.indices.max { sessions(Self.names[$0]) < sessions(Self.names[$1]) })
       let (had, others) = (sessions(Self.names[victim]), Self.names.indices.filter { $0 != victim })
@@ -42,7 +42,7 @@ import Testing
       }
       await broker.kill()
       try await broker.start()
-      // 3: six links are more than the air carries, so that rings drop frames.
+      // Status 3: six links exceed the air time, so rings drop frames.
       let status = try await capture.status("capture", within: .seconds(150))
       #expect([0, 3].contains(status), "\(capture.said)")
       for index in others { collectors[index].signal(SIGINT) }
@@ -73,7 +73,7 @@ import Testing
 
   // MARK: Without a broker
 
-  /// Collectors and what the broker keeps for them, in one place.
+  /// Collectors and the messages that the broker retains for them.
   private final class Ward {
     var groups: [String: CollectorGroup] = [:]
     var retained: [String: [UInt8]] = [:]
@@ -83,7 +83,7 @@ import Testing
       var group = CollectorGroup("ward", member: name, below: "fleet")
       let actions = group.connected(now)
       groups[name] = group
-      // What is kept comes to whoever subscribes.
+      // A new subscriber gets the retained messages.
       for (topic, octets) in retained { hear(name, topic, octets) }
       publish(actions.messages)
     }
@@ -113,7 +113,7 @@ import Testing
       publish([.init(topic: "fleet/\(publisher)/status", octets: status.octets)])
     }
 
-    /// Until nobody does anything any more.
+    /// Runs until no collector acts any more.
     func settle() {
       now = now.advanced(by: .seconds(30))
       var isBusy = true
@@ -139,18 +139,18 @@ import Testing
     for publisher in publishers { ward.tell(publisher, .online) }
     ward.settle()
     #expect(publishers.allSatisfy { ward.owners(of: $0).count == 1 })
-    // A third each, by chance: five standard deviations of a binomial distribution are 41.
+    // About a third each, by chance: five standard deviations of the binomial distribution are 41.
     let shares = Self.names.map { name in publishers.count { ward.owners(of: $0) == [name] } }
     #expect(shares.allSatisfy { abs($0 - 100) <= 41 }, "\(shares)")
 
-    // Who leaves has others take over; the rest stays where it is.
+    // When a collector leaves, the others take over its publishers; the rest stay in place.
     let before = Dictionary(uniqueKeysWithValues: publishers.map { ($0, ward.owners(of: $0)) })
     ward.leave("two")
     ward.settle()
     #expect(publishers.allSatisfy { ward.owners(of: $0).count == 1 })
     #expect(publishers.allSatisfy { before[$0] == ["two"] || before[$0] == ward.owners(of: $0) })
 
-    // Who comes gets what begins from then on.
+    // A collector that joins gets publishers that begin from then on.
     let kept = Dictionary(uniqueKeysWithValues: publishers.map { ($0, ward.owners(of: $0)) })
     ward.join("four")
     ward.settle()
@@ -164,7 +164,7 @@ import Testing
     #expect(publishers.contains { ward.owners(of: $0) == ["four"] })
   }
 
-  /// Two that did not see each other have both taken it: the last claim stands.
+  /// Two collectors that did not see each other have claimed the same publisher: the last claim wins.
   @Test func ofTwoClaimsTheLastStands() {
     let ward = Ward()
     ward.join("one")

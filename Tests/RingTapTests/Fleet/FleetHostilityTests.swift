@@ -7,7 +7,7 @@ import Testing
 @testable import BLEDissector
 @testable import Fleet
 
-/// Publishers and subscribers that mean harm, or are not what one takes them for, at a real broker.
+/// Hostile or unexpected publishers and subscribers, at a real broker.
 @Suite(.timeLimit(.minutes(2))) struct FleetHostilityTests {
   private struct Report: Decodable {
     struct Refusals: Decodable {
@@ -41,20 +41,21 @@ import Testing
     return (try await run.status("capture"), run.said)
   }
 
-  /// Rows of all tables of the capture, by its files.
+  /// Number of rows in all tables of the capture, read from its files.
   private static func recorded(_ folder: String) -> Int {
     Files.names(in: folder + "/walk").filter { $0.hasSuffix(".csv") }
       .reduce(0) { $0 + rows(folder + "/walk/" + $1).count - 1 }
   }
 
-  /// A broker acknowledges to whoever is subscribed: that is no reason to believe that anybody has the rows.
+  /// A broker acknowledges messages if anything is subscribed. That does not prove that a collector has the
+  /// rows.
   @Test func aSubscriberIsNoCollector() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
       try await broker.start()
       let witness = try Running(
         "mosquitto_sub", ["-p", "\(broker.port)", "-V", "5", "-q", "1", "-t", "#", "-F", "%t"], in: folder)
-      // What it gets shows that it is subscribed.
+      // Messages that it gets prove that it is subscribed.
       let marks = try Running(
         "/bin/bash",
         [
@@ -72,10 +73,10 @@ import Testing
       #expect(said.contains("not confirmed: \(count) rows, "), "\(count): \(said)")
       let cursor = try #require(try PublishCursor.read(in: folder + "/walk"))
       #expect(!cursor.isComplete && cursor.tables.values.allSatisfy { $0.rows == 0 }, "\(cursor)")
-      // Nor does a second run believe it.
+      // A second run does not trust it either.
       let again = try await Ringtap.run(["publish", folder + "/walk", broker.url, "--patience", "1"])
       #expect(again.status == 4, "\(again.errorLines)")
-      // The status says that it has gone.
+      // The status says that the publisher has ended.
       let status5 = try Running(
         "mosquitto_sub",
         ["-p", "\(broker.port)", "-t", "fleet/honest/status", "-C", "1", "-W", "10", "-F", "%p"], in: folder)
@@ -93,12 +94,13 @@ import Testing
     }
   }
 
-  /// Two messages of 200 MB: the broker keeps them to itself, and an honest publisher is collected meanwhile.
+  /// Two messages of 200 MB: the broker does not forward them, and an honest publisher is collected
+  /// meanwhile.
   @Test func hugeMessagesNeverArrive() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
       try await broker.start()
-      // One more than there are: it goes on until its memory is read.
+      // One session more than there are, so that it runs until its memory has been read.
       let collect = try await Self.collect(broker.url, folder, sessions: 2)
       let huge = folder + "/huge"
       #expect(FileManager.default.createFile(atPath: huge, contents: Data(count: 200_000_000)))
@@ -118,7 +120,7 @@ import Testing
     }
   }
 
-  /// One line at once; the rest in the report, by publisher.
+  /// The first refusal is printed at once; the report lists all of them by publisher.
   @Test func refusalsAreToldAsTheyCome() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -146,8 +148,8 @@ import Testing
     }
   }
 
-  /// A broker of before MQTT 5: it answers a CONNECT of level 5 with "unacceptable protocol version" (MQTT 3.1.1,
-  /// 3.1.4), and passes all else on.
+  /// A broker from before MQTT 5. It answers a CONNECT of level 5 with "unacceptable protocol version" (MQTT
+  /// 3.1.1, 3.1.4) and forwards everything else.
   private static let oldBroker = """
     import socket, sys, threading
     port, behind = map(int, sys.argv[1:])

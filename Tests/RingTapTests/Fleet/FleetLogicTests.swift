@@ -7,9 +7,9 @@ import Testing
 @testable import BLEDissector
 @testable import Fleet
 
-/// Publisher and collector without a broker: what one sends is handed to the other, or lost, by hand.
+/// Publisher and collector without a broker: the test delivers or drops each message itself.
 @Suite struct FleetLogicTests {
-  /// A pair, its messages and its time.
+  /// A publisher and a collector, their messages and their clock.
   struct Bench {
     let folder: String
     var now = MonotonicTime(nanoseconds: 1_000_000_000_000)
@@ -28,7 +28,7 @@ import Testing
 
     var session: String { publisher.cursor.session }
 
-    /// Rows of `ppg.csv`, numbered.
+    /// Numbered rows of `ppg.csv`.
     static func text(_ rows: Range<Int>) -> String { rows.map { "\($0),\($0 * 7)\n" }.joined() }
     static let header = "time_ns,value\n"
 
@@ -42,7 +42,7 @@ import Testing
     var collected: [UInt8] { contents(folder + "/collected/p/\(session)/ppg.csv") }
     var counts: CollectReport.Table? { collector.report.sessions.first?.tables.first { $0.name == "ppg" } }
 
-    /// All that the publisher has to send now, acknowledged by the broker.
+    /// Everything that the publisher has to send now, acknowledged by the broker.
     mutating func sendings(reason: Int = 0) throws -> [Publisher.Outgoing] {
       now = now.advanced(by: .seconds(1))
       try publisher.look(now)
@@ -57,7 +57,7 @@ import Testing
       return all
     }
 
-    /// They arrive, and the disk has them.
+    /// Delivers messages to the collector, which syncs them to disk.
     mutating func deliver(_ messages: [Publisher.Outgoing]) throws {
       try give(messages)
       try collector.sync()
@@ -67,7 +67,7 @@ import Testing
       for message in messages { try collector.take(message.topic, message.octets.span, now) }
     }
 
-    /// What the collector has to say reaches the publisher.
+    /// Delivers the collector's receipts to the publisher.
     @discardableResult mutating func answer() throws -> Int {
       now = now.advanced(by: .seconds(1))
       let receipts = collector.receipts(now)
@@ -87,7 +87,7 @@ import Testing
       try bench.record(0..<3, rest: "3,2")
       try bench.exchange()
       #expect(bench.collected == Array((Bench.header + Bench.text(0..<3)).utf8))
-      // The rest of the line comes.
+      // The rest of the line arrives.
       try Data(bench.recorded + Array("1\n".utf8)).write(to: URL(filePath: folder + "/capture/ppg.csv"))
       try bench.record(4..<9)
       try bench.record(0..<0, "spo2")
@@ -104,7 +104,7 @@ import Testing
     }
   }
 
-  /// A broker that acknowledges and then forgets.
+  /// A broker acknowledges messages and then loses them.
   @Test func whatTheBrokerForgetsIsSentAgain() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -124,7 +124,7 @@ import Testing
     }
   }
 
-  /// The last rows and the end are forgotten: nothing comes after them that would show a hole.
+  /// The broker loses the last rows and the end. No later message would reveal the hole.
   @Test func aForgottenEndIsSentAgain() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -153,7 +153,7 @@ import Testing
       let first = try bench.sendings()
       try bench.deliver(first + first)
       #expect(bench.counts?.received == 10 && bench.counts?.duplicated == 10)
-      // A batch of which a part is known.
+      // A batch of which some rows are already known.
       var batch = Batch(
         publisher: "p", session: bench.session, table: "ppg", header: "time_ns,value", row: 6, count: 7,
         from: 0,
@@ -169,7 +169,7 @@ import Testing
     }
   }
 
-  /// The connection breaks off before the broker has answered.
+  /// The connection is lost before the broker has acknowledged.
   @Test func unacknowledgedRowsAreSentAgain() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -185,7 +185,7 @@ import Testing
       }
       #expect(bench.publisher.waitingByteCount > 0)
       bench.publisher.connected(bench.now)
-      // An answer to what the last connection sent is none.
+      // An acknowledgement of a message from an earlier connection is ignored.
       bench.publisher.acknowledged(1000, reason: 0, bench.now)
       #expect(bench.publisher.waitingByteCount > 0)
       try bench.deliver(lost)
@@ -206,7 +206,7 @@ import Testing
       #expect(bench.publisher.report.acknowledged == 10)
       _ = try bench.sendings(reason: 0x87)
       #expect(bench.publisher.reception == .refused(reason: 0x87, topic: "fleet/p/\(bench.session)/ppg"))
-      // A collector that is new lacks the first ones too.
+      // A new collector lacks the first rows too.
       try bench.exchange()
       try bench.exchange()
       #expect(bench.publisher.reception == .good)
@@ -239,7 +239,7 @@ import Testing
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
-      // Killed in the midst of a row.
+      // Killed in the middle of a row.
       let path = folder + "/collected/p/\(bench.session)/ppg.csv"
       try Data(bench.collected.dropLast(3)).write(to: URL(filePath: path))
       bench.collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
@@ -273,7 +273,7 @@ import Testing
       #expect(try message("{") == "\(path) is damaged; remove it, and all is published as a new session")
       #expect(
         try message(good.replacingOccurrences(of: "\"p\"", with: "\"../p\"")).hasPrefix("\(path) is damaged"))
-      // Inside a line, before the first one, and beyond the end.
+      // Inside a line, before the first line, and beyond the end.
       for octets in ["20", "1", "999999"] {
         let strange = good.replacing(/"octets":\d+/) { _ in "\"octets\":\(octets)" }
         #expect(try message(strange).contains("is not the table that was published before"))
@@ -296,7 +296,7 @@ import Testing
       #expect(bench.counts?.missing == skipped && bench.counts?.rows == rows - skipped)
       let expected = Bench.header + Bench.text(0..<10) + Bench.text((10 + skipped)..<rows)
       #expect(bench.collected == Array(expected.utf8))
-      // A collector that starts again knows of the hole.
+      // A restarted collector knows about the hole.
       bench.collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
       try bench.record(rows..<rows + 5)
       try bench.deliver(try bench.sendings())
@@ -304,7 +304,7 @@ import Testing
     }
   }
 
-  /// What comes after a hole whose publisher has gone is kept all the same.
+  /// Rows after a hole are kept even if their publisher has left.
   @Test func holesOfThoseWhoHaveGoneAreCounted() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -334,7 +334,7 @@ import Testing
       ]
       for topic in topics { try collector.take(topic, batch.octets.span, MonotonicTime(nanoseconds: 0)) }
       #expect(collector.refusals.count == topics.count)
-      // Nor onto the terminal.
+      // Nor is it written to the terminal.
       #expect(collector.refusals.last?.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } == true)
       let names = try FileManager.default.subpathsOfDirectory(atPath: folder)
       #expect(!names.contains { $0.hasSuffix(".csv") }, "\(names)")
@@ -358,7 +358,7 @@ import Testing
     }
   }
 
-  /// A stranger's receipts do no harm.
+  /// Unexpected receipts are ignored.
   @Test func strangeReceiptsAreIgnored() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)

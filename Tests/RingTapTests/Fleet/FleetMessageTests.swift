@@ -4,7 +4,7 @@ import Testing
 
 @testable import Fleet
 
-/// Addresses, names, topics and messages of a fleet, and what strangers may send instead.
+/// Addresses, names, topics and messages of a fleet, valid ones and hostile ones.
 @Suite struct FleetMessageTests {
   // MARK: Addresses
 
@@ -15,7 +15,7 @@ import Testing
     let full = try BrokerAddress("mqtts://ward%2D3:s%3Acret%40@[2001:db8::1]:8884/clinic/ward-3")
     #expect((full.host, full.port, full.isEncrypted) == ("2001:db8::1", 8884, true))
     #expect((full.user, full.password, full.prefix) == ("ward-3", "s:cret@", "clinic/ward-3"))
-    // What is printed never has the password.
+    // Printed addresses never contain the password.
     #expect(full.description == "mqtts://[2001:db8::1]:8884/clinic/ward-3")
     #expect(try BrokerAddress("mqtts://h").port == 8883)
     #expect(try BrokerAddress("mqtt://h/").prefix == "ringtap")
@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  /// Each beginning of a message is refused, and nothing worse happens.
+  /// Every truncation of a message is refused.
   @Test func cutMessagesAreRefused() {
     let end = SessionEnd(
       session: "s", tables: ["t": SessionEnd.Table(header: "a", rows: 3, from: 1)],
@@ -122,7 +122,7 @@ import Testing
       for count in 0..<octets.count {
         let cut = Array(octets[..<count])
         if (try? SessionEnd(parsing: cut.span, session: "s")) != nil {
-          // Nothing but the document, which need not be there.
+          // Only the document was cut off, which is optional.
           #expect(cut.last == UInt8(ascii: "\n") && octets == end.octets)
         }
         #expect(throws: Batch.Refusal.self) {

@@ -6,11 +6,11 @@ import Testing
 
 @testable import Fleet
 
-/// What receipts of a collector mean to a publisher, and what it does without them.
+/// How a publisher acts on a collector's receipts, and how it acts without them.
 @Suite struct FleetReceiptTests {
   private typealias Bench = FleetLogicTests.Bench
 
-  /// A broker's word moves no cursor: a later run begins where receipts are.
+  /// A broker's acknowledgement does not move the cursor: a later run begins after the last receipt.
   @Test func theCursorStaysWhereReceiptsAre() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -24,7 +24,7 @@ import Testing
       #expect(bench.publisher.report.acknowledged == 40 && bench.publisher.report.confirmed == 10)
       #expect(bench.publisher.report.waiting == 30)
       #expect(try PublishCursor.read(in: folder + "/capture")?.tables["ppg"]?.rows == 10)
-      // A receipt within a batch: the batch is sent again.
+      // A receipt inside a batch: the batch is sent again.
       let receipt = Receipt(session: bench.session, collector: "c", tables: ["ppg": 25])
       try bench.publisher.receive(receipt.octets.span, bench.now)
       #expect(bench.publisher.report.confirmed == 20 && bench.publisher.cursor.isComplete == false)
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// Without a receipt it is never done, however long it waits.
+  /// Without a receipt publishing never completes, however long it waits.
   @Test func silenceIsNoConfirmation() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// What an earlier end was confirmed with says nothing of rows that came since.
+  /// A receipt for an earlier end of the session does not confirm rows that were added since.
   @Test func aReceiptOfAnEarlierEndConfirmsNothing() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  /// A collector that asks for the same rows again and again keeps nobody for ever.
+  /// A publisher gives up on a collector that requests the same rows again and again.
   @Test func whoAsksWithoutEndIsLeft() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// Brokers that are not there, or refuse: the message says what to do, and the capture is whole all the same.
+/// Brokers that are unreachable or refuse: the message gives the remedy, and the capture is complete anyway.
 @Suite(.timeLimit(.minutes(2))) struct FleetRefusalTests {
   private static func capture(
     _ folder: String, _ more: [String], environment: [String: String] = [:]
@@ -18,7 +18,7 @@ import Testing
         "--publish-patience", "1",
       ] + more, in: folder, environment: environment)
     let status = try await run.status("capture")
-    // Whatever became of publishing.
+    // The recording is complete whether or not publishing worked.
     #expect(rows(folder + "/walk/ppg.csv").count > 25)
     let session = try SessionDocument.read(in: folder + "/walk")
     #expect(session["endReason"]?.text == "count reached")
@@ -66,7 +66,7 @@ import Testing
       #expect(status == 4)
       #expect(said.contains("refuses user 'nurse'") && said.contains("--publish-password-file"), "\(said)")
       #expect(!said.contains("wrong"))
-      // The right one, by a file, sends what waits.
+      // The correct password, read from a file, sends the pending data.
       try "right\n".write(toFile: folder + "/password", atomically: true, encoding: .utf8)
       let collect = try Running(
         [
@@ -98,7 +98,7 @@ import Testing
 
   // MARK: Certificates
 
-  /// An authority, and a certificate of it for a host.
+  /// Creates a certificate authority, and a certificate that it signed for a host.
   private static func certify(_ host: String, in folder: String) async throws {
     let script = """
       set -e; cd '\(folder)'
@@ -150,7 +150,7 @@ import Testing
       #expect(status == 4)
       #expect(
         said.contains("is for another host than 'localhost'; use the name that it was made for"), "\(said)")
-      // Another authority; a file that is none; the system's; and no encryption.
+      // Another authority; a file that is not a certificate; the system's authorities; no encryption.
       let wrong = [
         (["--ca", folder + "/other.pem"], "is not vouched for by \(folder)/other.pem"),
         (["--ca", folder + "/none.pem"], "cannot read \(folder)/none.pem"),

@@ -7,7 +7,8 @@ import Testing
 @testable import BLEDissector
 @testable import Fleet
 
-/// What each publisher may take of a collector, and what it does with the rest: without a broker.
+/// Limits on what one publisher may use of a collector, and the handling of what exceeds them, without a
+/// broker.
 @Suite struct FleetShareTests {
   private static let rows = Array("1\n".utf8)
 
@@ -31,8 +32,8 @@ import Testing
     RingTapTests.rows("\(folder)/\(publisher)/\(session)/t.csv").count - 1
   }
 
-  /// One with more sessions than there is room for: it gets its share, which is half of 1,024 with a table each, and
-  /// another finds room as before.
+  /// A publisher opens more sessions than there are places. It gets its share, which is half of 1,024 with
+  /// one table each, and another publisher still finds room.
   @Test func onePublisherShutsNobodyOut() async throws {
     try withFolder { folder in
       var collector = Collector(folder, prefix: "fleet", name: "c")
@@ -45,7 +46,7 @@ import Testing
       #expect(collector.refusals.count == 4488)
       #expect(collector.refusals.entries.map(\.publisher) == ["evil"])
       #expect(collector.refusals.entries.map(\.reason) == [.share])
-      // Those of which nothing came for a minute make room, and their files stay.
+      // Sessions that received nothing for a minute make room; their files stay.
       try Self.give(&collector, Self.batch("evil", "late"), Self.time(59))
       #expect(collector.refusals.count == 4489)
       try Self.give(&collector, Self.batch("evil", "late"), Self.time(60))
@@ -55,7 +56,7 @@ import Testing
     }
   }
 
-  /// Tables are counted with the sessions: a header is no way around it.
+  /// Tables count against the limit as sessions do, so one session with many tables cannot evade it.
   @Test func tablesCountToo() async throws {
     try withFolder { folder in
       var collector = Collector(folder, prefix: "fleet", name: "c")
@@ -64,7 +65,7 @@ import Testing
           try Self.give(&collector, Self.batch("evil", "\(session)", table: "t\(table)"), Self.time(0))
         }
       }
-      // 15 sessions with 64 tables are 975 places; of the next one 48 tables fit.
+      // 15 sessions with 64 tables take 975 places; 48 tables of the next session fit.
       #expect(collector.places == 1024 && collector.received == 15 * 64 + 48)
       #expect(collector.refusals.count == 20 * 64 - (15 * 64 + 48))
     }
@@ -78,7 +79,7 @@ import Testing
         share: Limit(6, "places", by: .broker, whenFull: "-", counted: "-")))
   }
 
-  /// Where all places are taken, whoever has the most gives way, and goes on from its files.
+  /// When all places are taken, the publisher with the most gives way and later continues from its files.
   @Test func whoHasTheMostGivesWay() async throws {
     try withFolder { folder in
       var collector = Self.small(folder)
@@ -91,16 +92,18 @@ import Testing
       #expect(
         collector.report.sessions.map { "\($0.publisher)/\($0.session)" }.count { $0.hasPrefix("a/") } == 2)
       #expect(collector.report.sessions.contains { $0.publisher == "a" && $0.session == "1" })
-      // Two of a remain, as many as d would not have: one more goes. Then all have one, and nobody gives way.
+      // `a` still has two, more than `d` would have, so one more gives way. Then each has one, and none gives
+      // way.
       try Self.give(&collector, Self.batch("d", "1"), Self.time(2))
       try Self.give(&collector, Self.batch("e", "1"), Self.time(2))
       #expect(collector.refusals.entries.map(\.publisher) == ["e"])
       #expect(collector.refusals.entries.map(\.reason) == [.full])
       #expect(collector.report.sessions.map(\.publisher) == ["a", "b", "c", "d"])
-      // What was set aside before its rows were written has them all the same.
+      // Rows that were pending when their session was set aside are still written.
       try collector.sync()
       #expect(Self.rows(folder, "a", "2") == 1)
-      // Nor for a that comes back to what was set aside; but for whom a minute has passed.
+      // No place is freed for `a` when it returns to a session that was set aside. One is freed for `c`,
+      // because a minute has passed.
       try Self.give(&collector, Self.batch("a", "2", row: 1), Self.time(3))
       #expect(collector.refusals.count == 2)
       try Self.give(&collector, Self.batch("c", "1", row: 1), Self.time(61))
@@ -112,7 +115,7 @@ import Testing
     }
   }
 
-  /// Of a session that gave way it is told what was missing.
+  /// A session that gave way before it was complete is reported with what was missing.
   @Test func whatIsSetAsideIncompleteIsTold() async throws {
     try withFolder { folder in
       var collector = Self.small(folder)
@@ -125,7 +128,7 @@ import Testing
 
   // MARK: Refusals
 
-  /// Whoever makes up names fills no memory.
+  /// Made-up names cannot fill the memory.
   @Test func refusalsAreBounded() {
     var refusals = Refusals()
     for number in 0..<1000 { refusals.add("p\(number)", .malformed, "junk", Self.time(Int64(number))) }
@@ -150,7 +153,7 @@ import Testing
 
   // MARK: Documents
 
-  /// It waits in a file until the rows are there, and nothing of it in memory.
+  /// A document that arrives before its rows waits in a file, not in memory.
   @Test func aDocumentWaitsForItsRows() async throws {
     try withFolder { folder in
       var collector = Collector(folder, prefix: "fleet", name: "c")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Fleet
 
-/// A receipt tells only of rows that a power failure cannot take back.
+/// A receipt covers only rows that survive a power failure.
 @Suite struct FleetSyncTests {
   private typealias Bench = FleetLogicTests.Bench
 
@@ -19,7 +19,7 @@ import Testing
     }
   }
 
-  /// In a process of its own: all its syncs are counted.
+  /// Runs in its own process, because all of its syncs are counted.
   @Test func rowsAreSyncedBeforeTheyAreConfirmed() async {
     await #expect(processExitsWith: .success) {
       try withFolder { folder in
@@ -33,14 +33,14 @@ import Testing
         try bench.collector.sync()
         #expect(test_syncs("/p/\(bench.session)/ppg.csv") == 1)
         #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [10])
-        // Nothing new, nothing to sync.
+        // Without new rows there is no sync.
         try bench.collector.sync()
         #expect(test_syncs("") == 1)
       }
     }
   }
 
-  /// Many files are synced with their file system: it is the disk's word all the same.
+  /// Many files are synced with one call for their file system; the rows are just as safe.
   @Test func manyTablesAreOneSync() async {
     await #expect(processExitsWith: .success) {
       try withFolder { folder in
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  /// Rows that come while the disk is waited for are not among those that it has.
+  /// Rows that arrive during a sync do not count as synced.
   @Test func aSyncHasWhatCameBeforeIt() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  /// The end is confirmed once the disk has the name session.json, too.
+  /// The end is confirmed only when session.json has been synced, too.
   @Test func completeMeansOnTheDisk() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -91,7 +91,7 @@ import Testing
       #expect(try Self.receipts(&bench).allSatisfy { !$0.isComplete })
       try bench.collector.sync()
       #expect(try Self.receipts(&bench, after: 0).map(\.isComplete) == [true])
-      // An end that comes again is answered again.
+      // A repeated end is answered again.
       try bench.give(try bench.sendings().filter { $0.purpose == .end })
       let end = SessionEnd(
         session: bench.session, tables: ["ppg": .init(header: "time_ns,value", rows: 10, from: 0)],
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  /// The numbers of all rows depend on how many are missing: those before the hole are on the disk first.
+  /// The numbers of later rows depend on the size of the hole, so the rows before it are synced first.
   @Test func rowsBeforeAHoleAreSyncedFirst() async {
     await #expect(processExitsWith: .success) {
       try withFolder { folder in
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  /// Missing rows at the end are told of without rows that follow them.
+  /// Rows missing at the end are reported even though no rows follow them.
   @Test func anEndWithAHoleIsConfirmed() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -137,13 +137,14 @@ import Testing
     }
   }
 
-  /// The end of a collector waits for no disk, and yet all that it reports is in files.
+  /// A collector that ends does not wait for a sync, but everything that it reports has been written to
+  /// files.
   @Test func allIsWrittenAtTheEnd() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.give(try bench.sendings())
-      // It has not ended.
+      // The session has not ended.
       _ = try bench.collector.beginSync().run()
       try bench.record(10..<20)
       try "{}".write(toFile: folder + "/capture/session.json", atomically: false, encoding: .utf8)
@@ -156,7 +157,7 @@ import Testing
     }
   }
 
-  /// ext4 may know the length of a file whose last octets it does not have.
+  /// After a power failure ext4 may report a length that includes bytes it never wrote.
   @Test(arguments: ["\0\0\0\0\0\0\0\0", "9,6\0\0\0\0\0\0\0\n10,70\n", "\0\0\0\n\0\0\0\n"])
   func whatAPowerFailureLeftIsCutOff(_ rest: String) async throws {
     try withFolder { folder in
@@ -173,14 +174,14 @@ import Testing
     }
   }
 
-  /// A file that somebody takes away before the disk has it: its rows are not confirmed, and all else is.
+  /// A file is moved away before it is synced: its rows are not confirmed, all others are.
   @Test func aFileThatWasMovedIsNotConfirmed() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.record(0..<5, "spo2")
       try bench.deliver(try bench.sendings())
-      // Of a collector that begins it is not known what the disk has.
+      // A new collector does not know what has been synced.
       bench.collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
       for (table, rows) in [("ppg", 10), ("spo2", 5)] {
         let batch = Batch(
@@ -197,7 +198,7 @@ import Testing
 
   // MARK: Publishers
 
-  /// A cursor that told of rows which the disk does not have would send them never again.
+  /// A cursor that covers unsynced rows would keep them from being sent again after a power failure.
   @Test func tablesAreSyncedBeforeTheCursor() async {
     await #expect(processExitsWith: .success) {
       try withFolder { folder in
@@ -214,7 +215,8 @@ import Testing
     }
   }
 
-  /// Rows are published before the disk of the capture has them: after a power failure the collector has more of them.
+  /// Rows are published before the capture's disk has them: after a power failure the collector has more rows
+  /// than the publisher.
   @Test(arguments: ["12,", "", "12,84\0\0\0\0", String(repeating: "\0", count: 5000)])
   func aPublisherGoesOnWithATableThatAPowerFailureCut(_ rest: String) async throws {
     try withFolder { folder in
@@ -238,7 +240,7 @@ import Testing
     }
   }
 
-  /// What waits in memory is written as one piece, where the next sync begins.
+  /// Rows that wait in memory are written in one piece when the next sync begins.
   @Test func aSyncWritesWhatCame() async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
@@ -249,7 +251,7 @@ import Testing
       #expect(bench.collector.pendingByteCount == bench.recorded.count - Bench.header.utf8.count)
       let sync = bench.collector.beginSync()
       #expect(sync.writes.map(\.octets) == [bench.recorded] && bench.collector.pendingByteCount == 0)
-      // A hole is found while it runs: what it writes is on the disk before the hole is counted.
+      // A hole is found during a sync: the rows before it are synced before the hole is counted.
       let batch = Batch(
         publisher: "p", session: bench.session, table: "ppg", header: "time_ns,value", row: 60, count: 1,
         from: 60, rows: Array(Bench.text(60..<61).utf8))
@@ -270,7 +272,7 @@ import Testing
       rows: Array("1\n".utf8))
   }
 
-  /// Receipts wait in sessions that are bounded, not in a queue that is not.
+  /// Receipts wait in their sessions, which are bounded, not in an unbounded queue.
   @Test func receiptsComeAsManyAsThereIsRoomFor() async throws {
     try withFolder { folder in
       var collector = Collector(folder, prefix: "fleet", name: "c")
@@ -284,7 +286,7 @@ import Testing
     }
   }
 
-  /// A publisher that does not answer is asked less and less often.
+  /// Requests to a publisher that does not answer back off.
   @Test func requestsBackOff() async throws {
     try withFolder { folder in
       var collector = Collector(folder, prefix: "fleet", name: "c")
@@ -299,7 +301,7 @@ import Testing
     }
   }
 
-  /// Long names take more memory than short ones: the bound is in bytes.
+  /// Long names use more memory than short ones: the limit is in bytes.
   @Test func memoryIsBoundedInBytes() async throws {
     try withFolder { folder in
       let limit = Limit(100_000, "bytes", by: .broker, whenFull: "-", counted: "-")

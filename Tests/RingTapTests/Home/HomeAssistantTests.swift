@@ -3,13 +3,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// Recordings through a real broker into a real Home Assistant.
+/// Recordings published through a real broker to a real Home Assistant.
 @Suite(.timeLimit(.minutes(3))) struct HomeAssistantTests {
   private static let strap = "ringtap_70cb0d00180d"
   private static let available = "homeassistant/sensor/\(strap)/availability"
   private static let rate = "homeassistant/sensor/\(strap)/heart_rate/state"
 
-  /// A strap that is recorded until it is told to end.
+  /// Starts a recording of a strap that runs until it is stopped.
   private static func strap(
     _ broker: MosquittoBroker, _ folder: String, _ options: String = "", _ more: [String] = []
   ) throws -> Running {
@@ -25,7 +25,7 @@ import Testing
     return Files.exists(path) ? rows(path).count - 1 : 0
   }
 
-  /// The column of a table, as its text has it.
+  /// A column of a table, as numbers.
   private static func column(_ name: String, of path: String) throws -> [Double] {
     let lines = rows(path).map { $0.split(separator: ",", omittingEmptySubsequences: false) }
     let place = try #require(lines[0].firstIndex { $0 == name })
@@ -37,8 +37,8 @@ import Testing
     return "\(folder)/\(try #require(found, "\(kind)"))/\(table).csv"
   }
 
-  /// Each kind at once: its discovery messages are taken by Home Assistant's schemas, the entities are there with units and
-  /// classes, and show what the tables have.
+  /// All kinds of sensor at once: Home Assistant's schemas accept their discovery messages, the entities have
+  /// units and classes, and they show the values of the tables.
   @Test func takesEachKind() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -97,7 +97,7 @@ import Testing
     #expect(strap.manufacturer == "ringtap" && strap.model == "strap" && strap.sw_version == "2.0.1")
   }
 
-  /// What Home Assistant showed stands in the tables.
+  /// Expects that every value that Home Assistant showed is in the tables.
   private static func expectValues(_ home: Home, _ folder: String) throws {
     for (entity, table, name) in [
       ("sensor.ringtap_strap_heart_rate", "heart_rate", "bpm"),
@@ -115,7 +115,7 @@ import Testing
     #expect(try home.states("sensor.r02_a1b2_heart_rate").contains("72"), "the emulated wearer's")
   }
 
-  /// A topic has one message a second at most, until the recording ends.
+  /// Expects at most one message a second for each topic until the recording ends.
   private static func expectPace(_ messages: [Message]) throws {
     let end = try #require(messages.first { $0.text == "offline" }).time
     for (topic, messages) in Dictionary(grouping: messages.filter { $0.time < end }, by: \.topic) {
@@ -126,7 +126,7 @@ import Testing
     #expect(rate < 10)
   }
 
-  /// It is killed and has forgotten all: everything is there again, and values go on.
+  /// The broker is killed and loses its state. Everything is published again, and values continue.
   @Test func aBrokerThatComesBack() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -157,7 +157,8 @@ import Testing
     }
   }
 
-  /// Home Assistant that starts later, with a broker that keeps nothing: its birth message brings all.
+  /// Home Assistant starts later, at a broker that retains nothing: its birth message makes everything be
+  /// sent again.
   @Test func aHomeAssistantThatStartsLater() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -166,7 +167,7 @@ import Testing
       let topics = ["battery", "heart_rate"].map { "homeassistant/sensor/\(Self.strap)/\($0)/config" }
       try await eventually("it is told of") { Set(try await broker.retained().keys).isSuperset(of: topics) }
       try await broker.forget(Self.strap)
-      // Values go on; what does not change is gone.
+      // Values continue; retained messages that do not change are lost.
       #expect(try await Set(broker.retained().keys).isDisjoint(with: topics + [Self.available]))
       let home = try await Home(broker)
       try await eventually("a rate and the battery") {
@@ -175,7 +176,7 @@ import Testing
       }
       capture.signal(SIGINT)
       #expect(try await capture.status("capture") == 0, "\(capture.said)")
-      // Discovery stays, until somebody has it forgotten.
+      // Discovery messages stay until a user removes them.
       var retained = try await broker.retained()
       #expect(Set(retained.keys).isSuperset(of: topics) && retained[Self.available] == "offline")
       #expect(retained[Self.rate] == "None")
@@ -199,7 +200,8 @@ import Testing
     }
   }
 
-  /// A strap that is off the body now and then: worn and not, and no rate where it is not.
+  /// A strap that is taken off from time to time: the contact state changes, and there is no rate without
+  /// contact.
   @Test func aStrapWithoutContact() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -235,7 +237,7 @@ import Testing
     }
   }
 
-  /// It holds the connection and answers nothing.
+  /// The broker holds the connection and answers nothing.
   @Test func aBrokerThatStandsStill() async throws {
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
@@ -261,7 +263,7 @@ import Testing
     }
   }
 
-  /// The recording is whole, and the message names this option's own.
+  /// The recording is complete, and the message names this option.
   @Test func aBrokerThatRefuses() async throws {
     try await withFolder { folder in
       try "pattern read #\n".write(toFile: folder + "/access", atomically: true, encoding: .utf8)
@@ -283,7 +285,8 @@ import Testing
 
   // MARK: Texts from the air
 
-  /// Wildcards, separators, quotation marks and what steers a terminal, as a name: in no topic, and whole in its string.
+  /// A name with wildcards, separators, quotation marks and terminal control characters appears in no topic,
+  /// and unchanged in its string.
   @Test func aHostileName() async throws {
     let name = "#+/\u{1B}[2J\"},{\\\u{202E}/+/#\u{7F}"
     try await withFolder { folder in
@@ -311,7 +314,7 @@ import Testing
     }
   }
 
-  /// What Home Assistant makes of that name.
+  /// Home Assistant's slug for that name.
   private static let slug = "2j"
 
   // MARK: A daemon

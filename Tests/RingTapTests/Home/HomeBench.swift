@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Home Assistant beside a test, with a broker: `Readers/home.py`.
+/// Home Assistant with a broker, run beside a test by `Readers/home.py`.
 final class Home {
   struct Line: Decodable {
     struct Attributes: Decodable {
@@ -30,7 +30,7 @@ final class Home {
   private func lines(_ kind: String) throws -> [Line] {
     if program.hasEnded { throw Program.Failure(description: "Home Assistant ended: \(program.errors)") }
     let text = program.output
-    // The last line may be on its way.
+    // The last line may be incomplete.
     guard let end = text.lastIndex(of: "\n") else { return [] }
     return try text[..<end].split(separator: "\n").map {
       try JSONDecoder().decode(Line.self, from: Data($0.utf8))
@@ -48,16 +48,16 @@ final class Home {
 
   var entities: Set<String> { get throws { Set(try lines("state").compactMap(\.entity)) } }
   var devices: [Line] { get throws { try lines("device") } }
-  /// Topics of the discovery messages that its schemas took.
+  /// Topics of the discovery messages that its schemas accepted.
   var accepted: [String] { get throws { try lines("config").compactMap(\.topic) } }
-  /// It refused and warned of nothing.
+  /// Expects that Home Assistant logged no errors and no warnings.
   func expectNoProblems(at location: SourceLocation = #_sourceLocation) throws {
     let problems = try lines("problem").compactMap(\.text)
     #expect(problems.isEmpty, "\(problems)", sourceLocation: location)
   }
 }
 
-/// A message that a broker has delivered.
+/// A message that a broker delivered.
 struct Message: Hashable {
   var time: Double
   var topic: String
@@ -65,15 +65,15 @@ struct Message: Hashable {
 }
 
 extension MosquittoBroker {
-  /// Where Home Assistant's messages go.
+  /// Broker URL for Home Assistant messages.
   var homeURL: String { "mqtt://127.0.0.1:\(port)" }
 
-  /// Sees all that comes, with Mosquitto's own client.
+  /// Subscribes to all topics with Mosquitto's own client.
   func witness() throws -> Running {
     try Running("mosquitto_sub", ["-p", "\(port)", "-q", "1", "-t", "#", "-F", "%U %t %p"], in: folder)
   }
 
-  /// What is kept now, by its topic.
+  /// Retained messages by topic.
   func retained() async throws -> [String: String] {
     let run = try await Program.run(
       "mosquitto_sub",
@@ -85,7 +85,7 @@ extension MosquittoBroker {
     _ = try await Program.run("mosquitto_pub", ["-p", "\(port)", "-q", "1", "-t", topic, "-m", text])
   }
 
-  /// As the guide says.
+  /// Removes a device's retained messages as the guide describes.
   func forget(_ node: String) async throws {
     _ = try await Program.run(
       "mosquitto_sub",
@@ -93,7 +93,8 @@ extension MosquittoBroker {
   }
 }
 
-/// What a witness wrote, but for a line that is on its way, and Home Assistant's own.
+/// Messages that a witness printed, without an incomplete last line and without Home Assistant's own
+/// messages.
 func messages(_ text: String) -> [Message] {
   guard let end = text.lastIndex(of: "\n") else { return [] }
   return text[..<end].split(separator: "\n").map { line in

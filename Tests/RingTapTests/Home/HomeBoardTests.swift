@@ -12,7 +12,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// What is sent to a broker, and when: without one, by a clock of the test's.
+/// What is sent to a broker and when, without a broker and with the test's own clock.
 struct HomeBoardTests {
   private static let second: Int64 = 1_000_000_000
   private static let node = "ringtap_70cb0d00a1b2"
@@ -32,7 +32,7 @@ struct HomeBoardTests {
     "homeassistant/sensor/\(node)/\(entity)/\(end)"
   }
 
-  /// Sends all that is due to a broker that answers at once.
+  /// Sends everything that is due, to a broker that acknowledges at once.
   private static func sent(_ board: inout HomeBoard, _ seconds: Double) -> [String] {
     var sent: [String] = []
     while let outgoing = board.next(at(seconds)) {
@@ -44,7 +44,8 @@ struct HomeBoardTests {
     return sent
   }
 
-  /// What Home Assistant needs first comes first, and of a device that had no value nothing.
+  /// Messages are sent in the order in which Home Assistant needs them. For a device without values nothing
+  /// is sent.
   @Test func ordersMessages() throws {
     var board = HomeBoard(try Self.device())
     #expect(Self.sent(&board, 0).isEmpty && board.isSettled)
@@ -60,7 +61,7 @@ struct HomeBoardTests {
     #expect(board.isSettled && Self.sent(&board, 9).isEmpty)
   }
 
-  /// 25 values a second for 10 seconds: as many as seconds, the last of them right.
+  /// 25 values a second for 10 seconds: one message a second, and the last one has the last value.
   @Test func sparesTheBroker() throws {
     var board = HomeBoard(try Self.device())
     var count = 0
@@ -74,7 +75,8 @@ struct HomeBoardTests {
     #expect(Self.sent(&board, 10) == [Self.topic("heart_rate", "state 249")])
   }
 
-  /// A broker that does not answer has one message of each topic, and gets what is so when it answers.
+  /// While the broker does not acknowledge, it has at most one message per topic. When it does, it gets the
+  /// current values.
   @Test func waitsForTheBroker() throws {
     var board = HomeBoard(try Self.device())
     board.setLink(isUp: true, Self.at(0))
@@ -92,7 +94,8 @@ struct HomeBoardTests {
     #expect(Self.sent(&board, 1000) == [Self.topic("heart_rate", "state 999")])
   }
 
-  /// A lost link: unavailable first, then no value that is stale; what is of the day stays. Not before a second is over.
+  /// A lost link: unavailable is sent first, then stale values are cleared; daily values stay. The next
+  /// messages follow after a second.
   @Test func forgetsWithTheLink() throws {
     var board = HomeBoard(try Self.device())
     board.setLink(isUp: true, Self.at(0))
@@ -110,13 +113,13 @@ struct HomeBoardTests {
     board.setLink(isUp: true, Self.at(2.1))
     #expect(Self.sent(&board, 2.1).isEmpty)
     #expect(Self.sent(&board, 3) == ["\(Self.available) online"])
-    // At the end nobody waits.
+    // At the end nothing is delayed.
     board.setLink(isUp: false, Self.at(3.1))
     board.end()
     #expect(Self.sent(&board, 3.1) == ["\(Self.available) offline"])
   }
 
-  /// A strap whose link is up and that tells nothing more.
+  /// A strap whose link is up but which sends nothing more.
   @Test func forgetsWithTime() throws {
     var board = HomeBoard(try Self.device())
     board.set(.heartRate, "72", Self.at(0))
@@ -127,13 +130,13 @@ struct HomeBoardTests {
     #expect(Self.sent(&board, 4000).isEmpty)
   }
 
-  /// The broker has forgotten all, and Home Assistant has started anew: both get all.
+  /// The broker loses its state, and Home Assistant restarts: both get everything again.
   @Test func repeatsAll() throws {
     var board = HomeBoard(try Self.device())
     board.setLink(isUp: true, Self.at(0))
     board.set(.heartRate, "72", Self.at(0))
     let all = Self.sent(&board, 0)
-    // One message was on its way when the connection broke off.
+    // One message was in flight when the connection was lost.
     board.set(.heartRate, "73", Self.at(1))
     let lost = board.next(Self.at(1))
     board.left(99, try #require(lost), Self.at(1))
@@ -163,7 +166,7 @@ struct HomeBoardTests {
     return try #require((object as? [String: Any])?["device"] as? [String: Any])
   }
 
-  /// A name that is known with the first link only, and one that says nothing.
+  /// A name that is known only after the first link, and blank names.
   @Test(
     arguments: [
       (nil, nil, "ring 70:CB:0D:00:A1:B2"), (" \u{A0}", "", "ring 70:CB:0D:00:A1:B2"),
@@ -204,8 +207,8 @@ struct HomeBoardTests {
     }
   }
 
-  /// Flags 0x16: contact supported and there, intervals; 0x14: not there; 0x0E: an energy of 0x0102 kJ.
-  /// Heart Rate Service 1.0, 3.1.1.
+  /// Flags 0x16: contact supported and detected, with intervals; 0x14: not detected; 0x0E: an energy of
+  /// 0x0102 kJ. Heart Rate Service 1.0, 3.1.1.
   @Test func readsAStrap() throws {
     func samples(_ values: [UInt8]...) throws -> [HeartRateSample] {
       try values.map { try HeartRateSample(decoding: $0.span, at: ReceiveTime(nanoseconds: Self.second)) }
@@ -215,12 +218,12 @@ struct HomeBoardTests {
       Self.states(feed) == ["availability": "online", "heart_rate": "73", "worn": "ON", "energy": "258"])
     feed = try Self.feed(HeartRateTables(), samples([0x16, 72, 0x00, 0x04], [0x14, 72, 0x00, 0x04]))
     #expect(Self.states(feed) == ["availability": "online", "heart_rate": "None", "worn": "OFF"])
-    // A sensor that does not tell of contact, and has no rate yet.
+    // A sensor that does not report contact and has no rate yet.
     feed = try Self.feed(HeartRateTables(), samples([0x00, 0]))
     #expect(Self.states(feed).isEmpty || Self.states(feed) == ["availability": "online"])
   }
 
-  /// Fields and levels of quality: CoreTemp BLE Service Specification 2.2, 3.1.
+  /// Fields and quality levels: CoreTemp BLE Service Specification 2.2, 3.1.
   @Test func readsATemperature() throws {
     func sample(_ core: CoreBodyTemperature.Reading, quality: UInt8) -> TemperatureSample {
       let value = CoreBodyTemperature(
@@ -234,7 +237,7 @@ struct HomeBoardTests {
         "availability": "online", "body_temperature": "37.12", "skin_temperature": "33.12",
         "temperature_quality": "good", "worn": "ON",
       ])
-    // Invalid by its own word.
+    // Marked invalid by the sensor.
     let invalid = sample(.temperature(hundredths: 3712), quality: 0)
     states = Self.states(try Self.feed(TemperatureTables(), [good, invalid]))
     #expect(states["body_temperature"] == "None" && states["skin_temperature"] == "None")
@@ -243,7 +246,7 @@ struct HomeBoardTests {
     #expect(states["body_temperature"] == "None" && states["worn"] == "OFF")
   }
 
-  /// The link goes while rows wait: they are of before, and stand for nothing afterwards.
+  /// The link is lost while rows wait. Those rows are from before the loss and set no values afterwards.
   @Test func aLinkThatGoesBeforeItsRows() throws {
     let feed = HomeFeed(try Self.device())
     let gap = SessionGap(end: .linkLost(.silence), lostAt: ReceiveTime(nanoseconds: 5))
@@ -272,7 +275,7 @@ struct HomeBoardTests {
     #expect(Self.states(feed) == ["availability": "offline", "heart_rate": "None"])
   }
 
-  /// Frames that rings sent unasked.
+  /// Unsolicited frames from real rings.
   @Test func readsARing() throws {
     let feed = HomeFeed(try Self.device())
     feed.begin()

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// The dashboard for Grafana, `Tools/grafana/ringtap.json`.
+/// The Grafana dashboard, `Tools/grafana/ringtap.json`.
 @Suite(.timeLimit(.minutes(3))) struct DashboardTests {
   private struct Dashboard: Decodable {
     struct Panel: Decodable {
@@ -25,8 +25,8 @@ import Testing
     var data: Content
   }
 
-  /// Each query, as Grafana asks it, finds something where all kinds of sensors were recorded with --influx and a daemon was
-  /// scraped.
+  /// Each panel's query, sent as Grafana sends it, finds data after all kinds of sensors were recorded with
+  /// --influx and a daemon was scraped.
   @Test func hasDataInEachPanel() async throws {
     try await withFolder { folder in
       let start = Int(Date().timeIntervalSince1970)
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  /// A daemon's page, as a scraper has it.
+  /// Imports a daemon's metrics page, as a scraper would.
   private static func addMetrics(to database: VictoriaMetrics, _ folder: String) async throws {
     let port = try freePort()
     try """
@@ -68,7 +68,7 @@ import Testing
      "devices": [{"name": "chest", "address": "70:CB:0D:00:18:0D", "sensor": "heart-rate"}]}
     """.write(toFile: folder + "/ringtap.json", atomically: true, encoding: .utf8)
     let daemon = try Running(["daemon", folder + "/ringtap.json"], in: folder)
-    // Its page tells of devices once there is a radio.
+    // The page lists devices only once there is a radio.
     try await eventually("the page tells of the device") {
       let page = try await Program.run("curl", ["-sS", "http://127.0.0.1:\(port)/metrics"])
       try page.output.write(toFile: folder + "/page", atomically: true, encoding: .utf8)

@@ -2,9 +2,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// A real VictoriaMetrics of the test's own, with its data in a folder.
+/// A real VictoriaMetrics for one test, with its data in a folder.
 final class VictoriaMetrics {
-  /// What it says of one series.
+  /// One exported series.
   struct Series: Decodable {
     var metric: [String: String]
     var values: [Double?]
@@ -26,7 +26,7 @@ final class VictoriaMetrics {
   var address: String { "http://127.0.0.1:\(port)" }
   var writeURL: String { address + "/write" }
 
-  /// Starts it, and waits until it listens.
+  /// Starts the database and waits until it listens.
   func start() async throws {
     program = try Program(
       Place.tool("victoria-metrics"),
@@ -37,21 +37,22 @@ final class VictoriaMetrics {
     try await eventually("it listens") { [port] in canConnect(port) }
   }
 
-  /// Ends it in order: what it has answered for and has not written yet would go with a kill.
+  /// Ends the database with SIGTERM: a kill would lose data that it accepted but has not written yet.
   func stop() async throws {
     program?.send(SIGTERM)
     _ = try await program?.ended(within: .seconds(60))
     program = nil
   }
 
-  /// An answer to a request.
+  /// Returns the response to a request.
   @discardableResult func request(_ path: String, _ options: [String] = []) async throws -> String {
     let run = try await Program.run("curl", ["-sS", "--fail", "-g"] + options + [address + path])
     #expect(run.status == 0, "\(path): \(run.errors)")
     return run.output
   }
 
-  /// All values of one name, as soon as there are so many of one device: it shows them some time after it has taken them.
+  /// Waits until a device has `count` values of one name, then returns all of them. The database shows values
+  /// some time after it accepted them.
   func export(_ name: String, count: Int) async throws -> [Series] {
     try await eventually("\(name) has \(count) values") {
       (try await export(name).first?.values.count ?? 0) >= count
@@ -59,7 +60,7 @@ final class VictoriaMetrics {
     return try await export(name)
   }
 
-  /// All values of one name that it shows.
+  /// Returns all values of one name that the database shows.
   func export(_ name: String) async throws -> [Series] {
     try await request("/internal/force_flush")
     return try await request("/api/v1/export?match[]=\(name)").split(separator: "\n").map {
@@ -68,7 +69,7 @@ final class VictoriaMetrics {
   }
 }
 
-/// `Readers/endpoint.py`: a server that answers posts as it is told.
+/// `Readers/endpoint.py`: a server that answers posts as instructed.
 final class Endpoint {
   struct Post: Decodable {
     var answer, path: String
@@ -83,7 +84,7 @@ final class Endpoint {
   private let folder: String
   private var program: Running?
 
-  /// - Parameter answers: to one post after the other.
+  /// - Parameter answers: status for each successive post.
   init(in folder: String, _ answers: String...) async throws {
     (port, self.folder) = (try freePort(), folder)
     try await start(answers)
@@ -96,13 +97,13 @@ final class Endpoint {
     try await eventually("it listens") { [port] in canConnect(port) }
   }
 
-  /// At once, whatever it is doing.
+  /// Kills the server at once.
   func kill() async throws {
     try await program?.kill()
     program = nil
   }
 
-  /// Whoever is held is answered.
+  /// Answers the requests that are held.
   func release() throws { try "".write(toFile: folder + "/taken.go", atomically: true, encoding: .utf8) }
 
   var url: String { "http://127.0.0.1:\(port)/write" }
@@ -117,6 +118,6 @@ final class Endpoint {
     }
   }
 
-  /// What it has taken, each line once.
+  /// Lines that the server accepted, without duplicates.
   var lines: Set<String> { Set(rows(folder + "/taken")) }
 }

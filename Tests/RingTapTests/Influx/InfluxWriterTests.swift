@@ -7,11 +7,11 @@ import Testing
 @testable import Outlets
 @testable import Recording
 
-/// Recordings that a database gets while they are made.
+/// Recordings that are sent to a database while they are made.
 @Suite(.timeLimit(.minutes(3))) struct InfluxWriterTests {
   private static let strap = "virtual:heart-rate,rate=10"
 
-  /// A strap that is recorded until it is told to end.
+  /// Starts a recording of a strap that runs until it is stopped.
   private static func record(_ url: String, _ folder: String, _ more: String...) throws -> Running {
     try Running(
       ["heart-rate", "--transport", strap, "--output", folder + "/ride", "--influx", url] + more, in: folder)
@@ -21,14 +21,14 @@ import Testing
     max(0, rows(folder + "/ride/heart_rate.csv").count - 1)
   }
 
-  /// The lines that a conversion makes of the same recording.
+  /// The lines that `convert` makes of the same recording.
   private static func converted(_ capture: String) async throws -> Set<String> {
     let run = try await Ringtap.run(["convert", capture, "--to", "influx", "--output", "-"])
     #expect(run.status == 0, "\(run.errors)")
     return Set(run.outputLines)
   }
 
-  /// Time and value of each row that has one.
+  /// Time and value of each row that has a value.
   private static func column(_ name: String, of path: String) throws -> [(milliseconds: Int64, value: Double)]
   {
     let lines = rows(path).map { $0.split(separator: ",", omittingEmptySubsequences: false) }
@@ -40,7 +40,7 @@ import Testing
 
   // MARK: A real server
 
-  /// What a real database gives back is what the tables have, value for value.
+  /// A real database returns exactly the values of the tables.
   @Test func aDatabaseHasWhatIsRecorded() async throws {
     try await withFolder { folder in
       let database = try await VictoriaMetrics(in: folder)
@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  /// A database that goes and comes back while it is recorded: nothing is missing.
+  /// The database is unavailable for a while during the recording: no value is missing.
   @Test func aDatabaseThatComesBack() async throws {
     try await withFolder { folder in
       let database = try await VictoriaMetrics(in: folder)
@@ -85,7 +85,8 @@ import Testing
 
   // MARK: Servers
 
-  /// The lines of each kind are those that a conversion makes of the recording's arrays, which have all digits.
+  /// The lines of each kind of sensor equal those that `convert` makes of the recording's arrays, which have
+  /// all digits.
   @Test func writesTheLinesOfAConversion() async throws {
     try await withFolder { folder in
       let server = try await Endpoint(in: folder, "204")
@@ -110,14 +111,14 @@ import Testing
           "ppg", "accelerometer", "spo2", "samples", "heart_rate", "rr_intervals", "temperature", "cycling",
           "ecg",
         ]), "\(tables)")
-      // One a second, one for each batch that is full before, and one at the end.
+      // One post a second, one for each batch that fills up earlier, and one at the end.
       let times = try server.posts.map(\.time)
       let full = wanted.reduce(0) { $0 + $1.utf8.count + 1 } >> 17
       #expect(times.count <= Int(times[times.count - 1] - times[0]) + 2 + full, "\(times)")
     }
   }
 
-  /// It is killed in the middle of everything, and another one takes its place.
+  /// The server is killed in the middle of a recording, and another one replaces it.
   @Test func aServerThatIsKilled() async throws {
     try await withFolder { folder in
       let server = try await Endpoint(in: folder, "204", "still")
@@ -142,7 +143,7 @@ import Testing
       #expect(ride.said.contains("/write has confirmed 0 lines; "), "\(ride.said)")
       #expect(ride.said.contains(" still wait (") && ride.said.contains("what was recorded is whole"))
       let posts = try server.posts.count
-      // Who interrupts does not wait long.
+      // An interrupt does not have to wait long.
       let other = try Self.record(server.url, folder + "/other")
       try await eventually("it stands still again") { try server.posts.count > posts }
       let before = ContinuousClock.now
@@ -165,7 +166,7 @@ import Testing
     }
   }
 
-  /// Trouble of its own, and a wish to be left alone for two seconds.
+  /// The server answers with an error of its own, then with a request to wait two seconds.
   @Test func aServerThatTakesThemLater() async throws {
     try await withFolder { folder in
       let server = try await Endpoint(in: folder, "500", "429", "204")
@@ -180,8 +181,8 @@ import Testing
     }
   }
 
-  /// It says why, and what it says would steer a terminal. One that sends elsewhere, or says that all is well in another way than a
-  /// database does, has taken nothing either.
+  /// The server gives a reason that contains terminal control characters. A redirect, or a success status
+  /// that a database would not send, also means that it accepted nothing.
   @Test(arguments: ["400", "401", "301", "200"]) func aServerThatRefuses(_ status: String) async throws {
     try await withFolder { folder in
       let server = try await Endpoint(in: folder, status)
@@ -202,7 +203,7 @@ import Testing
     }
   }
 
-  /// It comes of a file, and is in no list of processes.
+  /// The token is read from a file and appears in no process list.
   @Test func aToken() async throws {
     try await withFolder { folder in
       try "s3cret-token==\nanother line\n".write(toFile: folder + "/token", atomically: true, encoding: .utf8)
@@ -214,7 +215,7 @@ import Testing
     }
   }
 
-  /// A server's certificate is checked: one that nobody vouches for gets nothing.
+  /// A server's certificate is verified: a server with an untrusted certificate gets nothing.
   @Test func aServerThatNobodyVouchesFor() async throws {
     try await withFolder { folder in
       let key = try await Program.run(
@@ -234,7 +235,7 @@ import Testing
       #expect(try await ride.status("ride") == 4, "\(ride.said)")
       #expect(ride.said.contains("certificate"), "\(ride.said)")
       #expect(try server.posts.isEmpty)
-      // The same server, vouched for.
+      // The same server, with its certificate trusted.
       let trusting = try Self.record(
         url, folder + "/again", "--count", "5", "--influx-ca", folder + "/cert.pem")
       #expect(try await trusting.status("ride") == 0, "\(trusting.said)")
@@ -242,7 +243,7 @@ import Testing
     }
   }
 
-  /// More than may wait: what found no room is counted, and all else is there.
+  /// More lines than can wait: the dropped ones are counted, all others arrive.
   @Test func countsWhatFoundNoRoom() async throws {
     try await withFolder { folder in
       let server = try await Endpoint(in: folder, "hold", "204")
