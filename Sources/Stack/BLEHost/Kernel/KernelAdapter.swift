@@ -2,10 +2,10 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// An adapter of the kernel, beside the kernel's own host: the `raw` mode.
+/// An adapter shared with the kernel's own host: the `raw` mode.
 ///
-/// It scans over the HCI raw channel, which is opened when first needed and needs CAP_NET_RAW, and connects over the
-/// kernel's L2CAP socket, which needs nothing.
+/// Scans over the HCI raw channel, which is opened on first use and needs CAP_NET_RAW. Connects over the
+/// kernel's L2CAP socket, which needs no capability.
 public actor KernelAdapter: SecuringAdapter {
   public nonisolated let info: AdapterInfo
   public nonisolated let loop: EventLoop
@@ -14,17 +14,18 @@ public actor KernelAdapter: SecuringAdapter {
   public nonisolated let mode = "raw"
 
   private(set) var channel: RawChannel?
-  /// Where it was needed.
+  /// The management socket; opened on first use.
   private(set) var management: ManagementChannel?
   var security = KernelSecurity()
-  /// What the kernel has been told of devices, for links that begin fast.
+  /// Initial timing that is loaded in the kernel for links with a fast start.
   var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
   let note: @Sendable (String) -> Void
 
   /// - Parameters:
   ///   - info: the kernel's adapter.
-  ///   - loop: has the receive thread.
-  ///   - note: takes what a person should know of a pairing or a scan, one line each, on the receive thread.
+  ///   - loop: runs the receive thread.
+  ///   - note: receives messages for the user about a pairing or a scan, one line each, on the receive
+  ///     thread.
   public init(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
   ) {
@@ -38,7 +39,7 @@ public actor KernelAdapter: SecuringAdapter {
     do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
   }
 
-  /// The adapter asked for, or the first that is up.
+  /// Finds an adapter by name, or the first that is up.
   ///
   /// - Parameter name: `hci0`, or `nil` for any.
   /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`.
@@ -63,8 +64,9 @@ public actor KernelAdapter: SecuringAdapter {
 
   public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
-  /// The kernel makes the link with its own defaults; what is asked for goes to the controller beside it, over the raw
-  /// channel. So do the events that tell what is in force. Without CAP_NET_RAW the link is there all the same.
+  /// The kernel creates the link with its own defaults. The requested parameters go to the controller over
+  /// the raw channel, which also reports the parameters in force. Without CAP_NET_RAW the link still comes
+  /// up.
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
@@ -107,7 +109,7 @@ public actor KernelAdapter: SecuringAdapter {
     await lever().ask(request, of: connection)
   }
 
-  /// Version and features are known where the kernel has asked for them while the raw channel was open.
+  /// Includes version and features only if the kernel read them while the raw channel was open.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     try await openChannel().facts(connection.handle)
   }
@@ -141,7 +143,7 @@ public actor KernelAdapter: SecuringAdapter {
   func openChannel() async throws(HostError) -> RawChannel {
     if let channel { return channel }
     let opened = try await RawChannel.open(info, on: loop, note: note)
-    // Somebody else may have opened one meanwhile.
+    // Another task may have opened one meanwhile.
     if let channel {
       await opened.close()
       return channel
@@ -152,10 +154,10 @@ public actor KernelAdapter: SecuringAdapter {
 }
 
 extension EventLoop {
-  /// The receive thread of a program, under the name that `ps -L` shows.
+  /// Starts the program's receive thread under the name that `ps -L` shows.
   ///
-  /// - Throws: `notPermitted` for a priority that this process may not have, `unsuitable` for a processor that is not
-  ///   there.
+  /// - Throws: `notPermitted` if the process may not use the priority; `unsuitable` if the processor does not
+  ///   exist.
   public static func start(
     clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()
   ) throws(HostError) -> EventLoop {

@@ -2,9 +2,9 @@ package import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// Hears what the controller of a raw channel says, and what others say to it.
+/// Receives all packets of a raw channel, from the controller and from other users of the controller.
 package final class ControllerObserver: @unchecked Sendable {
-  // No lock: called on the event loop's thread only, with a packet from its H4 type octet on.
+  // No lock: called on the event loop's thread only. A packet begins with its H4 type byte.
   let heard: (Span<UInt8>) -> Void
   let lost: (HostError) -> Void
 
@@ -14,29 +14,30 @@ package final class ControllerObserver: @unchecked Sendable {
 }
 
 extension KernelAdapter {
-  /// Sends a command on the raw channel, and waits for its answer.
+  /// Sends a command on the raw channel and waits for its reply.
   @discardableResult
   package func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     try await openChannel().command(command)
   }
 
-  /// The same for the kernel's host.
+  /// Sends a command on the management socket and waits for its reply.
   @discardableResult
   package func manage(_ command: any ManagementCommand) async throws(HostError) -> [UInt8] {
     try await openManagement().command(command)
   }
 
-  /// Tells one observer of packets from now on.
+  /// Passes all further packets to the observer, which replaces an earlier one.
   package func tell(_ observer: ControllerObserver) async throws(HostError) {
     try await openChannel().tell(observer)
   }
 
-  /// Has the observer hear of what waits in the raw channel: the kernel queues an event there before it acts on it.
+  /// Passes the packets that are queued in the raw channel to the observer. The kernel queues an event there
+  /// before it acts on it.
   package func catchUp() { channel?.assumeIsolated { $0.drain() } }
 
   package var bondStore: (any BondStore)? { security.settings?.store }
 
-  /// Takes over the ATT channel of a link that a central made.
+  /// Takes over the ATT channel of a link that a central created.
   package func adopt(
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, tap: PacketTap?
   ) throws(HostError) -> Connection {
@@ -53,16 +54,17 @@ extension KernelAdapter {
     return connection
   }
 
-  /// Has `arrive` take centrals that have come before the kernel's questions about them, and `changed` hear of keys.
+  /// Sets callbacks around the kernel's pairing events: `arrive` runs before each, to accept centrals that
+  /// have just connected; `changed` runs after it, when keys may have changed.
   ///
-  /// - Returns: `false` where somebody takes them already.
+  /// - Returns: `false` if callbacks are already set.
   package func whenPairing(arrive: @escaping () -> Void, changed: @escaping () -> Void) -> Bool {
     guard security.centrals == nil else { return false }
     security.centrals = (arrive, changed)
     return true
   }
 
-  /// The end of `tell` and `whenPairing`.
+  /// Ends `tell` and `whenPairing`.
   package func endCentrals() {
     security.centrals = nil
     channel?.assumeIsolated { $0.tell(nil) }

@@ -2,32 +2,35 @@ package import BLELinux
 public import BLEStack
 import BLEWire
 
-/// What an adapter of the kernel knows of the security of its links. On the loop's thread only.
+/// Security state of a kernel adapter's links. On the loop's thread only.
 struct KernelSecurity {
-  /// A link of ours: only its questions are ours to answer.
+  /// A link of this process. Only its pairing questions are answered.
   struct Link {
-    /// As the kernel names it in a pairing.
+    /// The address that the kernel uses for the device in pairing events.
     let peer: DeviceAddress
     weak var connection: Connection?
   }
 
   var settings: SecuritySettings?
-  /// Where we are the agent and keep the keys; `nil` where `bluetoothd` does, or nobody.
+  /// Set if this process is the pairing agent and keeps the keys; `nil` if `bluetoothd` does, or if neither
+  /// does.
   var channel: ManagementChannel?
-  /// The kernel has our keys, and asks devices for theirs.
+  /// The kernel has the stored keys and asks devices for their identity keys.
   var hasLoadedKeys = false
   var links: [Link] = []
-  /// Keys that the kernel told since the adapter was opened, by identity address.
+  /// Keys that the kernel reported since the adapter was opened, by identity address.
   var gathered: [DeviceAddress: Bond] = [:]
-  /// Devices that the user wants to pair with now, whatever is done when a device asks.
+  /// Devices that the user is pairing with now. Their questions are answered even if the settings do not
+  /// allow pairing on request.
   var wanted: Set<DeviceAddress> = []
-  /// Has centrals taken that have come, and tells of keys that a link may be worth more for.
+  /// Callbacks around a pairing event: accept centrals that have connected, and report keys that may raise a
+  /// link's security.
   var centrals: (arrive: () -> Void, changed: () -> Void)?
-  /// Devices that do not know their keys any more.
+  /// Devices that have lost their keys.
   var forgotten: Set<DeviceAddress> = []
-  /// Why the keys that the kernel made with a device are not kept, by the device's identity.
+  /// Why the keys of a pairing are not kept, by the device's identity.
   var refused: [DeviceAddress: PairingError] = [:]
-  /// Permanent addresses at which devices with another identity were paired, by identity.
+  /// Permanent addresses under which devices with another identity address were paired, by identity.
   var pairedAddresses: [DeviceAddress: DeviceAddress] = [:]
 
   mutating func add(_ connection: Connection) {
@@ -35,7 +38,8 @@ struct KernelSecurity {
     links.append(Link(peer: connection.peer, connection: connection))
   }
 
-  /// The address of the link on which a device named its identity: the kernel tells only private ones.
+  /// The address of the link on which a device distributed its identity. The kernel reports only private
+  /// addresses.
   func address(_ told: DeviceAddress, of identity: DeviceAddress) -> DeviceAddress {
     if told.bits != 0 { return told }
     return isOurs(identity) ? identity : wanted.first ?? identity
@@ -46,18 +50,18 @@ struct KernelSecurity {
   }
 }
 
-/// The kernel's own Security Manager: it encrypts and pairs, we keep its keys and answer its questions where `bluetoothd`
-/// does not. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
+/// The kernel's own Security Manager. It encrypts and pairs; unless `bluetoothd` runs, this process keeps its
+/// keys and answers its questions. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
 extension KernelAdapter {
-  /// Lets links be encrypted and devices be paired with. Where `bluetoothd` runs, it has the keys and its agent answers;
-  /// the kernel's lists are left alone then.
+  /// Enables encryption and pairing. If `bluetoothd` runs, it keeps the keys, its agent answers, and the
+  /// kernel's key lists are not changed.
   ///
-  /// - Throws: `notPermitted` without CAP_NET_ADMIN, where there is no `bluetoothd`.
+  /// - Throws: `notPermitted` without CAP_NET_ADMIN, unless `bluetoothd` runs.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     guard HostError.daemon == nil else { return }
     let channel = try await openManagement()
-    // The first that an unprivileged process is refused.
+    // The first command that needs a privilege.
     try await channel.command(SetIOCapability(settings.agent.capability))
     if security.channel == nil {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
@@ -68,9 +72,9 @@ extension KernelAdapter {
     try await loadKeys(settings, channel)
   }
 
-  /// Pairs with a device that is connected. A key that the kernel had of it is given up.
+  /// Pairs with a connected device. The kernel drops any earlier key for it.
   ///
-  /// - Returns: the bond; `nil` where `bluetoothd` has it, which is then in force on the link.
+  /// - Returns: the bond; `nil` if `bluetoothd` keeps it, in which case it is in force on the link.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     guard let channel = security.channel, let settings = security.settings else {
       if HostError.daemon != nil, await raise(connection, to: .medium) { return nil }
@@ -81,7 +85,7 @@ extension KernelAdapter {
       await restoreKeys(of: connection.peer, channel)
       throw error
     }
-    // Nobody else keeps the keys here.
+    // No other program keeps the keys.
     guard let bond = made else {
       await restoreKeys(of: connection.peer, channel)
       throw .unsuitable(
@@ -91,13 +95,13 @@ extension KernelAdapter {
     let identity = bond.peerIdentity?.address ?? connection.peer
     let refusal = security.refused[identity] ?? settings.refusal(of: bond)
     guard let refusal else { return bond }
-    // The kernel knows no such limits: it has paired all the same.
+    // The kernel does not know these limits and has completed the pairing.
     _ = try? await channel.command(UnpairDevice(identity))
     await restoreKeys(of: connection.peer, channel)
     throw .pairing(connection.peer, refusal)
   }
 
-  /// Gives the kernel the stored key of a device back, which it has dropped for a pairing that failed.
+  /// Reloads the stored key of a device, which the kernel dropped for a pairing that failed.
   private func restoreKeys(of peer: DeviceAddress, _ channel: ManagementChannel) async {
     guard let settings = security.settings, storedBond(of: peer) != nil else { return }
     do throws(HostError) { try await loadKeys(settings, channel) } catch {
@@ -107,16 +111,17 @@ extension KernelAdapter {
 
   // MARK: On the way up and down
 
-  /// The address under which the kernel knows a device: it resolves the private ones itself.
+  /// The address under which the kernel knows a device. The kernel resolves private addresses itself.
   func identity(of peer: DeviceAddress) -> DeviceAddress {
     guard security.channel != nil, let stored = storedBond(of: peer) else { return peer }
     return stored.pairedAddress ?? stored.device
   }
 
-  /// Encrypts a link whose device is bonded.
+  /// Encrypts a link if the device is bonded.
   ///
-  /// - Returns: `false` where the device refused its key: the kernel ends the link then.
-  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or has it for another adapter.
+  /// - Returns: `false` if the device refused its key, in which case the kernel ends the link.
+  /// - Throws: `unsuitable` if the device is bonded but the kernel does not have its key, or the bond is for
+  ///   another adapter.
   func protect(_ connection: Connection) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
@@ -125,7 +130,7 @@ extension KernelAdapter {
     else { return true }
     let isOurs = bond.local == info.address
     guard isOurs, security.hasLoadedKeys else {
-      // Where the daemon runs, it has keys of its own, which are not told.
+      // `bluetoothd` has keys of its own and does not disclose them.
       guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey, HostError.daemon == nil
       else { return true }
       guard isOurs else { throw .bonded(connection.peer, as: bond.local, not: info.address) }
@@ -138,13 +143,14 @@ extension KernelAdapter {
     return true
   }
 
-  /// What is known of a link to a bonded device.
+  /// Records the security of a link with a bonded device.
   func noteSecurity(of connection: Connection, isEncrypted: Bool) async {
     let security = LinkSecurity(isEncrypted: isEncrypted, storedBond(of: connection.peer)?.bond)
     await connection.note(LinkChange(time: loop.clock.now(), value: .security(security)))
   }
 
-  /// After a device has refused its key: without it, where it may be paired with again.
+  /// Removes the kernel's key of a device that refused it, if the settings allow pairing again or an
+  /// unencrypted link.
   ///
   /// - Returns: whether to connect again.
   func forget(_ peer: DeviceAddress) async -> Bool {
@@ -156,7 +162,7 @@ extension KernelAdapter {
     return true
   }
 
-  /// Puts back what was switched. The kernel keeps the keys.
+  /// Restores the settings that `secure` changed. The kernel keeps the keys.
   func endSecurity() async {
     guard let channel = security.channel.take() else { return }
     let former = await channel.settings
@@ -167,13 +173,14 @@ extension KernelAdapter {
 
   // MARK: Raising
 
-  /// Answers a device that refuses for want of security.
+  /// Raises the security of a link after the device refused a request for insufficient security.
   ///
-  /// - Returns: whether it is worth asking again.
+  /// - Returns: whether to repeat the request.
   private func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
     guard let level = await connection.securityLevel else { return false }
     guard let channel = security.channel, let settings = security.settings else {
-      // The daemon's key, or its agent's answer. Without either the kernel would ask nobody for half a minute.
+      // `bluetoothd` supplies the key, or its agent answers. With neither, the kernel would wait 30 s for an
+      // answer.
       guard HostError.daemon != nil else { return false }
       switch (level, code) {
       case (..<(.medium), _): return await raise(connection, to: .medium)
@@ -188,7 +195,7 @@ extension KernelAdapter {
       return await raise(connection, to: .medium)
     }
     guard settings.raising == .byPairing else { return false }
-    // What is encrypted and still not enough wants somebody to look.
+    // If encryption is not enough, only an authenticated pairing is, which needs a user.
     if level >= .medium, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
@@ -217,7 +224,7 @@ extension KernelAdapter {
     let peer = connection.peer
     security.wanted.insert(peer)
     defer { security.wanted.remove(peer) }
-    // What is encrypted already the kernel finds good enough, unless more is asked of it on the socket.
+    // The kernel considers an encrypted link secure enough unless a higher level is requested on the socket.
     if let level = await connection.securityLevel, level >= .medium {
       guard level < .high, settings.agent.capability != .noInputNoOutput else { return bond(of: connection) }
       _ = try? await channel.command(UnpairDevice(peer))
@@ -226,7 +233,7 @@ extension KernelAdapter {
       }
       return bond(of: connection)
     }
-    // By Pair Device the kernel would be content with Just Works.
+    // For Pair Device the kernel would accept Just Works.
     if storedBond(of: peer)?.bond.isAuthenticated == true {
       guard settings.agent.capability != .noInputNoOutput else { throw .pairing(peer, .weakerThanBond) }
       guard await raise(connection, to: .high) else {
@@ -246,7 +253,7 @@ extension KernelAdapter {
     return bond(of: connection)
   }
 
-  /// Each question may take half a minute, and nobody is asked more than three.
+  /// Each question times out after 30 s, and a pairing asks at most three.
   private static let pairingLimit = Duration.seconds(120)
 
   private func pair(_ command: PairDevice, _ channel: ManagementChannel) async throws(HostError) {
@@ -261,7 +268,7 @@ extension KernelAdapter {
     try result.get()
   }
 
-  /// What a device that is connected is bonded by, for now or for good.
+  /// The bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.gathered.first {
       $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true
@@ -275,9 +282,10 @@ extension KernelAdapter {
 
   // MARK: Keys
 
-  /// Gives the kernel the keys of all devices that we know, beside those it has.
+  /// Loads the keys of all stored bonds into the kernel, in addition to the keys it has.
   ///
-  /// The kernel's lists can be replaced only. So they are read first, and where that is not allowed they stay as they are.
+  /// The kernel's lists can only be replaced, so they are read first. If they cannot be read, they are left
+  /// as they are.
   private func loadKeys(_ settings: SecuritySettings, _ channel: ManagementChannel) async throws(HostError) {
     security.hasLoadedKeys = false
     guard let store = settings.store else { return }
@@ -290,7 +298,7 @@ extension KernelAdapter {
     var keys = present
     for bond in store.bonds() where bond.local == info.address { keys.add(bond) }
     if keys.longTerm != present.longTerm { try await channel.command(LoadLongTermKeys(keys.longTerm)) }
-    // Even where they are the same: from then on the kernel asks for them.
+    // Needed even if the list is unchanged: from then on the kernel asks devices for their identity keys.
     try await channel.command(LoadIdentityResolvingKeys(keys.identity))
     security.hasLoadedKeys = true
   }
@@ -311,7 +319,8 @@ extension KernelAdapter {
         device: peer, local: info.address, pairedAddress: security.pairedAddresses[peer], bond: bond))
   }
 
-  /// The device met at one address names another as its identity: that must be valid, and no other bonded device's.
+  /// Checks the identity that a device at the address `met` distributed. It must be valid and must not belong
+  /// to another bonded device.
   private func take(_ identity: DeviceAddress, met: DeviceAddress) {
     let bonds = security.settings?.store?.bonds() ?? []
     let known = bonds.last { $0.isMeant(by: met) }
@@ -367,7 +376,7 @@ extension KernelAdapter {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
     loop.task {
-      // The kernel may have given up meanwhile: then nobody wants the answer.
+      // The kernel may have given up meanwhile and refuse the reply.
       if mayPair, await question() {
         _ = try? await channel.command(UserConfirmationReply(peer))
       } else {
@@ -392,7 +401,7 @@ extension KernelAdapter {
 extension SecuritySettings {
   fileprivate func isContent(with bond: Bond) -> Bool { refusal(of: bond) == nil }
 
-  /// Why a bond that the kernel made is less than what was asked for.
+  /// Why a bond that the kernel made does not meet the settings; `nil` if it does.
   fileprivate func refusal(of bond: Bond) -> PairingError? {
     if bond.keyByteCount < minimumKeyByteCount { return .failed(.encryptionKeySize) }
     if kind == .secureConnections, !bond.isSecureConnections { return .notSecureConnections }
@@ -401,11 +410,11 @@ extension SecuritySettings {
 }
 
 extension Connection {
-  /// Of the kernel's link; `nil` where the kernel has none.
+  /// Security level of the kernel's link; `nil` if the kernel does not report one.
   package var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
 
-  /// Has the kernel encrypt the link, by a key that it has or by pairing. Nothing is sent before that has ended or the peer
-  /// sends something.
+  /// Asks the kernel to encrypt the link, with a key that it has or by pairing. Nothing is sent until this
+  /// ends or the peer sends something.
   func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
     guard end == nil else { return .ended }
     let outcome = OneShot<RaisingOutcome>()
@@ -417,7 +426,7 @@ extension Connection {
 }
 
 extension HostError {
-  /// The kernel does not say what was wrong with a pairing, only how it ended.
+  /// The kernel reports how a pairing ended, but not why.
   fileprivate init(pairing peer: DeviceAddress, _ error: HostError) {
     guard case .managementRefused(_, let status) = error else {
       self = error
@@ -434,7 +443,7 @@ extension HostError {
 }
 
 extension KernelKeys {
-  /// - Returns: `nil` where they cannot be read.
+  /// - Returns: `nil` if the lists cannot be read.
   init?(of adapter: String) {
     let folder = "/sys/kernel/debug/bluetooth/\(adapter)"
     func text(_ name: String) -> String? {

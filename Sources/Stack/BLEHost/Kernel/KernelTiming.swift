@@ -2,20 +2,21 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Links of the kernel's that begin with short intervals. It makes links with 30 to 50 ms, unless it was told otherwise of a
-/// device before: `mgmt-api.txt`, 0x0035.
+/// Fast starts on kernel links. The kernel creates links with an interval of 30 to 50 ms unless it has
+/// connection parameters for the device: `mgmt-api.txt`, 0x0035.
 extension KernelAdapter {
-  /// Tells the kernel the timing of a fast start.
+  /// Loads the timing of a fast start into the kernel.
   ///
-  /// Not beside `bluetoothd`: what that has loaded for its devices would go with our load. Nor where the controller cannot be
-  /// told the timing that is to follow. After SIGKILL the kernel keeps it for this device until the adapter is switched off.
+  /// Skipped if `bluetoothd` runs, because each load replaces the entries that it loaded, and if the
+  /// controller cannot be given the timing that follows. After SIGKILL the kernel keeps the entry until the
+  /// adapter is switched off.
   ///
-  /// - Returns: whether the link will have it.
+  /// - Returns: whether the link will start fast.
   func beginFastStart(with peer: DeviceAddress, _ request: LinkRequest, _ lever: LinkParameterControl) async
     -> Bool
   {
     guard request.startsFast, lever.channel != nil, ProcessFacts.has(.netRaw), HostError.daemon == nil else {
-      // An earlier link may have gone before its fast start was over.
+      // An earlier link may have ended before its fast start did.
       await forgetFastStart(with: peer)
       return false
     }
@@ -26,36 +27,38 @@ extension KernelAdapter {
       return true
     } catch {
       fastStarts[peer] = nil
-      // Then it begins as the kernel has it.
+      // The link starts with the kernel's timing.
       return false
     }
   }
 
-  /// Gives a link the timing that it is to keep: what was asked for, else the kernel's own. What the device has asked for
-  /// meanwhile is in force already.
+  /// Gives a link its lasting timing: the requested one, else the kernel's default. Timing that the device
+  /// has requested meanwhile is already in force.
   func endFastStart(_ connection: Connection, as peer: DeviceAddress, _ request: LinkRequest) async {
     await forgetFastStart(with: peer)
     var rest = request
     (rest.phy, rest.dataLength) = (nil, nil)
     let range = LinkParameterRange.default
     let own = range.minimumInterval...range.maximumInterval
-    // A link that outlives us goes back to what the kernel gives one.
+    // If the link outlives this process, it returns to the kernel's default timing.
     _ = await connection.firstTiming(
       .init(interval: own.upperBound, latency: range.latency, supervisionTimeout: range.supervisionTimeout))
     if rest.timing == nil, await connection.isFast { rest.interval = own }
     await change(connection, to: rest)
   }
 
-  /// Takes it back. A kernel from 6.11 on gives a link that is up what it is told of one device, of one alone: hence twice.
+  /// Removes the entry of a fast start. Linux 6.11 and later apply a load of exactly one entry to a live
+  /// link, so the default entry is listed twice.
   func forgetFastStart(with peer: DeviceAddress) async {
     guard fastStarts.removeValue(forKey: peer) != nil, let management else { return }
     let former = LoadConnectionParameters.Entry(peer, .default)
-    // A device that the kernel connects by itself keeps its entry in the second load. With the adapter gone all are gone.
+    // The second load does not remove the entry of a device that the kernel connects by itself, so the first
+    // one resets it. If the adapter was removed, its entries were too.
     _ = try? await management.command(LoadConnectionParameters(fastStartEntries + [former, former]))
     _ = try? await management.command(LoadConnectionParameters(fastStartEntries))
   }
 
-  /// Each load replaces the list, so all that are wanted now go into it.
+  /// All current entries: each load replaces the whole list.
   private var fastStartEntries: [LoadConnectionParameters.Entry] {
     fastStarts.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }

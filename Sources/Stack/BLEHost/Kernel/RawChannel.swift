@@ -2,19 +2,21 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The HCI raw channel of one of the kernel's adapters: commands beside the kernel's own, and its events.
+/// The HCI raw channel of a kernel adapter: sends commands beside the kernel's own and receives all events.
 ///
-/// A reply is told apart by its opcode while other events keep flowing. Needs CAP_NET_RAW.
+/// Replies are matched by opcode, and other events are still delivered while a command waits. Needs
+/// CAP_NET_RAW.
 actor RawChannel {
   /// A controller answers within milliseconds; the kernel itself gives up after two seconds.
   static let commandTimeout = Duration.seconds(2)
   private static let slabSlots = 32
-  /// Slabs in one turn: then the loop's jobs have theirs, or a scan would never be stopped while more comes.
+  /// Slabs per turn. The limit lets the loop run its jobs, such as stopping the scan, while more packets
+  /// arrive.
   private static let turnLimit = 8
-  /// Calls in a row that the kernel may have no memory for. They are made again.
+  /// Consecutive receive calls that may fail for lack of memory. Each is retried.
   private static let shortageLimit = 1000
 
-  /// Which of the two families of scan commands is used. They must not be mixed on one controller.
+  /// The family of scan commands in use. The two must not be mixed on one controller.
   enum ScanCommands: Hashable, Sendable {
     case legacy, extended
   }
@@ -42,7 +44,7 @@ actor RawChannel {
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
-  /// Until the controller confirms that a scan is off, what it sends is counted by whoever scanned.
+  /// Receives the reports that arrive between the command to stop a scan and the controller's confirmation.
   private var endingSink: Adapter.ReportSink?
   private var interruption = ScanInterruption()
   private var resuming: Task<Void, Never>?
@@ -51,7 +53,7 @@ actor RawChannel {
   private var lossHandler: (@Sendable () -> Void)?
   private var observer: ControllerObserver?
   private var assembler = AdvertisingReportAssembler()
-  /// Events and reports that broke the format.
+  /// Events and reports that were malformed.
   private(set) var malformed = 0
   var unfinishedReports: Int { assembler.unfinished }
   private(set) var lastMalformed: WireError?
@@ -59,8 +61,8 @@ actor RawChannel {
 
   /// Opens the raw channel of an adapter that is up.
   ///
-  /// - Parameter note: takes what a person should know of a scan, one line each, on the receive thread.
-  /// - Throws: `notPermitted` without CAP_NET_RAW, else what the kernel says.
+  /// - Parameter note: receives messages for the user about a scan, one line each, on the receive thread.
+  /// - Throws: `notPermitted` without CAP_NET_RAW, else the kernel's error.
   static func open(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
   ) async throws(HostError) -> RawChannel {
@@ -74,7 +76,7 @@ actor RawChannel {
     return try await adopt(descriptor, of: info, on: loop, note: note)
   }
 
-  /// Takes over the raw channel that a descriptor is.
+  /// Takes over a raw channel that is already open.
   static func adopt(
     _ descriptor: consuming FileDescriptor, of info: AdapterInfo, on loop: EventLoop,
     note: @escaping @Sendable (String) -> Void
@@ -117,17 +119,17 @@ actor RawChannel {
     if token == nil { body() } else { lossHandler = body }
   }
 
-  /// Lets one observer hear all; `nil` for none.
+  /// Sets the observer of all packets; `nil` removes it.
   func tell(_ observer: ControllerObserver?) { self.observer = observer }
 
-  /// Leaves the adapter to others. A scan must have been stopped before.
+  /// Releases the adapter. The caller must stop a scan first.
   func close() { release(.gatt(.closed(.closedLocally))) }
 
   // MARK: Commands
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Returns: the return parameters after the status octet.
+  /// - Returns: the return parameters after the status byte.
   /// - Throws: `commandRefused` with the controller's status, `commandTimedOut` after 2 s, `adapterDown`.
   @discardableResult
   func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
@@ -138,7 +140,7 @@ actor RawChannel {
     return try await answer.get()
   }
 
-  /// Sends a command whose answer nobody waits for.
+  /// Sends a command without waiting for its reply.
   func post(_ command: any HCICommand) throws(HostError) {
     let opcode = type(of: command).opcode
     guard token != nil else { throw .adapterDown(info.name) }
@@ -170,13 +172,13 @@ actor RawChannel {
 
   // MARK: Scanning
 
-  /// Starts to scan; each report goes to `sink` on the receive thread.
+  /// Starts a scan; each report goes to `sink` on the receive thread.
   ///
-  /// The command set is the one that the kernel itself uses on this controller: extended where it supports both
-  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy. When somebody connects, the
-  /// kernel turns the scan off; it is turned on again as soon as that is over.
+  /// Uses the command set that the kernel itself uses on this controller: extended if it supports both
+  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy. The kernel turns
+  /// the scan off when a program connects; it is turned on again as soon as the connect has ended.
   ///
-  /// - Throws: `scanBusy` where somebody else scans or the kernel is connecting.
+  /// - Throws: `scanBusy` if another program scans or the kernel is connecting.
   func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping Adapter.ReportSink
@@ -191,14 +193,14 @@ actor RawChannel {
     self.scan = scan
     do throws(HostError) { try await switchOn(scan) } catch {
       self.scan = nil
-      // Without an answer it may be on all the same.
+      // If the reply timed out, the scan may still be on.
       if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
       throw error
     }
   }
 
-  /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
+  /// Turns scanning off and waits for the controller's confirmation. Does nothing if no scan is on.
   func stopScan() async throws(HostError) {
     guard let commands = scan?.commands else { return }
     endingSink = scan?.sink
@@ -210,7 +212,7 @@ actor RawChannel {
     do throws(HostError) {
       try await switchOff(commands)
     } catch {
-      // Somebody else switched it off before us: that is what was wanted.
+      // Another program has already turned it off.
       if case .commandRefused(_, .commandDisallowed) = error { return }
       throw error
     }
@@ -226,8 +228,9 @@ actor RawChannel {
     }
   }
 
-  /// Switches an interrupted scan on again. What fails, or is interrupted itself, is tried again a little later; so it
-  /// may be on already, and parameters are refused then.
+  /// Turns an interrupted scan on again. An attempt that fails or is interrupted is retried a little later.
+  /// The scan is turned off first, because it may already be on and the controller would refuse the
+  /// parameters.
   private func resumeScan() async {
     guard let scan, let began = interruption.began else { return }
     let before = interruption
@@ -255,7 +258,7 @@ actor RawChannel {
 
   // MARK: Links
 
-  /// Lets a carrier know what the controller says of its link.
+  /// Connects a bearer to the controller's events for its link.
   func watch(for carrier: SocketCarrier) {
     carrier.watch = LinkWatch {
       self.links.watch($0, $1)
@@ -267,7 +270,7 @@ actor RawChannel {
     }
   }
 
-  /// Timing in force on a link; `nil` where it was up before this channel.
+  /// Timing in force on a link; `nil` if the link came up before this channel was opened.
   func timing(_ handle: ConnectionHandle) -> LinkParameters? { links.timing(handle) }
 
   func facts(_ handle: ConnectionHandle) async throws(HostError) -> LinkFacts {
@@ -295,7 +298,7 @@ actor RawChannel {
     }
   }
 
-  /// Takes what waits, but not for ever: the loop comes back while there is more.
+  /// Handles queued packets, up to `turnLimit` slabs; the loop calls again while there are more.
   func drain() {
     do throws(SystemError) {
       for _ in 0..<Self.turnLimit where token != nil {
@@ -312,7 +315,7 @@ actor RawChannel {
         if count < slab.slots { return }
       }
     } catch {
-      // The loop comes back while something waits.
+      // The loop calls again while packets are queued.
       if error.condition == .noMemory, shortagesInARow < Self.shortageLimit {
         shortagesInARow += 1
         return

@@ -2,14 +2,14 @@ import BLELinux
 public import BLEStack
 import BLEWire
 
-/// An adapter whose links can be made secure: by our own Security Manager, or by the kernel's.
+/// An adapter that can encrypt links and pair, with our own Security Manager or the kernel's.
 public protocol SecuringAdapter: Adapter {
-  /// Lets links be encrypted and devices be paired with.
+  /// Enables encryption and pairing.
   func secure(_ settings: SecuritySettings) async throws(HostError)
 
-  /// Pairs with a device that is connected.
+  /// Pairs with a connected device.
   ///
-  /// - Returns: the bond, which is kept already if the settings say where; `nil` where another program has it.
+  /// - Returns: the bond, already stored if the settings have a store; `nil` if another program keeps it.
   /// - Throws: `pairing` with the reason.
   func makeBond(with connection: Connection) async throws(HostError) -> Bond?
 }
@@ -19,18 +19,20 @@ extension SecuringAdapter {
 }
 
 extension HostAdapter: SecuringAdapter {
-  /// How long a device has to store its keys before the link may end. The kernel leaves a link for 2 s after its last user
-  /// (HCI_DISCONN_TIMEOUT).
+  /// Time for a device to store its keys before the link may end. The kernel keeps a link for 2 s after its
+  /// last user closes it (HCI_DISCONN_TIMEOUT).
   private static let timeToStore = Duration.milliseconds(500)
 
-  /// The last keys are ours to send, and a link that ends while they wait leaves the device without any: an answer on the
-  /// same link tells that it has them. Then it has to store them: google/bumble 0.0.236 gives that up when it hears of the
-  /// last key and of the link's end at once.
+  /// Pairs, then waits until the device has received and stored the keys.
+  ///
+  /// Our keys are the last packets of a pairing. If the link ends before they are sent, the device does not
+  /// get them. A response on the same link proves that it did. It then needs time to store them:
+  /// google/bumble 0.0.236 fails to if it learns of the last key and the disconnection at once.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     let bond = try await pair(connection)
     let first = AttributeHandle(1)
     let request = FindInformationRequest(range: HandleRange(start: first, end: first))
-    // A refusal is an answer.
+    // An error response is a response, too.
     _ = try? await connection.transact([UInt8](encoding: 5) { request.encode(into: &$0) })
     if bond.isBonded { try? await loop.wait(for: Self.timeToStore) }
     return bond

@@ -2,23 +2,24 @@ import BLELinux
 import BLEStack
 package import BLEWire
 
-/// The kernel's L2CAP socket under a connection: one datagram is one PDU.
+/// The kernel's L2CAP socket under a connection: each datagram is one PDU.
 final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
-  // No lock: everything but the descriptor's counters is touched on the event loop's thread only.
+  // No lock: everything except the descriptor's counters is used on the event loop's thread only.
 
-  /// PDUs taken per system call. After the longest pause of the receive thread that was measured, 21 ms in a test kernel
-  /// whose one processor the sender shares (`Tools/Benchmarks/RESULTS.md`; 9 ms outside), 44 of a ring's fastest stream
-  /// wait, 2,083/s: one call takes them all. After a second, as `SIGSTOP` makes it, 33 calls do; the kernel's queue, not
-  /// this, has the room for those.
+  /// PDUs received per system call. The longest measured pause of the receive thread is 21 ms, in a test
+  /// kernel with one processor that the sender shares (9 ms outside; `Tools/Benchmarks/RESULTS.md`). At a
+  /// ring's fastest stream, 2,083 PDUs/s, 44 PDUs are queued by then, and one call takes them all. After a
+  /// pause of 1 s, as `SIGSTOP` makes it, 33 calls do; the kernel's queue holds those PDUs, not this buffer.
   private static let slabSlots = 64
-  /// The longest ATT_MTU, 517, rounded up to cache lines. An odd number of them, so that the slots spread over the cache:
-  /// at 1,024 octets the sixty-four would share a sixteenth of its sets.
+  /// Bytes per slot: the longest ATT_MTU, 517, rounded up to an odd number of cache lines, which spreads the
+  /// slots over the cache. At 1,024 bytes the 64 slots would share a sixteenth of its sets.
   private static let slabSlotByteCount = 576
-  /// Slabs drained in one turn: then the loop's jobs and other sources have theirs, however fast the peer sends.
+  /// Slabs received per turn. The limit lets the loop run its jobs and other sources, however fast the peer
+  /// sends.
   private static let slabsPerTurn = 8
 
-  /// Calls in a row that the kernel may have no memory for. They are made again, and nothing is lost by it; who has none
-  /// for so long will not have any.
+  /// Consecutive calls that may fail for lack of memory. Each is retried and nothing is lost; after this
+  /// many, the bearer ends.
   private static let shortageLimit = 1000
 
   private let descriptor: FileDescriptor
@@ -26,7 +27,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   private var slab: ReceiveSlab
   private var token: UInt64?
   private var client: BearerClient?
-  /// Where the raw channel is open.
+  /// Set if the raw channel is open.
   var watch: LinkWatch?
   private let handle: ConnectionHandle?
   private(set) var disconnectReason: HCIStatus?
@@ -40,7 +41,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   }
 
   var connectionHandle: ConnectionHandle? { handle }
-  /// The kernel keeps a link for two seconds when its last socket closes (HCI_DISCONN_TIMEOUT), and gives it to the next.
+  /// The kernel keeps a link for two seconds after its last socket closes (HCI_DISCONN_TIMEOUT), and gives it
+  /// to the next socket.
   var mayBeOlder: Bool { true }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops ?? slab.drops }
   private(set) var memoryShortages = 0
@@ -55,7 +57,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     loop.assertIsCurrent()
-    // In BT_CONFIG the kernel would refuse it as if the link were gone.
+    // In BT_CONFIG the kernel would fail the call as if the link had ended.
     guard raising?.isInConfig != true else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
@@ -68,7 +70,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     }
   }
 
-  /// Whether a call that failed for want of memory is to be made again.
+  /// Whether to retry a call that failed for lack of memory.
   private func isTransient(_ error: SystemError) -> Bool {
     guard error.condition == .noMemory else { return false }
     memoryShortages += 1
@@ -89,7 +91,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   private func want(_ readiness: Readiness) {
     guard let token else { return }
-    // Of a descriptor that is served already, nothing but a bug can make this fail.
+    // The descriptor is already registered, so only a bug can make this fail.
     try? loop.update(token, descriptor, for: readiness)
   }
 
@@ -113,7 +115,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
-      // A channel that has ended is writable, too.
+      // A channel that has ended is also writable.
       if readiness.isDisjoint(with: .hangUp) { lookAtLevel() }
       client.writable()
     }
@@ -127,7 +129,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
         client.ended(.linkLost(loss(pendingError())))
       }
     } catch {
-      // The kernel tells the error before the PDUs that it still holds. They came first, so they count.
+      // The kernel reports the error before the PDUs that it still holds. They arrived first, so they are
+      // delivered.
       _ = try? takeBatches(limit: .max, into: client)
       client.ended(.linkLost(loss(error)))
     }
@@ -142,7 +145,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
       guard token != nil else { break }
       let count: Int
       do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
-        // The loop comes back while something waits.
+        // The loop calls again while data is queued.
         if isTransient(error) { return (max(1, pdus), false) }
         throw error
       }
@@ -164,13 +167,13 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     return (pdus, false)
   }
 
-  /// By the controller's word where the raw channel has it, else by what the kernel makes of it.
+  /// Uses the controller's reason if the raw channel knows it, else the socket's error.
   private func loss(_ error: SystemError?) -> LinkLoss {
     disconnectReason = handle.flatMap { watch?.reason($0) }
     return disconnectReason.map { LinkLoss($0) } ?? LinkLoss(error)
   }
 
-  /// What stands against the socket, if anything.
+  /// The socket's pending error, if any.
   private func pendingError() -> SystemError? {
     do throws(SystemError) { return try descriptor.pendingError() } catch { return error }
   }
@@ -179,21 +182,22 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 // MARK: Security
 
 extension SocketCarrier {
-  /// As long as somebody may take to answer the kernel's questions: each of its steps has 30 s. Core 5.4, Vol 3, Part H,
-  /// 3.4.
+  /// Time limit for raising security. The user may need time for the kernel's questions; each step may take
+  /// 30 s. Core 5.4, Vol 3, Part H, 3.4.
   private static let raisingLimit = Duration.seconds(60)
-  /// Between looks at the level of a link whose channel is in use again before it has it. The kernel says nothing more.
+  /// Poll interval for the level of a link whose socket left BT_CONFIG before reaching it. The kernel does
+  /// not report the change.
   private static let lookInterval = Duration.milliseconds(20)
 
-  /// A BT_SECURITY that the kernel has not answered.
+  /// A BT_SECURITY request that the kernel has not completed.
   struct Raising {
     let level: LinkSecurityLevel
     let limit: MonotonicTime
-    /// When to look at the level again, once the socket is out of BT_CONFIG by what the peer sent.
+    /// Next poll of the level, once a PDU from the peer has taken the socket out of BT_CONFIG.
     var nextLook: MonotonicTime?
     let done: (RaisingOutcome) -> Void
 
-    /// Whether the socket waits for the encryption, and takes nothing to send.
+    /// Whether the socket waits for encryption and accepts nothing to send.
     var isInConfig: Bool { nextLook == nil }
     var wake: MonotonicTime { min(nextLook ?? limit, limit) }
   }
@@ -207,7 +211,7 @@ extension SocketCarrier {
       guard try descriptor.securityLevel() < level else { return done(.held) }
       try descriptor.raiseSecurity(to: level)
     } catch {
-      // The kernel knew better: what the link has is enough.
+      // The kernel finds the link's level sufficient.
       return done(error.condition == .invalid ? .held : .ended)
     }
     raising = Raising(level: level, limit: loop.clock.monotonic().advanced(by: Self.raisingLimit), done: done)
@@ -220,7 +224,8 @@ extension SocketCarrier {
     raising?.nextLook = loop.clock.monotonic().advanced(by: Self.lookInterval)
   }
 
-  /// In BT_CONFIG the socket is of no use any more: nothing but a PDU of the peer's would take it out.
+  /// Gives up raising the security level. If the socket is in BT_CONFIG, the bearer ends: only a PDU from the
+  /// peer would take the socket out of that state.
   func abandonRaising() {
     loop.assertIsCurrent()
     guard let raising else { return }
@@ -233,7 +238,7 @@ extension SocketCarrier {
 }
 
 extension LinkLoss {
-  /// By the errno that the kernel makes of the HCI reason.
+  /// Maps the errno that the kernel derives from the HCI reason.
   init(_ error: SystemError?) {
     switch error?.condition {
     case .timedOut: self = .silence
@@ -244,7 +249,7 @@ extension LinkLoss {
 }
 
 extension LinkLoss {
-  /// By the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
+  /// Maps the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
   package init(_ reason: HCIStatus) {
     switch reason.rawValue {
     // Connection Timeout, LL Response Timeout, Connection Failed to be Established.

@@ -2,7 +2,7 @@ public import BLELinux
 import BLEStack
 public import BLEWire
 
-/// A connect of the kernel's L2CAP socket that is under way.
+/// A pending connect of the kernel's L2CAP socket.
 actor SocketConnector {
   private let peer: DeviceAddress
   private let loop: EventLoop
@@ -23,7 +23,7 @@ actor SocketConnector {
     descriptor = try L2CAPSocket.connectATT(to: peer, from: adapter)
   }
 
-  /// Waits until the channel is there. Once only.
+  /// Waits until the channel is connected. Call once only.
   func connect() async throws(HostError) -> FileDescriptor {
     try register()
     end = SystemClock.monotonic().advanced(by: timeout)
@@ -82,11 +82,11 @@ extension Connection {
   /// Connects the ATT channel over the kernel's L2CAP socket.
   ///
   /// - Parameters:
-  ///   - peer: by its identity address where it is bonded.
-  ///   - adapter: own adapter's address, `DeviceAddress.any` for the first that is up.
-  ///   - loop: has the receive thread.
-  ///   - timeout: how long the kernel may look for the device.
-  ///   - tap: where every PDU is logged, if anywhere.
+  ///   - peer: the identity address if the device is bonded.
+  ///   - adapter: the local adapter's address, or `DeviceAddress.any` for the first that is up.
+  ///   - loop: runs the receive thread.
+  ///   - timeout: how long the kernel may search for the device.
+  ///   - tap: receives a copy of each PDU, for a log.
   /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.
   public static func open(
     to peer: DeviceAddress, from adapter: DeviceAddress = .any, on loop: EventLoop,
@@ -95,7 +95,7 @@ extension Connection {
     try await open(to: peer, from: adapter, on: loop, timeout: timeout, tap: tap, watching: nil)
   }
 
-  /// - Parameter channel: tells what the controller says of the link.
+  /// - Parameter channel: supplies the controller's events for the link.
   static func open(
     to peer: DeviceAddress, from adapter: DeviceAddress, on loop: EventLoop, timeout: Duration,
     tap: PacketTap?, watching channel: RawChannel?
@@ -108,7 +108,7 @@ extension Connection {
       try await connector.connect(), peer: peer, on: loop, tap: tap, watching: channel)
   }
 
-  /// Takes over a datagram socket that is connected already, one PDU to a datagram.
+  /// Takes over a datagram socket that is already connected; each datagram is one PDU.
   package static func adopt(
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
     tap: PacketTap? = nil
