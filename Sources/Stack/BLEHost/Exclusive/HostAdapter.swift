@@ -2,13 +2,13 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// A controller that is ours alone, with our own host above it: the `exclusive` mode.
+/// A controller used by this process alone, with our own host above it: the `exclusive` mode.
 ///
-/// The actor lives on an event loop; packets, commands, links and their connections share its thread.
+/// The actor runs on an event loop. Packets, commands, links and their connections share its thread.
 public actor HostAdapter: Adapter {
-  /// How long links may take to end before the controller is let go all the same.
+  /// How long `close` waits for links to end before it releases the controller.
   private static let closePatience = Duration.seconds(1)
-  /// Fragments that may wait for the controller's buffers on one link.
+  /// Fragments that may be queued for the controller's buffers on one link.
   private static let fragmentLimit = 64
 
   public nonisolated let name: String
@@ -20,28 +20,28 @@ public actor HostAdapter: Adapter {
   private let started = OneShot<Result<Void, HostError>>()
   private var commands = PendingCommands()
   var wishes = LinkWishes()
-  /// Who takes links that centrals make with us.
+  /// Receives the links that centrals create with us.
   var acceptor: LinkAcceptor?
   private(set) var carriers = CarrierTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
   var reportSink: ReportSink?
-  /// The scan that is on, to begin it again after a reset.
+  /// The current scan, to start it again after a reset.
   var scan: HostScan?
   var isScanEnding = false
   private var isReceiving = false
-  /// PDUs and ends of links that connections asked for while a packet was being received.
+  /// PDUs and disconnects that connections requested while a packet was being received.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
   var ownAddress: DeviceAddress?
   var hidesInScans = false
   package private(set) var failure: HostError?
-  /// The controller has failed and is being reset: commands wait until it is up again.
+  /// The controller has failed and is being reset. Commands wait until it is up again.
   private var isRestarting = false
   private let restarts = Waiters()
-  /// Times that the controller was reset after it had failed.
+  /// Number of times the controller was reset after a failure.
   package private(set) var restartCount = 0
-  /// `restartCount` when advertising was set up.
+  /// Value of `restartCount` when advertising was set up.
   package var advertisingIsOf = 0
   private var lossHandler: (@Sendable () -> Void)?
   private var closing: OneShot<Void>?
@@ -49,16 +49,16 @@ public actor HostAdapter: Adapter {
 
   public nonisolated let mode = "exclusive"
 
-  /// Takes a controller over: resets it and brings it up.
+  /// Takes over a controller: resets and initializes it.
   ///
-  /// - Throws: `adapterBusy`, `controller`, `notPermitted`, or what the system says of the port.
+  /// - Throws: `adapterBusy`, `controller`, `notPermitted`, or the system's error for the port.
   public static func open(
     _ transport: TransportSpecification, on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
     try await open(try transport.open(on: loop), name: transport.description, on: loop)
   }
 
-  /// The same over a transport that is there already, bare or wrapped.
+  /// Takes over a controller through an existing transport, which may be wrapped.
   public static func open(
     _ transport: any PacketTransport, name: String, on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
@@ -96,19 +96,19 @@ public actor HostAdapter: Adapter {
     if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
 
-  /// On the loop's thread, as all that is done to a transport.
+  /// A method of the actor, because transports are used on the loop's thread only.
   private func abandon() { transport.close() }
 
-  /// What the controller is.
+  /// Properties that the controller reported when it was started.
   public var controller: ControllerDescription { host.controller }
 
-  /// What waits or is up, for whoever looks for leaks.
+  /// Number of pending commands, links and connects, for leak checks.
   package var load: Int { commands.count + carriers.count + wishes.waiting.count + host.linkCount }
 
-  /// What the host dropped or had no place for.
+  /// Counters of packets that the host dropped or could not assign.
   package var hostStatistics: HCIHostStatistics { host.statistics }
 
-  /// Links that are up.
+  /// Number of links that are up.
   package var linkCount: Int { host.linkCount }
 
   public var faults: Int {
@@ -116,18 +116,18 @@ public actor HostAdapter: Adapter {
     return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
   }
 
-  // Asynchronous, or a caller in an asynchronous function would get the protocol's own.
+  // Asynchronous, because a caller in an asynchronous function would otherwise get the protocol's default.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async { transport.hold(while: body) }
 
-  /// Ends every link and lets the controller go.
+  /// Ends every link and releases the controller.
   public func close() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
-    // Where a central has come at this moment, or the controller is gone, it is off.
+    // Fails if a central has just connected or the controller has failed; advertising is then off.
     try? await stopAdvertising()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
@@ -144,14 +144,14 @@ public actor HostAdapter: Adapter {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Returns: the return parameters after the status octet.
+  /// - Returns: the return parameters after the status byte.
   @discardableResult
   public func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     try await restarted()
     return try await sendNow(command)
   }
 
-  /// The same while the controller is set up again.
+  /// Sends a command like `command`, but also while the controller is being set up again.
   @discardableResult
   func sendNow(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
@@ -159,16 +159,16 @@ public actor HostAdapter: Adapter {
     return try await waiter.get()
   }
 
-  /// Waits while the controller is being reset.
+  /// Waits until a reset in progress has ended.
   func restarted() async throws(HostError) {
     guard isRestarting else { return }
     await restarts.wait { !isRestarting || failure != nil }
     if let failure { throw failure }
   }
 
-  /// Sends a command whose result is an event of its own, and waits for that.
+  /// Sends a command whose result is a separate event, and waits for that event.
   ///
-  /// - Throws: also `gatt(closed)` where the link ends first.
+  /// - Throws: also `gatt(closed)` if the link ends first.
   func command(
     _ command: any HCICommand, endingWith procedure: LinkProcedure
   ) async throws(HostError) -> HCIHostEvent {
@@ -178,7 +178,7 @@ public actor HostAdapter: Adapter {
     return try await waiter.get()
   }
 
-  /// Ends the wait for a procedure that takes too long.
+  /// Fails the wait for a procedure that takes too long.
   func giveUp(_ procedure: LinkProcedure, _ error: HostError) {
     commands.end({ $0 == procedure }, .failure(error))
   }
@@ -195,7 +195,8 @@ public actor HostAdapter: Adapter {
 
   /// Sends an ATT PDU of a connection.
   ///
-  /// While a packet is being received the host is at work: what a connection answers then waits for its end.
+  /// While a packet is being received the host is in use, so PDUs sent then are queued until it has been
+  /// handled.
   private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
     loop.assertIsCurrent()
     guard let carrier = carriers[handle] else { return .gone }
@@ -211,7 +212,7 @@ public actor HostAdapter: Adapter {
     return isThere ? .sent : .gone
   }
 
-  /// Ends a link that its user closes.
+  /// Ends a link whose connection was closed.
   func disconnect(_ handle: ConnectionHandle) {
     loop.assertIsCurrent()
     guard carriers.remove(handle) != nil else { return }
@@ -219,9 +220,9 @@ public actor HostAdapter: Adapter {
     if !isReceiving { settle() }
   }
 
-  /// Ends a link for a cause of ours, and tells its connection.
+  /// Ends a link for a local cause and informs its connection.
   ///
-  /// - Parameter reason: for the device.
+  /// - Parameter reason: the reason code sent to the device.
   func end(_ handle: ConnectionHandle, for cause: BearerEnd, reason: HCIStatus) {
     guard let carrier = carriers.remove(handle) else { return }
     _ = host.submit(Disconnect(handle, reason: reason))
@@ -242,7 +243,7 @@ public actor HostAdapter: Adapter {
   private func batchEnded() {
     settle()
     if security.isDraining { resumeDrained() }
-    // By index: a link may end meanwhile.
+    // By index, because a link may end during the loop.
     var index = 0
     while index < carriers.count {
       let carrier = carriers.carrier(index)
@@ -280,7 +281,7 @@ public actor HostAdapter: Adapter {
         }
       }
     } catch {
-      // Counted by the host; the next packet is as good as any.
+      // The host has counted the error; later packets are not affected.
     }
     isReceiving = false
     settle()
@@ -295,17 +296,17 @@ public actor HostAdapter: Adapter {
 
   func isLinkEncrypted(_ handle: ConnectionHandle) -> Bool { host.isEncrypted(handle) }
 
-  /// Lets another file do something with the host, and settles. Kept private, the host is used in place: an accessor
-  /// that lends it out allocates at each use.
+  /// Runs `body` on the host for code in another file, then settles. The host is private so that it is used
+  /// in place: an accessor that lends it out allocates on each use.
   func withHost<Result>(_ body: (inout HCIHost) -> Result) -> Result {
     defer { settle() }
     return body(&host)
   }
 
-  /// Handles what has happened and writes what has come of it.
+  /// Handles the host's events and sends the resulting packets.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
-    // Whoever could have claimed them has: the rest belongs to links that nobody holds.
+    // New links have claimed their early PDUs. The rest belongs to links without a connection.
     early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
@@ -334,7 +335,8 @@ public actor HostAdapter: Adapter {
     case .ready:
       if isRestarting { loop.task { await self.setUpAgain() } } else { started.set(.success(())) }
     case .restarting:
-      // The start-up goes on by itself; so do those who wait for a link, once the controller is up.
+      // A reset during start-up needs nothing more. Later, pending connects continue once the controller is
+      // up.
       guard started.current != nil else { break }
       isRestarting = true
       restartCount += 1
@@ -368,13 +370,13 @@ public actor HostAdapter: Adapter {
     let wish = isWished ? wishes.take(description.peer) : nil
     let acceptor = isWished ? nil : acceptor
     guard wish != nil || acceptor != nil else {
-      // A link that nobody waits for any more.
+      // No connect is pending for this link, or no acceptor is set.
       host.decline(handle)
       if isWished { endAttempt() }
       return
     }
     if let request = wish?.request, request.startsFast || request.keepsTiming { host.holdTiming(of: handle) }
-    // What was dropped before is no loss of this link's.
+    // Packets dropped before the link came up do not count as its loss.
     let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
       HostLink {
@@ -388,7 +390,7 @@ public actor HostAdapter: Adapter {
       carrier, peer: description.peer, handle: handle, on: loop, tap: wish?.tap ?? acceptor?.tap)
     carriers.add(carrier, handle)
     connection.assumeIsolated {
-      try? $0.attach()  // to a link of our own: cannot fail
+      try? $0.attach()  // HostCarrier.attach does not throw
       $0.onRefusal { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
     }
     note(handle, .timing(description.parameters))
@@ -400,13 +402,13 @@ public actor HostAdapter: Adapter {
     if let wish { tell(wish, connection) }
   }
 
-  /// Gives a controller that was reset what it had: address and scan. Advertising is the business of whoever advertises.
+  /// Restores the address and the scan of a controller that was reset. The acceptor restores advertising.
   private func setUpAgain() async {
     do throws(HostError) {
       if let ownAddress { try await sendNow(LESetRandomAddress(ownAddress)) }
       if let scan, reportSink != nil, !isScanEnding { try await begin(scan) }
     } catch {
-      // A failure amid this is a reset of its own, and comes back here.
+      // A failure during this is another reset, after which this runs again.
       if error == .controllerReset { return }
       return failed(error)
     }

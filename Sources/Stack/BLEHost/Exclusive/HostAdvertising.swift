@@ -2,13 +2,13 @@ import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// How secure a link with a central is now.
+/// The new security state of a link with a central.
 package struct LinkSecurityChange {
   package let handle: ConnectionHandle
   package let security: ATTSecurity
-  /// With which key it is encrypted; `nil` where it is not.
+  /// Origin of the key that encrypts the link; `nil` if the link is not encrypted.
   package let source: LinkKeySource?
-  /// Of a central that is bonded; where the link is not encrypted, of who has the address of one.
+  /// Identity of a bonded central. If the link is not encrypted, the central only has a matching address.
   package let identity: DeviceAddress?
 
   package init(
@@ -18,17 +18,17 @@ package struct LinkSecurityChange {
   }
 }
 
-/// Who takes links that centrals make with us.
+/// Callbacks for the links that centrals create with us.
 package final class LinkAcceptor: @unchecked Sendable {
   // No lock: called on the event loop's thread only.
 
-  /// A link is up; its first PDU comes after this returns.
+  /// Called when a link is up, before its first PDU.
   package let arrived: (Connection) -> Void
   package let secured: (LinkSecurityChange) -> Void
   package let notPaired: (PairingError) -> Void
-  /// The controller was reset: it advertises no more.
+  /// Called when the controller was reset and no longer advertises.
   package let restarted: () -> Void
-  /// The controller works no more. Its links have ended.
+  /// Called when the controller has failed. Its links have ended.
   package let lost: (HostError) -> Void
   package let tap: PacketTap?
 
@@ -46,31 +46,31 @@ package final class LinkAcceptor: @unchecked Sendable {
   }
 }
 
-/// Links of which we are the peripheral. Whoever accepts them advertises, by commands of the controller.
+/// Links on which we are the peripheral. Their acceptor advertises, with commands to the controller.
 extension HostAdapter {
   public nonisolated var exclusive: HostAdapter? { self }
 
-  /// Packets that broke the format.
+  /// Number of malformed packets.
   public var malformed: Int { withHost { $0.malformed } }
 
-  /// Hands links of centrals to `acceptor` from now on; with `nil` they are ended.
+  /// Passes links that centrals create to `acceptor` from now on; with `nil`, such links are ended.
   ///
-  /// - Returns: `false` where somebody takes them already.
+  /// - Returns: `false` if another acceptor is already set.
   package func accept(_ acceptor: LinkAcceptor?) -> Bool {
     guard acceptor == nil || self.acceptor == nil else { return false }
     self.acceptor = acceptor
     return true
   }
 
-  /// Advertising was switched on, and no central has come since.
+  /// Whether advertising was turned on and no central has connected since.
   package var isAdvertising: Bool { withHost { $0.isAdvertising } }
 
-  /// Under which links are made from now on, in the place of `address`.
+  /// Sets the resolvable private address for new links. With `nil` they use `address`.
   package func hide(_ privacy: HostPrivacy?) { withHost { $0.hide(privacy) } }
   package var bondStore: (any BondStore)? { security.settings?.store }
   package func makeIdentity() -> DeviceIdentity? { security.settings?.identity(as: address) }
 
-  /// Switches advertising off.
+  /// Turns advertising off.
   package func stopAdvertising() async throws(HostError) {
     guard isAdvertising else { return }
     if controller.hasAdvertisingSets {

@@ -2,19 +2,19 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// A host's entries for the carrier of one link: closures made inside the host's actor, called on its executor's thread.
-/// See `BearerClient`.
+/// The host's callbacks for the bearer of one link. The closures are created inside the host's actor and
+/// called on its executor's thread. See `BearerClient`.
 final class HostLink {
   enum SendResult {
     case sent
-    /// Too much waits for the controller; the connection is told when there is room.
+    /// Too much is queued for the controller. `BearerClient.writable` is called when there is room.
     case full
     case gone
   }
 
   let send: (Span<UInt8>) -> SendResult
   let disconnect: () -> Void
-  /// Packets that the transport's queue in the kernel dropped.
+  /// Packets that the kernel dropped from the transport's queue.
   let kernelQueueDrops: () -> Int
 
   init(
@@ -27,17 +27,18 @@ final class HostLink {
   }
 }
 
-/// A link of our own host under a connection.
+/// The bearer over a link of our own host.
 final class HostCarrier: ATTBearer, @unchecked Sendable {
   // No lock: touched on the event loop's thread only.
 
   private let link: HostLink
   private(set) var client: BearerClient?
-  /// PDUs came since the client was last told that a batch has ended.
+  /// PDUs arrived since the client's last `batchEnded`.
   var hasNews = false
-  /// A send found no room.
+  /// A send failed because the queue was full.
   var isFull = false
-  /// An answer was put off to the end of a batch; of these, too many wait.
+  /// `hasAnswered`: a PDU was deferred to the end of a batch. `isBehind`: too many deferred PDUs are still
+  /// queued.
   var (hasAnswered, isBehind) = (false, false)
   var disconnectReason: HCIStatus?
   let description: LinkDescription
@@ -68,12 +69,13 @@ final class HostCarrier: ATTBearer, @unchecked Sendable {
     link.disconnect()
   }
 
-  /// The controller's flow control leaves nothing to drop between it and us but the transport's own queue.
+  /// The controller's flow control prevents drops between it and the host, except in the transport's own
+  /// queue.
   var kernelQueueDrops: Int { link.kernelQueueDrops() }
   var receiveBufferByteCount: Int { 0 }
 }
 
-/// The carriers of one host, by handle. Few enough to look at each in turn.
+/// The bearers of one host, by handle. Searched linearly because there are few.
 struct CarrierTable {
   private var handles: [ConnectionHandle] = []
   private var carriers: [HostCarrier] = []

@@ -1,17 +1,17 @@
 import BLEStack
 public import BLEWire
 
-/// What a scan was asked for.
+/// Parameters of a scan.
 struct HostScan {
   let kind: ScanKind
   let timing: ScanTiming
   let duplicates: DuplicateFilter
 }
 
-/// Scanning, and the addresses under which a host of our own scans and connects.
+/// Scanning, and the addresses with which our own host scans and connects.
 extension HostAdapter {
-  /// Scans under a non-resolvable private address, a new one for each scan: scan requests then do not tell who asks.
-  /// Core 5.4, Vol 3, Part C, 10.7.
+  /// Scans under a non-resolvable private address, new for each scan, so that scan requests do not identify
+  /// this host. Core 5.4, Vol 3, Part C, 10.7.
   public func hideInScans() { hidesInScans = true }
 
   public func startScan(
@@ -30,7 +30,7 @@ extension HostAdapter {
     }
   }
 
-  /// Waits for a reset that is under way, and begins again after one that comes in between.
+  /// Starts a scan once no reset is in progress, and again if a reset interrupts it.
   private func beginOnceUp(_ scan: HostScan) async throws(HostError) {
     while true {
       try await restarted()
@@ -59,7 +59,7 @@ extension HostAdapter {
 
   public func stopScan() async throws(HostError) {
     guard reportSink != nil, !isScanEnding else { return }
-    // What the controller sends until it confirms is counted by whoever scans.
+    // The sink still receives the reports that arrive before the controller confirms.
     isScanEnding = true
     defer { (reportSink, scan, isScanEnding) = (nil, nil, false) }
     if controller.usesExtendedCommands {
@@ -67,7 +67,7 @@ extension HostAdapter {
     } else {
       try await command(LESetScanEnable(nil))
     }
-    // Connects need the address that they had.
+    // Connects need the previous address.
     if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
   }
 
@@ -75,16 +75,17 @@ extension HostAdapter {
 
   func stopScanQuietly() async {
     do throws(HostError) { try await stopScan() } catch {
-      // The controller is let go of right after: it will be reset by whoever takes it next.
+      // The controller is released right after this, and the next program to open it resets it.
     }
   }
 
   // MARK: Addresses
 
-  /// Under which this host scans and connects: the controller's public address, or a random static one.
+  /// Address with which this host scans and connects: the controller's public address, or a random static
+  /// one.
   public var address: DeviceAddress { ownAddress ?? controller.address }
 
-  /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  /// Generates a static address for a controller without a public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
   func takeRandomAddress() -> DeviceAddress {
     let address = Self.random { DeviceAddress.randomStatic($0) }
     ownAddress = address
@@ -93,12 +94,12 @@ extension HostAdapter {
 
   private static func random(_ make: (UInt64) -> DeviceAddress?) -> DeviceAddress {
     while true {
-      // One draw in 2⁴⁵ is not allowed.
+      // One random value in 2⁴⁵ is not allowed.
       if let address = make(UInt64.random(in: 0 ... .max)) { return address }
     }
   }
 
-  /// Goes on under another static address, if it has none of its own.
+  /// Changes to another static address, unless the controller has a public one.
   func goOn(as known: DeviceAddress) async throws(HostError) {
     guard let own = ownAddress, known != own, known.type == .random else { return }
     try await command(LESetRandomAddress(known))

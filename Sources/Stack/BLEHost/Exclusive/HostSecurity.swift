@@ -2,20 +2,20 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// The security of an adapter's links, and who waits for what. On the loop's thread only.
+/// Security state of an adapter's links, with the tasks that wait for it. On the loop's thread only.
 struct SecurityTable {
   var settings: SecuritySettings?
-  /// Pairings that somebody waits for.
+  /// Pairings that a task waits for.
   fileprivate var pairings: [ConnectionHandle: OneShot<Result<Bond, PairingError>>] = [:]
-  /// Bonds of links that are up, with those that are not kept.
+  /// Bonds of links that are up, including bonds that are not stored.
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
-  /// Links whose peer does not know its key any more.
+  /// Links whose peer has lost its key.
   fileprivate var forgotten: Set<ConnectionHandle> = []
-  /// Links for which LE Enable Encryption is under way.
+  /// Links with an LE Enable Encryption in progress.
   fileprivate var encrypting: Set<ConnectionHandle> = []
-  /// Links that we made and that are closed when their encryption ends.
+  /// Links that we created and encrypted. They are closed if their encryption ends.
   fileprivate var encrypted: Set<ConnectionHandle> = []
-  /// Links of which somebody waits until all that they had to say is on air.
+  /// Tasks that wait until everything queued on a link was transmitted.
   fileprivate var drains: [ConnectionHandle: OneShot<Void>] = [:]
   var isDraining: Bool { !drains.isEmpty }
 
@@ -28,7 +28,7 @@ struct SecurityTable {
     drained(handle)
   }
 
-  /// The controller is gone, and with it what waited for it.
+  /// The controller has failed: wakes the tasks that wait for it.
   mutating func loseAll() {
     for handle in drains.keys { drained(handle) }
   }
@@ -42,13 +42,13 @@ struct SecurityTable {
   }
 }
 
-/// Pairing, encryption by stored keys, private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
+/// Pairing, encryption with stored keys, and private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
 extension HostAdapter {
-  /// Of a link that is up.
+  /// Address of the peer; `nil` if the link is not up.
   func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
-  /// Tells the server of a link what its peer may do now. Until a pairing is over, its key is worth no more than any: what
-  /// an older bond was worth does not count.
+  /// Reports a link's security to its server, or records it if we are the central. The level of a key from a
+  /// pairing does not depend on an older bond.
   func noteSecurity(of handle: ConnectionHandle, _ source: LinkKeySource?) {
     guard let carrier = carriers[handle] else { return }
     guard let acceptor, carrier.description.role == .peripheral else {
@@ -64,8 +64,8 @@ extension HostAdapter {
     acceptor.secured(LinkSecurityChange(handle: handle, security: level, source: source, identity: identity))
   }
 
-  /// Lets links be encrypted and devices be paired with. A controller without an address of its own goes on under the one
-  /// by which bonded devices know us.
+  /// Enables encryption and pairing. A controller without a public address takes the address by which bonded
+  /// devices know us.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     withHost { $0.takeSecurityRequests() }
@@ -75,9 +75,9 @@ extension HostAdapter {
     withHost { $0.answerPairings(by: responder) }
   }
 
-  /// Pairs with a device, or waits for the pairing that is under way.
+  /// Pairs with a device, or waits for a pairing that is in progress.
   ///
-  /// - Returns: the bond, which is kept already if the settings say where.
+  /// - Returns: the bond, already stored if the settings have a store.
   /// - Throws: `pairing` with the reason.
   public func pair(_ connection: Connection) async throws(HostError) -> Bond {
     let handle = connection.handle
@@ -94,7 +94,7 @@ extension HostAdapter {
     }
     do throws(PairingError) {
       let bond = try result.get()
-      // The keys that were given away last: who ends the link now must not cut them off.
+      // Our keys are sent last: if the caller ends the link now, they must not be cut off.
       if isBusy(handle) {
         let drain = security.drains[handle] ?? OneShot()
         security.drains[handle] = drain
@@ -106,8 +106,8 @@ extension HostAdapter {
     }
   }
 
-  /// Whether something that was said on a link is not on air yet. With several links up it is enough that the controller
-  /// has it.
+  /// Whether packets queued on a link are not yet transmitted. If several links are up, packets count as
+  /// transmitted once the controller has them.
   private func isBusy(_ handle: ConnectionHandle) -> Bool {
     guard peer(of: handle) != nil else { return false }
     return withHost {
@@ -115,12 +115,12 @@ extension HostAdapter {
     }
   }
 
-  /// After each batch, while somebody waits.
+  /// Called after each batch while a task waits.
   func resumeDrained() {
     for handle in security.drains.keys where !isBusy(handle) { security.drained(handle) }
   }
 
-  /// What a device that is connected is bonded by, for now or for good.
+  /// The bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.bonds[connection.handle] ?? storedBond(of: connection.peer)?.bond
   }
@@ -129,9 +129,10 @@ extension HostAdapter {
     withHost { $0.isEncrypted(connection.handle) }
   }
 
-  /// Writes what the device can tell to be ours: signed on a link without encryption, else as any other.
+  /// Writes a value that the device can authenticate: signed if the link is not encrypted, else as an
+  /// ordinary Write Command.
   ///
-  /// - Throws: `cannotSign` where the device is not bonded, or was given no key.
+  /// - Throws: `cannotSign` if the device is not bonded or was not given a signing key.
   public func writeSigned(
     _ value: [UInt8], to handle: AttributeHandle, on connection: Connection
   ) async throws(GATTError) {
@@ -142,7 +143,7 @@ extension HostAdapter {
     try await connection.writeSigned(value, to: handle, by: signer)
   }
 
-  /// Tells the identity of bonded devices that hide behind private addresses; `nil` where there are none.
+  /// Resolves private addresses of bonded devices to their identity; `nil` if no bond has a resolving key.
   public var addressResolver: AddressResolver? {
     let known = (bondStore?.bonds() ?? []).compactMap(\.bond.peerIdentity).filter { $0.resolvingKey != 0 }
     guard !known.isEmpty else { return nil }
@@ -151,10 +152,10 @@ extension HostAdapter {
 
   // MARK: On the way up and down
 
-  /// Encrypts a link whose device is bonded.
+  /// Encrypts a link if the device is bonded.
   ///
-  /// - Throws: `notEncrypted` if the device does not encrypt with its key within the timeout, unless the settings accept that
-  ///   or a pairing follows; `gatt(closed)` if the link ends first.
+  /// - Throws: `notEncrypted` if the device does not encrypt with its key within the timeout, unless the
+  ///   settings accept that or pairing follows; `gatt(closed)` if the link ends first.
   func encryptIfBonded(_ connection: Connection, within timeout: Duration) async throws(HostError) {
     guard let settings = security.settings, settings.encryption == .atOnce,
       let stored = storedBond(of: connection.peer), let key = stored.bond.peerKey
@@ -177,21 +178,22 @@ extension HostAdapter {
       throw refused(status)
     case .failure(.commandRefused(_, let status)): throw refused(status)
     case .failure(let error):
-      // Two different keys end a link: neither side can read what the other sends. Core 5.4, Vol 6, Part B, 5.1.3.1.
+      // If the two keys differ, the link ends: neither side can decrypt the other's packets. Core 5.4, Vol 6,
+      // Part B, 5.1.3.1.
       guard connection.carrier.disconnectReason == .micFailure else { throw error }
       throw refused(.micFailure)
     }
   }
 
-  /// Closes a link to a bonded device that is not encrypted any more.
+  /// Closes a link to a bonded device that is no longer encrypted.
   func requireEncryption(of handle: ConnectionHandle) {
     guard security.encrypted.contains(handle), !isLinkEncrypted(handle) else { return }
     end(handle, for: .encryptionLost, reason: .authenticationFailure)
   }
 
-  /// Answers a device that refuses for want of security.
+  /// Raises the security of a link after the device refused a request for insufficient security.
   ///
-  /// - Returns: whether it is worth asking again.
+  /// - Returns: whether to repeat the request.
   func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
     guard let settings = security.settings, carriers[connection.handle]?.description.role == .central
     else { return false }
@@ -202,16 +204,16 @@ extension HostAdapter {
       if case .success(.success) = await encrypt(handle, key) { return true }
     }
     guard settings.raising == .byPairing else { return false }
-    // What is encrypted and still not enough wants somebody to look.
+    // If encryption is not enough, only an authenticated pairing is, which needs a user.
     if isEncrypted, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
     return (try? await pair(connection)) != nil
   }
 
-  /// The address at which a bonded device is now: it may hide behind private ones.
+  /// Finds the current address of a bonded device by scanning, because it may use private addresses.
   ///
-  /// - Returns: `peer` itself where the device is not known to hide.
+  /// - Returns: `peer` itself if its bond has no resolving key.
   func currentAddress(of peer: DeviceAddress, within timeout: Duration) async throws(HostError)
     -> DeviceAddress
   {
@@ -265,7 +267,7 @@ extension HostAdapter {
     security.settings?.storedBond(of: peer)
   }
 
-  /// Stores the bond of a pairing that has succeeded. If it may not be stored, it is worth nothing but encryption.
+  /// Stores the bond of a successful pairing. A bond that may not be stored is used for encryption only.
   private func kept(
     _ result: Result<Bond, PairingError>, of handle: ConnectionHandle, _ settings: SecuritySettings
   ) -> Result<Bond, PairingError> {
@@ -285,7 +287,7 @@ extension HostAdapter {
     return outcome
   }
 
-  /// A central that is bonded encrypts by the key that it was given.
+  /// Gives the controller the key with which a bonded central encrypts.
   private func answerKeyRequest(of handle: ConnectionHandle, _ random: UInt64, _ diversifier: UInt16) {
     guard let peer = peer(of: handle) else { return }
     let bond = security.bonds[handle] ?? storedBond(of: peer)?.bond
@@ -293,7 +295,7 @@ extension HostAdapter {
     withHost { $0.answerKeyRequest(of: handle, key) }
   }
 
-  /// - Returns: the controller's word for how it ended, or why there is none.
+  /// - Returns: the status with which the controller ended the procedure, or why there is no status.
   private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Result<HCIStatus, HostError> {
     security.encrypting.insert(handle)
     defer { security.encrypting.remove(handle) }
@@ -303,7 +305,7 @@ extension HostAdapter {
       let end = try await self.command(command, endingWith: LinkProcedure(.encryption, on: handle))
       guard case .encryption(_, let status) = end else { return .success(.unspecifiedError) }
       if status == .pinOrKeyMissing { security.forgotten.insert(handle) }
-      // Core 5.4, Vol 4, Part E, 7.7.8: the event may say that encryption is off.
+      // Core 5.4, Vol 4, Part E, 7.7.8: the event can report success with encryption off.
       return .success(
         status == .success && !isLinkEncrypted(handle) ? .pinOrKeyMissing : status)
     } catch { return .failure(error) }
@@ -329,7 +331,7 @@ extension HostAdapter {
     let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
     let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
     if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
-      // A device may ask as often as it likes: one procedure is under way, and none where the link has what it asks for.
+      // A device may repeat its request. One procedure runs at a time, and an encrypted link needs no other.
       guard !isLinkEncrypted(handle), security.encrypting.insert(handle).inserted else { return }
       loop.later(self) { _ = await $0.encrypt(handle, key) }
     } else if settings.raising == .byPairing, security.pairings[handle] == nil {
@@ -351,7 +353,7 @@ extension HostAdapter {
   }
 }
 
-/// What a scan looked for. On the loop's thread until the scan has ended.
+/// The address that a scan found. On the loop's thread until the scan has ended.
 private final class FoundAddress: @unchecked Sendable {
   // No lock: written on the loop's thread, read after the scan.
   var address: DeviceAddress?

@@ -2,19 +2,20 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// A device that somebody wants a link with.
+/// A pending connect to one device.
 final class LinkWish {
   let peer: DeviceAddress
   let request: LinkRequest
   let tap: PacketTap?
   let seconds: Int
-  /// Now, where it is wanted no more.
+  /// Set to now when the caller cancels.
   var deadline: MonotonicTime
-  /// An attempt was for it alone.
+  /// Whether an attempt was directed at this device alone.
   var wasNamed = false
-  /// What the link was made with, which may have been another's wish.
+  /// Timing with which the link was created. Another pending connect of the same attempt may have requested
+  /// it.
   var timing: LinkParameterRange?
-  /// The link may be there before anybody waits for it.
+  /// A one-shot, because the link may come up before the caller waits for it.
   let outcome = OneShot<Result<Connection, HostError>>()
 
   init(
@@ -29,31 +30,31 @@ final class LinkWish {
   var noAnswer: HostError { .noAnswer(peer, seconds: seconds) }
 }
 
-/// What a controller is asked for, one at a time: a link with a device that is named, or with whichever of several
-/// advertises first.
+/// One connection attempt of the controller, which makes one at a time: to a given device, or to whichever
+/// device of the accept list advertises first.
 final class LinkAttempt {
-  /// How long a controller may take to confirm that it gave an attempt up.
+  /// How long a controller may take to confirm that it cancelled an attempt.
   static let cancelPatience = Duration.seconds(2)
-  /// How long those that the controller's list holds have it, where it does not hold all.
+  /// Time slice of the devices on the accept list if the list does not hold all.
   static let slice = Duration.seconds(2)
-  /// How long an attempt is left alone where another device is wanted, too.
+  /// How long an attempt runs undisturbed when a connect to another device is pending.
   static let grace = Duration.milliseconds(500)
 
-  /// Whom it is for.
+  /// The connects that this attempt can complete.
   var wishes: [LinkWish]
-  /// By the accept list, for several.
+  /// Whether the attempt uses the accept list, for several devices.
   let isListed: Bool
-  /// Others wait, for whom it is not.
+  /// Whether connects that this attempt does not include are pending.
   var isPartial: Bool
   let timing: LinkParameterRange
-  /// When the controller took the command: it can be told to give up since.
+  /// When the controller accepted the command. The attempt can be cancelled from then on.
   var createdAt: MonotonicTime?
-  /// A link that is up while the controller has not answered the command.
+  /// A link that came up before the controller answered the command.
   var early: (wish: LinkWish, link: Connection)?
-  /// When others are to have the controller's list; then when the controller has had its time to give up.
+  /// End of the time slice; while cancelling, the limit for the controller's confirmation.
   var deadline: MonotonicTime?
   var isCancelling = false
-  /// The cancel that was sent, and what the controller said if it refused.
+  /// The cancel command that was sent, and the controller's error if it was refused.
   var cancel: CommandID?
   var refusal: HostError?
   let ended = OneShot<Void>()
@@ -67,17 +68,18 @@ final class LinkAttempt {
   func isFor(_ wish: LinkWish) -> Bool { wishes.contains { $0 === wish } }
 }
 
-/// All who want a link. While some of them wait for a device that is not there, the others get theirs.
+/// All pending connects. A connect to an absent device does not delay the others.
 struct LinkWishes {
-  /// In order; those of the attempt that is under way are among them.
+  /// In order, including the connects of the current attempt.
   var waiting: [LinkWish] = []
   var attempt: LinkAttempt?
-  /// A task makes attempts for them.
+  /// Whether a task is making attempts.
   var isAtWork = false
-  /// The controller confirms that it gives an attempt up, and goes on with it, as google/bumble's does (0.0.236).
+  /// Whether the controller confirms a cancel but continues the attempt, as google/bumble's does (0.0.236).
   var isStubborn = false
 
-  /// Each device is named for a moment first: most are there, and google/bumble's controller looks into no list.
+  /// Each device first gets a short attempt of its own: most devices are in range, and google/bumble's
+  /// controller ignores the accept list.
   func nextAttempt() -> LinkAttempt {
     let named = waiting.count == 1 ? waiting.first : waiting.first { !$0.wasNamed }
     named?.wasNamed = true
@@ -91,16 +93,17 @@ struct LinkWishes {
     wish.outcome.set(result)
   }
 
-  /// When an attempt is to be given up, then when the controller has had its time for that. Before it can be given up, there
-  /// is none: what becomes of the attempt is not known.
+  /// When to cancel the attempt; while cancelling, the limit for the controller's confirmation. `nil` until
+  /// the controller has accepted the command, because the attempt cannot be cancelled before.
   var deadline: MonotonicTime? {
     guard let attempt, attempt.createdAt != nil else { return nil }
     if attempt.isCancelling { return attempt.deadline }
     return waiting.reduce(attempt.deadline) { .earliest($0, $1.deadline) }
   }
 
-  /// Takes the wish out that a link fulfils. Where one device was named, it is that one, whatever its address is now. Of a list
-  /// the controller may connect to one that is not wanted any more, even when a single wish is left.
+  /// Removes and returns the connect that a link completes. A directed attempt has exactly one, whatever the
+  /// peer's address is now. With the accept list the peer's address must match: the controller may connect to
+  /// a device whose connect was cancelled, even if only one connect is left.
   mutating func take(_ peer: DeviceAddress) -> LinkWish? {
     guard let attempt,
       let place = attempt.isListed
@@ -112,7 +115,7 @@ struct LinkWishes {
     return wish
   }
 
-  /// Puts those who had the controller's list behind those who did not.
+  /// Moves the connects of an attempt behind those that it did not include.
   mutating func rotate(_ attempt: LinkAttempt) {
     let had = waiting.filter(attempt.isFor)
     waiting.removeAll(where: attempt.isFor)
@@ -120,7 +123,7 @@ struct LinkWishes {
   }
 }
 
-/// An ATT PDU that came with the event that announces its link.
+/// An ATT PDU that arrived together with the event that announces its link.
 struct EarlyPDU {
   let handle: ConnectionHandle
   let octets: [UInt8]

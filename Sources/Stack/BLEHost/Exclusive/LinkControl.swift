@@ -2,7 +2,7 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.
+/// Connecting, changing link parameters, and querying links. Core 5.4, Vol 4, Part E, 7.8.
 extension HostAdapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
@@ -13,7 +13,7 @@ extension HostAdapter {
     let wish = LinkWish(peer, request, tap, left(), from: loop.clock.monotonic())
     let connection = try await link(wish)
     if request.keepsTiming {
-      // Nothing is asked beyond what it was made with.
+      // The link keeps the timing with which it was created.
     } else if request.startsFast {
       await connection.onSettled { [weak self] in await self?.endFastStart($0, request) }
     } else if let timing = wish.timing, timing != request.initialTiming {
@@ -27,7 +27,7 @@ extension HostAdapter {
     return connection
   }
 
-  /// Gives a link the timing that it is to keep: what was asked for, else what the device has asked for meanwhile.
+  /// Gives a link its lasting timing: the requested one, else what the device has requested meanwhile.
   private func endFastStart(_ connection: Connection, _ request: LinkRequest) async {
     let wish = withHost { $0.releaseTiming(of: connection.handle) }
     let rest: LinkParameterRange? = await connection.isFast ? .default : nil
@@ -42,7 +42,7 @@ extension HostAdapter {
     await askBeyondTiming(request, of: connection)
   }
 
-  /// Asks for what cannot be said when a link is made.
+  /// Requests the parameters that cannot be set when a link is created.
   private func askBeyondTiming(_ request: LinkRequest, of connection: Connection) async {
     if let phy = request.phy { await ask(.phy, of: connection, LESetPHY(connection.handle, phy)) }
     if let octets = request.dataLength {
@@ -78,7 +78,7 @@ extension HostAdapter {
     return facts
   }
 
-  /// Before each command for a link that may have ended meanwhile: its handle may be another's by now.
+  /// Called before each command for a link that may have ended: another link may have its handle by now.
   private func requireUp(_ connection: Connection) throws(HostError) {
     guard carriers[connection.handle] === connection.carrier else {
       throw .gatt(.closed(.linkLost(connection.carrier.disconnectReason.map { LinkLoss($0) } ?? .unknown)))

@@ -2,10 +2,11 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Links that come up. A controller makes one attempt at a time: it is for all who wait, by the controller's accept list, so
-/// that a device that is not there holds up none that is. Core 5.4, Vol 4, Part E, 7.8.12 and 7.8.66.
+/// Creation of links. A controller makes one attempt at a time. An attempt serves all pending connects,
+/// through the controller's accept list, so that an absent device does not delay the others. Core 5.4, Vol 4,
+/// Part E, 7.8.12 and 7.8.66.
 extension HostAdapter {
-  /// Waits for a link with this device.
+  /// Waits until a link with the device is up.
   func link(_ wish: LinkWish) async throws(HostError) -> Connection {
     if let failure { throw failure }
     wishes.waiting.append(wish)
@@ -30,10 +31,10 @@ extension HostAdapter {
         try await create(attempt)
         attempt.createdAt = loop.clock.monotonic()
         if let (wish, link) = attempt.early.take() { tell(wish, link) }
-        // Somebody has come meanwhile, who is not in the list.
+        // Another connect was requested meanwhile, and its device is not on the list.
         if !attempt.isPartial, !wishes.waiting.allSatisfy(attempt.isFor) { makeRoom() }
       } catch {
-        // One that a reset of the controller has cut off is made again.
+        // After a reset of the controller, the attempt is made again.
         error == .controllerReset ? endAttempt() : endAttempt(.failure(error))
       }
       await attempt.ended.value()
@@ -58,7 +59,8 @@ extension HostAdapter {
     }
   }
 
-  /// Puts the devices of an attempt on the controller's accept list. Where it is too short for all, the others come after.
+  /// Puts the devices of an attempt on the controller's accept list. Devices that do not fit wait for a later
+  /// attempt.
   private func list(_ attempt: LinkAttempt) async throws(HostError) {
     try await command(LEClearFilterAcceptList())
     for (count, wish) in attempt.wishes.enumerated() {
@@ -71,12 +73,13 @@ extension HostAdapter {
     }
   }
 
-  /// The caller wants it no more.
+  /// Cancels the connect of a caller that no longer waits.
   private func abandon(_ outcome: OneShot<Result<Connection, HostError>>) {
     wishes.waiting.first { $0.outcome === outcome }?.deadline = loop.clock.monotonic()
   }
 
-  /// Somebody else is wanted, too: the attempt is given up soon, so that another is made for all.
+  /// Shortens the current attempt because another connect is pending, so that the next attempt can serve
+  /// both.
   private func makeRoom() {
     guard let attempt = wishes.attempt, let created = attempt.createdAt, !attempt.isCancelling,
       !wishes.isStubborn
@@ -84,7 +87,7 @@ extension HostAdapter {
     attempt.deadline = .earliest(attempt.deadline, created.advanced(by: LinkAttempt.grace))
   }
 
-  /// Has the controller give its attempt up.
+  /// Tells the controller to cancel its attempt.
   private func giveUpAttempt() {
     guard let attempt = wishes.attempt, attempt.createdAt != nil, !attempt.isCancelling else { return }
     attempt.isCancelling = true
@@ -92,7 +95,7 @@ extension HostAdapter {
     attempt.cancel = withHost { $0.submit(LECreateConnectionCancel()) }
   }
 
-  /// Ends those whose time is over.
+  /// Ends attempts and connects whose deadline has passed.
   func expireWishes(_ now: MonotonicTime) {
     guard let attempt = wishes.attempt else { return }
     if attempt.isCancelling {
@@ -109,13 +112,15 @@ extension HostAdapter {
     giveUpAttempt()
   }
 
-  /// The answer to the cancel: a link may have come up at the last moment, and its event may still be under way.
+  /// Records that the controller refused the cancel. A link may have come up at the last moment, and its
+  /// event may still arrive.
   func answered(_ id: CommandID, _ status: HCIStatus) {
     guard let attempt = wishes.attempt, id == attempt.cancel, status != .success else { return }
     attempt.refusal = .commandRefused(.leCreateConnectionCancel, status)
   }
 
-  /// A link has come of the attempt. A controller that has not answered the command until then may not work at all.
+  /// Completes a connect with its link. If the controller has not answered the command yet, completion waits
+  /// for the answer: such a controller may not work at all.
   func tell(_ wish: LinkWish, _ connection: Connection) {
     if let attempt = wishes.attempt, attempt.createdAt == nil {
       attempt.early = (wish, connection)
@@ -125,10 +130,10 @@ extension HostAdapter {
     }
   }
 
-  /// No link has come of the attempt.
+  /// Handles an attempt that failed.
   func connectFailed(_ status: HCIStatus) {
     guard let attempt = wishes.attempt else { return }
-    // The controller's word for an attempt that was given up. Core 5.4, Vol 4, Part E, 7.8.13.
+    // The controller's status for an attempt that was cancelled. Core 5.4, Vol 4, Part E, 7.8.13.
     guard attempt.isCancelling, status == .unknownConnection else {
       for wish in attempt.wishes { wishes.fulfil(wish, .failure(.linkFailed(wish.peer, status))) }
       return endAttempt()
@@ -137,14 +142,14 @@ extension HostAdapter {
     endAttempt()
   }
 
-  /// Tells those of the attempt whose time is over.
+  /// Fails the connects of the attempt whose deadline has passed.
   private func failExpired(_ now: MonotonicTime) {
     guard let attempt = wishes.attempt else { return }
     for wish in attempt.wishes where wish.deadline <= now { wishes.fulfil(wish, .failure(wish.noAnswer)) }
     attempt.wishes.removeAll { $0.deadline <= now }
   }
 
-  /// - Parameter result: for all whom the attempt was for; without one they go on waiting.
+  /// - Parameter result: for all connects of the attempt; `nil` leaves them pending.
   func endAttempt(_ result: Result<Connection, HostError>? = nil) {
     guard let attempt = wishes.attempt.take() else { return }
     if let wish = attempt.early?.wish { wish.outcome.set(result ?? .failure(wish.noAnswer)) }
@@ -156,7 +161,7 @@ extension HostAdapter {
     attempt.ended.set(())
   }
 
-  /// The adapter is gone.
+  /// Fails all connects after the adapter has failed.
   func failWishes(_ error: HostError) {
     for wish in wishes.waiting { wish.outcome.set(.failure(error)) }
     wishes.waiting = []
