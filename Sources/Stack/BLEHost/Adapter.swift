@@ -2,76 +2,77 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// From an address on air to the identity of the device behind it, on any thread.
+/// Maps an on-air address to the identity of the device behind it. Callable on any thread.
 public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 
-/// A way to the radio: the kernel's adapter beside its host (`KernelAdapter`), or a controller of our own
-/// (`HostAdapter`). Scanning and connecting look the same on both.
+/// Access to the radio: a kernel adapter shared with the kernel's host (`KernelAdapter`), or a controller of
+/// our own (`HostAdapter`). Both scan and connect through the same interface.
 ///
-/// What only some can do is asked of `securing`, `exclusive` and `innermost`. An adapter around another one hands these on, so that
-/// nothing depends on which type stands outermost.
+/// Use `securing`, `exclusive` and `innermost` for features that only some adapters have. An adapter that
+/// wraps another forwards them, so that callers do not depend on the outermost type.
 public protocol Adapter: Actor {
-  /// Runs on the receive thread for each advertising report. Must not block; cannot keep the view.
+  /// Called on the receive thread for each advertising report. Must not block or keep the view.
   typealias ReportSink = @Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void
 
-  /// For messages and files: `hci0`, or a transport such as `virtual:ring`.
+  /// Name for messages and files: `hci0`, or a transport such as `virtual:ring`.
   nonisolated var name: String { get }
   /// The access mode: `raw` or `exclusive`.
   nonisolated var mode: String { get }
   nonisolated var loop: EventLoop { get }
-  /// What encrypts links and pairs with devices; `nil` where nobody does over this adapter.
+  /// Encrypts links and pairs with devices; `nil` if this adapter cannot.
   nonisolated var securing: (any SecuringAdapter)? { get }
-  /// Our own host, where the controller is ours alone: for what the kernel's host does not let through.
+  /// Our own host, if the controller is used by this process alone: for operations that the kernel's host
+  /// does not permit.
   nonisolated var exclusive: HostAdapter? { get }
-  /// The one that is around no other: what it is says what else it can.
+  /// The adapter that wraps no other. Its type determines what else it can do.
   nonisolated var innermost: any Adapter { get }
-  /// Packets that broke the format.
+  /// Number of malformed packets.
   var malformed: Int { get async }
-  /// Long advertisements that have not come whole.
+  /// Number of long advertisements that did not arrive completely.
   var unfinishedReports: Int { get async }
 
-  /// What came from the controller and could not be used, while notifications may have been in it: packets that broke
-  /// the format, data of links that are not there, frames that were not put together, octets of a stream between its
-  /// packets. How much was lost with it nobody knows.
+  /// Number of faults in the data from the controller that may have cost notifications: malformed packets,
+  /// data for unknown links, frames that were not reassembled, and bytes of a stream between its packets. How
+  /// many notifications were lost is unknown.
   var faults: Int { get async }
 
-  /// Starts to scan; each report goes to `sink` on the receive thread. One scan at a time.
+  /// Starts a scan; each report goes to `sink` on the receive thread. One scan at a time.
   ///
-  /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or what the controller says.
+  /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or the controller's error.
   func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError)
 
-  /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
+  /// Turns scanning off and waits for the controller's confirmation. Does nothing if no scan is on.
   func stopScan() async throws(HostError)
 
-  /// Connects the ATT channel of a device and asks for what is wanted of the link.
+  /// Connects the ATT channel of a device and requests link parameters.
   ///
-  /// A wish that cannot be fulfilled does not keep the link from coming up: `Connection.changes` tells of it.
+  /// A refused parameter does not prevent the link; `Connection.changes` records it.
   ///
-  /// - Throws: `noAnswer` after `timeout`, or why not.
+  /// - Throws: `noAnswer` after `timeout`, or the error.
   func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
-  /// Asks a link that is up for something else. `Connection.changes` tells what came of it.
+  /// Requests other parameters for a link that is up. `Connection.changes` records the result.
   func change(_ connection: Connection, to request: LinkRequest) async
 
-  /// Asks how the link stands and who is at its other end.
+  /// Queries signal strength, and version and features of the peer.
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts
 
-  /// Has `body` called on the receive thread when the adapter works no more; at once where that is so already. One
-  /// such body at a time.
+  /// Calls `body` on the receive thread when the adapter has failed, or at once if it already has. A new
+  /// callback replaces the earlier one.
   func onLost(_ body: @escaping @Sendable () -> Void) async
 
-  /// Tells who is behind a private address, as far as bonds say; `nil` where no address needs to be asked about.
+  /// Resolves a private address to an identity by means of the bonds; `nil` if no address needs resolving.
   var addressResolver: AddressResolver? { get async }
 
-  /// Has nothing received while `body`, called on the receive thread, says that its queues are too full. Only a log
-  /// can wait; elsewhere this does nothing.
+  /// Pauses receiving while `body`, called on the receive thread, reports that the caller's queues are too
+  /// full. Only a packet log can pause; other adapters do nothing.
   func hold(while body: @escaping @Sendable () -> Bool) async
 
-  /// Lets the adapter go.
+  /// Releases the adapter.
   func close() async
 }
 
@@ -80,17 +81,17 @@ extension Adapter {
   public nonisolated var exclusive: HostAdapter? { nil }
   public nonisolated var innermost: any Adapter { self }
 
-  /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
+  /// The kernel's host receives the controller's data and counts its faults.
   public var faults: Int { 0 }
 
-  /// Where the kernel puts them together.
+  /// The kernel reassembles long advertisements.
   public var unfinishedReports: Int { 0 }
 
-  /// Where the kernel's host keeps the bonds, its controller resolves addresses before they get here.
+  /// If the kernel's host keeps the bonds, its controller resolves addresses.
   public var addressResolver: AddressResolver? { nil }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async {}
 
-  /// For an adapter that cannot tell.
+  /// For an adapter that cannot detect a failure.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {}
 }

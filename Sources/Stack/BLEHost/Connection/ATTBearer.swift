@@ -2,47 +2,47 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// What carries the PDUs of one ATT bearer: the kernel's L2CAP socket, or a link of our own host.
+/// Transports the PDUs of one ATT bearer: the kernel's L2CAP socket or a link of our own host.
 ///
-/// Lives on the event loop's thread and calls its client there.
+/// Used on the event loop's thread, where it also calls its client.
 protocol ATTBearer: AnyObject, Sendable {
-  /// Starts to serve a client.
+  /// Starts to deliver to a client.
   func attach(_ client: BearerClient) throws(SystemError)
-  /// Hands one PDU on.
+  /// Sends one PDU.
   ///
-  /// - Throws: `wouldBlock` where there is no room; the client's `writable` tells when there is.
+  /// - Throws: `wouldBlock` if there is no room; the client's `writable` is called when there is.
   func send(_ pdu: Span<UInt8>) throws(SystemError)
-  /// Ends the channel. No call to the client comes after it.
+  /// Ends the channel. The client is not called again.
   func close()
-  /// PDUs that the kernel dropped so far because its queue was full.
+  /// Number of PDUs that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Calls that the kernel had no memory for, and that were made again.
+  /// Number of calls that failed for lack of kernel memory and were retried.
   var memoryShortages: Int { get }
-  /// Why the link ended, as the controller said, where that is known.
+  /// The reason that the controller gave for the end of the link, if known.
   var disconnectReason: HCIStatus? { get }
-  /// Whether the channel may have been somebody else's before: then its MTU is not known from the start.
+  /// Whether another program may have used the channel before; its MTU is then unknown at first.
   var mayBeOlder: Bool { get }
-  /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
+  /// The kernel's receive queue in bytes of kernel memory; 0 if the bearer has no queue of its own.
   var receiveBufferByteCount: Int { get }
-  /// How secure the link is; `nil` where the carrier cannot tell.
+  /// Current security level of the link; `nil` if the bearer does not know it.
   func securityLevel() -> LinkSecurityLevel?
-  /// Has the link made more secure; nothing is sent until that has ended, or the peer has sent something.
+  /// Raises the link's security. Nothing is sent until that ends or the peer has sent something.
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void)
-  /// Gives up what is under way, and the bearer with it where it cannot go on.
+  /// Gives up raising the security level. Ends the bearer if it cannot continue.
   func abandonRaising()
 }
 
-/// How a `raiseSecurity` ended.
+/// Result of `raiseSecurity`.
 enum RaisingOutcome: Hashable, Sendable {
-  /// The link has the level.
+  /// The link has the requested level.
   case held
-  /// The bearer ended meanwhile, or it goes on without the level.
+  /// The bearer ended, or continues without the level.
   case ended
-  /// Nobody answered, or the pairing failed; the bearer ends.
+  /// The user did not answer or the pairing failed; the bearer ends.
   case failed
 }
 
-/// Where the security of links is not the carrier's.
+/// Defaults for a bearer that does not control the security of its link.
 extension ATTBearer {
   func securityLevel() -> LinkSecurityLevel? { nil }
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void) { done(.ended) }
@@ -53,21 +53,22 @@ extension ATTBearer {
   var memoryShortages: Int { 0 }
 }
 
-/// A connection's entries for its carrier.
+/// A connection's callbacks for its bearer.
 ///
-/// Made inside the actor, the closures are isolated to it; the carrier calls them on the actor's executor, which is the
-/// loop's thread. `assumeIsolated` would do as well, at two allocations a call.
+/// The closures are created inside the actor and isolated to it. The bearer calls them on the actor's
+/// executor, which is the loop's thread. `assumeIsolated` would also work but costs two allocations a call.
 final class BearerClient {
   let received: (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void
-  /// A system call has brought PDUs, which follow.
+  /// The PDUs of one system call follow.
   let batchBegan: () -> Void
-  /// They all were: the carrier sends again. For who calls `batchBegan`.
+  /// The PDUs of one system call were delivered and sending resumes. Called only by a bearer that calls
+  /// `batchBegan`.
   let batchDelivered: () -> Void
-  /// Nothing more has come for now.
+  /// No more data has arrived for now.
   let batchEnded: () -> Void
-  /// There is room again.
+  /// The bearer has room again.
   let writable: () -> Void
-  /// What the link is, when it came up and on each change.
+  /// State of the link, when it came up and on each change.
   let changed: (LinkChange) -> Void
   let ended: (BearerEnd) -> Void
   let deadline: () -> MonotonicTime?

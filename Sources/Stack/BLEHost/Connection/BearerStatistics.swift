@@ -1,36 +1,37 @@
 public import BLEWire
 
-/// What happened on one ATT bearer.
+/// Counters of one ATT bearer.
 public struct BearerStatistics: Hashable, Sendable {
-  /// PDUs that arrived.
+  /// PDUs received.
   public var received = 0
-  /// Values of notifications and indications among them.
+  /// Notifications and indications among them.
   public var notifications = 0
-  /// Values that nobody had subscribed to.
+  /// Values without a subscriber.
   public var unclaimed = 0
-  /// Those of them whose handle had no subscription at any time: not what is under way while one ends.
+  /// Of these, values of a handle that was never subscribed to. Values still in transit when a subscription
+  /// ends do not count.
   public var unsubscribed = 0
-  /// PDUs that were dropped because they break the format, and the last such error.
+  /// Malformed PDUs, which were dropped, and the last error.
   public var malformed = 0
   public var lastMalformed: WireError?
-  /// Responses and confirmations that belong to no request. They were ignored.
+  /// Responses and confirmations without a request, which were ignored.
   public var strayResponses = 0
-  /// PDUs that the kernel gave without its receive stamp: they carry ours.
+  /// PDUs without a kernel receive timestamp, which carry the time of arrival instead.
   public var withoutKernelStamp = 0
   /// PDUs that the kernel dropped because its receive queue was full (SO_MEMINFO).
   public var kernelQueueDrops = 0
-  /// Calls that the kernel had no memory for (ENOMEM, ENOBUFS). They were made again.
+  /// Calls that failed for lack of kernel memory (ENOMEM, ENOBUFS) and were retried.
   public var memoryShortages = 0
-  /// PDUs that were sent.
+  /// PDUs sent.
   public var sent = 0
-  /// ATT requests among them: each is a round trip.
+  /// ATT requests among the PDUs sent. Each is a round trip.
   public var requests = 0
-  /// System calls that brought at least one PDU.
+  /// System calls that returned at least one PDU.
   public var batches = 0
 
   public init() {}
 
-  /// Adds those of another bearer.
+  /// Adds the counters of another bearer.
   package mutating func add(_ other: BearerStatistics) {
     received += other.received
     notifications += other.notifications

@@ -4,26 +4,26 @@ public import BLEWire
 
 /// The ATT bearer to one device, over the kernel's L2CAP socket or a link of our own host.
 ///
-/// It lives on an event loop: the loop's thread lends each value to its subscribers, and the actor's methods run on
-/// the same thread between two batches. Nothing on the way of a notification awaits, locks or allocates.
+/// It runs on an event loop. The loop's thread lends each value to the subscribers, and the actor's methods
+/// run on the same thread between two batches. The path of a notification does not await, lock or allocate.
 public actor Connection: ATTRequester {
-  /// Runs on the receive thread. Must not block or allocate; cannot keep the view.
+  /// Called on the receive thread. Must not block, allocate or keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// PDUs that may wait for room in the carrier. A peer that asks on without reading the answers breaks the rule of
-  /// one request at a time.
+  /// PDUs that may wait for room in the bearer. A peer that sends more requests without reading the responses
+  /// violates the rule of one request at a time.
   static let outboxLimit = 64
-  /// Changes of the link that are kept.
+  /// Maximum number of link changes kept.
   static let changeLimit = 1024
-  /// Remarks that are kept.
+  /// Maximum number of remarks kept.
   static let remarkLimit = 64
-  /// A link that ends within this time after other parameters were asked for may have ended because of that.
+  /// If the link ends within this time after a parameter request, the request is suspected as the cause.
   private static let suspicion = Duration.seconds(2)
 
   private struct Request {
     let pdu: [UInt8]
     let need: Need
-    /// Goes out behind it, and has no answer.
+    /// Sent right after the request; it has no response.
     let command: [UInt8]?
     let answer: OneShot<Result<[UInt8], GATTError>>
   }
@@ -32,36 +32,36 @@ public actor Connection: ATTRequester {
     let id: Int
     let handle: AttributeHandle
     let sink: Sink
-    /// A value has come.
+    /// Whether a value has arrived.
     var isHeard = false
   }
 
-  /// How much depends on a request.
+  /// Whether the caller depends on a request.
   public enum Need: Hashable, Sendable {
     case required
-    /// Nice to have: the work goes on without it.
+    /// The caller can continue if the request fails.
     case optional
   }
 
-  /// How much depends on the requests of the task that is running. An MTU exchange is always optional.
+  /// Need of the requests that the current task makes. An MTU exchange is always optional.
   @TaskLocal package static var need = Need.required
 
   public nonisolated let peer: DeviceAddress
-  /// The link's handle on its controller; 0 where the kernel does not tell.
+  /// The link's handle on its controller; 0 if the kernel does not report it.
   public nonisolated let handle: ConnectionHandle
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
   let carrier: any ATTBearer
   private let tap: PacketTap?
-  /// The log has heard of this link.
+  /// Whether the log has a record of this link.
   private var isLogged = false
   // Kept private, the machine is used in place: an accessor that lends it out allocates at each use.
   private var machine: ATTClientMachine
   private var server: LocalServer
-  /// In the place of `server`.
+  /// Used instead of `server` if set.
   private var responder: AttributeResponder?
-  /// Why the bearer ended, once it has.
+  /// Why the bearer ended; `nil` while it is up.
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
@@ -79,14 +79,14 @@ public actor Connection: ATTRequester {
   public private(set) var remarks: [LinkRemark] = []
   let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
-  /// PDUs of one system call are being delivered: what is said meanwhile waits until all are.
+  /// Whether the PDUs of one system call are being delivered. PDUs sent meanwhile are queued until the end.
   private var isDelivering = false
   private let senders = Waiters()
-  /// `end`, for those who wait for it.
+  /// `end`, for tasks that wait for it.
   private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
   private var everSubscribed: Set<AttributeHandle> = []
-  /// Tasks that wait for the first value of a subscriber.
+  /// Tasks that wait for a subscriber's first value.
   private let hearers = Waiters()
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
@@ -94,14 +94,14 @@ public actor Connection: ATTRequester {
   var settle: (@Sendable (Connection) async -> Void)?
   var settled: OneShot<Void>?
   var former: LinkParameters?
-  /// Makes a link more secure that a device finds too insecure.
+  /// Raises the security of a link that the device finds insufficient.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
   var attributes = LinkAttributes()
-  /// Exchange MTU goes once. Core 5.4, Vol 3, Part F, 3.4.2.1.
+  /// Exchange MTU is sent at most once. Core 5.4, Vol 3, Part F, 3.4.2.1.
   private(set) var hasAskedMTU = false
   public nonisolated let requests = RequestCounter()
   private var counters = BearerStatistics()
-  /// What became known of the link, in order; empty where the kernel keeps it to itself.
+  /// Changes of the link in order; empty if the kernel does not report them.
   public private(set) var changes: [LinkChange] = []
 
   init(
@@ -117,7 +117,7 @@ public actor Connection: ATTRequester {
     server = LocalServer(receiveMTU: machine.receiveMTU)
   }
 
-  /// Lets the carrier begin.
+  /// Attaches to the bearer, which then delivers PDUs.
   func attach() throws(HostError) {
     let client = BearerClient(
       received: { self.received($0, at: $1, $2) }, batchBegan: { self.beginDelivery() },
@@ -132,7 +132,7 @@ public actor Connection: ATTRequester {
   public var mtu: Int { machine.mtu }
 
   func note(_ change: LinkChange) {
-    // A peer that changes its mind without end does not fill our memory: the latest stay, and the first.
+    // The first and the latest changes are kept, so that a peer cannot exhaust memory.
     if changes.count == Self.changeLimit { changes.remove(at: 1) }
     changes.append(change)
     guard let asked, change.value.isAbout(asked.part) else { return }
@@ -152,9 +152,9 @@ public actor Connection: ATTRequester {
     avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
   }
 
-  /// Subscriptions are sent again, as nothing comes without them.
+  /// Permits subscription requests again, because no values arrive without them.
   ///
-  /// - Returns: whether there was one that was not.
+  /// - Returns: whether any had been avoided.
   func allowSubscriptions() -> Bool {
     let before = avoided.count
     avoided = avoided.filter { !isSubscription($0) }
@@ -163,7 +163,7 @@ public actor Connection: ATTRequester {
 
   var avoidsSubscriptions: Bool { avoided.contains(where: isSubscription) }
 
-  /// What came, what was lost and where, until now.
+  /// Counts of received, sent and lost PDUs so far.
   public var statistics: BearerStatistics {
     var result = counters
     result.kernelQueueDrops = carrier.kernelQueueDrops
@@ -172,14 +172,14 @@ public actor Connection: ATTRequester {
     return result
   }
 
-  /// Ends the bearer where an answer takes longer than this, 30 s at most.
+  /// Ends the bearer if a response takes longer than this. The maximum is 30 s.
   public func limitAnswers(to patience: Duration) { machine.patience = patience }
 
   /// Waits until the bearer has ended.
   public func ended() async -> BearerEnd { await ending.value() }
 
-  /// Puts back what was changed, and closes the channel. The kernel drops the link when its own disconnect time-out
-  /// has passed.
+  /// Restores what was changed and closes the channel. The kernel drops the link after its own disconnect
+  /// timeout.
   public func close() async {
     if end == nil, let restore {
       self.restore = nil
@@ -188,32 +188,32 @@ public actor Connection: ATTRequester {
     finish(.closedLocally)
   }
 
-  /// Closes the channel for a cause that its user has found, without a word to the device.
+  /// Closes the channel for a cause that the caller has found, without notifying the device.
   package func close(for cause: BearerEnd) { finish(cause) }
 
-  /// Whether a packet log answers in place of the device: its pauses are those of the log.
+  /// Whether a packet log answers instead of a device, so that pauses are those of the log.
   package nonisolated var isReplayed: Bool { (carrier as? HostCarrier)?.mayBeOlder == true }
 
   // MARK: Requests
 
-  /// - Parameter body: makes the link more secure; says whether it is worth asking again.
+  /// - Parameter body: raises the link's security and returns whether to repeat the request.
   func onRefusal(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
     securityRaiser = body
   }
 
-  /// Requests go out in the order in which they come. Each caller waits for the answer to its own, so that several take
-  /// turns.
+  /// Sends a request and returns its response. Requests are sent in the order of the calls, one at a time.
   ///
-  /// A request that still waits is taken back where its task is cancelled; one that was sent cannot be. The requests of
-  /// a task that was cancelled before go out as any other: that is how it puts things in order.
+  /// If the calling task is cancelled, a request that is still queued is removed; one that was sent is not.
+  /// If the task was cancelled before the call, its requests are sent normally, so that it can clean up.
   ///
-  /// Where the device refuses for want of security, the request is repeated once on a link that has more.
+  /// If the device refuses for insufficient security and the link's security can be raised, the request is
+  /// repeated once.
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
     try await transact(request, followedBy: nil)
   }
 
-  /// The same with a command right behind the request: it does not wait for the answer, and the device takes both in this
-  /// order. Where the request is refused, the command was sent all the same.
+  /// Sends a command right after the request, without waiting for the response; the device processes both in
+  /// this order. The command is sent even if the device refuses the request.
   func transact(_ request: [UInt8], followedBy command: [UInt8]?) async throws(GATTError) -> [UInt8] {
     do throws(GATTError) { return try await exchange(request, command) } catch {
       guard case .refused(let refusal) = error, try await isWorthRepeating(after: refusal.code) else {
@@ -258,19 +258,19 @@ public actor Connection: ATTRequester {
     transmit(command)
   }
 
-  /// Waits while something waits for room in the carrier.
+  /// Waits until no PDU waits for room in the bearer.
   package func room() async throws(GATTError) {
     do { try await senders.waitUnlessCancelled { outbox.isEmpty || end != nil } } catch { throw .cancelled }
     if let end { throw .closed(end) }
   }
 
-  /// Hands what the peer asks to `responder` from now on.
+  /// Passes the peer's requests to `responder` from now on.
   package func serve(_ responder: AttributeResponder?) {
     machine.servesIndications = true
     self.responder = responder
   }
 
-  /// Those that wait for the answer to another.
+  /// Number of requests queued behind the current one.
   package var waitingRequests: Int { queue.count }
 
   private func pump() {
@@ -305,7 +305,7 @@ public actor Connection: ATTRequester {
 
   // MARK: Subscribers
 
-  /// Hands values of one attribute to `sink` from now on.
+  /// Passes values of one attribute to `sink` from now on.
   func addSubscriber(_ handle: AttributeHandle, _ sink: @escaping Sink) -> Int {
     nextSubscriber += 1
     everSubscribed.insert(handle)
@@ -313,9 +313,9 @@ public actor Connection: ATTRequester {
     return nextSubscriber
   }
 
-  /// Waits for the first value of a subscriber.
+  /// Waits for a subscriber's first value.
   ///
-  /// - Returns: whether it has come in time.
+  /// - Returns: whether it arrived in time.
   func hasHeard(_ id: Int, within patience: Duration) async -> Bool {
     func isHeard() -> Bool { subscribers.contains { $0.id == id && $0.isHeard } }
     let limit = loop.clock.monotonic().advanced(by: patience)
@@ -325,7 +325,7 @@ public actor Connection: ATTRequester {
     return isHeard()
   }
 
-  /// - Returns: whether others still listen to the same attribute.
+  /// - Returns: whether the attribute has other subscribers.
   func removeSubscriber(_ id: Int) -> Bool {
     guard let index = subscribers.firstIndex(where: { $0.id == id }) else { return false }
     let handle = subscribers.remove(at: index).handle
@@ -350,14 +350,16 @@ public actor Connection: ATTRequester {
     isDelivering = true
   }
 
-  /// Sends what was put off: a request that follows an answer, say. No notification waits for a system call of another's.
+  /// Sends the PDUs that were queued, such as the request after a response. Thus no notification of the batch
+  /// waits for a system call.
   private func endDelivery() {
     isDelivering = false
     if !outbox.isEmpty { flushOutbox() }
   }
 
   private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
-    // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
+    // A failed send may have ended the bearer during a batch. PDUs that arrived before the link ended still
+    // count.
     switch end {
     case nil, .linkLost: break
     case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost, .silent: return
@@ -367,7 +369,7 @@ public actor Connection: ATTRequester {
     log(.controllerToHost, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu, now: loop.clock.monotonic()) { deliver($0, at: time) }
-      // By pattern: `!=` asks a witness of another module.
+      // A pattern, because `!=` would call a witness in another module.
       if case .none = reaction { return }
       react(reaction, pdu)
     } catch {
@@ -376,7 +378,7 @@ public actor Connection: ATTRequester {
     }
   }
 
-  /// Before the first PDU stands the start of the link: its timing is known then, if it ever is.
+  /// Logs the start of the link before the first PDU, because its timing is known by then, if at all.
   private func log(_ direction: HCIDirection, _ pdu: Span<UInt8>, at time: ReceiveTime) {
     guard let tap else { return }
     if !isLogged {
@@ -421,10 +423,10 @@ public actor Connection: ATTRequester {
   }
 
   private func react(_ reaction: ATTClientMachine.Reaction, _ pdu: Span<UInt8>) {
-    // Here, as a subscriber may ask for the statistics while the machine lends it a value.
+    // Copied here, because a subscriber may read the statistics while the machine lends it a value.
     counters.strayResponses = machine.strayResponses
     switch reaction {
-    // What is held comes again by `release`.
+    // A held request returns from `release`.
     case .none, .stray, .held: break
     case .confirm: transmit([HandleValueIndication.confirmation])
     case .completed: complete(.success([UInt8](encoding: pdu.count) { $0.append(pdu) }))
@@ -439,7 +441,8 @@ public actor Connection: ATTRequester {
   func expire(_ now: MonotonicTime) {
     if let (reaction, pdu) = machine.release(now: now) { react(reaction, pdu.span) }
     guard let request = machine.expire(now: now) else { return }
-    // The bearer ends first: nothing may be sent on it any more, the next request in the queue least of all.
+    // The bearer ends before the caller resumes: nothing may be sent on it any more, including the next
+    // queued request.
     let timedOut = current
     current = nil
     finish(.transactionTimeout)

@@ -3,20 +3,20 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// What a connection knows of its device's attributes, and by whom.
+/// A connection's knowledge of the device's attributes.
 struct LinkAttributes {
-  /// Of an earlier link, not proven yet.
+  /// Attributes from an earlier link, not yet verified.
   var known: GATTDiscoveryResult?
-  /// True on this link, as far as we were told.
+  /// Attributes that are valid on this link, as far as the device has reported changes.
   var found: GATTDiscoveryResult?
-  /// `found` is of an earlier link.
+  /// Whether `found` comes from an earlier link.
   var isFromEarlierLink = false
   /// `known`, and `found` if it is of an earlier link, are of an earlier program.
   var isRecalled = false
   /// The device's firmware revision when that program was connected.
   var recalledFirmware: String?
   var changeCount = 0
-  /// The device's word for changes, where we have asked for it.
+  /// The Service Changed characteristic, once subscribed to.
   var changeHandle: AttributeHandle?
   var isSynchronising = false
   var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
@@ -26,7 +26,7 @@ struct LinkAttributes {
   let watchers = Waiters()
 }
 
-/// How many ATT requests were sent on a connection; for the receive thread too.
+/// Number of ATT requests sent on a connection. Also readable on the receive thread.
 public final class RequestCounter: Sendable {
   private let count = Atomic<Int>(0)
 
@@ -35,10 +35,10 @@ public final class RequestCounter: Sendable {
   func add() { count.add(1, ordering: .relaxed) }
 }
 
-/// The attributes from one link to the next, and what changes them. Core 5.4, Vol 3, Part G, 2.5.2.
+/// Attributes kept from one link to the next, and their changes. Core 5.4, Vol 3, Part G, 2.5.2.
 extension Connection {
-  /// Has `body` called on the loop's thread after each discovery that succeeds, when attributes of an earlier link are
-  /// found to hold, and with nothing in it when they have changed. It must not block.
+  /// Calls `body` on the loop's thread after each successful discovery and when attributes of an earlier link
+  /// prove valid. When the attributes have changed, the result is empty. `body` must not block.
   public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
     attributes.observer = body
   }
@@ -83,16 +83,17 @@ extension Connection {
 
   package func blame(_ suspect: LinkSuspect) { attributes.blameObserver?(suspect) }
 
-  /// What was found over this link, or before it and proven; nothing once it has changed.
+  /// Attributes discovered on this link, or earlier and verified; `nil` once they have changed.
   public var discovery: GATTDiscoveryResult? { attributes.found }
 
-  /// Whether `discovery` is of an earlier link.
+  /// Whether `discovery` comes from an earlier link.
   public var usesEarlierDiscovery: Bool { attributes.isFromEarlierLink }
 
-  /// Times that the device's attributes changed while it was connected, or that what was known proved to be wrong.
+  /// Number of times that the device's attributes changed while connected, or that earlier knowledge proved
+  /// wrong.
   public var attributeChangeCount: Int { attributes.changeCount }
 
-  /// Waits until `attributeChangeCount` differs from this number, or the bearer has ended.
+  /// Waits until `attributeChangeCount` differs from this number or the bearer has ended.
   public func attributesChanged(since count: Int) async {
     await attributes.watchers.wait { attributes.changeCount != count || end != nil }
   }
@@ -105,7 +106,7 @@ extension Connection {
 
   var known: GATTDiscoveryResult? { attributes.known }
 
-  /// What is known is proven.
+  /// Adopts the attributes of an earlier link, which have proved valid.
   func useKnown() {
     guard let known = attributes.known.take() else { return }
     noteDiscovery(known)
@@ -114,8 +115,8 @@ extension Connection {
 
   func dropKnown() { attributes.known = nil }
 
-  /// Handles in this range are of no use any more. Nobody is told of their values, and whoever remembers them hears of
-  /// it.
+  /// Invalidates the handles in this range. Their subscriptions end, and the observer receives an empty
+  /// result.
   public func attributesChanged(in range: HandleRange) {
     if usesRecalledAttributes { note(.attributesReplaced) }
     attributes.known = nil
@@ -123,7 +124,7 @@ extension Connection {
     if let found = attributes.found, found.extent == .part,
       !found.database.services.contains(where: { $0.range.start <= range.end && range.start <= $0.range.end })
     {
-      // What is used here is as it was, but not what tells so to a later link.
+      // The services in use are unchanged, but the hash can no longer prove that on a later link.
       attributes.found?.databaseHash = nil
       return
     }
@@ -134,8 +135,8 @@ extension Connection {
     attributes.watchers.wakeAll()
   }
 
-  /// Turns notifications or indications on or off, with a command right behind. Where the device has nothing to turn on, only
-  /// the command is written: values may come all the same.
+  /// Turns notifications or indications on or off and sends a command right after. If the characteristic has
+  /// no configuration descriptor, only the command is written: values may arrive anyway.
   func configure(
     _ characteristic: GATTDatabase.Characteristic, _ configuration: ClientCharacteristicConfiguration,
     followedBy command: AttributeWrite?
@@ -155,18 +156,20 @@ extension Connection {
     _ = try await transact(request, followedBy: behind)
   }
 
-  /// Nobody listens to the device any more, but to its word for changes.
+  /// Removes all subscribers except to Service Changed.
   public func endSubscriptions() { removeSubscribers(in: .all, but: attributes.changeHandle) }
 
-  /// - Returns: whether nobody listens for changes there yet.
+  /// - Returns: whether this is a new subscription to changes.
   func beginWatch(_ handle: AttributeHandle) -> Bool {
     defer { attributes.changeHandle = handle }
     return attributes.changeHandle != handle
   }
 
-  /// Whether a request that was refused as Database Out Of Sync may go out again: the hash tells.
+  /// Whether a request that was refused as Database Out Of Sync may be repeated, which the Database Hash
+  /// tells.
   ///
-  /// Core 5.4, Vol 3, Part G, 2.5.2.1. With one bearer and one request at a time no other is pending then.
+  /// Core 5.4, Vol 3, Part G, 2.5.2.1. No other request is pending, because there is one bearer and one
+  /// request at a time.
   func isInStep() async throws(GATTError) -> Bool {
     guard !attributes.isSynchronising else { return false }
     attributes.isSynchronising = true

@@ -2,18 +2,19 @@ public import BLELinux
 public import BLEWire
 import Synchronization
 
-/// Copies every PDU of an ATT bearer into a ring that a log writer drains, between the events that tell of its link.
+/// Copies every PDU of an ATT bearer into a ring that a log writer drains, with events for the start and end
+/// of its link.
 public final class PacketTap: Sendable {
-  /// What a record is.
+  /// Type of a record.
   public enum Content: UInt8, Hashable, Sendable, BitwiseCopyable {
     /// An ATT PDU.
     case attribute
-    /// An HCI event, without its H4 type octet: a link begins or ends. The links of a log may have one handle, one after
-    /// the other.
+    /// An HCI event without its H4 type byte: a link begins or ends. Successive links of a log may share a
+    /// handle.
     case event
   }
 
-  /// What the writer needs beside a record's octets and time.
+  /// Metadata of a record, in addition to its bytes and time.
   public struct Tag: Hashable, Sendable, BitwiseCopyable {
     public let content: Content
     public let direction: HCIDirection
@@ -41,10 +42,10 @@ public final class PacketTap: Sendable {
 
   public init(_ ring: PacketQueue) { self.ring = ring }
 
-  /// Ends the log: nothing more is taken.
+  /// Ends the log: later records are ignored.
   public func close() { isOpen.store(false, ordering: .relaxed) }
 
-  /// A full ring drops the record and counts it. Receive thread only.
+  /// Records a PDU. If the ring is full, the record is dropped and counted. Receive thread only.
   func log(
     _ direction: HCIDirection, _ handle: ConnectionHandle, _ pdu: Span<UInt8>, at time: ReceiveTime
   ) {
@@ -52,16 +53,16 @@ public final class PacketTap: Sendable {
     ring.push(tag: Tag(direction, handle).raw, time: time, pdu)
   }
 
-  /// The same for an event, which may be built for it: once a link.
+  /// Records an event. It may be an array, because there is one event per start or end of a link.
   func log(event: [UInt8], _ handle: ConnectionHandle, at time: ReceiveTime) {
     guard isOpen.load(ordering: .relaxed) else { return }
     ring.push(tag: Tag(.controllerToHost, handle, .event).raw, time: time, event.span)
   }
 
-  /// LE Connection Complete: readers learn from it whose PDUs follow, and Wireshark calls packets of a link without one
-  /// erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  /// An LE Connection Complete event, from which readers learn whose PDUs follow. Without one, Wireshark
+  /// marks a link's packets as erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
   ///
-  /// - Parameter timing: `nil` where the kernel keeps it to itself: interval, latency and time-out are 0 then.
+  /// - Parameter timing: `nil` if the kernel does not report it; interval, latency and timeout are then 0.
   package static func start(
     of handle: ConnectionHandle, _ peer: DeviceAddress, _ role: LEConnectionComplete.Role,
     _ timing: LinkParameters?
@@ -69,7 +70,7 @@ public final class PacketTap: Sendable {
     return LEConnectionComplete(handle: handle, role: role, peer: peer, parameters: timing ?? .untold).event
   }
 
-  /// Disconnection Complete. Core 5.4, Vol 4, Part E, 7.7.5.
+  /// A Disconnection Complete event. Core 5.4, Vol 4, Part E, 7.7.5.
   static func end(of handle: ConnectionHandle, _ reason: HCIStatus) -> [UInt8] {
     DisconnectionComplete(status: .success, handle: handle, reason: reason).event
   }
