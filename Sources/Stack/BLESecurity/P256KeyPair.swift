@@ -2,19 +2,19 @@ public import BLEStack
 public import BLEWire
 import CLibcrypto
 
-/// A key pair of P-256 by OpenSSL's libcrypto: what LE Secure Connections need. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
+/// A P-256 key pair for LE Secure Connections, using OpenSSL's libcrypto. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
 ///
-/// The library is opened at run time, so that who does not pair needs none.
+/// The library is loaded at run time, so that programs that do not pair do not need it.
 public final class P256KeyPair: P256KeyAgreement {
-  /// 32 octets, most significant first.
+  /// 32 bytes, most significant byte first.
   private let privateKey: [UInt8]
   public let publicKey: P256PublicKey
 
-  /// What makes a new key pair for each pairing.
+  /// Returns a closure that makes a new key pair for each pairing.
   ///
-  /// - Throws: where libcrypto is not there, with the words of the dynamic linker.
+  /// - Throws: if libcrypto cannot be loaded, with the dynamic linker's message.
   public static func maker() throws(MissingLibcrypto) -> @Sendable () -> any P256KeyAgreement {
-    // SAFETY: the text stays.
+    // SAFETY: the text is never freed.
     if let problem = unsafe ringtap_p256_load() {
       throw MissingLibcrypto(problem: unsafe String(cString: problem))
     }
@@ -28,15 +28,15 @@ public final class P256KeyPair: P256KeyAgreement {
     }
   }
 
-  /// One that is known from elsewhere, most significant octet first: for tests.
+  /// A key pair with a given private key, most significant byte first, for tests.
   ///
-  /// - Returns: `nil` unless the number is one that the curve allows.
+  /// - Returns: `nil` unless the number is valid for the curve.
   package convenience init?(privateKey: [UInt8]) throws(MissingLibcrypto) {
     _ = try Self.maker()
     self.init(checking: privateKey)
   }
 
-  /// Only once the library is open.
+  /// The library must be loaded.
   private init?(checking privateKey: [UInt8]) {
     guard let octets = Self.product(of: privateKey, by: nil) else { return nil }
     self.privateKey = privateKey
@@ -49,7 +49,7 @@ public final class P256KeyPair: P256KeyAgreement {
       .map { P256Coordinate(bigEndian: $0[..<32]) }
   }
 
-  /// - Parameter point: x and y, 64 octets; `nil` for the base point.
+  /// - Parameter point: x and y, 64 bytes; `nil` for the base point.
   private static func product(of number: [UInt8], by point: [UInt8]?) -> [UInt8]? {
     guard number.count == 32, point == nil || point?.count == 64 else { return nil }
     var product = [UInt8](repeating: 0, count: 64)
@@ -61,9 +61,9 @@ public final class P256KeyPair: P256KeyAgreement {
   }
 }
 
-/// libcrypto cannot be used.
+/// Reports that libcrypto cannot be used.
 public struct MissingLibcrypto: Error, Equatable, CustomStringConvertible {
-  /// In the words of the dynamic linker.
+  /// The dynamic linker's message.
   public let problem: String
 
   public var description: String {

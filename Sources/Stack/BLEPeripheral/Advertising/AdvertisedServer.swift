@@ -3,18 +3,19 @@ import BLELinux
 public import BLEStack
 
 extension AdvertisingAdapter {
-  /// Is a device of ours while `body` runs.
+  /// Advertises a GATT server while `body` runs.
   ///
-  /// When `body` returns or throws, or its task is cancelled, advertising is off and the links are ended before this returns.
-  /// Where the controller goes, the server's events end, and its error is thrown when `body` is through.
+  /// When `body` returns or throws, or its task is cancelled, advertising is turned off and the links are
+  /// ended before this method returns. If the controller fails, the server's events end, and the controller's
+  /// error is thrown when `body` has returned.
   ///
   /// - Parameters:
-  ///   - advertisement: what scanners see; the name is that of the Device Name characteristic, too.
-  ///   - services: in the order of their handles; Generic Access and Generic Attribute are put in front.
-  ///   - limit: centrals at once.
-  ///   - tap: gets the ATT PDUs of all links.
-  ///   - body: gets the server once it is advertised.
-  /// - Throws: as `advertise`, or what `body` throws.
+  ///   - advertisement: the advertised data; its name is also the value of the Device Name characteristic.
+  ///   - services: in the order of their handles; Generic Access and Generic Attribute are prepended.
+  ///   - limit: maximum number of connected centrals.
+  ///   - tap: receives the ATT PDUs of all links.
+  ///   - body: receives the server once advertising has started.
+  /// - Throws: the errors of `advertise`, or the error that `body` throws.
   public nonisolated func advertise<Value>(
     _ advertisement: DeviceAdvertisement, services: [GATTServiceDescription], upTo limit: Int = 8,
     tap: PacketTap? = nil, _ body: (GATTServer) async throws -> Value
@@ -24,7 +25,7 @@ extension AdvertisingAdapter {
     return try await advertise(advertisement, server, upTo: limit, tap: tap, body)
   }
 
-  /// The same for a server that is there already.
+  /// Advertises an existing server while `body` runs.
   package nonisolated func advertise<Value>(
     _ advertisement: DeviceAdvertisement, _ server: GATTServer, upTo limit: Int, tap: PacketTap?,
     _ body: (GATTServer) async throws -> Value

@@ -3,30 +3,31 @@ import BLELinux
 import BLEStack
 public import BLEWire
 
-/// An adapter by which centrals find a device of ours and connect.
+/// An adapter that advertises and accepts connections from centrals.
 public protocol AdvertisingAdapter: Adapter {
-  /// Under which centrals see it.
+  /// The address that centrals see.
   var advertisedAddress: DeviceAddress { get async }
 
-  /// Advertises, and lets centrals use a server, until the task is cancelled.
+  /// Advertises a server until the task is cancelled.
   ///
-  /// A connect ends advertising; it goes on as long as the controller takes more links, and again when one has ended. At the
-  /// end advertising is off and the links are ended, whatever the reason.
+  /// A connecting central ends advertising. It is turned on again as long as the controller supports more
+  /// links, or when a link has ended. When this returns or throws, advertising is off and the links are
+  /// ended.
   ///
   /// - Parameters:
-  ///   - advertisement: what scanners see.
-  ///   - server: with its loop that of this adapter.
-  ///   - limit: centrals at once.
-  ///   - tap: gets the ATT PDUs of all links.
-  /// - Throws: `commandRefused` where the controller cannot, `unsuitable`, `adapterBusy` where somebody advertises already,
-  ///   `controller` when it is gone.
+  ///   - advertisement: the advertised data.
+  ///   - server: must run on the event loop of this adapter.
+  ///   - limit: maximum number of connected centrals.
+  ///   - tap: receives the ATT PDUs of all links.
+  /// - Throws: `commandRefused` if the controller refuses, `unsuitable`, `adapterBusy` if the adapter is
+  ///   already advertising, `controller` if it has failed.
   func advertise(
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError)
 }
 
 extension Adapter {
-  /// What advertises over this adapter; `nil` where nothing can.
+  /// The adapter that can advertise; `nil` if none can.
   public nonisolated var advertising: (any AdvertisingAdapter)? { innermost as? any AdvertisingAdapter }
 }
 

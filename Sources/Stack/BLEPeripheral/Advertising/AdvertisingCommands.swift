@@ -1,7 +1,7 @@
 import BLEHost
 import BLEWire
 
-/// What takes commands of HCI: our own host, or the raw channel beside the kernel's.
+/// Accepts HCI commands: our own host, or the raw channel beside the kernel's host.
 protocol CommandedAdapter: Adapter {
   @discardableResult func command(_ command: any HCICommand) async throws(HostError) -> [UInt8]
 }
@@ -11,11 +11,11 @@ extension KernelAdapter: CommandedAdapter {}
 
 /// Advertising by commands to a controller. Core 5.4, Vol 4, Part E, 7.8.5 to 7.8.9, and 7.8.52 to 7.8.59.
 struct AdvertisingCommands: Sendable {
-  /// `nil` where the controller has the legacy commands only: it refuses a mix of both.
+  /// `nil` if the controller has only the legacy commands. It refuses a mix of both.
   let set: AdvertisingSetHandle?
-  /// Under which address.
+  /// The adapter's own address.
   let own: DeviceAddress
-  /// Under another one, which is random and set apart.
+  /// Whether to advertise under a random private address instead, which is set separately.
   var isPrivate = false
 
   private var ownType: AddressType { isPrivate ? .random : own.type }
@@ -59,14 +59,14 @@ struct AdvertisingCommands: Sendable {
     }
   }
 
-  /// Gives the set back; it must be off.
+  /// Removes the advertising set, which must be off.
   func remove(by adapter: some CommandedAdapter) async throws(HostError) {
     if let set { try await adapter.command(LERemoveAdvertisingSet(set)) }
   }
 }
 
 extension GATTServer {
-  /// Has advertising switched on whenever it is off and a central more may come, until the task is cancelled.
+  /// Turns advertising on whenever it is off and another central may connect, until the task is cancelled.
   func keepAdvertising(
     upTo limit: Int, _ isOn: @Sendable () async -> Bool,
     start: @Sendable () async throws(HostError) -> Void
@@ -79,7 +79,7 @@ extension GATTServer {
           try await start()
           begin()
         } catch {
-          // As many links as the controller has: it goes on when one has ended.
+          // The controller supports no more links; advertising resumes when one has ended.
           guard !centrals.isEmpty, case .commandRefused = error else { throw error }
         }
       }

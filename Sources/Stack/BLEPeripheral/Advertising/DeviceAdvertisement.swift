@@ -1,29 +1,30 @@
 public import BLEWire
 
-/// What a device of ours tells whoever scans: its name, its services, and what else is put into it.
+/// Advertised data of a device: name, services and other fields.
 ///
 /// ```swift
 /// DeviceAdvertisement(name: "Strap", services: [.heartRate])
 /// ```
 ///
-/// The name goes into the scan response where the data have no room for it, and is shortened where that has none either.
-/// Core 5.4, Vol 3, Part C, 11 and 13.1.
+/// If the name does not fit into the advertising data, it goes into the scan response, shortened if
+/// necessary. Core 5.4, Vol 3, Part C, 11 and 13.1.
 public struct DeviceAdvertisement: Hashable, Sendable {
-  /// Which PDUs are on air.
+  /// Legacy or extended advertising PDUs.
   public typealias Form = LESetExtendedAdvertisingParameters.Form
 
   public var name: String
-  /// Those that a scanner is to know the device by; as many as there is room for.
+  /// Services by which scanners recognize the device. Services that do not fit are left out.
   public var services: [BluetoothUUID]
-  /// A value of Bluetooth Assigned Numbers, 2.6; `nil`: not told.
+  /// A value of Bluetooth Assigned Numbers, 2.6; `nil` leaves it out.
   public var appearance: UInt16?
-  /// The company's number, the least significant octet first, and its data; empty for none.
+  /// Company identifier, least significant byte first, and data; empty for none.
   public var manufacturerData: [UInt8]
   public var interval: AdvertisingInterval
-  /// `extended` wants a controller that has it, and is not heard by scanners that do not.
+  /// `extended` needs a controller with extended advertising, and only scanners that support it receive it.
   public var form: Form
-  /// Under resolvable private addresses, a new one every 15 minutes: only those that are bonded know whose they are. It needs
-  /// security (`HostAdapter.secure`), and beside the kernel's host that this hides.
+  /// Whether to use resolvable private addresses, changed every 15 minutes, so that only bonded devices can
+  /// identify this one. Needs security (`HostAdapter.secure`); beside the kernel's host, the kernel must use
+  /// private addresses.
   public var isPrivate = false
 
   public init(
@@ -38,14 +39,14 @@ public struct DeviceAdvertisement: Hashable, Sendable {
     self.form = form
   }
 
-  /// AD structures as they lie on air.
+  /// Encoded AD structures.
   private struct Encoded: Hashable {
     var data, scanResponse: [UInt8]
   }
-  /// Advertised in the place of the fields.
+  /// Advertised instead of the fields, if set.
   private var encoded: Encoded?
 
-  /// An advertisement that somebody else has put together, in the legacy form.
+  /// A legacy advertisement with AD structures that are already encoded.
   package init(data: [UInt8], scanResponse: [UInt8], interval: AdvertisingInterval) {
     self.init(name: "", interval: interval)
     encoded = Encoded(data: data, scanResponse: scanResponse)
@@ -53,7 +54,7 @@ public struct DeviceAdvertisement: Hashable, Sendable {
 
   /// AD structures of the advertisement.
   public var data: [UInt8] { structures.data }
-  /// AD structures of the answer to a scan request; empty where there is nothing left to say.
+  /// AD structures of the scan response; empty if everything fits into the advertisement.
   public var scanResponse: [UInt8] { structures.scanResponse }
 
   private var structures: (data: [UInt8], scanResponse: [UInt8]) {
@@ -80,7 +81,7 @@ public struct DeviceAdvertisement: Hashable, Sendable {
   }
 }
 
-/// AD structures one after the other: length, type, value.
+/// A sequence of AD structures: length, type, value.
 private struct ADStructures {
   let limit: Int
   private(set) var octets: [UInt8] = []
@@ -89,7 +90,7 @@ private struct ADStructures {
 
   private var room: Int { limit - octets.count - 2 }
 
-  /// - Returns: whether it fitted.
+  /// - Returns: whether it fits.
   @discardableResult
   mutating func add(_ type: AdvertisingDataType, _ value: [UInt8]) -> Bool {
     guard value.count <= room else { return false }
@@ -97,7 +98,7 @@ private struct ADStructures {
     return true
   }
 
-  /// UUIDs of one length, as many as fit.
+  /// Adds UUIDs of one length, as many as fit.
   mutating func add(
     _ uuids: [BluetoothUUID], _ complete: AdvertisingDataType, _ incomplete: AdvertisingDataType
   ) {
@@ -109,7 +110,7 @@ private struct ADStructures {
     add(fitting.count == uuids.count ? complete : incomplete, value)
   }
 
-  /// Whole characters only.
+  /// Adds as many whole characters as fit.
   mutating func add(shortened name: String) {
     var name = name[...]
     while !name.isEmpty, name.utf8.count > room { name.removeLast() }

@@ -3,7 +3,7 @@ import BLELinux
 import BLEStack
 public import BLEWire
 
-/// `exclusive` mode: our own host advertises and answers.
+/// `exclusive` mode: our own host advertises and serves.
 extension HostAdapter: AdvertisingAdapter {
   public var advertisedAddress: DeviceAddress { address }
 
@@ -23,7 +23,7 @@ extension HostAdapter: AdvertisingAdapter {
       if advertisement.isPrivate, identity == nil {
         throw .unsuitable("private addresses need security: nobody could be told who is behind them")
       }
-      // Whatever was set before is taken back first.
+      // Advertising that is still on from earlier is turned off first.
       try await stopAdvertising()
       try await configure(commands, advertisement, identity)
       try await server.keepAdvertising(upTo: limit) {
@@ -33,7 +33,7 @@ extension HostAdapter: AdvertisingAdapter {
       }
     } catch { outcome = .failure(error) }
     privacy?.cancel()
-    // A cancelled task must not skip it.
+    // Runs even if the task is cancelled.
     await loop.uninterrupted {
       await self.endAdvertising(server, commands)
       if let identity { await self.endPrivacy(identity) }
@@ -49,7 +49,7 @@ extension HostAdapter: AdvertisingAdapter {
     if let identity { try await takePrivateAddress(identity) }
   }
 
-  /// Switches advertising on; a controller that was reset meanwhile is set up first.
+  /// Turns advertising on. If the controller was reset meanwhile, it is configured first.
   private func start(
     _ commands: AdvertisingCommands, _ advertisement: DeviceAdvertisement, _ identity: DeviceIdentity?
   ) async throws(HostError) {
@@ -57,7 +57,7 @@ extension HostAdapter: AdvertisingAdapter {
       if restartCount != advertisingIsOf { try await configure(commands, advertisement, identity) }
       try await commands.start(by: self)
     } catch {
-      // One that is reset at this moment: the server hears of it when it is up.
+      // The controller is being reset; the server is informed when it is up again.
       guard error == .controllerReset else { throw error }
     }
   }
@@ -68,7 +68,7 @@ extension HostAdapter: AdvertisingAdapter {
       try await stopAdvertising()
       try await commands.remove(by: self)
     } catch {
-      // A central has come at this moment, or the controller is gone: either way it is off.
+      // Fails if a central has just connected or the controller has failed; advertising is then off.
     }
     await server.endLinks()
   }

@@ -8,20 +8,21 @@ extension HostAdapter {
   /// T_GAP(private_addr_int). Core 5.4, Vol 3, Part C, Appendix A.
   static let privateAddressLifetime = Duration.seconds(15 * 60)
 
-  /// A new address for this identity, while advertising is off.
+  /// Sets a new private address for this identity. Advertising must be off.
   func takePrivateAddress(_ identity: DeviceIdentity) async throws(HostError) {
     var address: DeviceAddress?
-    // One draw in two million is not allowed.
+    // One random value in two million is not allowed.
     while address == nil { address = identity.privateAddress(.random(in: 0 ... .max)) }
     guard let address else { return }
     if controller.hasAdvertisingSets { try await command(LESetAdvertisingSetRandomAddress(.first, address)) }
-    // A host without a public address hides in all that it sends.
+    // A host without a public address uses private addresses for everything it sends.
     let scope: HostPrivacy.Scope = identity.address.type == .random ? .all : .advertising
     if scope == .all || !controller.hasAdvertisingSets { try await command(LESetRandomAddress(address)) }
     hide(HostPrivacy(address, of: identity, scope))
   }
 
-  /// Takes a new address whenever the last is old. Where the controller cannot now, as amid a scan, the old one goes on.
+  /// Changes the address whenever its lifetime has passed. If the controller refuses, for example during a
+  /// scan, the old address stays.
   func keepPrivate(_ identity: DeviceIdentity, _ commands: AdvertisingCommands) -> Task<Void, Never> {
     loop.task {
       while (try? await self.loop.wait(for: Self.privateAddressLifetime)) != nil {
@@ -33,7 +34,7 @@ extension HostAdapter {
     }
   }
 
-  /// Goes on under the host's own address.
+  /// Returns to the host's own address.
   func endPrivacy(_ identity: DeviceIdentity) async {
     hide(nil)
     if identity.address.type == .random { _ = try? await command(LESetRandomAddress(identity.address)) }

@@ -2,24 +2,28 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// How an adapter of the kernel is made to advertise. Another program, the kernel itself or a central may end it.
+/// A way to advertise with a kernel adapter. Another program, the kernel or a central may end the
+/// advertising.
 protocol KernelAdvertiser: Sendable {
   func configure() async throws(HostError)
   func start() async throws(HostError)
-  /// Sets again, before another start, what others may have changed while it was off: `ringtap doctor` does, to look.
+  /// Before another start, restores what other programs may have changed while advertising was off: `ringtap
+  /// doctor` does when it checks the adapter.
   func renew() async throws(HostError)
-  /// Switches it off, as far as it is on, and gives back what it took.
+  /// Turns advertising off if it is on, and releases its resources.
   func end() async
 
-  /// Whether a command of somebody else's has switched it off.
+  /// Whether a command of another program has turned advertising off.
   func isEnded(by command: borrowing HCICommandPacket) -> Bool
-  /// Whether a central has done it.
+  /// Whether a connecting central has turned advertising off.
   func isEnded(by event: borrowing HCIEventPacket) throws(WireError) -> Bool
 }
 
-/// `raw` mode: advertising by commands on the raw channel, centrals by a listening socket of the kernel's.
+/// `raw` mode: advertises with commands on the raw channel and accepts centrals on a listening socket of the
+/// kernel.
 ///
-/// The kernel's own Security Manager pairs, where `secure` has told it to. Where `bluetoothd` runs, its agent answers.
+/// The kernel's own Security Manager pairs if `secure` has enabled it. If `bluetoothd` runs, its agent
+/// answers.
 extension KernelAdapter: AdvertisingAdapter {
   public var advertisedAddress: DeviceAddress { info.address }
 
@@ -29,7 +33,7 @@ extension KernelAdapter: AdvertisingAdapter {
     guard info.address.bits != 0 else {
       throw .unsuitable("\(name) has no address of its own; use --mode exclusive, which makes one up")
     }
-    // The key is the kernel's, and so are the addresses.
+    // The identity key and the private addresses are the kernel's.
     if advertisement.isPrivate {
       let advertiser = try await managedAdvertiser(for: advertisement)
       return try await advertise(by: advertiser, serving: server, limit, tap)
@@ -44,7 +48,7 @@ extension KernelAdapter: AdvertisingAdapter {
     try await advertise(by: CommandedAdvertiser(self, commands, advertisement), serving: server, limit, tap)
   }
 
-  /// The same whatever advertises.
+  /// The part that is common to all ways of advertising.
   func advertise(
     by advertiser: some KernelAdvertiser, serving server: GATTServer, _ limit: Int, _ tap: PacketTap?
   ) async throws(HostError) {
@@ -59,7 +63,7 @@ extension KernelAdapter: AdvertisingAdapter {
         try await self.start(advertiser, centrals)
       }
     } catch { outcome = .failure(error) }
-    // A cancelled task must not skip it.
+    // Runs even if the task is cancelled.
     await loop.uninterrupted {
       await advertiser.end()
       await self.end(centrals, server)
@@ -74,7 +78,7 @@ extension KernelAdapter: AdvertisingAdapter {
   private func start(
     _ advertiser: some KernelAdvertiser, _ centrals: KernelCentrals
   ) async throws(HostError) {
-    // A central may come before this is answered.
+    // Set first, because a central may connect before the command is answered.
     centrals.isAdvertising = true
     do throws(HostError) {
       if centrals.hasAdvertised { try await advertiser.renew() }
@@ -82,14 +86,14 @@ extension KernelAdapter: AdvertisingAdapter {
       centrals.hasAdvertised = true
     } catch {
       centrals.isAdvertising = false
-      // It has worked before: somebody else is at the controller now.
+      // It has worked before, so another program is using the controller now.
       guard centrals.hasAdvertised, case .commandRefused = error else { throw error }
       centrals.resume(at: loop.clock.monotonic())
     }
   }
 }
 
-/// By commands of HCI beside the kernel's.
+/// Advertises with HCI commands beside the kernel's.
 struct CommandedAdvertiser: KernelAdvertiser {
   private let adapter: KernelAdapter
   private let commands: AdvertisingCommands
@@ -118,7 +122,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
       try await commands.stop(by: adapter)
       try await commands.remove(by: adapter)
     } catch {
-      // A central has come at this moment, or the adapter is gone: either way it is off.
+      // Fails if a central has just connected or the adapter was removed; advertising is then off.
     }
   }
 
@@ -133,7 +137,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
     case .leSetExtendedAdvertisingEnable:
       guard let set = commands.set, parameters.count > 1, parameters[0] == AdvertisingState.off.rawValue
       else { return false }
-      // Each with how long it is to be on, and how often.
+      // Each set has a duration and an event limit.
       return parameters[1] == 0
         || stride(from: 2, to: parameters.count, by: 4).contains { parameters[$0] == set.rawValue }
     default: return false
@@ -152,7 +156,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
 }
 
 extension HCIEventPacket {
-  /// Whether a central has made a link with us.
+  /// Whether the event reports a new link from a central.
   func announcesCentral() throws(WireError) -> Bool {
     guard code == .leMeta, !parameters.isEmpty else { return false }
     switch LESubevent(rawValue: parameters[0]) {

@@ -3,24 +3,25 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Links that centrals make with an adapter of the kernel, while we listen for them. On the loop's thread only.
+/// Links from centrals to a kernel adapter that listens for them. On the loop's thread only.
 final class KernelCentrals: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // No lock: used on the event loop's thread only.
 
-  /// How soon advertising is tried again that somebody else has switched off, for a connect of his say.
+  /// Pause before advertising is retried after another program has turned it off, for example to connect.
   private static let pause = Duration.seconds(1)
-  /// Where no more descriptors may be open.
+  /// Pause when no more descriptors can be opened.
   private static let shortagePause = Duration.milliseconds(100)
-  /// How often, and how long, to look for what an event has announced: the kernel tells it before it acts on it.
+  /// Interval and limit for polling a change that an event has announced. The kernel delivers the event
+  /// before it acts on it.
   private static let lookInterval = Duration.milliseconds(5)
   private static let lookLimit = Duration.seconds(1)
 
   struct Link {
     let connection: Connection
     var level = LinkSecurityLevel.sdp
-    /// With which key it was encrypted last.
+    /// Origin of the key of the last encryption.
     var source = LinkKeySource.pairing
-    /// While the level is looked for.
+    /// Next and last poll of the level, while polling.
     var looks: (next: MonotonicTime, last: MonotonicTime)?
   }
 
@@ -28,11 +29,11 @@ final class KernelCentrals: @unchecked Sendable {
   let listener: FileDescriptor
   var token: UInt64?
   var links: [ConnectionHandle: Link] = [:]
-  /// Of links that the adapter made itself, for others.
+  /// Links that the adapter created as the central, for other programs.
   var others: Set<ConnectionHandle> = []
   var isAdvertising = false
   var hasAdvertised = false
-  /// When to advertise again.
+  /// When to turn advertising on again.
   private(set) var resumption: MonotonicTime?
   /// When to listen again.
   private(set) var relief: MonotonicTime?
@@ -51,7 +52,7 @@ final class KernelCentrals: @unchecked Sendable {
   func resume(at now: MonotonicTime) { resumption = now.advanced(by: Self.pause) }
   func pause(at now: MonotonicTime) { relief = now.advanced(by: Self.shortagePause) }
 
-  /// - Returns: what is due.
+  /// - Returns: the actions that are due.
   func expire(_ now: MonotonicTime) -> (resumes: Bool, listens: Bool, looks: [ConnectionHandle]) {
     func isDue(_ time: inout MonotonicTime?) -> Bool {
       guard let due = time, due <= now else { return false }
@@ -73,9 +74,9 @@ final class KernelCentrals: @unchecked Sendable {
   }
 }
 
-/// Arrivals, and what the raw channel tells of their links.
+/// Arriving centrals, and the raw channel's events for their links.
 extension KernelAdapter {
-  /// Takes centrals for a server from now on.
+  /// Accepts centrals for a server from now on.
   func listen(
     for server: GATTServer, _ tap: PacketTap?, _ advertiser: some KernelAdvertiser
   ) async throws(HostError) -> KernelCentrals {
@@ -120,14 +121,15 @@ extension KernelAdapter {
     return centrals
   }
 
-  /// For what is there only after its user.
+  /// Holds a reference that is set only after the closure that uses it was created.
   private final class Box: @unchecked Sendable {
     // No lock: touched on the event loop's thread only.
-    // The acceptor in it holds the server, and that whoever looks in here.
+    // Weak, because its acceptor holds the server, and the server holds the closure with this box.
     weak var centrals: KernelCentrals?
   }
 
-  /// Takes no more centrals, and ends the links of those that are here: the kernel would keep them for two seconds more.
+  /// Stops accepting centrals and ends the links of those connected. The kernel would keep the links for two
+  /// more seconds.
   func end(_ centrals: KernelCentrals, _ server: GATTServer) async {
     takeArrivals(centrals)
     if let token = centrals.token.take() { loop.remove(token, centrals.listener) }
@@ -135,20 +137,21 @@ extension KernelAdapter {
     await server.endLinks()
     for (handle, link) in centrals.links {
       guard case .closedLocally? = await link.connection.end else { continue }
-      // It may have ended by itself meanwhile.
+      // The link may have ended meanwhile.
       _ = try? await command(Disconnect(handle))
     }
     endCentrals()
   }
 
   private func takeArrivals(_ centrals: KernelCentrals) {
-    // Whose link it is stands there.
+    // The queued events tell who created the link.
     catchUp()
     while let token = centrals.token {
       var peer = DeviceAddress.any
       do throws(SystemError) {
         let channel = try L2CAPSocket.accept(centrals.listener, peer: &peer)
-        // One that has gone again has no handle. Another program's link as the central is none of ours.
+        // A link that has already ended has no handle. Links that the adapter created as the central belong
+        // to other programs.
         guard let handle = channel.connectionHandle, !centrals.others.contains(handle) else { continue }
         take(channel, of: handle, peer, centrals)
       } catch {
@@ -169,7 +172,7 @@ extension KernelAdapter {
       centrals.acceptor.arrived(connection)
       look(handle, centrals)
     } catch {
-      // It has ended already, or the loop has: nobody has seen it.
+      // The link or the loop has already ended, and the server has not seen the link.
     }
   }
 
@@ -206,7 +209,7 @@ extension KernelAdapter {
         try hear(event, centrals)
       }
     } catch {
-      // The channel counts it.
+      // The channel counts the error.
     }
   }
 
@@ -240,7 +243,7 @@ extension KernelAdapter {
 
   // MARK: Security
 
-  /// The kernel's answer to a central that encrypts: a key that was there before, or that of a pairing under way.
+  /// Notes the kernel's key for a central that encrypts: a stored key, or the key of the current pairing.
   private func noteKey(_ key: UInt128, of handle: ConnectionHandle, _ centrals: KernelCentrals) {
     guard let link = centrals.links[handle] else { return }
     let bond = bond(of: link.connection)
@@ -249,9 +252,9 @@ extension KernelAdapter {
     centrals.links[handle]?.source = isStored ? .stored : .pairing
   }
 
-  /// Tells how secure a link is, if that has changed.
+  /// Reports how secure a link is, if that has changed.
   ///
-  /// - Parameter again: also where the level is the same: its keys are known now.
+  /// - Parameter again: report an unchanged level too, because the keys may be known only now.
   private func look(_ handle: ConnectionHandle, _ centrals: KernelCentrals, again: Bool = false) {
     guard let link = centrals.links[handle],
       let level = link.connection.assumeIsolated({ $0.securityLevel }), again || level != link.level
@@ -261,7 +264,7 @@ extension KernelAdapter {
     let bond = bond(of: link.connection)
     let isEncrypted = level >= .medium
     var security = ATTSecurity(bond, isEncrypted: isEncrypted)
-    // The kernel's word: the bond may be an older one.
+    // Uses the kernel's level, because the bond may be an older one.
     if isEncrypted { security.level = level >= .high ? .authenticated : .encrypted }
     if bond == nil { security.keyByteCount = 7 }
     let identity = bond?.isBonded == true ? bond?.peerIdentity?.address ?? link.connection.peer : nil

@@ -2,11 +2,13 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// `coexist` mode: the kernel advertises, beside what `bluetoothd` has it advertise; centrals come as in `raw` mode.
+/// `coexist` mode: the kernel advertises, in addition to what `bluetoothd` advertises. Centrals are accepted
+/// as in `raw` mode.
 ///
-/// The kernel gives the ATT channel of each new link to the youngest socket that listens (`L2CAPSocket.listenATT`): as long as
-/// ours does, centrals find our attributes and not the daemon's, by whose advertisement ever they came. The daemon sees the
-/// link, and its agent answers in pairings. A link that is up when we begin stays with who has its channel.
+/// The kernel gives the ATT channel of each new link to the socket that began to listen last
+/// (`L2CAPSocket.listenATT`). While that is ours, all centrals find our attributes instead of the daemon's,
+/// whichever advertisement they responded to. The daemon sees the link, and its agent answers in pairings. A
+/// link that is already up keeps its channel.
 extension CoexistAdapter: AdvertisingAdapter {
   public var advertisedAddress: DeviceAddress { info.address }
 
@@ -19,7 +21,8 @@ extension CoexistAdapter: AdvertisingAdapter {
 }
 
 extension KernelAdapter {
-  /// - Throws: `unsuitable` where the kernel advertises as much as it can, or does not hide what wants to be hidden.
+  /// - Throws: `unsuitable` if the kernel has no free advertising instance, or if the advertisement is
+  ///   private and the kernel does not use private addresses.
   func managedAdvertiser(for advertisement: DeviceAdvertisement) async throws(HostError) -> ManagedAdvertiser
   {
     let reply = try await manage(ReadAdvertisingFeatures())
@@ -44,7 +47,8 @@ extension KernelAdapter {
   }
 }
 
-/// By the management interface: the kernel goes on with it by itself after scans and connects of others.
+/// Advertises through the management interface. The kernel resumes advertising by itself after other programs
+/// scan or connect.
 struct ManagedAdvertiser: KernelAdvertiser {
   private let adapter: KernelAdapter
   private let instance: UInt8
@@ -60,18 +64,18 @@ struct ManagedAdvertiser: KernelAdvertiser {
         instance, form: advertisement.form, interval: advertisement.interval))
   }
 
-  /// New data switch it on, also where it is there.
+  /// Setting the data turns advertising on, even if the instance exists.
   func start() async throws(HostError) {
     try await adapter.manage(
       AddExtendedAdvertisingData(
         instance, advertisement.data, scanResponse: advertisement.scanResponse))
   }
 
-  /// The kernel keeps what it was told.
+  /// Nothing to do: the kernel keeps the instance.
   func renew() async throws(HostError) {}
 
   func end() async {
-    // With the adapter gone it is, too.
+    // Fails if the adapter was removed; so was the instance.
     _ = try? await adapter.manage(RemoveAdvertising(instance))
   }
 

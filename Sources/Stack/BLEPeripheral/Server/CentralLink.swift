@@ -3,30 +3,31 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Attributes that are not in a server's database: what answers centrals in its place. Called on the event loop's thread only.
+/// Attributes outside a server's database, whose owner answers the requests of centrals. Called on the event
+/// loop's thread only.
 package protocol AttributeDevice: AnyObject {
-  /// A central came; what is given answers what it asks.
+  /// Called when a central has connected; returns the closure that answers its requests.
   func connected(_ connection: Connection) -> AttributeResponder.Answer
   func secured(_ change: LinkSecurityChange)
   func disconnected(_ connection: Connection)
 }
 
-/// What a server keeps of one link. Touched on the event loop's thread only.
+/// A server's state of one link. On the event loop's thread only.
 final class CentralLink {
   let central: Central
   let connection: Connection
   var server: ATTServer
-  /// Of a central that is bonded, once it has shown its key.
+  /// Identity of a bonded central, once it has encrypted with its key.
   var identity: DeviceAddress?
-  /// Pushes go out one after the other, in the order in which they were asked for.
+  /// Orders notifications and indications: they are sent one at a time, in the order of the calls.
   let pushes = Turns()
   /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
   let indications = Turns()
-  /// A confirmation came, or the link ended.
+  /// Woken when a confirmation arrives or the link ends.
   let news = Waiters()
   private(set) var isOver = false
   var isUnconfirmed = false
-  /// Ends the link where an indication is not confirmed in time.
+  /// Ends the link if an indication is not confirmed in time.
   var patience: Task<Void, Never>?
 
   init(_ central: Central, _ connection: Connection, _ server: ATTServer) {
@@ -35,7 +36,7 @@ final class CentralLink {
     self.server = server
   }
 
-  /// What the central did wrong: here, and below where its PDUs are taken apart.
+  /// Number of protocol violations by the central, in the server and in the connection below it.
   var faults: Int {
     server.faults
       + connection.assumeIsolated {
@@ -44,7 +45,7 @@ final class CentralLink {
       }
   }
 
-  /// The central has sent something.
+  /// Handles a PDU from the central, which may be a confirmation.
   func heard() {
     guard let patience, !server.awaitsConfirmation else { return }
     patience.cancel()
@@ -58,7 +59,7 @@ final class CentralLink {
     news.wakeAll()
   }
 
-  /// What the central wants of a characteristic.
+  /// The central's subscriptions to a characteristic.
   func pushes(of handle: AttributeHandle, _ database: borrowing GATTServerDatabase) -> Set<ServerPush> {
     var wanted: Set<ServerPush> = []
     for push in [ServerPush.notification, .indication]

@@ -3,7 +3,7 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// The attributes of a device of ours, and the centrals that use them: one database, any number of links.
+/// A GATT server: one database of attributes for any number of links to centrals.
 ///
 /// ```swift
 /// let rate = GATTCharacteristicDescription(.heartRateMeasurement, .notify)
@@ -15,25 +15,27 @@ public import BLEWire
 /// }
 /// ```
 ///
-/// It lives on the event loop of its adapter: requests are answered on the receive thread, from the values that stand in the
-/// database. What a central may do is said with each characteristic; a central that asks for what needs a secure link
-/// pairs, as the adapter's `SecuritySettings` allow, and finds its subscriptions again when it comes back bonded.
+/// It runs on the event loop of its adapter: the receive thread answers requests with the values in the
+/// database. Each characteristic states its permissions. If a central requests an attribute that needs a
+/// secure link, it pairs, as far as the adapter's `SecuritySettings` allow. A bonded central that reconnects
+/// keeps its subscriptions.
 public actor GATTServer {
-  /// Events that wait to be taken. Beyond, they are counted as dropped: values that must not be missed are stored in the
-  /// database, too.
+  /// Maximum number of queued events. Later events are dropped and counted. Values that must not be missed
+  /// are also stored in the database.
   public static let eventLimit = 1024
-  /// Bonded centrals whose subscriptions are remembered while they are away; the oldest are forgotten.
+  /// Number of absent bonded centrals whose subscriptions are kept. The oldest are removed.
   public static let keptLimit = 64
 
-  /// Gives the value that is read. Called on the receive thread; must not block.
+  /// Returns the value to be read. Called on the receive thread; must not block.
   public typealias ReadHandler = @Sendable () -> [UInt8]
-  /// Says whether a value may be written; an error refuses it. Called on the receive thread before it is stored; must not
-  /// block, and must not act yet: of a long write all values or none are stored.
+  /// Checks whether a value may be written; an error rejects it. Called on the receive thread before the
+  /// value is stored. It must not block and must not act on the value yet: a long write stores all of its
+  /// values or none.
   public typealias WriteCheck = @Sendable (Central, [UInt8]) -> ATTErrorCode?
 
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// What centrals do, in order; for one loop. It ends when the server is closed.
+  /// Actions of centrals, in order, for a single consumer. Ends when the server is closed.
   public nonisolated let events: AsyncStream<GATTServerEvent>
 
   private nonisolated let emitter: AsyncStream<GATTServerEvent>.Continuation
@@ -41,32 +43,32 @@ public actor GATTServer {
   private let appearance: UInt16
   private(set) var database: GATTServerDatabase
   private(set) var links: [CentralLink] = []
-  /// Of bonded centrals that are away.
+  /// Servers of bonded centrals that are not connected.
   private var kept: [(identity: DeviceAddress, server: ATTServer)] = []
   private var readers: [AttributeHandle: ReadHandler] = [:]
   private var checks: [AttributeHandle: WriteCheck] = [:]
-  /// In the place of the database.
+  /// Answers instead of the database, if set.
   private let device: (any AttributeDevice)?
   private var lastNumber = 0
   var counts = GATTServerStatistics()
-  /// Links that came and went.
+  /// Number of times that a link came up or ended.
   private(set) var turnover = 0
   private let news = Waiters()
-  /// By whose keys centrals sign.
+  /// Bonds with the keys that verify signed writes.
   private var bonds: (any BondStore)?
-  /// Looks how secure a link is, where nobody tells in time.
+  /// Checks how secure a link is, for an adapter that may report it late.
   private var look: ((Connection) -> Void)?
-  /// The controller is gone.
+  /// Set when the controller has failed.
   private(set) var failure: HostError?
   private(set) var isClosed = false
   private var hasBegun = false
 
   /// - Parameters:
-  ///   - services: in the order of their handles. Generic Access and Generic Attribute are put in front where they are
-  ///     missing, the latter with Service Changed and Database Hash.
-  ///   - name: of the Device Name characteristic.
+  ///   - services: in the order of their handles. Generic Access and Generic Attribute are prepended unless
+  ///     present, the latter with Service Changed and Database Hash.
+  ///   - name: value of the Device Name characteristic.
   ///   - appearance: a value of Bluetooth Assigned Numbers, 2.6; 0 is "unknown".
-  ///   - loop: of the adapter that advertises.
+  ///   - loop: the event loop of the adapter that advertises.
   public init(
     _ services: [GATTServiceDescription], name: String = "ringtap", appearance: UInt16 = 0,
     on loop: EventLoop
@@ -79,7 +81,8 @@ public actor GATTServer {
     (events, emitter) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.eventLimit))
   }
 
-  /// Serves the attributes of somebody else: links are kept here, and what they carry is the device's.
+  /// Serves the attributes of another device. The links are managed here, and the device answers their
+  /// requests.
   package init(_ device: any AttributeDevice, on loop: EventLoop) {
     self.loop = loop
     self.device = device
@@ -90,12 +93,12 @@ public actor GATTServer {
 
   // MARK: Attributes
 
-  /// The handle of the value of the first characteristic of this type; `nil` where there is none.
+  /// Value handle of the first characteristic of this type, if any.
   public func handle(of characteristic: BluetoothUUID) -> AttributeHandle? {
     database.valueHandle(of: characteristic)
   }
 
-  /// The attributes with the values of the moment.
+  /// The attributes with their current values.
   public var attributes: [GATTServerDatabase.Attribute] { database.attributes }
 
   public var statistics: GATTServerStatistics {
@@ -104,23 +107,24 @@ public actor GATTServer {
     return counts
   }
 
-  /// Those that are connected, in the order in which they came.
+  /// Connected centrals, in the order in which they connected.
   public var centrals: [Central] { links.map(\.central) }
 
-  /// Replaces a value for whoever reads it next. Nobody is told: that is `notify` and `indicate`.
+  /// Sets the value that later reads return. No central is informed; use `notify` or `indicate` for that.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: [UInt8], of handle: AttributeHandle) {
     database.setValue(value.span, of: handle)
   }
 
-  /// Has `body` asked for the value whenever a central begins to read it; `nil` for the stored value.
+  /// Calls `body` for the value whenever a central begins to read it; with `nil` the stored value is
+  /// returned.
   public func onRead(of handle: AttributeHandle, _ body: ReadHandler?) { readers[handle] = body }
 
-  /// Has `body` asked before a value is stored; `nil` for none.
+  /// Calls `body` before a value is stored; `nil` removes the check.
   public func checkWrites(to handle: AttributeHandle, _ body: WriteCheck?) { checks[handle] = body }
 
-  /// Those that want this characteristic pushed.
+  /// Centrals that are subscribed to this characteristic.
   public func subscribers(
     of handle: AttributeHandle, _ push: ServerPush = .notification
   ) -> [Central] {
@@ -129,11 +133,11 @@ public actor GATTServer {
 
   // MARK: Links
 
-  /// Where an adapter hands its centrals to.
+  /// Callbacks for the links of an adapter.
   ///
   /// - Parameters:
-  ///   - bonds: has the keys by which centrals sign.
-  ///   - look: calls `secured` before a request is answered, if there is something new.
+  ///   - bonds: has the keys that verify signed writes.
+  ///   - look: called before a request is answered; calls `secured` if the link's security has changed.
   package func acceptor(
     tap: PacketTap?, bonds: (any BondStore)?, look: (@Sendable (Connection) -> Void)? = nil
   ) -> LinkAcceptor {
@@ -153,7 +157,7 @@ public actor GATTServer {
     }
   }
 
-  /// Ends all links, and the events with them.
+  /// Ends all links and the event stream.
   public func close() async {
     isClosed = true
     news.wakeAll()
@@ -166,10 +170,11 @@ public actor GATTServer {
     await news.wait { links.isEmpty }
   }
 
-  /// Gives the device other attributes. Centrals that want to hear of it are sent Service Changed for all handles, those
-  /// that are bonded and away when they come back; subscriptions to what stays where it was go on.
+  /// Replaces the attributes. Subscribed centrals receive Service Changed for all handles; bonded centrals
+  /// that are absent receive it when they reconnect. Subscriptions to characteristics that keep their place
+  /// remain.
   ///
-  /// Handlers of reads and writes stay with their handles.
+  /// Read and write handlers stay with their handles.
   public func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services.withGenericServices(name: name, appearance: appearance))
     for link in links { link.server.databaseChanged(from: database, to: changed) }
@@ -196,9 +201,10 @@ public actor GATTServer {
     stir()
   }
 
-  /// A bonded central that shows its key finds its subscriptions again; one that was bonded anew has none.
+  /// Restores the subscriptions of a bonded central that encrypts with its stored key. A new pairing starts
+  /// without subscriptions.
   private func secured(_ change: LinkSecurityChange) {
-    // The controller may have given the number of a link whose end is still to be looked at to a new one.
+    // The controller may have reused the handle of a link whose end is not yet handled.
     guard let link = links.last(where: { $0.connection.handle == change.handle }) else { return }
     link.server.security = change.security
     device?.secured(change)
@@ -225,7 +231,7 @@ public actor GATTServer {
     if link.server.hasPreparedWrites { counts.brokenWrites += 1 }
     if case .answersNotTaken = end { counts.floods += 1 }
     link.finish()
-    // It holds the link, and the link its connection.
+    // The closure holds the link, and the link holds its connection.
     link.connection.assumeIsolated { $0.serve(nil) }
     device?.disconnected(link.connection)
     if let identity = link.identity { keep(link.server, of: identity) }
@@ -233,26 +239,26 @@ public actor GATTServer {
     stir()
   }
 
-  /// It is advertised for the first time.
+  /// Records that advertising has started for the first time.
   func begin() {
     guard !hasBegun else { return }
     hasBegun = true
     news.wakeAll()
   }
 
-  /// Waits until it is advertised, or closed before.
+  /// Waits until advertising has started, or the server is closed before that.
   func isAdvertised() async -> Bool {
     await news.wait { hasBegun || isClosed }
     return hasBegun
   }
 
-  /// Has whoever waits in `turns` look again.
+  /// Makes the task that waits in `turns` check again.
   func stir() {
     turnover += 1
     news.wakeAll()
   }
 
-  /// Waits until somebody comes or goes, or the controller does.
+  /// Waits until a link comes up or ends, or the controller fails.
   func turns(from turnover: Int) async throws(CancellationError) {
     try await news.waitUnlessCancelled { self.turnover != turnover || failure != nil }
   }
@@ -284,7 +290,7 @@ public actor GATTServer {
       }
     }
     link.heard()
-    // A refused request of several writes has stored none of them.
+    // A rejected request with several writes has stored none of them.
     if answer.first != ATTOpcode.errorResponse.rawValue {
       for write in written { stored(write.value, at: write.handle, link) }
     } else if answer.last != ATTErrorCode.attributeNotFound.rawValue {
@@ -299,12 +305,12 @@ public actor GATTServer {
       counts.writes += 1
       return emit(.written(link.central, handle, value))
     }
-    // The descriptor stands right behind its value.
+    // The descriptor directly follows its value.
     let characteristic = database.attributes[index - 1].handle
     emit(.subscribed(link.central, characteristic, link.pushes(of: characteristic, database)))
   }
 
-  /// Asks for values that are about to be read from their beginning.
+  /// Updates values from their read handlers if the request reads them from the beginning.
   private func refresh(for pdu: Span<UInt8>, _ security: ATTSecurity) {
     switch ATTOpcode(rawValue: pdu[0]) {
     case .readRequest where pdu.count == 3: refresh(pdu.handle(at: 1), security)

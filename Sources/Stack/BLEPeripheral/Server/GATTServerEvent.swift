@@ -1,35 +1,37 @@
 public import BLEStack
 public import BLEWire
 
-/// A central that is or was connected to a server of ours: one link.
+/// A central that is or was connected to a server: one link.
 public struct Central: Hashable, Sendable {
-  /// Counts the links of a server, from 1.
+  /// Number of the link on its server, from 1.
   public let number: Int
-  /// Under which it connected; a central that hides has another each time.
+  /// The address with which it connected. A central with private addresses uses a new one each time.
   public let address: DeviceAddress
 }
 
-/// What a central did.
+/// An action of a central.
 public enum GATTServerEvent: Hashable, Sendable {
   case connected(Central)
   case disconnected(Central, BearerEnd)
-  /// A write was stored, with or without a response. Of a long one the whole value.
+  /// A write was stored, with or without a response. For a long write, this is the whole value.
   case written(Central, AttributeHandle, [UInt8])
-  /// What it wants of a characteristic from now on, by the handle of its value; empty: nothing any more.
+  /// The central's subscriptions to a characteristic, given by its value handle, have changed. Empty if it
+  /// unsubscribed.
   case subscribed(Central, AttributeHandle, Set<ServerPush>)
 }
 
-/// Why a value was not pushed, or a device of ours is none.
+/// Why a value was not sent, or why a device is no longer advertised.
 public enum GATTServerError: Error, Hashable, Sendable {
-  /// The central did not ask for it, or the characteristic does not offer it.
+  /// The central is not subscribed, or the characteristic does not support it.
   case notSubscribed
-  /// The central has gone, or never was.
+  /// The central has disconnected or was never connected.
   case disconnected
-  /// It did not confirm an indication within 30 s; its link is ended. Core 5.4, Vol 3, Part F, 3.3.3.
+  /// The central did not confirm an indication within 30 s; its link is ended. Core 5.4, Vol 3, Part F,
+  /// 3.3.3.
   case notConfirmed
-  /// The task was cancelled before.
+  /// The task was cancelled first.
   case cancelled
-  /// The server was closed: its device is none any more.
+  /// The server was closed and is no longer advertised.
   case closed
 }
 
@@ -45,27 +47,27 @@ extension GATTServerError: CustomStringConvertible {
   }
 }
 
-/// What a server was asked, and what went wrong.
+/// Counters of a server's requests and errors.
 public struct GATTServerStatistics: Hashable, Sendable {
   public var centrals = 0
   public var writes = 0
   public var notifications = 0
   public var indications = 0
-  /// Indications that nobody confirmed in time; each ended a link.
+  /// Indications that were not confirmed in time. Each ended its link.
   public var unconfirmed = 0
-  /// Long writes that a link's end cut off: nothing of them was stored.
+  /// Long writes that were cut off by the end of the link. Nothing was stored.
   public var brokenWrites = 0
-  /// Links ended because the central asked on and on, and did not take the answers.
+  /// Links that were ended because the central kept sending requests without reading the responses.
   public var floods = 0
-  /// Requests that were refused, but for searches that find nothing: unknown handles, values that do not fit, more prepared
-  /// writes than there is room for, lack of security.
+  /// Requests that were refused, except searches without a result: unknown handles, values that do not fit,
+  /// too many prepared writes, insufficient security.
   public var refusals = 0
-  /// Pairings that came to nothing, whichever side ended them; those that the link's end cut off are left out.
+  /// Pairings that failed, whichever side ended them, except those cut off by the end of the link.
   public var failedPairings = 0
-  /// Other faults of centrals: confirmations that nothing waited for, answers to no question, PDUs longer than the MTU,
-  /// commands too short to name an attribute, MTUs below 23.
+  /// Other protocol violations by centrals: unexpected confirmations, responses without a request, PDUs
+  /// longer than the MTU, commands too short for a handle, MTUs below 23.
   public var faults = 0
-  /// Events that were not taken in time.
+  /// Events that were dropped because the queue was full.
   public var droppedEvents = 0
 
   public init() {}

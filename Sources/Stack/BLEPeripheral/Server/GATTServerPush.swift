@@ -3,12 +3,12 @@ import BLELinux
 import BLEStack
 public import BLEWire
 
-/// Values that a server sends of its own accord. Core 5.4, Vol 3, Part G, 4.10 and 4.11.
+/// Notifications and indications of a server. Core 5.4, Vol 3, Part G, 4.10 and 4.11.
 extension GATTServer {
-  /// Sends a value to one central; it is cut to what the MTU allows, ATT_MTU − 3 octets.
+  /// Sends a value to one central, truncated to ATT_MTU − 3 bytes.
   ///
-  /// It returns when the value is in the queue of that link, and waits while that is full: a central that takes longer
-  /// keeps only those waiting that send to it. What one task sends arrives in that order.
+  /// Returns when the value is in the link's queue, and waits while the queue is full, so a slow central
+  /// delays only the tasks that send to it. The values of one task arrive in order.
   ///
   /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`.
   public func notify(
@@ -18,10 +18,10 @@ extension GATTServer {
     counts.notifications += 1
   }
 
-  /// Sends a value to all that are subscribed, one after the other: the slowest decides when it returns. To have none wait
-  /// for another, give each central a task of its own.
+  /// Sends a value to all subscribed centrals, one after the other. The slowest central determines when it
+  /// returns. To avoid that, use one task per central.
   ///
-  /// - Returns: to how many; those that went meanwhile are left out.
+  /// - Returns: the number of centrals, without those that disconnected meanwhile.
   /// - Throws: `cancelled`, `closed`.
   @discardableResult
   public func notify(_ value: [UInt8], of handle: AttributeHandle) async throws(GATTServerError) -> Int {
@@ -38,17 +38,18 @@ extension GATTServer {
     return count
   }
 
-  /// Sends a value to one central and waits until that has confirmed it. One at a time goes to a central, others wait for
-  /// their turn.
+  /// Sends a value to one central and waits for its confirmation. A central is sent one indication at a time;
+  /// other calls wait for their turn.
   ///
-  /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`; `notConfirmed` after 30 s, when the link is ended.
+  /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`; `notConfirmed` after 30 s, when the
+  ///   link is ended.
   public func indicate(
     _ value: [UInt8], of handle: AttributeHandle, to central: Central
   ) async throws(GATTServerError) {
     let link = try link(of: central)
     do { try await link.indications.takeUnlessCancelled() } catch { throw .cancelled }
     defer { link.indications.end() }
-    // Of a task that was cancelled while it waited for it.
+    // An indication of a cancelled task may still be unconfirmed.
     try await confirmation(of: link)
     try await push(.indication, value, of: handle, on: link)
     counts.indications += 1
@@ -62,7 +63,7 @@ extension GATTServer {
       $0.append(HandleRange.all.start)
       $0.append(HandleRange.all.end)
     }
-    // Who does not want to hear of it, or is gone, need not.
+    // Fails if the central is not subscribed or has disconnected; neither matters.
     loop.task { try? await self.indicate(value, of: handle, to: central) }
   }
 
@@ -80,7 +81,7 @@ extension GATTServer {
     do { try await link.pushes.takeUnlessCancelled() } catch { throw .cancelled }
     defer { link.pushes.end() }
     do throws(GATTError) { try await link.connection.room() } catch { throw GATTServerError(error) }
-    // What the central wants, and its MTU, are those of this moment.
+    // Encoded now, because the subscription and the MTU may have changed during the wait.
     var result = PushResult.notSubscribed
     let pdu = [UInt8](encoding: ATT.maximumMTU) {
       result = link.server.push(push, of: handle, value: value.span, database: database, into: &$0)
@@ -108,6 +109,6 @@ extension GATTServer {
 }
 
 extension GATTServerError {
-  /// Of a connection that takes nothing: it has ended, or the task was cancelled.
+  /// Converts the error of a connection that did not send: it has ended, or the task was cancelled.
   fileprivate init(_ error: GATTError) { self = error == .cancelled ? .cancelled : .disconnected }
 }

@@ -2,9 +2,10 @@ import BLEStack
 import BLEWire
 
 extension [GATTServiceDescription] {
-  /// With the two services that every device has in front, where they are missing. Core 5.4, Vol 3, Part C, 12; Part G, 7.
+  /// Prepends the two services that every device has, unless present. Core 5.4, Vol 3, Part C, 12; Part G, 7.
   ///
-  /// Where places of includes would move, or handles are given for the first service, the list is left as it is.
+  /// The list is unchanged if it contains includes, whose positions would move, or if the first service has a
+  /// fixed handle.
   func withGenericServices(name: String, appearance: UInt16) -> [GATTServiceDescription] {
     guard !contains(where: { $0.uuid == .genericAccess || !$0.includes.isEmpty }), first?.handle == nil else {
       return self
