@@ -2,14 +2,14 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// What went wrong between us and the radio: one sentence of cause, one of what to do.
+/// An error between this program and the radio. Its description states the cause, then the remedy.
 public enum HostError: Error, Hashable, Sendable {
   /// The kernel has no Bluetooth, or this is not its first network namespace.
   case noBluetooth
-  /// The adapter asked for (`nil`: any), and those that are there.
+  /// The requested adapter (`nil`: any) and the adapters present.
   case noAdapter(String?, present: [String])
   case adapterDown(String)
-  /// A capability that `action` needs.
+  /// A capability that `action` needs is missing.
   case notPermitted(action: String, capability: String)
   /// The controller refused a command.
   case commandRefused(HCIOpcode, HCIStatus)
@@ -17,31 +17,31 @@ public enum HostError: Error, Hashable, Sendable {
   /// The kernel's host refused a command of its management interface.
   case managementRefused(ManagementOpcode, ManagementStatus)
   case managementTimedOut(ManagementOpcode)
-  /// The controller, or the kernel's management interface, answered with what is no answer to the command.
+  /// The controller or the kernel's management interface sent a malformed reply.
   case malformedReply(WireError)
-  /// A program is scanning already, or the kernel is connecting.
+  /// Another program is scanning, or the kernel is connecting.
   case scanBusy(holder: String?)
-  /// No ATT channel to the device within the time given.
+  /// No ATT channel to the device within the timeout.
   case noAnswer(DeviceAddress, seconds: Int)
-  /// The device was connected, and its stream was not started within the time given.
+  /// The device was connected, but its stream did not start within the timeout.
   case startTimedOut(DeviceAddress, seconds: Int)
   /// Another program holds the ATT channel of this device.
   case channelBusy(DeviceAddress, holder: String?)
   /// The kernel could not connect.
   case connectFailed(DeviceAddress, SystemError)
-  /// The controller could not make the link.
+  /// The controller could not create the link.
   case linkFailed(DeviceAddress, HCIStatus)
   /// Pairing failed.
   case pairing(DeviceAddress, PairingError)
-  /// A bonded device did not encrypt the link with its key; `nil`: it did not answer.
+  /// A bonded device did not encrypt the link with its key; `nil` if it did not respond.
   case notEncrypted(DeviceAddress, HCIStatus?)
-  /// A controller of our own, by its transport, does not work (any more).
+  /// A controller of our own, named by its transport, has failed.
   case controller(String, HCIHostFailure)
-  /// The adapter is not free for a host of our own.
+  /// The adapter is in use and not available to a host of our own.
   case adapterBusy(String, holder: String?)
   /// The scan ended without the device.
   case notFound(String, seconds: Int)
-  /// The device lacks what the work needs.
+  /// The device or the adapter lacks what the operation needs.
   case unsuitable(String)
   case gatt(GATTError)
   case system(SystemError)
@@ -115,7 +115,8 @@ extension HostError: CustomStringConvertible {
     }
   }
 
-  /// A device that is bonded with another of this computer's addresses: the controller was exchanged, or says that it has another.
+  /// The device is bonded with another address of this computer: the controller was replaced, or reports
+  /// another address.
   static func bonded(
     _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
   ) -> HostError {
@@ -150,15 +151,15 @@ extension HostError: CustomStringConvertible {
 }
 
 extension Duration {
-  /// What is left of a time for several steps, one after the other; at least half of it, so that each can succeed.
+  /// Remaining time for the next of several steps; at least half of the total, so that each step can succeed.
   package func left(after elapsed: Duration) -> Duration { max(self - elapsed, self / 2) }
 }
 
 extension HostError {
-  /// The controller was reset, and what was under way is lost. It may be tried again.
+  /// The controller was reset, and operations in progress were lost. The caller may retry.
   package static let controllerReset = HostError.gatt(.closed(.linkLost(.controllerReset)))
 
-  /// The one place where errors of the layers below become errors of the host.
+  /// The only place where errors of lower layers become host errors.
   package init(_ error: SystemError) {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }
@@ -186,7 +187,7 @@ extension HostError {
     }
   }
 
-  /// `bluetoothd` with its process number, where it runs.
+  /// `bluetoothd` with its process ID, if it runs.
   static var daemon: String? {
     ProcessFacts.processID(named: "bluetoothd").map { "bluetoothd (process \($0))" }
   }

@@ -12,8 +12,10 @@ extension HostError {
 }
 
 extension ErrorGuide {
-  /// What happened, and what to do where a table says it. Most of `HostError` says both by itself; where it only passes
-  /// on what came from below, that is what a capture's `endReason` has, which is no advice.
+  /// Returns an error's description, followed by a remedy if a table has one.
+  ///
+  /// Most descriptions of `HostError` already include a remedy. The description of an error passed on from a
+  /// lower layer does not, because it is also a capture's `endReason`.
   public static func text(of error: some Error) -> String {
     switch error {
     case let error as GATTError: text("\(error)", error.remedy)

@@ -2,11 +2,11 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// An adapter of the kernel, beside the kernel's host and beside `bluetoothd`: the `coexist` mode.
+/// An adapter shared with the kernel's host and `bluetoothd`: the `coexist` mode.
 ///
-/// It scans by the kernel's own discovery, which it shares with `bluetoothd`, and connects over the kernel's L2CAP
-/// socket like `KernelAdapter`. Scanning and timing need CAP_NET_ADMIN, connecting nothing; PHY, data length, and
-/// knowing what is in force need CAP_NET_RAW.
+/// Scans with the kernel's discovery, which it shares with `bluetoothd`, and connects over the kernel's L2CAP
+/// socket like `KernelAdapter`. Scanning and timing need CAP_NET_ADMIN. Setting the PHY or the data length
+/// and reading the parameters in force need CAP_NET_RAW. Connecting needs no capability.
 public actor CoexistAdapter: Adapter {
   public nonisolated let info: AdapterInfo
   public nonisolated let loop: EventLoop
@@ -17,13 +17,13 @@ public actor CoexistAdapter: Adapter {
   package let kernel: KernelAdapter
   private let note: @Sendable (String) -> Void
   private var channel: ManagementChannel?
-  /// What the kernel is to ask for in connects that are under way.
+  /// Timing that is loaded in the kernel for connects in progress.
   private var wishes: [DeviceAddress: LinkParameterRange] = [:]
 
   /// - Parameters:
   ///   - info: the kernel's adapter.
-  ///   - loop: has the receive thread.
-  ///   - note: takes what a person should know of a scan, one line each, on the receive thread.
+  ///   - loop: runs the receive thread.
+  ///   - note: receives messages for the user about a scan, one line each, on the receive thread.
   public init(_ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void) {
     self.info = info
     self.loop = loop
@@ -33,8 +33,8 @@ public actor CoexistAdapter: Adapter {
 
   public var malformed: Int { get async { await (channel?.malformed ?? 0) + kernel.malformed } }
 
-  /// The kernel scans actively, at its own pace, and lets the controller report a device once in about 10 s: `timing`
-  /// is not used, nor are `duplicates`.
+  /// Starts the kernel's discovery. It scans actively at its own pace, and the controller reports each device
+  /// about once in 10 s. `timing` and `duplicates` are ignored.
   ///
   /// - Throws: `unsuitable` for a passive scan.
   public func startScan(
@@ -53,8 +53,8 @@ public actor CoexistAdapter: Adapter {
 
   public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
-  /// The kernel makes the link, with the timing asked for from the start. What else is asked for goes to the
-  /// controller over the raw channel.
+  /// The kernel creates the link with the requested timing. Other requested parameters go to the controller
+  /// over the raw channel.
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
@@ -68,7 +68,7 @@ public actor CoexistAdapter: Adapter {
     }
     await unload(loaded, for: peer)
     var rest = request
-    // A link that was up already keeps its timing; so does one without the kernel's help.
+    // A link that was already up keeps its timing, as does one whose timing the kernel did not load.
     if let loaded, await connection.link.timing.map(loaded.contains) ?? true { rest.leaveTiming() }
     if !rest.isEmpty { await kernel.change(connection, to: rest) }
     return connection
@@ -78,7 +78,7 @@ public actor CoexistAdapter: Adapter {
     await kernel.change(connection, to: request)
   }
 
-  /// Without CAP_NET_RAW the kernel's host is asked instead, which knows the signal.
+  /// Without CAP_NET_RAW, the kernel's host is asked, which reports the signal strength only.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     do throws(HostError) { return try await kernel.facts(of: connection) } catch {
       guard case .notPermitted = error else { throw error }
@@ -99,9 +99,9 @@ public actor CoexistAdapter: Adapter {
 
   // MARK: Timing
 
-  /// Tells the kernel the timing to connect with.
+  /// Loads the timing of a connect into the kernel.
   ///
-  /// - Returns: what it will ask for; `nil` where nothing is wished, or not to be had.
+  /// - Returns: the loaded timing; `nil` if none was requested or the load failed.
   private func load(_ timing: LinkParameterRange?, for peer: DeviceAddress) async -> LinkParameterRange? {
     guard let timing else { return nil }
     do throws(HostError) {
@@ -111,25 +111,27 @@ public actor CoexistAdapter: Adapter {
       return timing
     } catch {
       wishes[peer] = nil
-      // Then the raw channel is asked, and says why if it cannot either.
+      // The timing is then requested over the raw channel, which reports its own failure.
       return nil
     }
   }
 
-  /// Takes it back as soon as the link is there, or is not to be had: the kernel reads it only when it connects.
+  /// Removes the entry once the link is up or the connect has failed: the kernel reads it only when it
+  /// connects.
   ///
-  /// A device that the kernel connects by itself keeps its entry, so that gets the kernel's own timing first. What
-  /// `bluetoothd` had loaded for other devices went with our load, and no command tells what it was.
+  /// The entry of a device that the kernel connects by itself cannot be removed, so it is first set to the
+  /// kernel's default. Entries that `bluetoothd` had loaded for other devices are lost with the first load,
+  /// and no command reads them.
   private func unload(_ loaded: LinkParameterRange?, for peer: DeviceAddress) async {
     guard loaded != nil, let channel else { return }
     wishes[peer] = nil
     let former = LoadConnectionParameters.Entry(peer, .default)
-    // With the adapter gone the list is gone too.
+    // If the adapter was removed, so was the list.
     _ = try? await channel.command(LoadConnectionParameters(entries + [former]))
     _ = try? await channel.command(LoadConnectionParameters(entries))
   }
 
-  /// Each load replaces the list, so all that are wanted now go into it.
+  /// All current entries: each load replaces the whole list.
   private var entries: [LoadConnectionParameters.Entry] {
     wishes.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }
@@ -137,7 +139,7 @@ public actor CoexistAdapter: Adapter {
   private func openChannel() async throws(HostError) -> ManagementChannel {
     if let channel { return channel }
     let opened = try await ManagementChannel.open(info, on: loop, note)
-    // Somebody else may have opened one meanwhile.
+    // Another task may have opened one meanwhile.
     if let channel {
       await opened.close()
       return channel

@@ -2,14 +2,15 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The kernel's management interface to one adapter: commands to the kernel's host, which `bluetoothd` uses too, and
-/// its events.
+/// The kernel's management interface to one adapter: sends commands to the kernel's host, which `bluetoothd`
+/// uses too, and receives its events.
 ///
-/// A reply is told apart by its opcode and adapter while other events keep flowing. Needs CAP_NET_ADMIN.
+/// Replies are matched by opcode and adapter, and other events are still delivered while a command waits.
+/// Needs CAP_NET_ADMIN.
 actor ManagementChannel {
-  /// Most are answered at once; a start of discovery takes several commands to the controller.
+  /// Most commands are answered at once; starting discovery takes several commands to the controller.
   static let commandTimeout = Duration.seconds(5)
-  /// How soon a discovery that was refused is tried again, unless an event tells before that it may go.
+  /// Pause before a refused discovery is retried, unless an event shows earlier that it can start.
   static let retryPause = Duration.seconds(1)
 
   typealias Note = @Sendable (String) -> Void
@@ -17,7 +18,7 @@ actor ManagementChannel {
   private struct PendingCommand {
     let opcode: ManagementOpcode
     let deadline: MonotonicTime
-    /// Called at once, before what follows the reply is looked at.
+    /// Called at once, before later packets are handled.
     let answer: (Result<[UInt8], HostError>) -> Void
   }
 
@@ -32,23 +33,23 @@ actor ManagementChannel {
   private var pending: [PendingCommand] = []
   private var keeper = DiscoveryKeeper()
   private var reportSink: Adapter.ReportSink?
-  /// The start that its caller waits for.
+  /// Result of a start, for its caller.
   private var begun: OneShot<Result<Void, HostError>>?
   private let settling = Waiters()
   private var retryTime: MonotonicTime?
   private var hasTold = false
   private var lossHandler: (@Sendable () -> Void)?
   private var securityHandler: (@Sendable (ManagementSecurityEvent) -> Void)?
-  /// As they were when the channel was opened.
+  /// The adapter's settings when the channel was opened.
   private(set) var settings = ControllerSettings(bits: 0)
-  /// Why the adapter cannot be used any more.
+  /// Why the adapter can no longer be used.
   private var failure: HostError?
-  /// Events and reports that broke the format.
+  /// Events and reports that were malformed.
   private(set) var malformed = 0
 
-  /// Opens the management interface for an adapter and looks whether it is powered.
+  /// Opens the management interface of an adapter and checks that it is powered.
   ///
-  /// - Parameter note: takes what a person should know, one line each.
+  /// - Parameter note: receives messages for the user, one line each.
   /// - Throws: `notPermitted` without CAP_NET_ADMIN, `adapterDown`.
   static func open(
     _ info: AdapterInfo, on loop: EventLoop, _ note: @escaping Note
@@ -64,7 +65,7 @@ actor ManagementChannel {
     return channel
   }
 
-  /// Takes over a socket that is open.
+  /// Takes over an open socket.
   static func adopt(
     _ descriptor: consuming FileDescriptor, index: UInt16, on loop: EventLoop, _ note: @escaping Note
   ) async throws(HostError) -> ManagementChannel {
@@ -112,10 +113,11 @@ actor ManagementChannel {
     if isOpen { lossHandler = body } else { body() }
   }
 
-  /// - Parameter body: gets what the kernel tells and asks while it pairs, with any device, on the receive thread.
+  /// - Parameter body: receives the kernel's reports and questions about pairings with any device, on the
+  ///   receive thread.
   func whenAsked(_ body: @escaping @Sendable (ManagementSecurityEvent) -> Void) { securityHandler = body }
 
-  /// Lets the kernel go on alone. A discovery must have been stopped before.
+  /// Closes the channel. The caller must stop a discovery first.
   func close() {
     lossHandler = nil
     securityHandler = nil
@@ -126,7 +128,7 @@ actor ManagementChannel {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Parameter limit: how long the kernel may take.
+  /// - Parameter limit: timeout for the kernel's reply.
   /// - Returns: the reply's parameters.
   /// - Throws: `managementRefused`, `managementTimedOut`, `adapterDown`, `notPermitted`.
   @discardableResult
@@ -160,8 +162,8 @@ actor ManagementChannel {
 
   // MARK: Discovery
 
-  /// Starts to discover; each report goes to `sink` on the receive thread. While somebody else's discovery is on, its
-  /// findings come, and ours begins when it ends.
+  /// Starts discovery; each report goes to `sink` on the receive thread. While another program's discovery is
+  /// active, its results are delivered, and ours starts when it ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
     guard reportSink == nil, begun == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
@@ -172,9 +174,9 @@ actor ManagementChannel {
     try await begun.get()
   }
 
-  /// Ends our discovery, if it is ours that is on, and waits for the kernel's word for it.
+  /// Stops the discovery if it is ours, and waits for the kernel's confirmation.
   func stopDiscovery() async throws(HostError) {
-    // What waits in the socket may tell that ours is over.
+    // A queued event may report that our discovery has ended.
     if isOpen { receive() }
     reportSink = nil
     let isOurs = keeper.end() == .stop
@@ -185,7 +187,7 @@ actor ManagementChannel {
     do throws(HostError) {
       try await command(StopDiscovery())
     } catch {
-      // It ended before us, by itself or with its adapter: that is what was wanted.
+      // The discovery had already ended, by itself or with its adapter.
       switch error {
       case .managementRefused(_, .rejected), .adapterDown: return
       default: throw error
@@ -226,12 +228,12 @@ actor ManagementChannel {
     settling.wakeAll()
   }
 
-  /// Whether the kernel owes no answer to a start, nor to a stop that followed it.
+  /// Whether the kernel has answered the start, and the stop that may follow it.
   private var isSettled: Bool {
     !isOpen || keeper.state != .starting && pending.allSatisfy { $0.opcode != .stopDiscovery }
   }
 
-  /// Once a scan: the same will be true a second later.
+  /// Reports a message once per scan, because each retry would repeat it.
   private func tell(_ text: String) {
     guard !hasTold, reportSink != nil else { return }
     hasTold = true

@@ -1,5 +1,5 @@
 extension ErrorGuide {
-  /// Error codes of HCI. Core 5.4, Vol 1, Part F, 2. What only BR/EDR can bring about says so.
+  /// HCI error codes. Core 5.4, Vol 1, Part F, 2. Codes that only BR/EDR can cause are marked.
   package static let controller = table(
     """
     01 | the controller does not know the command | leave out the option that needs it, or use a newer adapter

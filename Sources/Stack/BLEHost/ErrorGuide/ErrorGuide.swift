@@ -2,17 +2,17 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// What stands behind an error code, and what to do about it: the one table for codes of the kernel, the controller and
-/// the device.
+/// Cause and remedy of an error code, from one set of tables for codes of the kernel, the controller and the
+/// device.
 ///
-/// A command ends with one line: what happened, then the remedy.
+/// A command ends with one line: the error, then the remedy.
 public struct ErrorGuide: Hashable, Sendable {
-  /// What brings the code about.
+  /// Cause of the code.
   public let cause: String
-  /// What a person does, to be put after a semicolon.
+  /// Advice for the user, to follow a semicolon.
   public let remedy: String
 
-  /// Reads a table: a line for each code or for several that mean the same, `key key | cause | remedy`.
+  /// Parses a table. Each line has one code, or several with the same meaning: `key key | cause | remedy`.
   static func table(_ text: String) -> [String: ErrorGuide] {
     var table: [String: ErrorGuide] = [:]
     for line in text.split(separator: "\n") {
@@ -32,7 +32,7 @@ public struct ErrorGuide: Hashable, Sendable {
     return String(start[...last])
   }
 
-  /// The key of a code: two lower-case digits.
+  /// The key of a code: two lower-case hexadecimal digits.
   static func key(_ code: UInt8) -> String {
     let digits = String(code, radix: 16)
     return digits.utf8.count == 1 ? "0" + digits : digits
@@ -40,7 +40,7 @@ public struct ErrorGuide: Hashable, Sendable {
 }
 
 extension HCIStatus {
-  /// Why a controller says so; `nil` for success and for codes that no version up to Core 5.4 has.
+  /// Explains the status; `nil` for success and for codes that no version up to Core 5.4 defines.
   public var guide: ErrorGuide? { ErrorGuide.controller[ErrorGuide.key(rawValue)] }
 
   /// `Command Disallowed (0xc)`.
@@ -48,32 +48,32 @@ extension HCIStatus {
 }
 
 extension ManagementStatus {
-  /// Why the kernel's host says so; `nil` for success and for codes that Linux 6.1 lacks.
+  /// Explains the status; `nil` for success and for codes that Linux 6.1 lacks.
   public var guide: ErrorGuide? { ErrorGuide.management[ErrorGuide.key(rawValue)] }
 
   package var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
 }
 
 extension ATTErrorCode {
-  /// Why a server says so; `nil` for codes that are reserved.
+  /// Explains the error; `nil` for reserved codes.
   public var guide: ErrorGuide? {
     ErrorGuide.attribute[(0x80...0x9F).contains(rawValue) ? "80-9f" : ErrorGuide.key(rawValue)]
   }
 }
 
 extension PairingFailure {
-  /// Why a pairing fails with it; `nil` for codes that are reserved.
+  /// Explains the failure; `nil` for reserved codes.
   public var guide: ErrorGuide? { ErrorGuide.pairing[ErrorGuide.key(rawValue)] }
 }
 
 extension SystemError {
-  /// What the number means to us: of this call if it means something else there, else in general; `nil` only for a
-  /// number that Linux has no name for.
+  /// Explains the error number, for this call if its meaning differs there, else in general; `nil` only for a
+  /// number that Linux does not name.
   public var guide: ErrorGuide? { ErrorGuide.system["\(name)@\(call)"] ?? ErrorGuide.system[name] }
 }
 
 extension GATTError {
-  /// What to do about it, where a code or its kind tells.
+  /// Advice, if the code or its category has any.
   public var remedy: String? {
     switch self {
     case .refused(let error): error.code.guide?.remedy
@@ -98,7 +98,7 @@ extension GATTError {
 }
 
 extension PairingError {
-  /// What to do about it, where the description does not say.
+  /// Advice, unless the description includes it.
   public var remedy: String? {
     switch self {
     case .refused(let reason), .failed(let reason): reason.guide?.remedy
@@ -115,7 +115,7 @@ extension PairingError {
 }
 
 extension ErrorGuide {
-  /// What happened, and what to do, if anything is known to help.
+  /// Joins a description and a remedy, if there is one.
   package static func text(_ what: String, _ remedy: String?) -> String {
     remedy.map { "\(what); \($0)" } ?? what
   }

@@ -2,14 +2,14 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// The GATT client of one connection: discovery, values, subscriptions.
+/// The GATT client of one connection: discovery, reads, writes and subscriptions.
 public actor GATTClient {
   public nonisolated let connection: Connection
   public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
 
-  /// What the last discovery found.
+  /// Result of the last discovery.
   public internal(set) var database = GATTDatabase()
-  /// Those that a stream was begun with before the rest was known.
+  /// Characteristics with which a stream was started before the rest was known.
   var streamed: [GATTDatabase.Characteristic] = []
   /// The Generic Attribute service, which tells of changes, if the device has one; `nil` if it is not known.
   var generic: [GATTDatabase.Service]?
@@ -21,16 +21,16 @@ public actor GATTClient {
     self.features = features
   }
 
-  /// Exchanges the MTU, once per connection. A device that refuses stays at 23.
+  /// Exchanges the MTU, once per connection. If the device refuses, the MTU stays 23.
   public func exchangeMTU(_ mtu: Int = ATT.maximumMTU) async throws(GATTError) {
     if await connection.hasAskedMTU { return }
     try await connection.exchangeMTU(mtu)
   }
 
-  /// Discovers everything and keeps it as `database`.
+  /// Discovers all attributes and keeps them as `database`.
   @discardableResult
   public func discover() async throws(GATTError) -> GATTDatabase {
-    // Before the rest: attributes that change meanwhile are remembered with a hash that is not theirs.
+    // Read first: if attributes change during the discovery, the stored hash then does not match them.
     try await discover(hash: try await connection.readDatabaseHash())
   }
 
@@ -43,7 +43,8 @@ public actor GATTClient {
     return database
   }
 
-  /// Discovers some services, all of each UUID that the device names in one response, and what tells of their changes.
+  /// Discovers the services of these UUIDs, as many of each as the device names in one response, and the
+  /// service that reports their changes.
   ///
   /// - Returns: those that are there, in the order asked for; without those of which the device refuses to tell. `database` stays.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
@@ -62,7 +63,8 @@ public actor GATTClient {
       services: services.flatMap { uuid in result.database.services.filter { $0.uuid == uuid } })
   }
 
-  /// The whole value, however long. The MTU is exchanged for one that fills the first answer.
+  /// Reads a whole value of any length. If the value fills the first response, the MTU is exchanged before
+  /// the rest is read.
   public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
     let full = ATT.defaultMTU - 1
     guard await connection.mtu == ATT.defaultMTU, await !connection.hasAskedMTU else {
@@ -76,7 +78,7 @@ public actor GATTClient {
     try await exchangeMTU()
     do throws(GATTError) { return try await start + connection.read(handle, from: UInt16(start.count)) } catch
     {
-      // A value that just fills the answer has no more.
+      // A value of exactly that length has no more bytes.
       guard case .refused(let refusal) = error, [.attributeNotLong, .invalidOffset].contains(refusal.code)
       else {
         throw error
@@ -85,57 +87,60 @@ public actor GATTClient {
     }
   }
 
-  /// Writes and waits for the answer; values longer than ATT_MTU − 3 go as verified prepared writes.
+  /// Writes and waits for the response. Values longer than ATT_MTU − 3 are sent as verified prepared writes.
   public func write(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
     try await connection.write(value, to: handle)
   }
 
-  /// Writes without an answer; at most ATT_MTU − 3 octets.
+  /// Writes without a response, ATT_MTU − 3 bytes at most.
   public func writeWithoutResponse(
     _ value: [UInt8], to handle: AttributeHandle
   ) async throws(GATTError) {
     try await connection.writeWithoutResponse(value, to: handle)
   }
 
-  /// The values of several attributes with one request; each knows whether it is whole. Two handles or more.
+  /// Reads several attributes with one request. Each result states whether it is complete. Needs at least two
+  /// handles.
   public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
     try await connection.read(handles)
   }
 
-  /// Every value of one type in a range of handles, without discovery.
+  /// Reads every value of one type in a range of handles, without discovery.
   public func readValues(
     of uuid: BluetoothUUID, in range: HandleRange = .all
   ) async throws(GATTError) -> [AttributeValue] {
     try await connection.readValues(of: uuid, in: range)
   }
 
-  /// What the descriptors of a characteristic say about its value.
+  /// Reads the descriptors that describe a characteristic's value.
   public func readDetails(
     of characteristic: GATTDatabase.Characteristic
   ) async throws(GATTError) -> CharacteristicDetails {
     try await connection.readDetails(of: characteristic)
   }
 
-  /// Writes all of these values or none; each was echoed by the device as it was sent.
+  /// Writes all of these values or none, after verifying the device's echo of each.
   public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
     try await connection.writeTogether(writes)
   }
 
-  /// Subscribes to a characteristic: by notifications where it has them, else by indications, or as told.
+  /// Subscribes to a characteristic: with notifications if it supports them, else with indications, or as
+  /// `way` states.
   ///
-  /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
-  /// before the device hears of it, so the first value is not lost.
+  /// `body` is called on the receive thread. It must not block, allocate or keep the view. It is registered
+  /// before the device is asked, so the first value is not lost.
   ///
-  /// Only a Client Characteristic Configuration (2902) is written. A device that has none, or refuses it, may send values all
-  /// the same: `Connection.remarks` tells of it. After a refusal they must come within `refusalPatience`.
+  /// Only the Client Characteristic Configuration (2902) is written. A device that has none or refuses the
+  /// write may still send values; `Connection.remarks` records that. After a refusal, values must arrive
+  /// within `refusalPatience`.
   ///
   /// - Parameters:
-  ///   - characteristic: as it was discovered.
-  ///   - way: notifications or indications; `nil` for what it has.
-  ///   - command: is written behind the subscription, without an answer and without waiting for the subscription's: what a
-  ///     device takes as the sign to begin.
-  ///   - body: takes the values.
-  /// - Throws: `notSupported` where the characteristic has neither, or what the device answers.
+  ///   - characteristic: a characteristic from a discovery.
+  ///   - way: notifications or indications; `nil` for the one that it supports.
+  ///   - command: written right after the subscription, without a response and without waiting for that of
+  ///     the subscription; for a device that takes it as the signal to start.
+  ///   - body: receives the values.
+  /// - Throws: `notSupported` if the characteristic supports neither, or the device's error.
   public func subscribe(
     _ characteristic: GATTDatabase.Characteristic, by way: ServerPush? = nil,
     followedBy command: AttributeWrite? = nil, _ body: @escaping Connection.Sink
@@ -156,7 +161,7 @@ public actor GATTClient {
     }
   }
 
-  /// The characteristic with the descriptor that turns its values on, where the device has one.
+  /// The characteristic with the descriptor that enables its values, if the device has one.
   private func withConfiguration(
     _ characteristic: GATTDatabase.Characteristic
   ) async throws(GATTError) -> GATTDatabase.Characteristic {
@@ -168,8 +173,9 @@ public actor GATTClient {
     return found
   }
 
-  /// - Parameter id: of the subscriber, whose first value tells that a device that refuses sends all the same.
-  /// - Returns: the characteristic with the descriptor that took it, which may be another than was thought.
+  /// - Parameter id: the subscriber, whose first value shows that the device sends values despite a refusal.
+  /// - Returns: the characteristic with the descriptor that was written, which may differ from the assumed
+  ///   one.
   private func configure(
     _ characteristic: GATTDatabase.Characteristic, _ way: ServerPush, isChosen: Bool,
     followedBy command: AttributeWrite?, hearing id: Int
@@ -184,7 +190,7 @@ public actor GATTClient {
       refusal = error
     }
     if streamed.contains(characteristic) {
-      // A device that breaks the rule by which the descriptor was known is asked where it is.
+      // The descriptor's handle was derived from a rule that this device breaks, so it is discovered.
       var found = characteristic
       found.descriptors = try await connection.discoverDescriptors(of: characteristic)
       if found.configuration != nil, found.configuration != characteristic.configuration {
@@ -200,7 +206,7 @@ public actor GATTClient {
     {
       return characteristic
     }
-    // Of attributes of an earlier link it rather says that they have changed.
+    // For attributes of an earlier link, a refusal more likely means that they have changed.
     let isAvoided = await connection.avoidsSubscriptions
     let isOfEarlierLink = await connection.usesEarlierDiscovery
     if isAvoided || !isOfEarlierLink,
@@ -209,33 +215,34 @@ public actor GATTClient {
       if !isAvoided { await connection.note(.listeningDespite(characteristic.valueHandle, refusal)) }
       return characteristic
     }
-    // The link that it ended may have ended by chance.
+    // The earlier link may have ended by chance.
     guard await connection.allowSubscriptions() else { throw refusal }
     try await connection.configure(characteristic, value, followedBy: command)
     return characteristic
   }
 
-  /// How long a device that refuses a subscription has to send a value all the same.
+  /// How long to wait for a value after the device refused the subscription.
   public static let refusalPatience = Duration.seconds(2)
 
-  /// Ends a subscription; the device is told when nobody else listens to the same characteristic.
+  /// Ends a subscription. If the characteristic has no other subscriber, the device is told to stop.
   public func unsubscribe(_ subscription: Subscription) async throws(GATTError) {
     let isWanted = await connection.removeSubscriber(subscription.id)
     if !isWanted { try await connection.configure(subscription.characteristic, [], followedBy: nil) }
   }
 
-  /// Tells the device to send no more values of a characteristic, whoever listens.
+  /// Tells the device to stop sending values of a characteristic, and removes all subscribers.
   public func unsubscribe(all characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
     await connection.removeSubscribers(of: characteristic.valueHandle)
     try await connection.configure(characteristic, [], followedBy: nil)
   }
 
-  /// Subscribes and decodes each value to a sample on the receive thread; a task takes them as a sequence.
+  /// Subscribes and decodes each value to a sample on the receive thread. A task reads the samples as a
+  /// sequence.
   ///
   /// - Parameters:
-  ///   - characteristic: as it was discovered.
-  ///   - type: what a value is decoded to.
-  ///   - capacity: samples that may wait; more are dropped and counted by the channel.
+  ///   - characteristic: a characteristic from a discovery.
+  ///   - type: type of the decoded samples.
+  ///   - capacity: number of queued samples. Further samples are dropped and counted by the channel.
   public func samples<Sample: NotificationSample>(
     _ characteristic: GATTDatabase.Characteristic, as type: Sample.Type, capacity: Int
   ) async throws(GATTError) -> SampleChannel<Sample> {
@@ -252,19 +259,20 @@ public actor GATTClient {
   }
 }
 
-/// Bits of Client Supported Features: what a client can do. A bit that was set stays so for the link, or the bond.
-/// Core 5.4, Vol 3, Part G, 7.2.
+/// Bits of Client Supported Features. A bit that was set stays set for the link, or for the bond. Core 5.4,
+/// Vol 3, Part G, 7.2.
 public struct ClientFeatures: OptionSet, Hashable, Sendable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// A request that follows a change of the attributes is refused, Database Out Of Sync, until we know of it.
+  /// After the attributes have changed, the server refuses a request with Database Out Of Sync until the
+  /// client knows of the change.
   public static let robustCaching = ClientFeatures(rawValue: 0x01)
-  /// Several values may come in one PDU. A device may then hold one back to send it with the next.
+  /// The server may send several values in one PDU. It may then hold a value back to send it with the next.
   public static let multipleNotifications = ClientFeatures(rawValue: 0x04)
 }
 
-/// One listener of one characteristic.
+/// One subscriber of one characteristic.
 public struct Subscription: Sendable {
   public let characteristic: GATTDatabase.Characteristic
   let id: Int

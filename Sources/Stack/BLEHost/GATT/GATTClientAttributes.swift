@@ -2,16 +2,17 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// What is known of a device's attributes, and what is not asked before a stream needs it.
+/// Knowledge of a device's attributes, and the requests that can wait until a stream runs.
 extension GATTClient {
-  /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
+  /// Returns the attributes of an earlier link if they are proved unchanged, else discovers them.
   ///
-  /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
-  /// Changed. Else services that are named cost one for each declaration and one for the descriptors of each characteristic, and
-  /// the whole database is discovered. The MTU of attributes that were known stays as it is, until `validate` or `exchangeMTU`.
+  /// The proof takes one round trip if the device has a Database Hash, and none if it has no Service Changed.
+  /// Otherwise named services take one request for each declaration and one for the descriptors of each
+  /// characteristic, and the whole database is discovered again. If the attributes were known, the MTU is not
+  /// exchanged until `validate` or `exchangeMTU`.
   ///
-  /// - Parameter services: by their UUIDs; `nil` for all there are.
-  /// - Returns: those that are there, in the order asked for.
+  /// - Parameter services: UUIDs of the services; `nil` for all.
+  /// - Returns: the services that exist, in the order of the parameter.
   public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
     if let earlier = try await earlierAttributes(of: services) { return earlier }
     try await exchangeMTU()
@@ -27,7 +28,7 @@ extension GATTClient {
     switch known.proof {
     case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
     case .lasting: holds = true
-    // Nothing says so but the attributes themselves.
+    // Only the attributes themselves can prove it.
     case .none: holds = if services == nil { false } else { try await stands(database) }
     }
     guard holds else {
@@ -39,9 +40,10 @@ extension GATTClient {
     return database
   }
 
-  /// All characteristics of a UUID: of an earlier link where that is proven to hold, else by the declarations of all services.
+  /// Returns all characteristics of a UUID: from an earlier link if it is proved unchanged, else by reading
+  /// the declarations of all services.
   ///
-  /// - Returns: without descriptors where they were not known.
+  /// - Returns: the characteristics, without descriptors unless they were known.
   public func characteristics(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Characteristic]
   {
     if let database = await connection.discovery?.database(of: nil) { return database.characteristics(uuid) }
@@ -53,9 +55,9 @@ extension GATTClient {
     return try await connection.findCharacteristics(uuid)
   }
 
-  /// The first characteristic of a UUID that has any of these properties, else the first.
+  /// Returns the first characteristic of a UUID that has any of these properties, else the first one.
   ///
-  /// - Returns: with its descriptors; `nil` where the device has none.
+  /// - Returns: the characteristic with its descriptors; `nil` if the device lacks it.
   public func characteristic(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties = []
   ) async throws(GATTError) -> GATTDatabase.Characteristic? {
@@ -66,7 +68,7 @@ extension GATTClient {
     return try await withDescriptors(found)
   }
 
-  /// A characteristic of `characteristics` with its descriptors.
+  /// Completes a result of `characteristics` with its descriptors.
   public func withDescriptors(
     _ characteristic: GATTDatabase.Characteristic
   ) async throws(GATTError) -> GATTDatabase.Characteristic {
@@ -76,16 +78,16 @@ extension GATTClient {
     return found
   }
 
-  /// What a stream needs of a service, in the fewest requests: of an earlier link where it is proven to hold, else as
-  /// `findCharacteristics` finds it. The rest comes by `complete`, once the stream runs.
+  /// Returns what a stream needs of a service, with the fewest requests: from an earlier link if it is proved
+  /// unchanged, else with `findCharacteristics`. `complete` discovers the rest while the stream runs.
   ///
   /// - Parameters:
-  ///   - characteristics: which notify or indicate.
-  ///   - others: which need only be there.
-  ///   - service: by its UUID.
-  ///   - search: how the service is found where it is not known.
-  /// - Returns: the services that have the first of the characteristics, those first whose values can be turned on; of
-  ///   characteristics at least those that are there.
+  ///   - characteristics: characteristics that notify or indicate.
+  ///   - others: characteristics that only need to exist.
+  ///   - service: UUID of the service.
+  ///   - search: how to find the service if it is not known.
+  /// - Returns: the services that have the first of the characteristics. If any of them can send its values,
+  ///   only those are returned. They contain at least the requested characteristics that exist.
   public func attributes(
     toStream characteristics: [BluetoothUUID], with others: [BluetoothUUID] = [], of service: BluetoothUUID,
     by search: ServiceSearch = .uuid
@@ -97,7 +99,7 @@ extension GATTClient {
     if let database = await connection.discovery?.database(of: [service]) {
       return candidates(database.services)
     }
-    // To prove a service by itself takes as many requests as to find it.
+    // Proving a single service takes as many requests as finding it.
     if let known = await connection.known, known.proof != .none,
       let earlier = try await earlierAttributes(of: [service])
     {
@@ -110,12 +112,13 @@ extension GATTClient {
     return found
   }
 
-  /// What a link still owes once its stream runs, or has nothing to say: the MTU, to hear of changes, and all attributes.
+  /// Performs what was left out to start a stream early: exchanges the MTU, subscribes to changes, and
+  /// discovers all attributes.
   ///
-  /// Where the stream's turn out to be elsewhere, whoever waits for changes of attributes hears of it.
+  /// If the stream's characteristics prove to be elsewhere, tasks that wait for attribute changes are woken.
   ///
-  /// - Parameter services: by their UUIDs; `nil` for all there are.
-  /// - Returns: `nil` where the attributes have changed.
+  /// - Parameter services: UUIDs of the services; `nil` for all.
+  /// - Returns: `nil` if the attributes have changed.
   public func complete(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase? {
     if let known = await connection.discovery?.database(of: services) { return known }
     let database = try await attributes(of: services)
@@ -129,8 +132,9 @@ extension GATTClient {
     return database
   }
 
-  /// What a link with attributes of an earlier one still owes when its stream runs: the MTU, and to hear of changes. The
-  /// hash is compared again, as the device may have changed before it knew that we want to hear of it.
+  /// Performs what a link with attributes of an earlier one left out to start a stream early: exchanges the
+  /// MTU and subscribes to changes. Compares the hash again, because the device may have changed before the
+  /// subscription.
   public func validate() async throws(GATTError) {
     try await exchangeMTU()
     guard let generic = await connection.discovery?.database(of: [.genericAttribute])?.services.first else {
@@ -142,8 +146,8 @@ extension GATTClient {
     await connection.attributesChanged(in: .all)
   }
 
-  /// Whether characteristics are where they were: a declaration names properties, handle and UUID of its value, so the
-  /// same octets at the same place say all of it.
+  /// Whether characteristics are unchanged. A declaration contains properties, value handle and UUID, so
+  /// comparing its bytes is sufficient.
   private func stands(_ database: GATTDatabase) async throws(GATTError) -> Bool {
     for characteristic in database.services.flatMap(\.characteristics) {
       let declaration = [UInt8](encoding: 19) {
@@ -164,8 +168,8 @@ extension GATTClient {
     return true
   }
 
-  /// Looks whether attributes of an earlier link are as they were, by a discovery that leaves subscriptions alone: for a
-  /// device that must not change, and behaves as if it had. A hash that was equal is enough.
+  /// Checks by discovery whether attributes of an earlier link are unchanged, without touching subscriptions.
+  /// For a device that must not change but behaves as if it had. A matching hash needs no further check.
   public func verify() async throws(GATTError) {
     guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
       found.proof == .lasting
@@ -182,9 +186,9 @@ extension GATTClient {
     return true
   }
 
-  /// Has the device tell of changes from now on, as far as it can.
+  /// Subscribes to attribute changes, as far as the device supports it.
   ///
-  /// - Returns: its Database Hash, as it is when changes are told already.
+  /// - Returns: the Database Hash, read when changes are already reported.
   func watch() async throws(GATTError) -> [UInt8]? {
     generic = try await connection.toldServices(.genericAttribute).map { Array($0.prefix(1)) }
     guard let generic = generic?.first else { return nil }
@@ -193,8 +197,8 @@ extension GATTClient {
     return try await connection.readDatabaseHash()
   }
 
-  /// Service Changed indications (Core 5.4, Vol 3, Part G, 7.1), and robust caching (7.2). A device that refuses does
-  /// without.
+  /// Enables Service Changed indications (Core 5.4, Vol 3, Part G, 7.1) and robust caching (7.2). A refusal
+  /// by the device is ignored.
   private func watch(_ generic: GATTDatabase.Service) async throws(GATTError) {
     for characteristic in generic.characteristics {
       do throws(GATTError) {
@@ -216,7 +220,7 @@ extension GATTClient {
       _ = await connection.addSubscriber(characteristic.valueHandle) { [weak connection] notification, _ in
         let range = HandleRange(serviceChanged: notification.value)
         guard let connection else { return }
-        // Amid a batch: the subscribers are being gone through.
+        // Deferred, because the subscribers are being iterated during a batch.
         connection.loop.later(connection) { $0.attributesChanged(in: range) }
       }
     }

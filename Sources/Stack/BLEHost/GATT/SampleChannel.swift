@@ -6,13 +6,15 @@ import Synchronization
 public protocol NotificationSample: BitwiseCopyable, Sendable {
   /// - Parameters:
   ///   - value: borrows the receive slab.
-  ///   - time: the kernel's stamp.
+  ///   - time: the kernel's timestamp.
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError)
 
-  /// Whether the sensor had something to measure; `true` unless it is said. A count of values leaves the others out.
+  /// Whether the sample contains a measurement; by default `true`. Counts of values exclude samples without
+  /// one.
   var isValue: Bool { get }
 
-  /// Whether the sensor may send nothing more for now, as it has nothing to measure; without a value unless it is said.
+  /// Whether the sensor may stop sending for now because it has nothing to measure; by default if there is no
+  /// measurement.
   var mayBeLast: Bool { get }
 }
 
@@ -23,19 +25,19 @@ extension NotificationSample {
 
 /// A bounded queue of samples from the receive thread to one task.
 public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sendable {
-  /// A recorder takes the samples straight from here; then nobody may iterate.
+  /// A recorder reads directly from the ring; no task may iterate then.
   package let ring: SampleQueue<Sample>
   private let isFinished = Atomic<Bool>(false)
   private let reader = Waiters()
-  /// Whether the reader must be woken: most samples come while it is busy, and cost no lock.
+  /// Whether the reader must be woken. Most samples arrive while it is busy and take no lock.
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
   package init(capacity: Int) { ring = SampleQueue(capacity: capacity) }
 
-  /// Samples lost because the task was too slow.
+  /// Number of samples dropped because the reader was too slow.
   public var dropped: Int { ring.dropped }
-  /// Values that could not be decoded.
+  /// Number of values that could not be decoded.
   public var malformed: Int { malformedCount.load(ordering: .relaxed) }
 
   /// Decodes and queues one value. Receive thread only.
@@ -53,7 +55,7 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
     if isWaiting.load(ordering: .relaxed) { wake() }
   }
 
-  /// Ends the sequence once what waits was taken.
+  /// Ends the sequence after the queued samples.
   public func finish() {
     isFinished.store(true, ordering: .sequentiallyConsistent)
     wake()

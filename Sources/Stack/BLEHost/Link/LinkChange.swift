@@ -1,18 +1,18 @@
 import BLEStack
 public import BLEWire
 
-/// How secure a link is.
+/// Security of a link.
 public struct LinkSecurity: Hashable, Sendable {
   public var isEncrypted: Bool
-  /// 7 … 16; `nil` if not known, as below.
+  /// 7 … 16; `nil` if not known, as for the properties below.
   public var keyByteCount: Int?
-  /// Whether the key was made with protection against a man in the middle.
+  /// Whether the key was generated with protection against man-in-the-middle attacks.
   public var isAuthenticated: Bool?
   public var isSecureConnections: Bool?
   /// Whether a key of the device is stored.
   public var isBonded: Bool
 
-  /// Nothing but this is known.
+  /// For a link whose other properties are not known.
   package init(isEncrypted: Bool, isBonded: Bool) {
     (self.isEncrypted, self.isBonded) = (isEncrypted, isBonded)
   }
@@ -26,16 +26,16 @@ public struct LinkSecurity: Hashable, Sendable {
   }
 }
 
-/// Something about a link became known: as it came up, or as it changed.
+/// A property of a link that became known or changed.
 public struct LinkChange: Hashable, Sendable {
   public enum Value: Hashable, Sendable {
     case timing(LinkParameters)
-    /// `nil` for a PHY that we do not know.
+    /// `nil` for an unknown PHY.
     case phy(transmit: LEPHY?, receive: LEPHY?)
-    /// Octets of one data packet that we send and receive, at most.
+    /// Maximum bytes per data packet in each direction.
     case dataLength(transmit: UInt16, receive: UInt16)
     case security(LinkSecurity)
-    /// Something that was asked for, and is not to be had here.
+    /// A requested parameter that was refused.
     case refused(LinkRequest.Part, HostError)
 
     func isAbout(_ part: LinkRequest.Part) -> Bool {
@@ -58,15 +58,15 @@ public struct LinkChange: Hashable, Sendable {
   }
 }
 
-/// What is known to be in force on a link; `nil` where the kernel keeps it to itself.
+/// Properties in force on a link; `nil` if the kernel does not report them.
 public struct LinkState: Hashable, Sendable {
   public var timing: LinkParameters?
   public var transmitPHY: LEPHY?
   public var receivePHY: LEPHY?
-  /// Octets of one data packet that we send and receive, at most.
+  /// Maximum bytes per data packet in each direction.
   public var transmitOctets: UInt16?
   public var receiveOctets: UInt16?
-  /// `nil` if encryption was never an issue: in exclusive mode the link is not encrypted then.
+  /// `nil` if encryption was never attempted; in exclusive mode the link is then not encrypted.
   public var security: LinkSecurity?
 
   public init() {}
@@ -87,7 +87,7 @@ public struct LinkState: Hashable, Sendable {
 }
 
 extension HCIHostEvent {
-  /// The change of a link that it tells of; `nil` where it tells of something else.
+  /// The link change that the event reports, if any.
   var linkChange: (ConnectionHandle, LinkChange.Value)? {
     switch self {
     case .parametersChanged(let handle, let parameters): (handle, .timing(parameters))

@@ -2,9 +2,11 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Asks a link of the kernel's for what the kernel would not: LE commands for its handle, over the raw channel.
+/// Requests link parameters that the kernel does not request itself, with LE commands for the link's handle
+/// on the raw channel.
 ///
-/// The kernel follows: it takes the controller's events for its own. See reference `linux-bluetooth-kernel.md`, 12.
+/// The kernel follows, because it treats the controller's events as its own. See reference
+/// `linux-bluetooth-kernel.md`, 12.
 struct LinkParameterControl {
   let channel: RawChannel?
   /// Why there is no channel.
@@ -24,8 +26,8 @@ struct LinkParameterControl {
     }
   }
 
-  /// The link outlives us where others use it, so the timing is put back in the end, unless the peer has changed it
-  /// since.
+  /// Changes the timing, and restores it when the connection closes unless the peer has changed it since. The
+  /// link may outlive this process if other programs use it.
   private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
     let handle = connection.handle
     let current = await channel?.timing(handle)
@@ -35,7 +37,7 @@ struct LinkParameterControl {
     else { return }
     await connection.onClose {
       guard let current = await channel.timing(handle), range.contains(current) else { return }
-      // A channel that has gone with its adapter has nothing left to restore.
+      // If the adapter and its channel are gone, there is nothing to restore.
       try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
     }
   }
@@ -46,7 +48,7 @@ struct LinkParameterControl {
   ) async -> Bool {
     do throws(HostError) {
       guard let channel else { throw refusal ?? .adapterDown("the adapter") }
-      // The handle of a link that has ended may be another's by now.
+      // Another link may have the handle by now.
       if let end = await connection.end { throw .gatt(.closed(end)) }
       await connection.noteAsking(for: part)
       try await channel.command(command)
@@ -59,13 +61,13 @@ struct LinkParameterControl {
 }
 
 extension LinkParameterRange {
-  /// Whether a link with this timing is as asked for.
+  /// Whether a link with this timing meets the request.
   func contains(_ timing: LinkParameters) -> Bool {
     (minimumInterval...maximumInterval).contains(timing.interval) && timing.latency == latency
       && timing.supervisionTimeout == supervisionTimeout
   }
 
-  /// Exactly this timing.
+  /// The range that contains exactly this timing.
   fileprivate init(_ timing: LinkParameters) {
     self.init(
       minimumInterval: timing.interval, maximumInterval: timing.interval, latency: timing.latency,

@@ -1,15 +1,17 @@
 public import BLEStack
 public import BLEWire
 
-/// Something about a device that is not as it should be, and what was done about it.
+/// An oddity of a device, and how it was handled.
 public enum LinkRemark: Hashable, Sendable {
-  /// A characteristic can notify or indicate by its properties, and has no descriptor to turn that on (2902).
+  /// The characteristic's properties include notify or indicate, but it has no descriptor to enable that
+  /// (2902).
   case listeningOnly(AttributeHandle)
-  /// The device refused to have values turned on, and sends them.
+  /// The device refused the subscription but sends values.
   case listeningDespite(AttributeHandle, GATTError)
-  /// Several characteristics can do the same. `taken` is the one whose values are used; `nil`: the first that sends.
+  /// Several characteristics serve the same purpose. `taken` is the one whose values are used; `nil` for the
+  /// first that sends.
   case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
-  /// What ended a link when it was asked. It is not asked on later links.
+  /// A request that ended a link. It is not sent on later links.
   case notAskedAgain(LinkSuspect)
   /// What ended a link of an earlier program, as is remembered. It is not asked.
   case notAsked(LinkSuspect)
@@ -17,9 +19,9 @@ public enum LinkRemark: Hashable, Sendable {
   case attributesReplaced
 }
 
-/// What may have made a device end its link.
+/// Suspected reason why a device ended its link.
 public enum LinkSuspect: Hashable, Sendable {
-  /// An ATT request that it did not answer any more.
+  /// An ATT request that the device did not answer.
   case request([UInt8])
   /// Other link parameters.
   case parameters(LinkRequest.Part)
@@ -90,7 +92,7 @@ extension LinkSuspect: CustomStringConvertible {
   }
 }
 
-/// Four digits where the SIG assigned it.
+/// Four digits for a UUID assigned by the SIG.
 private func name(_ uuid: BluetoothUUID) -> String {
   uuid.byteCount == 2 ? String("\(uuid)".dropFirst(4).prefix(4)) : "\(uuid)"
 }

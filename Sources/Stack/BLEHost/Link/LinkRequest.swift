@@ -1,48 +1,50 @@
 public import BLEWire
 
-/// What a link is asked for; `nil` leaves it to what the mode does by itself.
+/// Requested parameters of a link; `nil` leaves a parameter to the mode's default.
 ///
-/// A wish, not a fact: the controller and the peer decide. `Connection.link` says what is in force.
+/// The controller and the peer decide. `Connection.link` has the values in force.
 public struct LinkRequest: Hashable, Sendable {
-  /// What a wish is about, and what a refusal names.
+  /// A part of a request, to identify what was refused.
   public enum Part: String, Hashable, Sendable {
     case timing, phy, dataLength
   }
 
-  /// Units of 1.25 ms; 6 … 3,200.
+  /// In units of 1.25 ms; 6 … 3,200.
   public var interval: ClosedRange<UInt16>?
   /// Connection events that the peripheral may skip; 0 … 499.
   public var latency: UInt16?
-  /// Units of 10 ms; 10 … 3,200.
+  /// In units of 10 ms; 10 … 3,200.
   public var supervisionTimeout: UInt16?
-  /// In both directions.
+  /// PHY for both directions.
   public var phy: LEPHY?
-  /// Octets of one data packet that we send; 27 … 251. The peer decides what it sends itself.
+  /// Bytes of one data packet that we send; 27 … 251. The peer determines its own length.
   public var dataLength: UInt16?
 
-  /// Begin with the shortest intervals, where the mode can, until `Connection.endFastStart`: the attributes are found in a
-  /// fraction of the time. What is asked for above comes after it, else what the device wants.
+  /// Whether to start with the shortest intervals, if the mode supports it, until `Connection.endFastStart`.
+  /// Discovery then takes a fraction of the time. Afterwards the timing above applies, else the timing that
+  /// the device requests.
   public var startsFast = false
 
-  /// Stay with the timing that the link is made with, even if the device asks for another: for one that ends its link then.
+  /// Whether to keep the initial timing even if the device requests another, for a device that would
+  /// otherwise end its link.
   public var keepsTiming = false
 
-  /// Of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
+  /// Intervals of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
   static let fastIntervals: ClosedRange<UInt16> = 6...12
 
   public init() {}
 
-  /// Asks for no timing that lasts.
+  /// Removes the lasting timing from the request.
   mutating func leaveTiming() { (interval, latency, supervisionTimeout) = (nil, nil, nil) }
 
-  /// Nothing is asked for that lasts.
+  /// Whether no lasting parameter is requested.
   public var isEmpty: Bool {
     var request = LinkRequest()
     (request.startsFast, request.keepsTiming) = (startsFast, keepsTiming)
     return self == request
   }
 
-  /// What a link is made with.
+  /// The timing with which the link is created.
   var initialTiming: LinkParameterRange {
     guard startsFast else { return timing ?? .default }
     var range = LinkParameterRange.default
@@ -52,9 +54,10 @@ public struct LinkRequest: Hashable, Sendable {
     return range
   }
 
-  /// The timing to ask for, with the kernel's defaults for what was left open; `nil` if all of it was.
+  /// The timing to request, with the kernel's defaults for unset fields; `nil` if all are unset.
   ///
-  /// A time-out that was left open grows with the interval: six events that the peripheral may not skip.
+  /// If the supervision timeout is unset, it grows with the interval, to at least six events that the
+  /// peripheral may not skip.
   public var timing: LinkParameterRange? {
     guard interval != nil || latency != nil || supervisionTimeout != nil else { return nil }
     var range = LinkParameterRange.default
@@ -62,14 +65,15 @@ public struct LinkRequest: Hashable, Sendable {
       (range.minimumInterval, range.maximumInterval) = (interval.lowerBound, interval.upperBound)
     }
     if let latency { range.latency = latency }
-    // 8 intervals of 1.25 ms are a unit of 10 ms.
+    // 8 intervals of 1.25 ms are 10 ms.
     let least = (6 * (1 + Int(range.latency)) * Int(range.maximumInterval) + 7) / 8
     range.supervisionTimeout =
       supervisionTimeout ?? UInt16(clamping: min(3200, max(Int(range.supervisionTimeout), least)))
     return range
   }
 
-  /// What no controller would take; `nil` if all is in its range. Core 5.4, Vol 4, Part E, 7.8.18 and 7.8.33.
+  /// Why a controller would refuse the request; `nil` if all values are in range. Core 5.4, Vol 4, Part E,
+  /// 7.8.18 and 7.8.33.
   public var fault: String? {
     if let timing, !timing.isValid {
       return "the supervision time-out must exceed two intervals of a peripheral that skips all it may: "

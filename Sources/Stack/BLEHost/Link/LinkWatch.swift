@@ -1,13 +1,13 @@
 import BLEStack
 import BLEWire
 
-/// What a raw channel tells a carrier of its link. The closures belong to the channel's actor; the carrier calls them
-/// on the thread that both live on.
+/// A raw channel's callbacks for the link of one bearer. The closures are isolated to the channel's actor;
+/// the bearer calls them on the thread that both run on.
 final class LinkWatch {
-  /// Tells what is known of the link, and from now on what becomes known.
+  /// Reports what is known of the link, then each change.
   let begin: (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void
-  /// Why the link ended, if it has. Looks at what waits in the channel first: the kernel queues an event there before
-  /// it acts on it.
+  /// Why the link ended, if it has. Handles the channel's queued packets first: the kernel queues an event
+  /// there before it acts on it.
   let reason: (ConnectionHandle) -> HCIStatus?
   let end: (ConnectionHandle) -> Void
 
@@ -21,13 +21,13 @@ final class LinkWatch {
   }
 }
 
-/// What the events of one adapter have told of its links.
+/// State of an adapter's links, collected from its events.
 struct LinkTable {
-  /// Changes that are kept of a link: the first and the latest.
+  /// Maximum number of changes kept per link: the first and the latest.
   private static let changeLimit = 64
 
   private struct Link {
-    /// As it came up and as it changed; also for one who connects to a link that is up already.
+    /// All changes since the link came up, for a caller that connects to an existing link.
     var changes: [LinkChange] = []
     var observer: ((LinkChange) -> Void)?
     var reason: HCIStatus?
@@ -36,7 +36,7 @@ struct LinkTable {
 
   private var links: [ConnectionHandle: Link] = [:]
 
-  /// Takes what an event says of a link; other events are none of its business.
+  /// Handles an event of a link; ignores other events.
   mutating func take(_ event: borrowing HCIEventPacket, at time: ReceiveTime) throws(WireError) {
     if event.code == .disconnectionComplete {
       let end = try DisconnectionComplete(validating: event.parameters)
@@ -97,7 +97,7 @@ struct LinkTable {
 
   func reason(_ handle: ConnectionHandle) -> HCIStatus? { links[handle]?.reason }
 
-  /// Timing in force; `nil` where the link was up before we looked.
+  /// Timing in force; `nil` if the link came up before the channel was opened.
   func timing(_ handle: ConnectionHandle) -> LinkParameters? {
     LinkState(after: links[handle]?.changes ?? []).timing
   }

@@ -1,12 +1,12 @@
 public import BLEWire
 
-/// What is known of an advertiser: the merged content of its advertisements and scan responses.
+/// An advertiser: the merged content of its advertisements and scan responses.
 public struct Advertiser: Hashable, Sendable {
-  /// On air, of the latest report.
+  /// On-air address of the latest report.
   public internal(set) var address: DeviceAddress
-  /// Who is behind a private address, where a bond tells.
+  /// Identity behind a private address, if a bond resolves it.
   public internal(set) var identity: DeviceAddress?
-  /// dBm, of the latest report.
+  /// Signal strength of the latest report, in dBm.
   public var rssi: Int8?
   public var name: String?
   /// Whether `name` is the complete name, not a shortened one.
@@ -18,30 +18,31 @@ public struct Advertiser: Hashable, Sendable {
   /// Service-data structures.
   public var serviceData: [BluetoothUUID: [UInt8]] = [:]
   public var flags: UInt8?
-  /// dBm.
+  /// In dBm.
   public var txPower: Int8?
   public var appearance: UInt16?
   public var isConnectable = false
   public var latest = ReceiveTime(nanoseconds: 0)
 
-  /// Of the longest legacy advertisement and its scan response, 26 fit.
+  /// The longest legacy advertisement and its scan response hold 26.
   public static let serviceLimit = Limit(
     32, "service UUIDs of one advertiser", by: .air, whenFull: "further ones are left out",
     counted: "`leftOut` of a scan")
-  /// What devices in the wild have is one or two.
+  /// Real devices have one or two.
   public static let dataLimit = Limit(
     16, "company identifiers and service-data UUIDs of one advertiser", by: .air,
     whenFull: "further ones are left out", counted: "`leftOut` of a scan")
 
   public init(address: DeviceAddress) { self.address = address }
 
-  /// What one report changed.
+  /// Changes made by one report.
   struct Change {
-    /// Whether anything but signal strength and time is new.
+    /// Whether anything except signal strength and time is new.
     var isNews = false
-    /// UUIDs and structures beyond the limits.
+    /// Number of UUIDs and structures dropped because of the limits.
     var leftOut = 0
-    /// The first structure that broke the format; those before it are kept: a name is a name, whatever its padding.
+    /// The first malformed structure. The structures before it are kept, so padding after a name does no
+    /// harm.
     var error: WireError?
 
     mutating func set<Value: Equatable>(_ place: inout Value, _ value: Value) {
@@ -51,10 +52,10 @@ public struct Advertiser: Hashable, Sendable {
     }
   }
 
-  /// Takes in one report.
+  /// Merges one report.
   ///
-  /// - Returns: whether anything but signal strength and time is new.
-  /// - Throws: for AD structures that break the format; those before are kept.
+  /// - Returns: whether anything except signal strength and time is new.
+  /// - Throws: if an AD structure is malformed; the structures before it are kept.
   public mutating func merge(
     _ report: borrowing AdvertisingReport, at time: ReceiveTime
   ) throws(WireError) -> Bool {
@@ -95,7 +96,7 @@ public struct Advertiser: Hashable, Sendable {
     change.isNews = true
   }
 
-  /// Changes nothing where it is as it was: a scan of many hours hears the same again and again.
+  /// Changes nothing if the value is the same: a long scan receives the same data many times.
   private static func take<Key: Hashable>(
     _ value: Span<UInt8>, of key: Key, in table: inout [Key: [UInt8]], isFull: Bool, _ change: inout Change
   ) {
@@ -137,7 +138,7 @@ public struct Advertiser: Hashable, Sendable {
 }
 
 extension AdvertisingReport {
-  /// The name that this report alone tells; of a damaged one, what stands before the damage counts.
+  /// The name in this report alone. If the data is malformed, the structures before the fault count.
   package func name() -> (text: String, isComplete: Bool)? {
     var name: (text: String, isComplete: Bool)?
     try? AdvertisingData(data).forEach { type, value in

@@ -1,14 +1,14 @@
 public import BLEWire
 import Synchronization
 
-/// From the receive thread of a scan to whoever reads, who may be slow.
+/// A queue from the receive thread of a scan to a reader, which may be slow.
 public final class AdvertiserQueue: Sendable {
   public static let limit = Limit(
     256, "advertisers that wait for whoever reads a scan", by: .air,
     whenFull: "the one that waits longest goes",
     counted: "`lost` of a scan")
 
-  /// Each as it was when it was heard; for one reader.
+  /// Advertisers, each as it was when its report arrived. For a single reader.
   public let advertisers: AsyncStream<Advertiser>
   private let sink: AsyncStream<Advertiser>.Continuation
   private let additions = Atomic(0)
@@ -18,15 +18,15 @@ public final class AdvertiserQueue: Sendable {
     (advertisers, sink) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.limit.count))
   }
 
-  /// All that came, those that there was no room for among them.
+  /// Number of advertisers added, including those dropped.
   package var added: Int { additions.load(ordering: .relaxed) }
-  /// Those that there was no room for.
+  /// Number of advertisers dropped because the queue was full.
   public var lost: Int { losses.load(ordering: .relaxed) }
 
-  /// Does this when nobody reads any more.
+  /// Calls `body` when the reader has ended.
   package func onEnd(_ body: @escaping @Sendable () -> Void) { sink.onTermination = { _ in body() } }
 
-  /// Never waits.
+  /// Never blocks.
   func add(_ advertiser: Advertiser) -> Scanner.Verdict {
     switch sink.yield(advertiser) {
     case .terminated: return .stop
@@ -37,6 +37,6 @@ public final class AdvertiserQueue: Sendable {
     return .goOn
   }
 
-  /// What waits is still read.
+  /// Ends the stream after the queued advertisers.
   public func finish() { sink.finish() }
 }

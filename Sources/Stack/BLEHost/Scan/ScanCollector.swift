@@ -3,7 +3,7 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// Merges reports by address, or by who is known to be behind it, on the receive thread and lets a task wait for the verdict.
+/// Merges reports by identity, else by address, on the receive thread, and lets a task wait for the end.
 final class Collector: Sendable {
   private struct State: Sendable {
     /// By identity, else by address.
@@ -28,7 +28,7 @@ final class Collector: Sendable {
     state = Mutex(State(advertisers: RecentTable(limit: limit)))
   }
 
-  /// Without what the reader was too slow for.
+  /// Counts of the scan, without the advertisers dropped for a slow reader.
   var report: ScanReport {
     state.withLock { state in
       var report = state.report
@@ -37,7 +37,7 @@ final class Collector: Sendable {
     }
   }
 
-  /// Advertisers that are kept just now.
+  /// Number of advertisers currently kept.
   var count: Int { state.withLock(\.advertisers.count) }
 
   func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
@@ -61,7 +61,7 @@ final class Collector: Sendable {
     if let advertiser, handler(advertiser) == .stop { finish() }
   }
 
-  /// Counts a report, and says whether it is to be looked at.
+  /// Counts a report and returns whether to process it.
   private var isWanted: Bool {
     state.withLock { state in
       if state.isDone { state.report.late += 1 } else { state.report.reports += 1 }
@@ -69,7 +69,8 @@ final class Collector: Sendable {
     }
   }
 
-  /// Returns when the handler said stop, `duration` is over, the task is cancelled, or somebody finished it.
+  /// Returns when the handler returns `stop`, `duration` has passed, the task is cancelled, or `finish` is
+  /// called.
   func wait(for duration: Duration?) async {
     let timer = duration.map { duration in
       Task { [self] in

@@ -1,28 +1,30 @@
 import BLEStack
 import BLEWire
 
-/// What a scan heard, and what of it was not kept. Of a `--duplicates` scan each report is shown or `lost`.
+/// Counts of a scan: what it received, and what was not kept. In a `--duplicates` scan each report is shown
+/// or counted as `lost`.
 public struct ScanReport: Hashable, Sendable {
-  /// Advertising reports that were looked at.
+  /// Advertising reports that were processed.
   public var reports = 0
-  /// Reports that came while the scan was being switched off: nobody looked at them.
+  /// Reports that arrived while the scan was being turned off and were ignored.
   public var late = 0
-  /// Reports and structures that broke the format.
+  /// Malformed reports and structures.
   public var malformed = 0
-  /// Long advertisements that did not come whole, and those that had just begun when the scan ended.
+  /// Long advertisements that did not arrive completely, including those in progress when the scan ended.
   public var unfinished = 0
-  /// Advertisers that went because there was no room (`Scanner.advertisers`).
+  /// Advertisers that were removed for lack of room (`Scanner.advertisers`).
   public var forgotten = 0
-  /// Service UUIDs and structures beyond what is kept of one advertiser.
+  /// Service UUIDs and structures beyond the limits of one advertiser.
   public var leftOut = 0
-  /// Advertisers that whoever reads was too slow for (`AdvertiserQueue.limit`).
+  /// Advertisers dropped because the reader was too slow (`AdvertiserQueue.limit`).
   public var lost = 0
 
   public init() {}
 
-  /// Whether the limits had room for all that came.
+  /// Whether everything received fit within the limits.
   ///
-  /// As many long advertisements as the controller may send pieces of at once may be cut off by the end.
+  /// The end of the scan may cut off as many long advertisements as the controller may send in fragments at
+  /// once.
   public var isComplete: Bool {
     forgotten == 0 && leftOut == 0 && lost == 0
       && unfinished <= AdvertisingReportAssembler.limit.count

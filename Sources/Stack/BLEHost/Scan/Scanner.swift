@@ -1,8 +1,8 @@
 public import BLEWire
 
-/// A scan that collects advertisers, with the radio switched off again whatever happens.
+/// A scan that collects advertisers and always turns the radio off again.
 public struct Scanner: Sendable {
-  /// What a handler wants after an advertiser.
+  /// A handler's decision after an advertiser.
   public enum Verdict: Sendable {
     case goOn, stop
   }
@@ -10,25 +10,26 @@ public struct Scanner: Sendable {
   public var kind: ScanKind
   public var duplicates: DuplicateFilter
   public var timing: ScanTiming
-  /// Advertisers that are kept, so that what they say in several reports is put together.
+  /// Number of advertisers kept, to merge what each one sends in several reports.
   public var keeping: Int
-  /// Gets each report, with nothing filtered, whatever `duplicates` says of the handler; on the receive thread.
+  /// Receives each report unfiltered, whatever `duplicates` is set to for the handler. On the receive thread.
   package var everyReport: (@Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void)?
 
   public static let advertisers = Limit(
     4_096, "advertisers of a scan", by: .air,
     whenFull: "the one heard longest ago goes, and is a new one when it is heard again",
     counted: "`forgotten` of a scan")
-  /// A scan response follows its advertisement: who looks for a device needs no more of the others.
+  /// Few suffice: a scan response follows its advertisement, and a search needs nothing else of other
+  /// advertisers.
   public static let searched = Limit(
     256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago goes",
     counted: "`forgotten`, told when the search ends")
 
   /// - Parameters:
-  ///   - kind: whether scan responses are asked for.
-  ///   - duplicates: whether the handler gets each report, or what is new.
-  ///   - timing: how much of the time is listened.
-  ///   - keeping: as many advertisers, at least one.
+  ///   - kind: whether scan responses are requested.
+  ///   - duplicates: whether the handler receives each report or only new content.
+  ///   - timing: the share of the time in which the radio listens.
+  ///   - keeping: number of advertisers kept, at least one.
   public init(
     kind: ScanKind = .active, duplicates: DuplicateFilter = .reportOnce, timing: ScanTiming = .continuous,
     keeping: Int = Scanner.advertisers.count
@@ -39,18 +40,18 @@ public struct Scanner: Sendable {
     self.keeping = max(1, keeping)
   }
 
-  /// Scans until `handler` says stop, `duration` is over, the task is cancelled, or the adapter is lost; then
-  /// switches scanning off and waits for the controller to confirm it.
+  /// Scans until `handler` returns `stop`, `duration` has passed, the task is cancelled, or the adapter is
+  /// lost. Then turns scanning off and waits for the controller's confirmation.
   ///
-  /// `handler` gets an advertiser when it is first seen and when more of it is known (its name from a scan
-  /// response, say); with `duplicates: .reportAll` on every report.
+  /// `handler` receives an advertiser when it is first seen and when more of it is known, such as its name
+  /// from a scan response; with `duplicates: .reportAll`, on every report.
   ///
   /// - Parameters:
-  ///   - adapter: what scans.
-  ///   - duration: `nil` for no end.
-  ///   - heard: gets what came, and what of it was not kept, also where scanning could not be switched off.
-  ///   - handler: runs on the receive thread; must not block.
-  /// - Returns: the same as `heard` gets.
+  ///   - adapter: the adapter that scans.
+  ///   - duration: `nil` for no limit.
+  ///   - heard: receives the counts of the scan, even if scanning could not be turned off.
+  ///   - handler: called on the receive thread; must not block.
+  /// - Returns: the counts that `heard` receives.
   @discardableResult public func run(
     on adapter: any Adapter, for duration: Duration?, heard: (ScanReport) -> Void = { _ in },
     _ handler: @escaping @Sendable (Advertiser) -> Verdict
@@ -65,10 +66,10 @@ public struct Scanner: Sendable {
       everyReport?(report, time)
       collector.take(report, time)
     }
-    // Without the adapter nothing more will come; to switch it off fails then, and says why.
+    // A lost adapter sends no more reports. Turning the scan off then fails with the reason.
     await adapter.onLost { collector.finish() }
     await collector.wait(for: duration)
-    // A cancelled task still stops the radio: nothing below looks at cancellation.
+    // The radio is turned off even if the task was cancelled: the calls below do not check for cancellation.
     var failure: HostError?
     do throws(HostError) { try await adapter.stopScan() } catch { failure = error }
     var report = collector.report
@@ -79,8 +80,8 @@ public struct Scanner: Sendable {
     return report
   }
 
-  /// The same with a queue to whoever reads on: what it has no room for is counted, and the receive thread never waits. The
-  /// caller finishes the queue.
+  /// Scans into a queue for a reader. What the queue has no room for is dropped and counted, and the receive
+  /// thread never waits. The caller finishes the queue.
   @discardableResult public func run(
     on adapter: any Adapter, for duration: Duration?, into queue: AdvertiserQueue,
     heard: (ScanReport) -> Void = { _ in }

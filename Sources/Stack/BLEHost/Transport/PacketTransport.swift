@@ -1,28 +1,30 @@
 public import BLELinux
 public import BLEWire
 
-/// Carries HCI packets between a host and its controller, each whole and with its H4 type octet first.
+/// Transports HCI packets between a host and its controller. Each packet is complete and starts with its H4
+/// type byte.
 ///
-/// It lives on the event loop's thread and calls its client there. What shall happen to the packets on their way is a
-/// transport around a transport: `CapturingTransport`.
+/// Used on the event loop's thread, where it also calls its client. To process packets in transit, wrap a
+/// transport in another, such as `CapturingTransport`.
 public protocol PacketTransport: AnyObject, Sendable {
-  /// Starts to serve a client.
+  /// Starts to deliver to a client.
   func open(_ client: TransportClient) throws(SystemError)
-  /// Hands one packet on, or keeps it until there is room.
+  /// Sends one packet, or queues it until there is room.
   ///
-  /// - Throws: what says that no packet will go out any more.
+  /// - Throws: if no more packets can be sent.
   func send(_ packet: Span<UInt8>) throws(SystemError)
-  /// Ends it. No call to the client comes after.
+  /// Closes the transport. The client is not called again.
   func close()
-  /// Packets that the kernel dropped because its queue was full.
+  /// Number of packets that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Octets of a stream that belonged to no packet.
+  /// Number of stream bytes that belonged to no packet.
   var garbage: Int { get }
-  /// Why it was lost, where it knows better than that the other end has gone.
+  /// Why the transport was lost, if it knows more than that the peer closed it.
   var failure: HostError? { get }
-  /// Whether links may be older than what it carries, as in a log that begins in their midst.
+  /// Whether links may be older than the transported packets, as in a log that starts in the middle of a
+  /// link.
   var hasOlderLinks: Bool { get }
-  /// Has nothing received while `body`, asked on the event loop's thread, says so. Only a log can wait.
+  /// Pauses receiving while `body`, called on the event loop's thread, returns `true`. Only a log can pause.
   func hold(while body: @escaping @Sendable () -> Bool)
 }
 
@@ -32,15 +34,15 @@ extension PacketTransport {
   public func hold(while body: @escaping @Sendable () -> Bool) {}
 }
 
-/// A host's entries for its transport: closures made inside the host's actor, called on its executor's thread. See
-/// `BearerClient`.
+/// A host's callbacks for its transport. The closures are created inside the host's actor and called on its
+/// executor's thread. See `BearerClient`.
 public final class TransportClient {
   public typealias Received = (Span<UInt8>, ReceiveTime, _ hasKernelStamp: Bool) -> Void
 
   public let received: Received
-  /// Everything that waited was received, or there is room to send.
+  /// All queued packets were received, or there is room to send.
   public let settled: () -> Void
-  /// The other end has gone.
+  /// The peer has closed the transport.
   public let lost: () -> Void
   public let deadline: () -> MonotonicTime?
   public let expired: (MonotonicTime) -> Void

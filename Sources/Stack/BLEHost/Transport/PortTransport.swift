@@ -2,9 +2,9 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// A transport over a descriptor: user channel, serial port, socket.
+/// A transport over a descriptor: user channel, serial port or socket.
 final class PortTransport: PacketTransport, EventSource, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // No lock: used on the event loop's thread only.
 
   private let port: PacketPort
   private var framer = H4Framer(from: .controllerToHost)
@@ -58,10 +58,10 @@ final class PortTransport: PacketTransport, EventSource, @unchecked Sendable {
 }
 
 extension TransportSpecification {
-  /// Opens the port that this names.
+  /// Opens the port.
   ///
-  /// - Throws: `adapterBusy`, `notPermitted`, `noAdapter`, or what the system says of the port; `unsuitable` for what
-  ///   somebody has to wait for or to emulate first.
+  /// - Throws: `adapterBusy`, `notPermitted`, `noAdapter`, or the system's error for the port; `unsuitable`
+  ///   for a transport that must first be waited for or emulated.
   public func open(on loop: EventLoop) throws(HostError) -> any PacketTransport {
     do throws(SystemError) {
       switch self {
@@ -86,9 +86,9 @@ extension TransportSpecification {
 }
 
 extension EventLoop {
-  /// A transport over a descriptor that is open already.
+  /// Returns a transport over an open descriptor.
   ///
-  /// - Parameter framing: what a read of it gives.
+  /// - Parameter framing: whether a read returns a packet or part of a stream.
   package func transport(
     over descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing
   ) throws(HostError) -> any PacketTransport {

@@ -1,12 +1,12 @@
-/// A log that is played in place of a controller, and how: `packets.btsnoop`, `packets.btsnoop,speed=10x,link=2`,
-/// `air.pcap,ltk=4C68384139F574D836BCF34E9DFB01BF`.
+/// A log that is replayed instead of a controller, with options: `packets.btsnoop`,
+/// `packets.btsnoop,speed=10x,link=2`, `air.pcap,ltk=4C68384139F574D836BCF34E9DFB01BF`.
 public struct ReplaySource: Hashable, Sendable {
   public var path: String
   public var speed: ReplaySpeed
-  /// The link, from 1, whose ATT channel is played; `nil` for the whole log, where it is one of our own host, else for
-  /// the first link.
+  /// The link, from 1, whose ATT channel is replayed. `nil` replays the whole log if our own host recorded
+  /// it, else the first link.
   public var link: Int?
-  /// Long-term keys of encrypted links in a log from the air: 32 hexadecimal digits each.
+  /// Long-term keys of encrypted links in an over-the-air log: 32 hexadecimal digits each.
   public var keys: [String] = []
 
   public init(path: String, speed: ReplaySpeed = .max, link: Int? = nil) {
@@ -15,7 +15,8 @@ public struct ReplaySource: Hashable, Sendable {
     self.link = link
   }
 
-  /// - Returns: `nil` for an option that is none. A comma in a path stays one where no option follows it.
+  /// - Returns: `nil` for an unknown or invalid option. A comma that is not followed by an option belongs to
+  ///   the path.
   init?(_ text: String) {
     var fields = text.split(separator: ",", omittingEmptySubsequences: false)
     self.init(path: "")

@@ -1,11 +1,11 @@
-/// How fast a log is played.
+/// Playback speed of a log.
 public enum ReplaySpeed: Hashable, Sendable {
-  /// So many times as fast as it was recorded.
+  /// Multiple of the recorded speed.
   case times(Int)
-  /// As fast as the stack takes it.
+  /// As fast as the stack accepts packets.
   case max
 
-  /// `1x`, `10x`, `max`.
+  /// Parses `1x`, `10x`, `max`.
   public init?(_ text: some StringProtocol) {
     if text == "max" {
       self = .max

@@ -1,23 +1,23 @@
-/// How to reach a controller that is ours alone: one grammar for the command line and for programs.
+/// A path to a controller for exclusive use, in one grammar for the command line and for programs.
 public enum TransportSpecification: Hashable, Sendable {
-  /// `hci-socket:0`: the kernel's adapter by its user channel.
+  /// `hci-socket:0`: the user channel of a kernel adapter.
   case hciSocket(index: UInt16)
   /// `serial:/dev/ttyAMA0,115200` or `…,flow` for RTS/CTS.
   case serial(path: String, baud: UInt32, hardwareFlow: Bool)
   /// `tcp-client:host:port`.
   case tcpClient(host: String, port: UInt16)
-  /// `tcp-server:host:port`: waits for the controller; `_` as the host is every address of this machine.
+  /// `tcp-server:host:port`: waits for the controller; host `_` is every address of this machine.
   case tcpServer(host: String?, port: UInt16)
   /// `unix:path`.
   case unix(path: String)
-  /// `pty:`: a pseudo-terminal, whose other end somebody opens as a serial port.
+  /// `pty:`: a pseudo-terminal, whose other end another program opens as a serial port.
   case pseudoTerminal
   /// `virtual:ring`: a controller and a peripheral inside this process.
   case virtual(peripheral: String)
-  /// `replay:packets.btsnoop`, or `…,speed=10x,link=2`: a packet log in place of a controller.
+  /// `replay:packets.btsnoop`, or `…,speed=10x,link=2`: a packet log instead of a controller.
   case replay(ReplaySource)
 
-  /// Why a text is no transport.
+  /// Why a text is not a valid transport.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
     public init(_ description: String) { self.description = description }
