@@ -1,9 +1,9 @@
 package import BLEWire
 
-/// One thing that octets say: a member of a JSON object, and a line for people.
+/// One decoded value: a member of a JSON object and a line of text.
 ///
-/// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; a second renderer
-/// writes the lines of `log show`. What is said is decided once; how it is written, in the renderers.
+/// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; a second
+/// renderer writes the lines of `log show`. The tree determines the content, and the renderers the form.
 package struct Field: Hashable, Sendable {
   package enum Value: Hashable, Sendable {
     case null
@@ -11,41 +11,41 @@ package struct Field: Hashable, Sendable {
     case integer(Int64)
     case number(Double)
     case text(String)
-    /// In hexadecimal; lines of sixteen octets where a text has no label for them.
+    /// Written in hexadecimal; in text, as lines of sixteen bytes unless there is a label.
     case octets([UInt8])
     case uuid(BluetoothUUID)
-    /// Why the octets that follow are not taken apart.
+    /// Why the following bytes were not decoded.
     case problem(String)
-    /// The children are members, in text each on a line of its own.
+    /// The children are members, each on a line of its own in text.
     case object
-    /// The children are members, in text on one line as far as they are scalars.
+    /// The children are members, on one line in text if they are scalars.
     case sentence
     /// The children are elements.
     case list
   }
 
-  /// The words in front of the value in text.
+  /// The words before the value in text.
   package enum Label: Hashable, Sendable {
-    /// Text leaves the field out, children included.
+    /// Text omits the field and its children.
     case hidden
-    /// The value stands alone, or the children do.
+    /// Text has the value or the children without a label.
     case none
-    /// Made of the name: `runningSteps` becomes "running steps".
+    /// Derived from the name: `runningSteps` becomes "running steps".
     case ofName
     case words(String)
   }
 
-  /// The key in JSON; `nil` where JSON leaves the field out. Elements of a list have none.
+  /// The key in JSON; `nil` if JSON omits the field. Elements of a list have no name.
   package var name: String?
   package var label: Label
   package var value: Value
-  /// Behind the value in text; `nil` where the name's end tells it, as in `distanceMeters`.
+  /// Follows the value in text; `nil` if the name ends in the unit, as in `distanceMeters`.
   package var unit: String?
-  /// What text says instead of value and unit.
+  /// Replaces value and unit in text.
   package var words: String?
-  /// Where in the dissected octets the value is, where its dissector tells.
+  /// Position of the value in the dissected bytes, if the dissector provides it.
   package var octets: Range<Int>?
-  /// Members or elements; of any other value, more lines of text.
+  /// Members or elements; for any other value, additional lines of text.
   package var children: [Field]
 
   package init(
@@ -70,7 +70,7 @@ package struct Field: Hashable, Sendable {
   }
 }
 
-/// A value that says itself in fields.
+/// A value that describes itself as fields.
 package protocol FieldSource {
   func describe(into fields: inout FieldList)
 }
@@ -79,7 +79,7 @@ package protocol FieldSource {
 package struct FieldList: Hashable, Sendable {
   package enum Reader: Hashable, Sendable {
     case anyone
-    /// JSON alone is made of the fields: nobody makes words.
+    /// The fields are only rendered as JSON, so no text is generated.
     case programs
   }
 
@@ -93,7 +93,7 @@ package struct FieldList: Hashable, Sendable {
     source.describe(into: &self)
   }
 
-  /// The text behind a label, where somebody reads it.
+  /// The text after a label, if text is generated.
   package func words(_ words: @autoclosure () -> String?) -> String? { reader == .anyone ? words() : nil }
 
   package mutating func append(_ field: Field) { fields.append(field) }
@@ -102,14 +102,14 @@ package struct FieldList: Hashable, Sendable {
 
   // MARK: Members
 
-  /// `nil` is `null`.
+  /// `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ text: String?, _ label: Field.Label = .ofName, words: @autoclosure () -> String? = nil
   ) {
     fields.append(Field(name, text.map { .text($0) } ?? .null, label, words: self.words(words())))
   }
 
-  /// `nil` is `null`.
+  /// `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ number: (some BinaryInteger)?, _ label: Field.Label = .ofName, unit: String? = nil,
     words: @autoclosure () -> String? = nil
@@ -118,7 +118,7 @@ package struct FieldList: Hashable, Sendable {
     fields.append(Field(name, value, label, unit: unit, words: self.words(words())))
   }
 
-  /// `nil` is `null`.
+  /// `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ number: Double?, _ label: Field.Label = .ofName, unit: String? = nil,
     words: @autoclosure () -> String? = nil
@@ -141,7 +141,7 @@ package struct FieldList: Hashable, Sendable {
 
   package mutating func nullMember(_ name: String) { fields.append(Field(name, .null)) }
 
-  /// A member that is a list.
+  /// Adds a member that is a list.
   package mutating func member(
     _ name: String, _ label: Field.Label = .ofName, words: @autoclosure () -> String? = nil,
     array elements: (inout FieldList) -> Void
@@ -151,7 +151,7 @@ package struct FieldList: Hashable, Sendable {
     fields.append(Field(name, .list, label, words: self.words(words()), children: list.fields))
   }
 
-  /// A member that is an object; in text, a line.
+  /// Adds a member that is an object, on one line in text.
   package mutating func object(_ name: String, _ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)
     members(&list)
@@ -174,7 +174,7 @@ package struct FieldList: Hashable, Sendable {
     fields.append(Field(nil, .octets([UInt8](encoding: octets)), .none))
   }
 
-  /// A row of numbers.
+  /// Adds a list of numbers.
   package mutating func row(_ numbers: Int...) {
     array { list in for number in numbers { list.value(number) } }
   }
@@ -199,7 +199,7 @@ extension [UInt8] {
 }
 
 extension JSONLine {
-  /// The members of an object, from fields that have a name.
+  /// Writes the fields that have a name as members of an object.
   package mutating func members(_ fields: [Field]) {
     for field in fields {
       guard let name = field.name else { continue }

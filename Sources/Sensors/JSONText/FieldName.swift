@@ -1,4 +1,4 @@
-/// Words and units for people, of the names that programs rely on.
+/// Words and units for text, derived from the names in JSON.
 extension Field {
   /// `runningSteps` becomes "running steps", `distanceMeters` "distance".
   package static func words(of name: String) -> String {
@@ -12,7 +12,7 @@ extension Field {
     return words.map { abbreviations[$0] ?? $0 }.joined(separator: " ")
   }
 
-  /// `m` of `distanceMeters`.
+  /// Returns `m` for `distanceMeters`.
   package static func unit(of name: String) -> String? { suffix(of: name)?.unit }
 
   private static func stem(of name: String) -> Substring {
@@ -24,7 +24,7 @@ extension Field {
     suffixes.first { name.utf8.count > $0.name.utf8.count && name.hasSuffix($0.name) }
   }
 
-  /// Longer ones before those that they end in.
+  /// A suffix that ends in another one precedes it.
   private static let suffixes: [(name: String, unit: String)] = [
     ("MetersPerSecond", "m/s"), ("DegreesPerSecond", "°/s"), ("RevolutionsPerMinute", "/min"),
     ("PerMinute", "/min"), ("Nanoseconds", "ns"), ("Milliseconds", "ms"), ("Seconds", "s"),

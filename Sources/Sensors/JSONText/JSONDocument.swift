@@ -1,17 +1,17 @@
-/// A JSON text that was read, such as a file that an earlier run wrote with `JSONLine`. RFC 8259.
+/// A parsed JSON text, such as a file that an earlier run wrote with `JSONLine`. RFC 8259.
 package indirect enum JSONDocument: Hashable, Sendable {
   case null
   case flag(Bool)
-  /// As it stands: an `Int64` may have more digits than a `Double` keeps.
+  /// The digits as written: an `Int64` may have more of them than a `Double` keeps.
   case number(String)
   case text(String)
   case array([JSONDocument])
   case object([String: JSONDocument])
 
-  /// Arrays and objects inside each other: more is no file of ours.
+  /// Maximum nesting of arrays and objects. No file of this program exceeds it.
   package static let depthLimit = 64
 
-  /// Where a text stops being JSON.
+  /// Position at which a text stops being valid JSON.
   package struct Failure: Error, Hashable, CustomStringConvertible {
     package let offset: Int
 
@@ -23,15 +23,15 @@ package indirect enum JSONDocument: Hashable, Sendable {
     self = try reader.document()
   }
 
-  /// Where a text that a person wrote has what.
+  /// Positions of the values in a text, for error messages to its author.
   package struct Places: Sendable {
-    /// The line, from 1 on, of each value by its JSON Pointer (RFC 6901), such as `/devices/0/address`.
+    /// The line of each value, from 1, by its JSON Pointer (RFC 6901), such as `/devices/0/address`.
     package fileprivate(set) var lines: [String: Int] = [:]
-    /// Members whose name an earlier one of the same object has, and their lines.
+    /// Members whose name occurred earlier in the same object, with their lines.
     package fileprivate(set) var repeated: [(pointer: String, line: Int)] = []
   }
 
-  /// Reads a text, and tells of each value where it stands.
+  /// Parses a text and records the line of each value.
   package static func read(_ octets: [UInt8]) throws(Failure) -> (document: JSONDocument, places: Places) {
     var reader = JSONReader(octets)
     reader.places = Places()
@@ -39,12 +39,12 @@ package indirect enum JSONDocument: Hashable, Sendable {
     return (document, reader.places ?? Places())
   }
 
-  /// The line of an octet, from 1 on.
+  /// The line of a byte, from 1.
   package static func line(of offset: Int, in octets: [UInt8]) -> Int {
     octets.prefix(offset).count { $0 == 0x0A } + 1
   }
 
-  /// A member of an object; `nil` for all else, and for `null`.
+  /// Returns a member of an object; `nil` if the member is missing or `null`, or if this is not an object.
   package subscript(_ key: String) -> JSONDocument? {
     guard case .object(let members) = self, let member = members[key], member != .null else { return nil }
     return member
@@ -55,29 +55,29 @@ package indirect enum JSONDocument: Hashable, Sendable {
   package var flag: Bool? { if case .flag(let flag) = self { flag } else { nil } }
   package var array: [JSONDocument]? { if case .array(let array) = self { array } else { nil } }
 
-  /// Nanoseconds since the Unix epoch: a string of digits, or a number as older programs wrote it.
+  /// Nanoseconds since the Unix epoch, from a string of digits, or from a number as older versions wrote it.
   package var nanoseconds: Int64? { text.flatMap { Int64($0) } ?? integer() }
 
-  /// The number, where it is an integer that fits.
+  /// The number, if it is an integer of this type.
   package func integer<Integer: FixedWidthInteger>(_ type: Integer.Type = Integer.self) -> Integer? {
     if case .number(let text) = self { Integer(text) } else { nil }
   }
 }
 
-/// Reads one JSON text from its start.
+/// Parses one JSON text from its start.
 private struct JSONReader {
   private let octets: [UInt8]
   private var offset = 0
-  /// `nil` where nobody asks.
+  /// `nil` if positions are not recorded.
   fileprivate var places: JSONDocument.Places?
   private var pointer = ""
-  /// How far lines are counted, and how many there are until then.
+  /// Offset up to which lines were counted, and the line there.
   private var counted = 0
   private var line = 1
 
   init(_ octets: [UInt8]) {
     self.octets = octets
-    // A byte order mark, as editors of Windows put it before UTF-8.
+    // Skips the byte order mark that Windows editors write before UTF-8.
     if octets.starts(with: [0xEF, 0xBB, 0xBF]) { offset = 3 }
   }
 
@@ -143,14 +143,14 @@ private struct JSONReader {
     return .array(elements)
   }
 
-  /// A value inside another.
+  /// Parses a value inside another.
   private mutating func part(
     _ name: String, at start: Int, isRepeated: Bool = false, _ depth: Int
   ) throws(JSONDocument.Failure) -> JSONDocument {
     guard places != nil else { return try value(depth: depth + 1) }
     let outer = pointer
     pointer += "/" + name
-    // Values come in the order in which they stand.
+    // Values occur in the order of their offsets.
     line += octets[counted..<start].count { $0 == 0x0A }
     counted = start
     let line = line
@@ -175,7 +175,7 @@ private struct JSONReader {
     return value
   }
 
-  /// `-`, digits without a leading zero, a fraction, an exponent.
+  /// A minus sign, digits without a leading zero, a fraction, an exponent.
   private mutating func number() throws(JSONDocument.Failure) -> String {
     let start = offset
     _ = take("-")
@@ -236,7 +236,7 @@ private struct JSONReader {
     }
   }
 
-  /// Four hexadecimal digits, or twice so many for what UTF-16 has as a pair. RFC 8259, 7.
+  /// Parses four hexadecimal digits, or two groups of four for a UTF-16 surrogate pair. RFC 8259, 7.
   private mutating func escapedScalar() throws(JSONDocument.Failure) -> Unicode.Scalar {
     let first = UInt32(try codeUnit())
     if let scalar = Unicode.Scalar(first) { return scalar }

@@ -1,6 +1,6 @@
 package import BLEWire
 
-/// Builds JSON text as octets: one object to a line, no Foundation, no temporary strings.
+/// Builds JSON text as bytes, one object per line, without Foundation and temporary strings.
 ///
 /// ```swift
 /// line.object {
@@ -10,7 +10,7 @@ package import BLEWire
 /// }
 /// line.endLine()
 /// ```
-/// Inserts commas; callers balance keys and values, which the closures do.
+/// Commas are inserted automatically. The caller must balance keys and values, which the closures ensure.
 package struct JSONLine {
   /// The text so far.
   package private(set) var octets: [UInt8] = []
@@ -18,23 +18,23 @@ package struct JSONLine {
   private var needsComma = false
   private let unseen: Unseen
 
-  /// What becomes of characters in strings that are not seen, or steer whoever shows them (`Unicode.Scalar.isUnseen`).
+  /// How strings are written if they contain invisible or control characters (`Unicode.Scalar.isUnseen`).
   package enum Unseen {
-    /// Escaped: whoever parses the text has them.
+    /// Escapes them, so that a parser gets the original text.
     case escaped
-    /// U+FFFD in their place, for a page that shows the strings as they are.
+    /// Replaces them with U+FFFD, for a page that shows the strings without further processing.
     case replaced
   }
 
   package init(_ unseen: Unseen = .escaped) { self.unseen = unseen }
 
-  /// Forgets the text but keeps its memory.
+  /// Removes the text but keeps its memory.
   package mutating func removeAll() {
     octets.removeAll(keepingCapacity: true)
     needsComma = false
   }
 
-  /// Ends the line; what follows starts a new one.
+  /// Ends the line.
   package mutating func endLine() {
     octets.append(UInt8(ascii: "\n"))
     needsComma = false
@@ -54,7 +54,7 @@ package struct JSONLine {
     close(UInt8(ascii: "]"))
   }
 
-  /// The key of the next value.
+  /// Writes the key of the next value.
   package mutating func key(_ name: String) {
     value(name)
     octets.append(UInt8(ascii: ":"))
@@ -82,7 +82,8 @@ package struct JSONLine {
     append(decimal: magnitude)
   }
 
-  /// The shortest text that reads back as the same number. JSON has no infinity and no NaN: `null`.
+  /// Writes the shortest text that parses to the same number. Infinity and NaN, which JSON lacks, become
+  /// `null`.
   package mutating func value(_ number: Double) {
     literal(number.isFinite ? number.description : "null")
   }
@@ -91,19 +92,20 @@ package struct JSONLine {
 
   package mutating func null() { literal("null") }
 
-  /// Octets as a string of hexadecimal digits, two lower-case digits each.
+  /// Writes bytes as a string of two lower-case hexadecimal digits each.
   package mutating func hex(_ bytes: Span<UInt8>) {
     quoted { line in
       for index in bytes.indices { line.appendHexadecimal(bytes[index]) }
     }
   }
 
-  /// Octets that should be UTF-8 and need not be, such as a name from the air. What is not becomes U+FFFD.
+  /// Writes bytes that should be UTF-8, such as a name from an advertisement. Invalid sequences become
+  /// U+FFFD.
   package mutating func text(_ bytes: Span<UInt8>) {
     value(String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self))
   }
 
-  /// A UUID in its full form, lower case.
+  /// Writes a UUID in its full form, in lower case.
   package mutating func value(_ uuid: BluetoothUUID) {
     quoted { line in
       for index in (0..<16).reversed() {
@@ -115,7 +117,7 @@ package struct JSONLine {
 
   // MARK: Members
 
-  /// A device address of six octets as they come, the least significant first: `70:CB:0D:00:A1:B2`.
+  /// Writes a device address from six bytes, least significant first: `70:CB:0D:00:A1:B2`.
   package mutating func member(_ name: String, address octets: Span<UInt8>) {
     key(name)
     quoted { line in
@@ -127,7 +129,7 @@ package struct JSONLine {
     }
   }
 
-  /// A little-endian number as hexadecimal digits, the most significant first.
+  /// Writes a little-endian number as hexadecimal digits, most significant first.
   package mutating func member(_ name: String, littleEndian number: Span<UInt8>) {
     key(name)
     quoted { line in
@@ -150,12 +152,12 @@ package struct JSONLine {
     value(number)
   }
 
-  /// A time as a string of nanoseconds since the Unix epoch: as a number, JavaScript and jq would round it.
+  /// Writes a time as a string of nanoseconds since the Unix epoch. JavaScript and jq would round a number.
   package mutating func member(_ name: String, _ time: ReceiveTime) {
     member(name, nanoseconds: time.nanoseconds)
   }
 
-  /// Likewise.
+  /// Writes a time as a string of nanoseconds since the Unix epoch.
   package mutating func member(_ name: String, nanoseconds: Int64) {
     key(name)
     value(nanoseconds: nanoseconds)
@@ -173,7 +175,7 @@ package struct JSONLine {
     value(number)
   }
 
-  /// `null` where there is none.
+  /// `nil` becomes `null`.
   package mutating func member(_ name: String, optional number: Double?) {
     key(name)
     if let number { value(number) } else { null() }
@@ -221,7 +223,7 @@ package struct JSONLine {
     needsComma = true
   }
 
-  /// Digit by digit: a string of that many digits would be allocated.
+  /// Appends the digits one by one, because a string would be allocated.
   private mutating func append(decimal number: UInt64) {
     var divisor: UInt64 = 1
     while number / divisor >= 10 { divisor *= 10 }
@@ -243,7 +245,7 @@ package struct JSONLine {
     octets.append(UInt8(ascii: "\""))
   }
 
-  /// What a terminal would obey and what nobody sees is escaped too, beyond the first plane by two surrogates.
+  /// Also escapes invisible and control characters, with two surrogates if they are beyond the first plane.
   private mutating func appendEscaped(_ scalar: Unicode.Scalar) {
     if scalar.isASCII { return appendEscaped(UInt8(scalar.value)) }
     guard scalar.isUnseen, unseen == .escaped else {
@@ -257,7 +259,8 @@ package struct JSONLine {
     }
   }
 
-  /// RFC 8259, 7: quotation mark, reverse solidus and the control characters. All else stands as UTF-8.
+  /// RFC 8259, 7: escapes quotation mark, reverse solidus and control characters. Other bytes are written as
+  /// they are.
   private mutating func appendEscaped(_ octet: UInt8) {
     switch octet {
     case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -266,7 +269,7 @@ package struct JSONLine {
     case 0x0A: octets.append(contentsOf: "\\n".utf8)
     case 0x0D: octets.append(contentsOf: "\\r".utf8)
     case 0x09: octets.append(contentsOf: "\\t".utf8)
-    // A terminal takes 0x7F for a control character too.
+    // Terminals treat 0x7F as a control character, too.
     case 0x00..<0x20, 0x7F:
       octets.append(contentsOf: "\\u00".utf8)
       appendHexadecimal(octet)
@@ -284,7 +287,7 @@ private func upperCaseDigit(_ nibble: UInt8) -> UInt8 {
   nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10
 }
 
-/// The lower-case digit of a number below 16.
+/// The lower-case hexadecimal digit of a number below 16.
 package func hexadecimalDigit(_ nibble: UInt8) -> UInt8 {
   nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10
 }

@@ -1,14 +1,14 @@
-/// Text from outside, such as a name from the air, a file or a broker, made fit for whoever reads it.
+/// Sanitizes text from outside, such as a name from an advertisement, a file or a broker.
 ///
-/// All of it is decided here: by `printable` for a terminal, by `markup` for SVG and HTML; `JSONLine` escapes the same
-/// characters, so that a program that parses it has the text as it came.
+/// `printable` is for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters, so a
+/// program that parses the JSON gets the original text.
 extension Unicode.Scalar {
-  /// Whether it is no mark on paper: it steers a terminal (C0, DEL, C1), breaks a line, turns the direction of writing, or
-  /// is not seen at all, so that two names look the same which are not.
+  /// Whether the character is not visible text: it controls a terminal (C0, DEL, C1), breaks a line, changes
+  /// the writing direction, or is invisible, so that different names look the same.
   ///
-  /// Unicode's general categories Cc, Cf, Zl and Zp, and its property Default_Ignorable_Code_Point, which has the fillers and
-  /// the variation selectors too. The joiners U+200C and U+200D are among them: a Persian name or an emoji made of several
-  /// is shown in its parts, and no name hides behind another one.
+  /// Unicode's general categories Cc, Cf, Zl and Zp, and its property Default_Ignorable_Code_Point, which
+  /// includes fillers and variation selectors. The joiners U+200C and U+200D are included: a Persian name or
+  /// a composed emoji is shown in its parts, and no name can imitate another.
   package var isUnseen: Bool {
     if value < 0x7F { return value < 0x20 }
     switch properties.generalCategory {
@@ -17,19 +17,21 @@ extension Unicode.Scalar {
     }
   }
 
-  /// Whether XML may not have it, not even escaped: Extensible Markup Language 1.0, 2.2. Surrogates are no scalars.
+  /// Whether XML forbids the character, even escaped: Extensible Markup Language 1.0, 2.2. Surrogates are not
+  /// scalars.
   fileprivate var isNoXML: Bool { value == 0xFFFE || value == 0xFFFF }
 }
 
 extension String {
-  /// One line for a terminal, or a part of one: what is not seen, line feeds included, becomes U+FFFD.
+  /// The text as one line, or part of one, for a terminal. Invisible characters, including line feeds, become
+  /// U+FFFD.
   package var printable: String { replacingUnseen { _ in false } }
 
-  /// Lines for a terminal: the same but for line feeds and tabs.
+  /// The text as lines for a terminal: like `printable`, but keeps line feeds and tabs.
   package var printableLines: String { replacingUnseen { $0 == "\n" || $0 == "\t" } }
 
-  /// A part of an XML or HTML document's text, or of an attribute's value in quotation marks: what is not seen and what XML
-  /// may not have become U+FFFD.
+  /// The text as content of an XML or HTML document or of a quoted attribute value. Invisible characters and
+  /// those that XML forbids become U+FFFD.
   package var markup: String {
     unicodeScalars.reduce(into: "") { markup, scalar in
       switch scalar {
@@ -42,7 +44,7 @@ extension String {
     }
   }
 
-  /// `printable`, for whoever writes XML and escapes the marks of that alone.
+  /// Like `printable`, for a writer that escapes XML's special characters itself.
   package var printableInXML: String {
     String(String.UnicodeScalarView(printable.unicodeScalars.map { $0.isNoXML ? "\u{FFFD}" : $0 }))
   }

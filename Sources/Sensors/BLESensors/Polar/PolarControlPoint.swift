@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// What the control point is told. Other codes than these are kept.
+/// A request code of the control point. Other codes than these are kept.
 public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -15,26 +15,26 @@ public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable
   public static let setOfflineTriggerMode = PolarOpcode(rawValue: 8)
   public static let setOfflineTriggerSettings = PolarOpcode(rawValue: 9)
 
-  /// Whether a measurement type follows.
+  /// Whether a measurement type follows the opcode.
   public var hasType: Bool { 1...4 ~= rawValue }
 }
 
-/// What the sensor can measure: the value of the control point when read.
+/// The measurements that a sensor supports, as read from the control point.
 ///
 /// Online Measurement (2024), 3.1.
 public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
-  /// The first octet, which no other value of the control point has.
+  /// The first byte, which no other value of the control point has.
   public static let marker: UInt8 = 0x0F
   private static let byteCount = 17
 
-  /// Bit n stands for measurement type n.
+  /// Bit n is set if the sensor supports measurement type n.
   public let bits: UInt64
 
   public init(_ types: [PolarMeasurementType]) {
     bits = types.reduce(0) { $0 | 1 << UInt64($1.rawValue) }
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for another value than the features.
+  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not the features.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
     let marker = try reader.u8()
@@ -63,17 +63,17 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
 
 /// A request to the control point.
 ///
-/// Online Measurement (2024), 3.2; the answer is a `PolarResponse` by indication. Without the indication enabled nothing
-/// happens.
+/// Online Measurement (2024), 3.2. The response is a `PolarResponse` in an indication. Unless the indication
+/// is enabled, the sensor does nothing.
 public struct PolarRequest: CharacteristicValue {
   public var opcode: PolarOpcode
-  /// Meaningful where `opcode.hasType`.
+  /// Valid if `opcode.hasType`.
   public var type: PolarMeasurementType
-  /// Into the sensor's memory instead of over the air.
+  /// Whether the sensor records to its memory instead of sending the data.
   public var isOffline: Bool
-  /// Of a start, each with one value.
+  /// Settings of a start, each with one value.
   public var settings: [PolarSetting]
-  /// What comes after an opcode without a type.
+  /// Bytes that follow an opcode without a type.
   public var parameters: [UInt8]
 
   public init(
@@ -114,18 +114,19 @@ public struct PolarRequest: CharacteristicValue {
   }
 }
 
-/// The answer to a request. A long one comes in several, each with the same header and `hasMore` but the last.
+/// The response to a request. A long response comes in several parts, each with the same header; all except
+/// the last have `hasMore`.
 ///
 /// Online Measurement (2024), 3.3.
 public struct PolarResponse: CharacteristicValue {
-  /// The first octet.
+  /// The first byte.
   public static let marker: UInt8 = 0xF0
 
   public var opcode: PolarOpcode
   public var type: PolarMeasurementType
-  /// 0 success; the others are in the reference of the maker.
+  /// 0 is success; the maker's reference lists the others.
   public var status: UInt8
-  /// `nil` where the octet was not sent, as some errors do.
+  /// `nil` if the byte was not sent, as in some error responses.
   public var moreByte: UInt8?
   public var parameters: [UInt8]
 
@@ -139,7 +140,7 @@ public struct PolarResponse: CharacteristicValue {
     self.parameters = parameters
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is no answer.
+  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not a response.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
     let marker = try reader.u8()
@@ -155,9 +156,9 @@ public struct PolarResponse: CharacteristicValue {
 
   public var hasMore: Bool { moreByte ?? 0 != 0 }
 
-  /// Joins what follows an answer with `hasMore`.
+  /// Appends the part that follows a response with `hasMore`.
   ///
-  /// - Throws: `invalidValue` for an answer to something else.
+  /// - Throws: `invalidValue` if the part belongs to another request.
   public mutating func append(_ next: PolarResponse) throws(WireError) {
     guard next.opcode == opcode, next.type == type else {
       throw WireError(.polarMeasurement, offset: 1, .invalidValue(UInt32(next.opcode.rawValue)))
@@ -167,9 +168,9 @@ public struct PolarResponse: CharacteristicValue {
     parameters += next.parameters
   }
 
-  /// The settings in an answer to `getSettings`, `getSDKModeSettings` or `start`.
+  /// The settings in a response to `getSettings`, `getSDKModeSettings` or `start`.
   ///
-  /// One octet alone is none of them but reserved.
+  /// A single byte is reserved and not a setting.
   public func settings() throws(WireError) -> [PolarSetting] {
     guard parameters.count > 1 else { return [] }
     let octets = parameters
@@ -191,7 +192,7 @@ public struct PolarResponse: CharacteristicValue {
   }
 }
 
-/// What the sensor says unasked: these streams have ended.
+/// A message that the sensor sends by itself when streams have ended.
 public struct PolarStopEvent: CharacteristicValue {
   public static let marker: UInt8 = 0x01
 

@@ -2,28 +2,29 @@ public import BLEWire
 
 /// One notification of raw data from a Polar sensor: a batch of samples of one kind, plain or as differences.
 ///
-/// Online Measurement (2024), 4. `content` borrows the notification's value. All that can be wrong with a frame is
-/// found by `init(validating:)`; the samples are then lent one by one and nothing is allocated.
+/// Online Measurement (2024), 4. `content` borrows the notification's value. `init(validating:)` detects
+/// every error of a frame; the samples are then lent one by one without an allocation.
 public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   public static let headerByteCount = 10
-  /// The moment from which `timestampNanoseconds` counts, 2000-01-01T00:00:00, in seconds since the Unix epoch.
+  /// Origin of `timestampNanoseconds`, 2000-01-01T00:00:00, in seconds since the Unix epoch.
   public static let epochUnixSeconds: Int64 = 946_684_800
 
   public let type: PolarMeasurementType
-  /// Of the last sample, by the sensor's clock, which is rarely right; since 2000. 0 is unknown.
+  /// Time of the last sample since 2000, by the sensor's clock, which is rarely right; 0 if unknown.
   public let timestampNanoseconds: UInt64
   /// 0 … 127.
   public let frameType: UInt8
-  /// Whether the samples are a reference and differences from it.
+  /// Whether the frame contains a reference sample followed by differences.
   public let isCompressed: Bool
-  /// What comes after the header.
+  /// The bytes after the header.
   public let content: Span<UInt8>
-  /// `nil` where the content is not samples: something about the measurement, or not known.
+  /// `nil` if the content is not samples: information about the measurement, or an unknown type.
   public let layout: PolarSampleLayout?
   public let sampleCount: Int
 
-  /// - Throws: `truncated` for a header or a block of differences that does not fit; `lengthMismatch` for a plain
-  ///   frame that is not a whole number of samples; `invalidValue` for differences of more than 32 bits.
+  /// - Throws: `truncated` for a header or a block of differences that does not fit; `lengthMismatch` for a
+  ///   plain frame that is not a whole number of samples; `invalidValue` for differences of more than 32
+  ///   bits.
   @_lifetime(copy value)
   public init(validating value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
@@ -54,9 +55,9 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     sampleCount = count
   }
 
-  /// Lends each sample in turn: `channelCount` numbers, floating-point ones as their bit patterns.
+  /// Lends each sample in turn: `channelCount` numbers, with floating-point numbers as bit patterns.
   ///
-  /// What the numbers mean is in `PolarSampleLayout.Form` and, scaled, in `PolarUnits`.
+  /// `PolarSampleLayout.Form` states the meaning of the numbers; `PolarUnits` converts them to units.
   public func forEachSample(_ body: (_ sample: Span<Int32>) -> Void) {
     guard let layout else { return }
     var values = InlineArray<25, Int32>(repeating: 0)
@@ -81,9 +82,9 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Copies the samples, one after the other, as far as whole ones fit.
+  /// Copies as many whole samples as fit.
   ///
-  /// - Returns: how many samples were copied.
+  /// - Returns: the number of samples copied.
   public func copySamples(into output: inout OutputSpan<Int32>) -> Int {
     var count = 0
     var isFull = false
@@ -96,7 +97,7 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     return count
   }
 
-  /// The blocks of differences, in order; none in a plain frame.
+  /// The blocks of differences, in order; empty for a plain frame.
   public var deltaBlocks: PolarDeltaBlocks {
     @_lifetime(copy self) get {
       guard isCompressed, let layout else {
@@ -107,16 +108,17 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A run of differences of one width.
+/// A block of differences of one width.
 public struct PolarDeltaBlock: Hashable, Sendable, BitwiseCopyable {
-  /// Bits of each difference, 0 … 32. With 0 there are no samples, whatever the block says: so reads the maker's SDK.
+  /// Bits per difference, 0 … 32. With 0 the block has no samples, whatever its count says, as in the maker's
+  /// SDK.
   public let deltaBits: Int
   public let sampleCount: Int
   /// Offset of the packed differences.
   let start: Int
 }
 
-/// Walks the blocks of a frame that was validated.
+/// Iterates over the blocks of a validated frame.
 public struct PolarDeltaBlocks: ~Escapable {
   private let content: Span<UInt8>
   private var offset: Int
@@ -139,11 +141,11 @@ public struct PolarDeltaBlocks: ~Escapable {
   }
 }
 
-/// Takes two's-complement numbers of any width out of octets, lowest bit first.
+/// Reads two's-complement numbers of any width from bytes, lowest bit first.
 private struct PackedBits: ~Escapable {
   private let octets: Span<UInt8>
   private var offset: Int
-  /// Bits that were read and not yet taken, lowest first.
+  /// Bits read but not yet consumed, lowest first.
   private var pending: UInt64 = 0
   private var pendingCount = 0
 
@@ -160,7 +162,7 @@ private struct PackedBits: ~Escapable {
       offset += 1
       pendingCount += 8
     }
-    // Moved to the top so that the arithmetic shift back spreads the sign.
+    // Shifted to the top, so that the arithmetic shift back extends the sign.
     let value = Int32(truncatingIfNeeded: Int64(bitPattern: pending << UInt64(64 - bits)) >> Int64(64 - bits))
     pending >>= UInt64(bits)
     pendingCount -= bits
@@ -168,7 +170,7 @@ private struct PackedBits: ~Escapable {
   }
 }
 
-/// Octets that so many bits take.
+/// Number of bytes that contain so many bits.
 func packedByteCount(_ bits: Int) -> Int { (bits + 7) / 8 }
 
 extension FieldReader {

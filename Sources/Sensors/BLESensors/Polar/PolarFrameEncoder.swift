@@ -1,16 +1,16 @@
 import BLEWire
 
-/// Writes frames of raw data as a Polar sensor does: header, then plain samples, or a reference and blocks of
-/// differences.
+/// Encodes frames of raw data as a Polar sensor does: a header, then plain samples, or a reference sample and
+/// blocks of differences.
 ///
-/// Samples are numbers in the order in which `PolarFrame` lends them.
+/// The numbers of a sample have the order in which `PolarFrame` lends them.
 public struct PolarFrameEncoder: Sendable {
   public let type: PolarMeasurementType
   public let frameType: UInt8
   public let isCompressed: Bool
   public let layout: PolarSampleLayout
 
-  /// - Returns: `nil` where frames of this type hold no samples.
+  /// - Returns: `nil` if frames of this type contain no samples.
   public init?(_ type: PolarMeasurementType, frameType: UInt8, isCompressed: Bool) {
     guard let layout = PolarSampleLayout(type, frameType: frameType, isCompressed: isCompressed) else {
       return nil
@@ -22,15 +22,16 @@ public struct PolarFrameEncoder: Sendable {
   }
 
   /// - Parameters:
-  ///   - timestampNanoseconds: of the last sample.
-  ///   - output: with room for ten octets.
+  ///   - timestampNanoseconds: time of the last sample.
+  ///   - output: needs room for ten bytes.
   public func encodeHeader(timestampNanoseconds: UInt64, into output: inout OutputSpan<UInt8>) {
     output.append(type.rawValue)
     output.append(u64: timestampNanoseconds)
     output.append(frameType & 0x7F | (isCompressed ? 0x80 : 0))
   }
 
-  /// A sample of a plain frame, or the first of a compressed one. Bits that do not fit are dropped.
+  /// Encodes a sample of a plain frame, or the first sample of a compressed frame. Bits that do not fit are
+  /// dropped.
   public func encodeSample(_ sample: Span<Int32>, into output: inout OutputSpan<UInt8>) {
     precondition(sample.count == layout.channelCount, "a sample has a value for each channel")
     switch layout.form {
@@ -57,10 +58,10 @@ public struct PolarFrameEncoder: Sendable {
     }
   }
 
-  /// The fewest bits that hold every difference between `samples` and the sample before each.
+  /// The minimum number of bits for the difference between any of `samples` and its predecessor.
   ///
   /// - Parameters:
-  ///   - samples: one after the other.
+  ///   - samples: values of consecutive samples.
   ///   - previous: the sample before the first.
   public func deltaBits(_ samples: Span<Int32>, after previous: Span<Int32>) -> Int {
     var bits = 1
@@ -71,18 +72,18 @@ public struct PolarFrameEncoder: Sendable {
     return bits
   }
 
-  /// Octets of a block.
+  /// Bytes of a block.
   public func blockByteCount(deltaBits: Int, sampleCount: Int) -> Int {
     2 + packedByteCount(deltaBits * sampleCount * layout.channelCount)
   }
 
-  /// A block of at most 255 samples.
+  /// Encodes a block of at most 255 samples.
   ///
   /// - Parameters:
-  ///   - samples: one after the other.
+  ///   - samples: values of consecutive samples.
   ///   - previous: the sample before the first.
-  ///   - deltaBits: 1 … 32, at least what `deltaBits(_:after:)` says.
-  ///   - output: with room for the block.
+  ///   - deltaBits: 1 … 32, at least the result of `deltaBits(_:after:)`.
+  ///   - output: needs room for the block.
   public func encodeBlock(
     _ samples: Span<Int32>, after previous: Span<Int32>, deltaBits: Int, into output: inout OutputSpan<UInt8>
   ) {

@@ -1,86 +1,91 @@
-/// Times of the samples of one stream, by the sensor's clock.
+/// Assigns times to the samples of one stream, by the sensor's clock.
 ///
-/// A frame has one timestamp, of its last sample. The samples lie evenly between it and that of the frame before; in
-/// the first frame, and after a gap, they lie at the nominal rate before it. Times are integers: a timestamp has more
-/// digits than a `Double`.
+/// Each frame has one timestamp, that of its last sample. The samples are spread evenly between it and the
+/// timestamp of the previous frame. In the first frame, and after a gap, they precede it at the nominal rate.
+/// Times are integers, because a timestamp has more digits than a `Double`.
 ///
-/// Frames have no counter. Samples are missing before a frame if the time since the frame before has room for more than it
-/// brings, by the period from sample to sample. That is the nominal one until two frames show the true one: some sensors
-/// are off by 4 %, and one firmware reports 135 Hz while it measures 55 (reference `sensor-services.md`, 5.3).
+/// Frames have no counter. Samples are missing before a frame if more sample periods have passed since the
+/// previous frame than the frame has samples. The period is the nominal one until two frames show the true
+/// one: some sensors are off by 4 %, and one firmware reports 135 Hz while it measures at 55 Hz (reference
+/// `sensor-services.md`, 5.3).
 public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
-  /// Where the samples of one frame lie.
+  /// Times of the samples of one frame.
   public struct Timing: Hashable, Sendable, BitwiseCopyable {
-    /// Of the last sample.
+    /// Time of the last sample.
     let last: UInt64
     let sampleCount: UInt64
-    /// `spanNanoseconds` / `spanCount` is the time from sample to sample.
+    /// The sample period is `spanNanoseconds` / `spanCount`.
     let spanNanoseconds: UInt64
     let spanCount: UInt64
-    /// Samples that are missing before the first; those of earlier frames are added when the period becomes known.
+    /// Samples missing before the first one. When the period becomes known, those of earlier frames are
+    /// added.
     public let missingSampleCount: Int
 
-    /// Of sample `index`, in nanoseconds since 2000.
+    /// Time of sample `index`, in nanoseconds since 2000.
     public func nanoseconds(_ index: Int) -> UInt64 {
       let before = sampleCount - 1 - UInt64(index)
-      // Rounded to the nearest, in two parts so that the product stays small.
+      // Rounded to the nearest, in two parts to keep the product small.
       let whole = spanNanoseconds / spanCount * before
       let part = (spanNanoseconds % spanCount * before * 2 + spanCount) / (2 * spanCount)
       return last &- whole &- part
     }
 
-    /// Time that the frame's samples take, in nanoseconds.
+    /// Duration of the frame's samples, in nanoseconds.
     public var durationNanoseconds: UInt64 {
       let (product, overflow) = spanNanoseconds.multipliedReportingOverflow(by: sampleCount)
       return overflow ? spanNanoseconds : product / spanCount
     }
   }
 
-  /// Pairs of frames that show no plausible period yet.
+  /// Pairs of frames that do not yet show a plausible period.
   private struct Doubtful: Hashable, Sendable, BitwiseCopyable {
     var elapsed = 0.0
     var samples = 0.0
-    /// Nanoseconds for each sample of the last pair.
+    /// Sample period of the last pair, in nanoseconds.
     var period = 0.0
   }
 
-  /// Share by which a period may differ from the one that is known.
+  /// Fraction by which a period may differ from the known one.
   private static let tolerance = 0.1
-  /// Share by which frames that show a period that nobody announced must agree.
+  /// Fraction within which two frames must agree on a period that differs from the nominal one.
   private static let agreement = 0.05
 
   private let sampleRateHertz: UInt64?
   private var previous: UInt64?
-  /// Nanoseconds from sample to sample, as two frames have shown it.
+  /// Sample period in nanoseconds, as measured from two frames.
   private var period: Double?
-  /// Mean difference between the samples that a frame has room for and those that it brings; a guess at first.
+  /// Mean difference between the samples that fit into the time of a frame and the samples it has; a guess at
+  /// first.
   private var deviation: Double?
   private var doubtful = Doubtful()
 
   /// - Parameters:
-  ///   - sampleRateHertz: nominal, above 0; `nil` if it is not known: then frames show it.
-  ///   - previous: the timestamp of the frame before the first, in nanoseconds since 2000.
+  ///   - sampleRateHertz: nominal rate, above 0; `nil` to measure it from the frames.
+  ///   - previous: timestamp of the frame before the first, in nanoseconds since 2000.
   public init(sampleRateHertz: UInt16?, after previous: UInt64? = nil) {
     precondition(sampleRateHertz != 0, "no such rate")
     self.sampleRateHertz = sampleRateHertz.map(UInt64.init)
     self.previous = previous
   }
 
-  /// Nanoseconds from sample to sample, as far as it is known.
+  /// Sample period in nanoseconds, if known.
   public var periodNanoseconds: Double? { period ?? sampleRateHertz.map { 1e9 / Double($0) } }
 
-  /// Whether frames have shown the period.
+  /// Whether the period was measured from frames.
   public var isMeasured: Bool { period != nil }
 
-  /// Forgets the last frame: nothing is missing before the next one, whose link or clock is another.
+  /// Discards the previous frame after a change of the link or the clock, so that no samples count as missing
+  /// before the next one.
   public mutating func interrupt() { previous = nil }
 
-  /// - Returns: `nil` if nothing tells: a frame without samples or time, or the first one without a rate.
+  /// - Returns: `nil` if the times are unknown: for a frame without samples or timestamp, or the first frame
+  ///   without a rate.
   public mutating func timing(of timestampNanoseconds: UInt64, sampleCount: Int) -> Timing? {
     guard timestampNanoseconds != 0, sampleCount > 0 else { return nil }
     let count = UInt64(sampleCount)
     let before = previous
     previous = timestampNanoseconds
-    // A clock that was set back tells nothing.
+    // A clock that was set back gives no information.
     guard let before, before < timestampNanoseconds else {
       return alone(timestampNanoseconds, count, missing: 0)
     }
@@ -92,7 +97,8 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
       missingSampleCount: missing)
   }
 
-  /// - Returns: the samples that are missing, and whether the frame does not follow the one before.
+  /// - Returns: the number of missing samples, and whether the frame does not directly follow the previous
+  ///   one.
   private mutating func judge(_ elapsed: Double, _ samples: Double) -> (missing: Int, isApart: Bool) {
     guard let known = period else { return learn(elapsed, samples) }
     let room = elapsed / known
@@ -104,12 +110,12 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return (0, false)
   }
 
-  /// Takes a pair of frames while the period is not known.
+  /// Evaluates a pair of frames while the period is unknown.
   private mutating func learn(_ elapsed: Double, _ samples: Double) -> (missing: Int, isApart: Bool) {
     let shown = elapsed / samples
     let ratio = sampleRateHertz.map { shown * Double($0) / 1e9 }
     let isNominal = ratio.map { abs($0 - 1) <= Self.tolerance } ?? false
-    // Every second frame may be missing: then the nominal rate is right.
+    // Every second frame may be missing; the nominal rate is right then.
     let isMultiple = ratio.map { $0 > 1.5 && abs($0 - $0.rounded()) < Self.agreement } ?? false
     let agrees = abs(shown - doubtful.period) <= shown * Self.agreement && !isMultiple
     if isNominal || agrees {
@@ -127,7 +133,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return (Self.missing(elapsed / nominal, samples), true)
   }
 
-  /// Samples that are missing if the stream ends before its period became known.
+  /// Missing samples if the stream ends before its period became known.
   public var doubtfulSampleCount: Int {
     guard let nominal = periodNanoseconds else { return 0 }
     return Self.missing(doubtful.elapsed / nominal, doubtful.samples)
@@ -138,7 +144,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return missing > 0 ? Int(min(missing, Double(Int32.max))) : 0
   }
 
-  /// A frame whose samples are placed by the period alone.
+  /// Places the samples of a frame by the period alone.
   private func alone(_ last: UInt64, _ count: UInt64, missing: Int) -> Timing? {
     guard let sampleRateHertz else {
       guard let period, period >= 1 else { return nil }

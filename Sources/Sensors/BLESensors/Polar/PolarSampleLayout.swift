@@ -1,30 +1,30 @@
-/// How the samples of a frame are laid out.
+/// The layout of a frame's samples.
 ///
-/// Online Measurement (2024), tables of the frame types, with the corrections of the maker's SDK.
+/// Online Measurement (2024), tables of the frame types, corrected according to the maker's SDK.
 public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
-  /// What one sample is made of.
+  /// The structure of one sample.
   public enum Form: Hashable, Sendable, BitwiseCopyable {
-    /// Signed numbers of `bits`.
+    /// Signed integers of `bits` bits.
     case integers(bits: Int)
     /// The bit patterns of 32-bit binary floating-point numbers.
     case floats
-    /// ECG type 1, three octets: value of 14 bits, oversampling, skin contact, contact impedance.
+    /// ECG type 1, three bytes: value of 14 bits, oversampling, skin contact, contact impedance.
     case ecgContact
-    /// ECG type 2, three octets: value of 18 bits, ECG tag, pace tag.
+    /// ECG type 2, three bytes: value of 18 bits, ECG tag, pace tag.
     case ecgTags
-    /// ECG type 3, seven octets: two values of 24 bits, status.
+    /// ECG type 3, seven bytes: two values of 24 bits, status.
     case ecgPair
-    /// Six octets: heart rate, interval and its error in milliseconds, flags.
+    /// Six bytes: heart rate, interval and its error in milliseconds, flags.
     case ppi
-    /// Unsigned octets.
+    /// Unsigned bytes.
     case octets
   }
 
-  /// The most values that one sample has.
+  /// Maximum number of values per sample.
   public static let maximumChannelCount = 25
 
   public let form: Form
-  /// Values of one sample.
+  /// Number of values per sample.
   public let channelCount: Int
 
   init(_ form: Form, _ channelCount: Int) {
@@ -32,7 +32,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     self.channelCount = channelCount
   }
 
-  /// - Returns: `nil` for a type that holds no samples or is not known.
+  /// - Returns: `nil` for an unknown type or a type without samples.
   public init?(_ type: PolarMeasurementType, frameType: UInt8, isCompressed: Bool) {
     let layout = isCompressed ? Self.compressed(type, frameType) : Self.plain(type, frameType)
     guard let layout else { return nil }
@@ -62,10 +62,10 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     case (.accelerometer, 0), (.accelerometer, 1), (.gyroscope, 0), (.magnetometer, 0):
       PolarSampleLayout(.integers(bits: 16), 3)
     case (.gyroscope, 1): PolarSampleLayout(.floats, 3)
-    // The fourth is the state of calibration.
+    // The fourth value is the calibration state.
     case (.magnetometer, 1): PolarSampleLayout(.integers(bits: 16), 4)
     case (.ppg, 0): PolarSampleLayout(.integers(bits: 24), 4)
-    // The last of each is a status.
+    // The last value of each is a status.
     case (.ppg, 7): PolarSampleLayout(.integers(bits: 24), 17)
     case (.ppg, 8): PolarSampleLayout(.integers(bits: 24), 25)
     case (.ppg, 10): PolarSampleLayout(.integers(bits: 24), 21)
@@ -75,7 +75,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Octets of one sample, the first of a compressed frame included.
+  /// Bytes of one sample, also of the first sample in a compressed frame.
   public var byteCount: Int {
     switch form {
     case .integers(let bits): channelCount * (bits / 8)

@@ -1,15 +1,15 @@
 import BLEWire
 
-/// What the numbers of a sample mean: fields by name, and factors to units.
+/// One ECG sample of a Polar sensor, with named fields.
 ///
-/// Each takes a sample as `PolarFrame.forEachSample` lends it, of a frame of its own kind.
+/// Initialize it with a sample that `PolarFrame.forEachSample` lends, from a frame of the same kind.
 public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// In frames of type 3 without a unit, else in microvolts.
+  /// In microvolts; without a unit in frames of type 3.
   public let value: Int32
-  /// Of type 1.
+  /// Set in frames of type 1.
   public let contact: Contact?
 
-  /// What frames of type 1 add.
+  /// Fields that only frames of type 1 contain.
   public struct Contact: Hashable, Sendable, BitwiseCopyable {
     public let isOversampled: Bool
     /// 0 … 3.
@@ -35,7 +35,7 @@ public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
   public let heartRate: UInt8
   public let intervalMilliseconds: UInt16
   public let errorEstimateMilliseconds: UInt16
-  /// Bit 0 the interval is not valid, 1 skin contact, 2 skin contact is supported.
+  /// Bit 0: interval not valid; bit 1: skin contact; bit 2: skin contact supported.
   public let flags: UInt8
 
   public init(_ sample: Span<Int32>) {
@@ -45,15 +45,16 @@ public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
     flags = UInt8(truncatingIfNeeded: sample[3])
   }
 
-  /// Movement: do not use the interval.
+  /// Whether movement makes the interval unusable.
   public var isBlocked: Bool { flags & 1 != 0 }
   public var hasSkinContact: Bool { flags & 2 != 0 }
   public var isSkinContactSupported: Bool { flags & 4 != 0 }
 }
 
-/// From the numbers on air to units. The factor is that of the start reply, 1 where it has none.
+/// Conversion from raw numbers to units. The factor comes from the start response; the default is 1.
 public enum PolarUnits {
-  /// Milli-g to the count of an accelerometer: old firmware sends g in compressed frames of type 0, all else milli-g.
+  /// Milli-g per count of an accelerometer. Old firmware sends g in compressed frames of type 0; all other
+  /// frames are in milli-g.
   public static func accelerometerMilliG(frameType: UInt8, isCompressed: Bool, factor: Double) -> Double {
     switch (isCompressed, frameType) {
     case (true, 0): factor * 1_000
@@ -62,25 +63,26 @@ public enum PolarUnits {
     }
   }
 
-  /// Gauss to the count of a magnetometer: frames of type 0 are in gauss, of type 1 in milligauss.
+  /// Gauss per count of a magnetometer. Frames of type 0 are in gauss, those of type 1 in milligauss.
   public static func magnetometerGauss(frameType: UInt8, factor: Double) -> Double {
     frameType == 0 ? factor : factor / 1_000
   }
 
-  /// A number of a layout of floating-point numbers.
+  /// Converts a number of a floating-point layout.
   public static func float(_ value: Int32) -> Float { Float(bitPattern: UInt32(bitPattern: value)) }
 
-  /// The status that ends a PPG sample of many channels: 20 bits in type 10, 24 in the others.
+  /// Extracts the status at the end of a PPG sample with many channels: 20 bits in type 10, 24 bits in the
+  /// others.
   public static func ppgStatus(_ value: Int32, frameType: UInt8) -> UInt32 {
     UInt32(bitPattern: value) & (frameType == 10 ? 0xF_FFFF : 0xFF_FFFF)
   }
 }
 
-/// What the content of a PPG frame says that holds no samples.
+/// The content of a PPG frame without samples.
 ///
-/// The maker's SDK (`PpgData`).
+/// Source: the maker's SDK (`PpgData`).
 public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
-  /// Types 4 and 9: of twelve channels, integration counts and the gains of both amplifiers.
+  /// Types 4 and 9: integration counts and the gains of both amplifiers, for twelve channels.
   case integration(InlineGains)
   /// Type 5.
   case operationMode(UInt32)
@@ -103,7 +105,7 @@ public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
     public func secondGain(_ channel: Int) -> UInt8 { octets[13 + 2 * channel] & 7 }
   }
 
-  /// - Returns: `nil` for a frame of another kind or one that is too short.
+  /// - Returns: `nil` for a frame of another kind or a frame that is too short.
   public init?(_ frame: borrowing PolarFrame) {
     guard frame.type == .ppg, !frame.isCompressed else { return nil }
     let content = frame.content

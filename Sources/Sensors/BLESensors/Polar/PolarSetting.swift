@@ -1,25 +1,25 @@
 import BLEWire
 
-/// One setting of a measurement: what a sensor offers, or what it shall use.
+/// One setting of a measurement: the values that a sensor supports, or the value to use.
 ///
-/// Online Measurement (2024), 3.4: kind, count of values, values.
+/// Online Measurement (2024), 3.4: kind, number of values, values.
 public struct PolarSetting: Hashable, Sendable {
   public enum Kind: UInt8, Hashable, Sendable, BitwiseCopyable {
     /// In hertz.
     case sampleRate = 0
     /// In bits.
     case resolution = 1
-    /// Plus and minus so many g, degrees per second or gauss.
+    /// Positive and negative limit in g, degrees per second or gauss.
     case range = 2
-    /// Plus and minus so many thousandths of them.
+    /// Positive and negative limit in thousandths of these units.
     case rangeMilliUnits = 3
     case channels = 4
-    /// The bit pattern of a 32-bit binary floating-point number; only in answers to a start.
+    /// The bit pattern of a 32-bit binary floating-point number; only in responses to a start.
     case conversionFactor = 5
-    /// 16 octets each: how an offline recording is encrypted, then the key.
+    /// 16 bytes each: the encryption of an offline recording, then the key.
     case security = 6
 
-    /// Octets of a value.
+    /// Bytes per value.
     public var byteCount: Int {
       switch self {
       case .sampleRate, .resolution, .range: 2
@@ -35,8 +35,8 @@ public struct PolarSetting: Hashable, Sendable {
   let octets: [UInt8]
 
   /// - Parameters:
-  ///   - kind: what the values are of.
-  ///   - values: what does not fit the kind's octets is cut.
+  ///   - kind: kind of the setting.
+  ///   - values: truncated to the byte count of the kind.
   public init(_ kind: Kind, _ values: [UInt32]) {
     self.kind = kind
     octets = values.flatMap { value in
@@ -55,7 +55,7 @@ public struct PolarSetting: Hashable, Sendable {
 
   public var count: Int { octets.count / kind.byteCount }
 
-  /// As numbers; of security only the first four octets of each.
+  /// The values as numbers; for `security`, only the first four bytes of each.
   public var values: [UInt32] {
     stride(from: 0, to: octets.count, by: kind.byteCount).map { start in
       var value: UInt32 = 0
@@ -64,7 +64,7 @@ public struct PolarSetting: Hashable, Sendable {
     }
   }
 
-  /// The first value of a conversion factor.
+  /// The first value, if this is a conversion factor.
   public var factor: Float? {
     guard kind == .conversionFactor, let first = values.first else { return nil }
     return Float(bitPattern: first)
@@ -80,7 +80,7 @@ public struct PolarSetting: Hashable, Sendable {
 }
 
 extension FieldReader {
-  /// - Throws: `truncated`; `invalidValue` for a kind that is not known, as its size is not either.
+  /// - Throws: `truncated`; `invalidValue` for an unknown kind, whose size is unknown too.
   mutating func setting() throws(WireError) -> PolarSetting {
     let code = try u8()
     guard let kind = PolarSetting.Kind(rawValue: code) else {

@@ -1,9 +1,9 @@
 public import BLEWire
 
-/// Polar's service for raw sensor data, in the maker's own range.
+/// Polar's service for raw sensor data, with vendor-specific UUIDs.
 ///
-/// Order of use: raise the MTU, enable indications of the control point and notifications of the data, read the
-/// features, get the settings, start.
+/// Order of use: raise the MTU, enable indications of the control point and notifications of the data, read
+/// the features, get the settings, start.
 public enum PolarUUID {
   public static let service = BluetoothUUID(high: 0xFB00_5C80_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
   /// `PolarControlPoint`: read, write, indicate.
@@ -12,9 +12,9 @@ public enum PolarUUID {
   public static let data = BluetoothUUID(high: 0xFB00_5C82_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
 }
 
-/// What a Polar sensor measures, or is told to do.
+/// A measurement or mode of a Polar sensor.
 ///
-/// Online Measurement (2024) and the maker's SDK. Codes without a name here are kept.
+/// Online Measurement (2024) and the maker's SDK. Codes that have no name here are kept.
 public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   /// 0 … 63.
   public let rawValue: UInt8
@@ -28,7 +28,7 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let gyroscope = PolarMeasurementType(rawValue: 5)
   public static let magnetometer = PolarMeasurementType(rawValue: 6)
   public static let skinTemperature = PolarMeasurementType(rawValue: 7)
-  /// Not a measurement: wider settings at the price of heart rate and intervals.
+  /// A mode, not a measurement: wider settings, but no heart rate or intervals.
   public static let sdkMode = PolarMeasurementType(rawValue: 9)
   public static let location = PolarMeasurementType(rawValue: 10)
   public static let pressure = PolarMeasurementType(rawValue: 11)
@@ -37,20 +37,21 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let offlineHeartRate = PolarMeasurementType(rawValue: 14)
 }
 
-/// The heart rate that a Polar sensor puts into its advertisement behind the company identifier.
+/// The heart rate in a Polar sensor's advertisement, after the company identifier.
 ///
-/// Blocks of other data may stand before it, as those of an OH1 do: flags with bit 6 set, the number of bytes that follow, and
-/// these. From the maker's SDK (`BlePolarHrAdvertisement`, `BleAdvertisementContent`).
+/// Blocks of other data may precede it, as in advertisements of an OH1. Each consists of flags with bit 6
+/// set, a byte count, and that many bytes. Source: the maker's SDK (`BlePolarHrAdvertisement`,
+/// `BleAdvertisementContent`).
 public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
   /// Polar Electro Oy.
   public static let company: UInt16 = 0x006B
 
-  /// Bit 0 battery status, 1 skin contact, 2 to 4 a frame counter, 5 broadcast, 7 status.
+  /// Bit 0: battery status; bit 1: skin contact; bits 2 to 4: frame counter; bit 5: broadcast; bit 7: status.
   public let flags: UInt8
   public let transmitterCode: UInt8
   /// Beats per minute, averaged over a short time.
   public let fastAverage: UInt8
-  /// Beats per minute, averaged over a long time; only sent as the last byte.
+  /// Beats per minute, averaged over a long time. Present only as the last byte.
   public let slowAverage: UInt8?
   public let trailingByteCount: Int
 
@@ -62,9 +63,9 @@ public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
-  /// - Parameter value: manufacturer-specific data, company identifier included.
-  /// - Throws: `invalidValue` for another company's data; `truncated` if a block or the heart rate is cut, or there are blocks
-  ///   alone.
+  /// - Parameter value: manufacturer-specific data, including the company identifier.
+  /// - Throws: `invalidValue` for another company's data; `truncated` if a block or the heart rate is
+  ///   incomplete, or if there is no heart rate.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
     let company = try reader.u16()
