@@ -1,29 +1,29 @@
 public import BLEWire
 
-/// The typed value of a characteristic: the bytes of a read, a write, a notification or an indication.
+/// A typed characteristic value: the bytes of a read, a write, a notification or an indication.
 ///
-/// The decoder keeps what the encoder needs to give the same octets back, reserved bits included; octets after
-/// the last known field are counted where a peer may send them, and not kept.
+/// The decoder keeps everything that the encoder needs to produce the same bytes, including reserved bits. If a
+/// peer may send bytes after the last known field, they are counted but not kept.
 public protocol CharacteristicValue: Hashable, Sendable {
-  /// - Throws: `WireError` with the layer of the service and the offset of the field that is wrong.
+  /// - Throws: `WireError` with the layer of the service and the offset of the invalid field.
   init(decoding value: Span<UInt8>) throws(WireError)
 
   var encodedByteCount: Int { get }
 
-  /// Appends exactly `encodedByteCount` octets.
+  /// Appends exactly `encodedByteCount` bytes.
   func encode(into output: inout OutputSpan<UInt8>)
 }
 
 extension CharacteristicValue {
-  /// The encoded value in an array of its own. For the control plane and tests.
+  /// The encoded value in an array of its own. For control operations and tests.
   public var octets: [UInt8] { [UInt8](encoding: encodedByteCount) { encode(into: &$0) } }
 }
 
-/// Takes the fields of a value one after the other and checks each against what is left.
+/// Reads the fields of a value one after the other and checks each against the remaining bytes.
 struct FieldReader: ~Escapable {
   let bytes: Span<UInt8>
   let layer: WireError.Layer
-  /// Of the next field.
+  /// Offset of the next field.
   private(set) var offset = 0
 
   @_lifetime(copy bytes)
@@ -32,10 +32,10 @@ struct FieldReader: ~Escapable {
     self.layer = layer
   }
 
-  /// Octets not taken yet.
+  /// Number of remaining bytes.
   var left: Int { bytes.count - offset }
 
-  /// The offset of the next field, which is taken.
+  /// Consumes the next field and returns its offset.
   mutating func take(_ byteCount: Int) throws(WireError) -> Int {
     guard left >= byteCount else {
       throw WireError(layer, offset: offset, .truncated(needed: byteCount, available: left))

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// The charge that is left.
+/// The remaining charge.
 ///
 /// Battery Service 1.1, 3.1; Battery Level (0x2A19).
 public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
@@ -25,7 +25,7 @@ public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(percent) }
 }
 
-/// Four two-bit codes about a battery; of the service's first drafts and still found in devices.
+/// Four two-bit codes about a battery, from early drafts of the service; some devices still have it.
 ///
 /// Battery Power State (0x2A1A).
 public struct BatteryPowerState: CharacteristicValue, RawRepresentable, BitwiseCopyable {

@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// How a battery is powered and charged.
+/// Power supply and charging of a battery.
 ///
 /// Battery Service 1.1, 3.2; Battery Level Status (0x2BED).
 public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
-  /// The 16 bits of codes about power.
+  /// The 16 bits of power state codes.
   public struct PowerState: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt16
     public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -28,12 +28,12 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// As sent, reserved bits included. Bit 0 identifier, bit 1 level, bit 2 additional status.
+  /// As sent, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
   public let flags: UInt8
   public let powerState: PowerState
-  /// Which battery, where there are several.
+  /// Identifies the battery if there are several.
   public let identifier: UInt16?
-  /// Percent; above 100 is reserved and kept, as the rest is good.
+  /// In percent. Values above 100 are reserved but kept, because the other fields are valid.
   public let level: UInt8?
   /// Bits 0 and 1: service required (0 no, 1 yes, 2 unknown); bit 2: the battery is faulty.
   public let additionalStatus: UInt8?

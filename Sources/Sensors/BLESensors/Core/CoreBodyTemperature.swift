@@ -1,23 +1,23 @@
 public import BLEWire
 
-/// Services and characteristics of greenTEG's CORE sensor, in the maker's own range.
+/// UUIDs of greenTEG's CORE sensor, from the maker's own range.
 ///
-/// It advertises its service in the scan response only, next to Device Information and Battery; the advertisement
-/// itself has Health Thermometer. CORE Connectivity Implementation Notes 3.1, 2.1.
+/// The sensor advertises its service only in the scan response, with Device Information and Battery. The
+/// advertisement itself lists Health Thermometer. CORE Connectivity Implementation Notes 3.1, 2.1.
 public enum CoreUUID {
   public static let service = BluetoothUUID(high: 0x0000_2100_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
   /// Read and notify, once a second.
   public static let bodyTemperature = BluetoothUUID(high: 0x0000_2101_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
   /// Write and indicate.
   public static let controlPoint = BluetoothUUID(high: 0x0000_2102_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
-  /// What old firmware advertises instead of `service`.
+  /// Advertised by old firmware instead of `service`.
   public static let legacyService = BluetoothUUID(high: 0x0000_4200_F366_40B2, low: 0xAC37_70CC_E0AA_83B1)
 }
 
-/// One notification of a CORE sensor: core and skin temperature, how good they are, heart rate and heat strain.
+/// One notification of a CORE sensor: core and skin temperature, quality, heart rate and heat strain.
 ///
-/// CoreTemp BLE Service Specification 2.2, 3.1. A field whose flag is clear is absent. Some firmware sends all ten
-/// octets whatever the flags say: then each field has its own place, and those without a flag do not count.
+/// CoreTemp BLE Service Specification 2.2, 3.1. A field is absent if its flag is clear. Some firmware always
+/// sends all ten bytes: each field then has a fixed place, and fields without a flag are ignored.
 public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -31,11 +31,11 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     public static let hasHeatStrainIndex = Flags(rawValue: 1 << 5)
   }
 
-  /// What the sensor has to say about the temperature of the core.
+  /// The core temperature, if the sensor has one.
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
     /// In 0.01 of the unit.
     case temperature(hundredths: Int16)
-    /// Not on a body, or not settled: the quality says more.
+    /// Not worn, or not settled yet; see the quality.
     case none
   }
 
@@ -59,10 +59,10 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public let core: Reading
   /// In 0.01 of the unit.
   public let skinHundredths: Int16?
-  /// Without a documented meaning; clients call it heat flux.
+  /// Not documented; clients call it heat flux.
   public let coreReserved: Int16?
   public let quality: Quality?
-  /// Beats per minute from a paired monitor; 0 is none received.
+  /// Beats per minute from a paired monitor; 0 if none was received.
   public let heartRate: UInt8?
   /// In tenths, 0 … 254.
   public let heatStrainIndexTenths: UInt8?
@@ -89,7 +89,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
-  /// - Throws: `truncated` where a field that the flags announce does not fit.
+  /// - Throws: `truncated` if a field whose flag is set does not fit.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
     let flags = Flags(rawValue: try reader.u8())
@@ -148,15 +148,16 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// What a CORE sensor puts into its advertisement behind the company identifier.
+/// The content of a CORE sensor's advertisement, after the company identifier.
 ///
-/// CORE Connectivity Implementation Notes 3.1, 2.1. The document prints the company identifier with its octets swapped.
+/// CORE Connectivity Implementation Notes 3.1, 2.1. The document prints the bytes of the company identifier
+/// in reverse order.
 public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
   /// greenTEG AG.
   public static let company: UInt16 = 0x0BF6
 
   public let version: UInt8
-  /// Bits 0 to 3: state, 4 while measuring.
+  /// Bits 0 to 3 are the state; 4 means measuring.
   public let status: UInt8
   /// In 0.001 °C.
   public let coreThousandths: UInt16
@@ -167,8 +168,8 @@ public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
     self.coreThousandths = coreThousandths
   }
 
-  /// - Parameter value: manufacturer-specific data, company identifier included.
-  /// - Throws: `truncated`; `invalidValue` where it is another company's.
+  /// - Parameter value: manufacturer-specific data, including the company identifier.
+  /// - Throws: `truncated`; `invalidValue` for another company's data.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
     let company = try reader.u16()

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// An ANT+ heart-rate monitor by the numbers that it is paired with.
+/// The numbers that identify an ANT+ heart-rate monitor for pairing.
 public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {
   public let number: UInt16
   public let transmissionType: UInt8
@@ -11,16 +11,17 @@ public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// How a CORE sensor shall look for heart-rate monitors.
+/// How a CORE sensor searches for heart-rate monitors.
 public enum CoreScan: UInt8, Hashable, Sendable, BitwiseCopyable {
   case scanOnly = 0xFF
-  /// And pair with the strongest.
+  /// Also pairs with the strongest.
   case scanAndPair = 0xFE
 }
 
-/// A request to a CORE sensor, mostly about the heart-rate monitors that it listens to.
+/// A request to a CORE sensor, mostly about its heart-rate monitors.
 ///
-/// CoreTemp BLE Service Specification 2.2, 3.2. One at a time; the answer is a `CoreResponse` by indication.
+/// CoreTemp BLE Service Specification 2.2, 3.2. One request at a time; the response is a `CoreResponse` in an
+/// indication.
 public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   case clearANTMonitors
   case addANTMonitor(CoreANTDevice)
@@ -40,7 +41,8 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   case scannedAddress(index: UInt8)
   case clearMonitors
   case pairedMonitor(index: UInt8)
-  /// A rate from elsewhere in beats per minute; `nil` switches it off. Without change for 15 s it lowers the quality.
+  /// A rate from another source in beats per minute; `nil` turns it off. If the rate does not change for 15
+  /// s, the quality drops.
   case setExternalHeartRate(UInt8?)
 
   public var opcode: UInt8 {
@@ -67,7 +69,8 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for one that is not assigned; `invalidValue` for another kind of scan.
+  /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode; `invalidValue` for another kind of
+  ///   scan.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
     let opcode = try reader.u8()
@@ -127,14 +130,14 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// A CORE sensor's answer to a request.
+/// A CORE sensor's response to a request.
 ///
 /// CoreTemp BLE Service Specification 2.2, 3.2.
 public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
-  /// Of the indication; a request never has it.
+  /// Opcode of the indication. No request uses it.
   public static let opcode: UInt8 = 0x80
 
-  /// What a request asked for. Which form is used follows from the request's opcode.
+  /// Content of a response. The request's opcode determines the form.
   public enum Content: Hashable, Sendable, BitwiseCopyable {
     case nothing
     case count(UInt8)
@@ -149,15 +152,15 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
     case pairedMonitor(state: UInt8, DeviceAddress)
   }
 
-  /// A name in UTF-8, perhaps cut in the middle of a character.
+  /// A name in UTF-8, which may be cut within a character.
   public struct Name: Sendable, BitwiseCopyable {
-    /// What an indication of 20 octets leaves.
+    /// Bytes that fit into an indication of 20 bytes.
     public static let capacity = 17
 
     private var storage = InlineArray<17, UInt8>(repeating: 0)
     public private(set) var count = 0
 
-    /// - Parameter octets: more than `capacity` are cut.
+    /// - Parameter octets: truncated to `capacity`.
     public init(_ octets: Span<UInt8>) {
       count = min(octets.count, Self.capacity)
       for index in 0..<count { storage[index] = octets[index] }
@@ -178,7 +181,7 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
     self.content = content
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is no answer.
+  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not a response.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
     let opcode = try reader.u8()
@@ -249,7 +252,7 @@ extension FieldReader {
     CoreANTDevice(number: try u16(), transmissionType: try u8())
   }
 
-  /// The specification does not say of which type; straps have random static ones.
+  /// The specification does not state the address type; straps have random static addresses.
   fileprivate mutating func address() throws(WireError) -> DeviceAddress {
     bytes.address(at: try take(6), type: .random)
   }

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// An extended unique identifier of the device: 40 bits of its maker's under 24 bits of the IEEE's.
+/// A device's extended unique identifier: 40 bits from the maker below 24 bits from the IEEE.
 ///
 /// Device Information Service 1.1, 3.1; System ID (0x2A23).
 public struct SystemID: CharacteristicValue, BitwiseCopyable {
@@ -16,7 +16,7 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
     self.organizationallyUniqueIdentifier = organizationallyUniqueIdentifier & 0xFF_FFFF
   }
 
-  /// The EUI-64 of a public device address: FF FE in the middle.
+  /// The EUI-64 of a public device address, with FF FE in the middle.
   public init(_ address: DeviceAddress) {
     self.init(
       manufacturerIdentifier: 0xFF_FE00_0000 | address.bits & 0xFF_FFFF,
@@ -31,7 +31,7 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
       organizationallyUniqueIdentifier: UInt32(truncatingIfNeeded: number >> 40))
   }
 
-  /// The device address that it was made of.
+  /// The device address from which the identifier was derived.
   public var address: DeviceAddress? {
     guard manufacturerIdentifier >> 24 == 0xFFFE else { return nil }
     let upper = UInt64(organizationallyUniqueIdentifier) << 24
@@ -45,13 +45,13 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// Which product of which vendor.
+/// Identifies vendor, product and version.
 ///
 /// Device Information Service 1.1, 3.9; PnP ID (0x2A50).
 public struct PnPID: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 
-  /// 1: `vendor` is a Bluetooth company identifier; 2: of the USB Implementers Forum.
+  /// 1: `vendor` is a Bluetooth company identifier; 2: it is assigned by the USB Implementers Forum.
   public let vendorSource: UInt8
   public let vendor: UInt16
   public let product: UInt16

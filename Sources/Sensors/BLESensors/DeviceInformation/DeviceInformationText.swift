@@ -1,8 +1,8 @@
 /// A name or number of the device in UTF-8.
 ///
-/// Device Information Service 1.1, 3.2 to 3.7: model (0x2A24), serial number (0x2A25), firmware (0x2A26), hardware
-/// (0x2A27), software (0x2A28), manufacturer (0x2A29). Some firmwares end it with NUL or fill it with spaces, which
-/// do not belong to it; what is not UTF-8 becomes U+FFFD.
+/// Device Information Service 1.1, 3.2 to 3.7: model (0x2A24), serial number (0x2A25), firmware (0x2A26),
+/// hardware (0x2A27), software (0x2A28), manufacturer (0x2A29). Trailing NUL bytes and spaces, which some
+/// firmware adds, are removed. Invalid UTF-8 becomes U+FFFD.
 public struct DeviceInformationText: CharacteristicValue {
   public let text: String
 

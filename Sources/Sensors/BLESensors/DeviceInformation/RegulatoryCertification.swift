@@ -1,14 +1,14 @@
 public import BLEWire
 
-/// The certificates of a medical device.
+/// Certifications of a medical device.
 ///
-/// Device Information Service 1.1, 3.8; IEEE 11073-20601 Regulatory Certification Data List (0x2A2A). Numbers are
-/// big-endian, as everywhere in that standard.
+/// Device Information Service 1.1, 3.8; IEEE 11073-20601 Regulatory Certification Data List (0x2A2A). Numbers
+/// are big-endian, as in the whole of that standard.
 public struct RegulatoryCertification: CharacteristicValue {
   public struct Entry: Hashable, Sendable {
-    /// 2 is the Continua Health Alliance, 254 a regulatory body of some country, 255 of the maker's choice.
+    /// 2: Continua Health Alliance; 254: a national regulatory body; 255: defined by the maker.
     public var authority: UInt8
-    /// The layout of `data`, as the authority numbers them.
+    /// The layout of `data`, numbered by the authority.
     public var structureType: UInt8
     public var data: [UInt8]
 
@@ -23,7 +23,7 @@ public struct RegulatoryCertification: CharacteristicValue {
 
   public init(_ entries: [Entry]) { self.entries = entries }
 
-  /// - Throws: `truncated`; `lengthMismatch` where the list's own length is not what is there.
+  /// - Throws: `truncated`; `lengthMismatch` if the list's length field does not match the data.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .deviceInformation)
     let count = Int((try reader.u16()).byteSwapped)

@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// Revolutions of a wheel and a crank, each with the time of the last one.
+/// Revolution counts of a wheel and a crank, each with the time of the last revolution.
 ///
 /// Cycling Speed and Cadence Service 1.0, 3.1; CSC Measurement (0x2A5B).
 public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
-  /// Revolutions since some time, and when the last one ended.
+  /// Cumulative revolutions, and the time when the last one ended.
   public struct Wheel: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// In 1/1024 s; wraps every 64 s.
@@ -26,29 +26,30 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// What happened between two measurements. Without a revolution and without time it is a repetition, not a stop.
+  /// Change between two measurements. If neither revolutions nor time changed, the measurement is a
+  /// repetition, not a stop.
   ///
-  /// Counts of a sensor that began anew, or of a wheel that rolled back, give a change that no wheel and no crank can make:
-  /// `isPossible` is `false`, and there is no rate.
+  /// If the sensor restarted or the wheel rolled back, the counts imply a rate that no wheel or crank can
+  /// reach: `isPossible` is then `false`, and there is no rate.
   public struct Change: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// In 1/1024 s.
     public let ticks: UInt16
-    /// Revolutions a minute that it can do.
+    /// Maximum possible revolutions per minute.
     let limit: Double
 
-    /// Revolutions a minute; `nil` without time, and of a change that is not possible.
+    /// Revolutions per minute; `nil` if no time has passed or the change is not possible.
     public var perMinute: Double? { ticks == 0 || !isPossible ? nil : rate }
     public var isPossible: Bool { ticks == 0 || rate <= limit }
     private var rate: Double { Double(revolutions) * 1024 * 60 / Double(ticks) }
   }
 
-  /// Revolutions a minute that a wheel can do: 190 km/h on one of 2.1 m.
+  /// Maximum revolutions per minute of a wheel: 190 km/h with a circumference of 2.1 m.
   public static let fastestWheel = 1_500.0
-  /// Revolutions a minute that a crank can do: sprinters on a track reach 270.
+  /// Maximum revolutions per minute of a crank; track sprinters reach 270.
   public static let fastestCrank = 300.0
 
-  /// As sent. Bit 0 wheel, bit 1 crank.
+  /// As sent. Bit 0: wheel; bit 1: crank.
   public let flags: UInt8
   public let wheel: Wheel?
   public let crank: Crank?
@@ -67,7 +68,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// Of the crank, since `earlier`; counters wrap.
+  /// Change of the crank since `earlier`, across wraps of the counters.
   public func crankChange(since earlier: CyclingSpeed) -> Change? {
     guard let crank, let before = earlier.crank else { return nil }
     return Change(
@@ -75,7 +76,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
       ticks: crank.lastEventTicks &- before.lastEventTicks, limit: Self.fastestCrank)
   }
 
-  /// Of the wheel, since `earlier`; counters wrap.
+  /// Change of the wheel since `earlier`, across wraps of the counters.
   public func wheelChange(since earlier: CyclingSpeed) -> Change? {
     guard let wheel, let before = earlier.wheel else { return nil }
     return Change(
@@ -98,7 +99,8 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// What a cyclist's sensor can do. CSC Feature (0x2A5C): bit 0 wheel, 1 crank, 2 several sensor locations.
+/// Features of a cycling sensor. CSC Feature (0x2A5C); bit 0: wheel; bit 1: crank; bit 2: several sensor
+/// locations.
 public struct CyclingSpeedFeatures: CharacteristicValue, OptionSet, BitwiseCopyable {
   public let rawValue: UInt16
   public init(rawValue: UInt16) { self.rawValue = rawValue }

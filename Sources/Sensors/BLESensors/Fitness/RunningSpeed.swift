@@ -4,11 +4,11 @@ public import BLEWire
 ///
 /// Running Speed and Cadence Service 1.0, 3.1; RSC Measurement (0x2A53).
 public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0 stride length, bit 1 total distance, bit 2 running and not walking.
+  /// As sent. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
   public let flags: UInt8
   /// In 1/256 m/s.
   public let speed256ths: UInt16
-  /// Steps of one foot per minute; some sensors count both.
+  /// Steps of one foot per minute; some sensors count both feet.
   public let cadencePerMinute: UInt8
   public let strideCentimeters: UInt16?
   public let distanceDecimeters: UInt32?
@@ -42,8 +42,8 @@ public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// What a runner's sensor can do. RSC Feature (0x2A54): bit 0 stride length, 1 total distance, 2 walking or running,
-/// 3 calibration, 4 several sensor locations.
+/// Features of a running sensor. RSC Feature (0x2A54); bit 0: stride length; bit 1: total distance; bit 2:
+/// walking or running; bit 3: calibration; bit 4: several sensor locations.
 public struct RunningSpeedFeatures: CharacteristicValue, OptionSet, BitwiseCopyable {
   public let rawValue: UInt16
   public init(rawValue: UInt16) { self.rawValue = rawValue }

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// Where on a runner or a bicycle the sensor is.
+/// Location of the sensor on a runner or a bicycle.
 ///
 /// Sensor Location (0x2A5D): 0 other, 1 top of shoe, 2 in shoe, 3 hip, 4 front wheel, 5 left crank, 6 right crank,
 /// 7 left pedal, 8 right pedal, 9 front hub, 10 rear dropout, 11 chainstay, 12 rear wheel, 13 rear hub, 14 chest,
@@ -18,7 +18,7 @@ public struct SensorLocation: CharacteristicValue, RawRepresentable, BitwiseCopy
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// A request to a runner's or cyclist's sensor, or its answer.
+/// A request to a running or cycling sensor, or its response.
 ///
 /// Cycling Speed and Cadence Service 1.0, 3.4; SC Control Point (0x2A55).
 public enum SensorControlPoint: CharacteristicValue {
@@ -26,10 +26,11 @@ public enum SensorControlPoint: CharacteristicValue {
   case startCalibration
   case updateLocation(SensorLocation)
   case requestLocations
-  /// Result: 1 success, 2 not supported, 3 invalid parameter, 4 failed; `locations` answers `requestLocations`.
+  /// Result: 1 success, 2 not supported, 3 invalid parameter, 4 failed. `locations` is set in the response to
+  /// `requestLocations`.
   case response(requestOpcode: UInt8, result: UInt8, locations: [SensorLocation])
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for one that is not assigned.
+  /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .cyclingSpeed)
     let opcode = try reader.u8()

@@ -1,26 +1,29 @@
 public import BLEWire
 
-/// What bands and watches of Xiaomi and Amazfit put into their advertisements: the heart rate, where its owner has switched
-/// sharing on and exercises.
+/// The heart rate in advertisements of Xiaomi and Amazfit bands and watches, if the owner has enabled sharing
+/// and exercises.
 ///
-/// Its maker has not published it; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`) read it alike. By theengs a
-/// rate is there only behind `57 01 02`: watches such as the Amazfit Bip S fill the same length with scrambled bytes.
+/// The maker has not published the format; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`)
+/// decode it alike. According to theengs, a rate is present only after `57 01 02`: watches such as the
+/// Amazfit Bip S fill the same length with scrambled bytes.
 public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// Anhui Huami.
   public static let company: UInt16 = 0x0157
   private static let byteCount = 26
-  /// The byte behind the company identifier if a rate follows.
+  /// The byte after the company identifier if a rate follows.
   private static let rateKind: UInt8 = 2
   private static let rateOffset = 5
   private static let addressOffset = 20
 
-  /// Beats per minute; `nil` where it is not shared.
+  /// Beats per minute; `nil` if not shared.
   public let beatsPerMinute: UInt8?
 
   /// - Parameters:
-  ///   - value: manufacturer-specific data, company identifier included.
-  ///   - address: of the advertiser. The band's own stands at the end, which hardly anything else has.
-  /// - Throws: `lengthMismatch` but for 26 bytes; `invalidValue` for another company's data, another device's, or another kind.
+  ///   - value: manufacturer-specific data, including the company identifier.
+  ///   - address: the advertiser's address. It must match the address at the end of the data, which
+  ///     identifies the format.
+  /// - Throws: `lengthMismatch` unless there are 26 bytes; `invalidValue` for another company, another device
+  ///   or another kind.
   public init(decoding value: Span<UInt8>, from address: DeviceAddress) throws(WireError) {
     guard value.count == Self.byteCount else {
       throw WireError(.heartRate, offset: 0, .lengthMismatch(claimed: Self.byteCount, available: value.count))
@@ -32,7 +35,7 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
       throw WireError(.heartRate, offset: 2, .invalidValue(UInt32(value[2])))
     }
     let own = value.extracting(Self.addressOffset...)
-    // Neither says in which order.
+    // Neither source states the byte order.
     guard
       own.indices.allSatisfy({ own[$0] == address.octet($0) })
         || own.indices.allSatisfy({ own[$0] == address.octet(5 - $0) })

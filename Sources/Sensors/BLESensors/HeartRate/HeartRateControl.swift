@@ -1,8 +1,8 @@
 public import BLEWire
 
-/// Where the sensor is worn; static for a connection.
+/// Location where the sensor is worn; constant during a connection.
 ///
-/// Heart Rate Service 1.0, 3.2; Body Sensor Location (0x2A38). Other codes than these are reserved, not errors.
+/// Heart Rate Service 1.0, 3.2; Body Sensor Location (0x2A38). Other codes are reserved and not errors.
 public struct BodySensorLocation: CharacteristicValue, RawRepresentable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -26,8 +26,8 @@ public struct BodySensorLocation: CharacteristicValue, RawRepresentable, Bitwise
 
 /// A command to a heart-rate sensor.
 ///
-/// Heart Rate Service 1.0, 3.3; Heart Rate Control Point (0x2A39). A sensor answers all but the reset with the ATT
-/// error `controlPointNotSupported`.
+/// Heart Rate Service 1.0, 3.3; Heart Rate Control Point (0x2A39). A sensor rejects every command except the
+/// reset with the ATT error `controlPointNotSupported`.
 public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCopyable {
   /// The application error code for a reserved command.
   public static let controlPointNotSupported: UInt8 = 0x80

@@ -1,16 +1,16 @@
 public import BLEWire
 
-/// One notification of a heart-rate strap: rate, skin contact, energy, and the intervals between beats.
+/// One notification of a heart-rate sensor: rate, skin contact, energy, and the intervals between beats.
 ///
-/// Heart Rate Service 1.0, 3.1; GATT Specification Supplement, Heart Rate Measurement (0x2A37). A rate of 0 is normal
-/// while a device finds its way; it is not a beat rate.
+/// Heart Rate Service 1.0, 3.1; GATT Specification Supplement, Heart Rate Measurement (0x2A37). A rate of 0
+/// is normal until the device has detected the pulse; it is not a heart rate.
 public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     public static let rateIs16Bit = Flags(rawValue: 1 << 0)
-    /// Means something only together with `contactSupported`.
+    /// Valid only together with `contactSupported`.
     public static let contactDetected = Flags(rawValue: 1 << 1)
     public static let contactSupported = Flags(rawValue: 1 << 2)
     public static let hasEnergyExpended = Flags(rawValue: 1 << 3)
@@ -18,7 +18,7 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 
   public enum SensorContact: Hashable, Sendable, BitwiseCopyable {
-    /// This sensor does not tell, or not on this connection.
+    /// The sensor does not detect contact, or not on this connection.
     case notSupported
     case notDetected
     case detected
@@ -28,19 +28,19 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   public let flags: Flags
   /// Beats per minute.
   public let beatsPerMinute: UInt16
-  /// Kilojoules since the last reset; stays at 65,535. Most sensors send it with every tenth measurement, so absent is
-  /// not 0.
+  /// Kilojoules since the last reset, 65,535 at most. Most sensors send it with every tenth measurement, so
+  /// an absent value is not 0.
   public let energyExpendedKilojoules: UInt16?
-  /// Empty where none were sent: the flag alone does not promise one.
+  /// Empty if none were sent, which is possible even if the flag is set.
   public let rrIntervals: RRIntervals
-  /// Octets after the last field: 1 is half of an interval.
+  /// Number of bytes after the last field; 1 is half of an interval.
   public let trailingByteCount: Int
 
   /// - Parameters:
-  ///   - beatsPerMinute: one octet on the air where it fits, else two.
-  ///   - contact: whether the skin is touched, where the sensor can tell.
-  ///   - energyExpendedKilojoules: since it was reset; `nil` where it is not counted.
-  ///   - rrIntervals: `nil` is a sensor that does not send them.
+  ///   - beatsPerMinute: sent as one byte if it fits, else as two.
+  ///   - contact: whether the sensor touches the skin, if it can detect that.
+  ///   - energyExpendedKilojoules: energy since the last reset; `nil` if not counted.
+  ///   - rrIntervals: `nil` for a sensor that does not send them.
   public init(
     beatsPerMinute: UInt16, contact: SensorContact = .notSupported, energyExpendedKilojoules: UInt16? = nil,
     rrIntervals: RRIntervals? = nil
@@ -60,8 +60,7 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
-  /// - Throws: `truncated` where a field that the flags announce does not fit, intervals excepted: there may be
-  ///   none.
+  /// - Throws: `truncated` if a field whose flag is set does not fit. Intervals may be absent.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .heartRate)
     flags = Flags(rawValue: try reader.u8())
@@ -77,10 +76,10 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// What is whole in the first octets of a value whose end is not known, as a log has it whose writer cut the record: the rate,
-  /// and energy and intervals as far as they are there.
+  /// Decodes the start of a truncated value, as in a log whose writer cut the record: the rate, and as much
+  /// of energy and intervals as is present.
   ///
-  /// - Returns: `nil` if the rate is not whole.
+  /// - Returns: `nil` if the rate is incomplete.
   public init?(cut value: Span<UInt8>) {
     var reader = FieldReader(value, .heartRate)
     guard let flags = (try? reader.u8()).map(Flags.init),

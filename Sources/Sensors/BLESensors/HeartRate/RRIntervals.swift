@@ -1,9 +1,9 @@
-/// The times between successive heart beats of one measurement, oldest first, in 1/1024 s.
+/// Times between successive heart beats in one measurement, oldest first, in 1/1024 s.
 ///
-/// Held in place, so that a measurement can be queued without an allocation.
+/// Stored inline, so that a measurement can be queued without an allocation.
 public struct RRIntervals: Sendable, BitwiseCopyable {
-  /// As many as the longest value of an attribute holds: 512 octets (Core 5.4, Vol 3, Part F, 3.2.9) less the flags
-  /// and the shortest rate.
+  /// Maximum number in the longest attribute value: 512 bytes (Core 5.4, Vol 3, Part F, 3.2.9) minus the
+  /// flags and the shortest rate.
   public static let capacity = 255
   public static let ticksPerSecond = 1024.0
 
@@ -17,7 +17,7 @@ public struct RRIntervals: Sendable, BitwiseCopyable {
     for tick in ticks { append(tick) }
   }
 
-  /// - Precondition: fewer than `capacity` are there.
+  /// - Precondition: `count` is less than `capacity`.
   public mutating func append(_ ticks: UInt16) {
     precondition(count < Self.capacity, "too many intervals for one value")
     storage[count] = ticks

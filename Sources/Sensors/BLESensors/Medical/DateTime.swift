@@ -1,9 +1,9 @@
 public import BLEWire
 
-/// A date and time as a sensor's own clock has it: local time, without a zone.
+/// A date and time by a sensor's own clock: local time without a time zone.
 ///
-/// GATT Specification Supplement, Date Time (0x2A08). What a sensor does not know is 0 in year, month and day. Values
-/// out of range are kept: a wrong clock does not make the measurement wrong.
+/// GATT Specification Supplement, Date Time (0x2A08). Year, month and day are 0 if the sensor does not know
+/// them. Values out of range are kept: a wrong clock does not make the measurement wrong.
 public struct DateTime: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 
@@ -31,7 +31,7 @@ public struct DateTime: CharacteristicValue, BitwiseCopyable {
     self = try reader.dateTime()
   }
 
-  /// Whether all of it is known and in range.
+  /// Whether all fields are known and in range.
   public var isComplete: Bool {
     1582...9999 ~= year && 1...12 ~= month && 1...31 ~= day && hour < 24 && minute < 60 && second < 60
   }

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// What the reserved mantissas of the IEEE 11073-20601 number formats mean, where the exponent is 0.
+/// Meanings of the reserved mantissas in the IEEE 11073-20601 number formats, if the exponent is 0.
 public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
-  /// No valid result: a sensor that is off the body, for instance.
+  /// No valid result, for example because the sensor is off the body.
   case nan
-  /// The result cannot be expressed with the exponent.
+  /// The result cannot be expressed with this exponent.
   case notAtThisResolution
   case positiveInfinity
   case negativeInfinity
@@ -12,10 +12,10 @@ public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
   case reserved
 }
 
-/// The 32-bit FLOAT: mantissa × 10^exponent, a signed octet of exponent above 24 bits of signed mantissa.
+/// The 32-bit FLOAT: mantissa × 10^exponent, with an 8-bit signed exponent above a 24-bit signed mantissa.
 ///
-/// Both parts are kept: `27.20` and `27.2` are the same number measured with different precision. IEEE 11073-20601,
-/// Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
+/// Both parts are kept: `27.20` and `27.2` are the same number measured with different precision. IEEE
+/// 11073-20601, Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
 public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 4
 
@@ -29,7 +29,7 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
-  /// The word on air, least significant octet first.
+  /// The encoded number; on air its least significant byte comes first.
   public init(bitPattern: UInt32) {
     mantissa = Int32(bitPattern: bitPattern << 8) >> 8
     exponent = Int8(bitPattern: UInt8(truncatingIfNeeded: bitPattern >> 24))
@@ -51,7 +51,7 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     UInt32(UInt8(bitPattern: exponent)) << 24 | UInt32(bitPattern: mantissa) & 0xFF_FFFF
   }
 
-  /// What the word means instead of a number.
+  /// The special meaning, unless the value is a number.
   public var special: IEEE11073Special? {
     switch bitPattern {
     case 0x007F_FFFF: .nan
@@ -63,13 +63,13 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary number, or `nil` where the word means something else.
+  /// The nearest binary number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
 }
 
-/// The 16-bit SFLOAT: 4 bits of signed exponent above 12 bits of signed mantissa. As `IEEE11073Float`.
+/// The 16-bit SFLOAT: a 4-bit signed exponent above a 12-bit signed mantissa. See `IEEE11073Float`.
 public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 2
 
@@ -85,7 +85,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
-  /// The word on air, least significant octet first.
+  /// The encoded number; on air its least significant byte comes first.
   public init(bitPattern: UInt16) {
     mantissa = Int16(bitPattern: bitPattern << 4) >> 4
     exponent = Int8(truncatingIfNeeded: Int16(bitPattern: bitPattern) >> 12)
@@ -107,7 +107,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     UInt16(truncatingIfNeeded: Int16(exponent)) << 12 | UInt16(bitPattern: mantissa) & 0xFFF
   }
 
-  /// What the word means instead of a number.
+  /// The special meaning, unless the value is a number.
   public var special: IEEE11073Special? {
     switch bitPattern {
     case 0x07FF: .nan
@@ -119,7 +119,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary number, or `nil` where the word means something else.
+  /// The nearest binary number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
@@ -127,8 +127,9 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
 
 /// The binary number nearest to mantissa × 10^exponent.
 private func decimal(_ mantissa: some SignedInteger, _ exponent: Int8) -> Double? {
-  // 10^22 is the last power that a Double holds exactly: one rounding only. Embedded Swift reads no Double from a text, so
-  // there the last digits of what no sensor sends may be others.
+  // 10^22 is the largest power of ten that a Double holds exactly, so the result is rounded only once.
+  // Embedded Swift cannot parse a Double, so the last digits may differ there for values that no sensor
+  // sends.
   #if !hasFeature(Embedded)
     guard exponent.magnitude <= 22 else { return Double("\(mantissa)e\(exponent)") }
   #endif

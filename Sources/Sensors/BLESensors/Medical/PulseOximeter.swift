@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// Oxygen saturation in percent and pulse rate per minute; NaN is none.
+/// Oxygen saturation in percent and pulse rate per minute; NaN if there is no value.
 public struct OximeterReading: Hashable, Sendable, BitwiseCopyable {
   public let spO2: IEEE11073ShortFloat
   public let pulseRate: IEEE11073ShortFloat
@@ -22,19 +22,19 @@ extension FieldReader {
   }
 }
 
-/// One finished measurement of a pulse oximeter.
+/// One completed measurement of a pulse oximeter.
 ///
 /// Pulse Oximeter Service 1.0.1, 3.1; PLX Spot-Check Measurement (0x2A5E).
 public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0 time stamp, 1 measurement status, 2 device and sensor status, 3 pulse amplitude index, 4 the
-  /// device's clock is not set.
+  /// As sent. Bit 0: timestamp; bit 1: measurement status; bit 2: device and sensor status; bit 3: pulse
+  /// amplitude index; bit 4: the device's clock is not set.
   public let flags: UInt8
   public let reading: OximeterReading
   public let timestamp: DateTime?
   public let measurementStatus: UInt16?
   /// 24 bits.
   public let deviceStatus: UInt32?
-  /// Percent.
+  /// In percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
   public let trailingByteCount: Int
 
@@ -66,11 +66,12 @@ public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// What a pulse oximeter measures while it is worn.
+/// One measurement of a pulse oximeter that measures continuously.
 ///
 /// Pulse Oximeter Service 1.0.1, 3.2; PLX Continuous Measurement (0x2A5F).
 public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0 fast, 1 slow, 2 measurement status, 3 device and sensor status, 4 pulse amplitude index.
+  /// As sent. Bit 0: fast; bit 1: slow; bit 2: measurement status; bit 3: device and sensor status; bit 4:
+  /// pulse amplitude index.
   public let flags: UInt8
   public let normal: OximeterReading
   public let fast: OximeterReading?
@@ -78,7 +79,7 @@ public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
   public let measurementStatus: UInt16?
   /// 24 bits.
   public let deviceStatus: UInt32?
-  /// Percent.
+  /// In percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
   public let trailingByteCount: Int
 
@@ -110,14 +111,14 @@ public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// What a pulse oximeter can do.
+/// Features of a pulse oximeter.
 ///
 /// Pulse Oximeter Service 1.0.1, 3.3; PLX Features (0x2A60).
 public struct OximeterFeatures: CharacteristicValue, BitwiseCopyable {
-  /// Bit 0 measurement status, 1 device status, 2 storage, 3 time stamp, 4 fast, 5 slow, 6 pulse amplitude index,
-  /// 7 several bonds.
+  /// Bit 0: measurement status; bit 1: device status; bit 2: storage; bit 3: timestamp; bit 4: fast; bit 5:
+  /// slow; bit 6: pulse amplitude index; bit 7: several bonds.
   public let supported: UInt16
-  /// Which bits of the status it uses.
+  /// Bits of the status that the device uses.
   public let measurementStatus: UInt16?
   public let deviceStatus: UInt32?
   public let trailingByteCount: Int

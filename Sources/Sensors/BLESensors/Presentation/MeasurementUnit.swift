@@ -1,9 +1,9 @@
-/// The unit of a value: a 16-bit UUID of Bluetooth Assigned Numbers, 3.5. Unknown ones are kept.
+/// The unit of a value: a 16-bit UUID of Bluetooth Assigned Numbers, 3.5. Unknown units are kept.
 public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
   public let rawValue: UInt16
   public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-  /// As it is written behind a number; empty for a number without a unit, the UUID for one that is not known.
+  /// The symbol to write after a number: empty for a number without a unit, the UUID for an unknown unit.
   public var symbol: String {
     switch rawValue {
     case 0x2700, 0x271D, 0x271E: ""
@@ -13,7 +13,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Base units, and derived units with names of their own.
+  /// Base units, and derived units with a name of their own.
   private var siSymbol: String {
     switch rawValue {
     case 0x2701: "m"
@@ -62,7 +62,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Derived units that are made of others.
+  /// Derived units that combine others.
   private var derivedSymbol: String {
     switch rawValue {
     case 0x2740: "Pa·s"
@@ -93,7 +93,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Units beside the SI.
+  /// Units outside the SI.
   private var otherSymbol: String {
     switch rawValue {
     case 0x2760: "min"

@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// A value as its Characteristic Presentation Format says that people read it: `-0.04059 °F`.
+/// A value as text, according to its Characteristic Presentation Format: `-0.04059 °F`.
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.5; formats in Bluetooth Assigned Numbers, 2.4.1.
 extension CharacteristicPresentationFormat {
-  /// Octets of a value; `nil` where it takes all that is there, or the format is not known.
+  /// Bytes of a value; `nil` if it takes all remaining bytes, or if the format is unknown.
   public var valueByteCount: Int? {
     switch format {
     case 0x01...0x04, 0x0C: 1
@@ -18,7 +18,7 @@ extension CharacteristicPresentationFormat {
     }
   }
 
-  /// The number and its unit. What has no number is shown as hexadecimal digits.
+  /// Returns the number and its unit. A value that is not a number is returned as hexadecimal digits.
   ///
   /// - Throws: `lengthMismatch` for a value of another length.
   public func text(of value: Span<UInt8>) throws(WireError) -> String {
@@ -74,10 +74,10 @@ extension CharacteristicPresentationFormat {
     (mantissa < 0 ? "-" : "") + digits(mantissa.magnitude, exponent)
   }
 
-  /// The number times a power of ten, exactly: with as many decimals as the exponent says.
+  /// The exact product of the number and a power of ten, with as many decimals as the exponent requires.
   private static func digits(_ magnitude: UInt64, _ exponent: Int) -> String {
     let digits = String(magnitude)
-    // More places than a number is written out with.
+    // Too many digits to write out.
     guard exponent.magnitude <= 18 else { return "\(digits)e\(exponent)" }
     guard exponent < 0 else {
       return magnitude == 0 ? digits : digits + String(repeating: "0", count: exponent)
@@ -98,9 +98,9 @@ extension CharacteristicPresentationFormat {
 }
 
 extension [CharacteristicPresentationFormat] {
-  /// The parts of a value that is an aggregate, in order. Core 5.4, Vol 3, Part G, 3.3.3.6.
+  /// Splits an aggregate value and returns its parts in order. Core 5.4, Vol 3, Part G, 3.3.3.6.
   ///
-  /// - Throws: `truncated` where a part has too few octets. What is left over is shown as it is.
+  /// - Throws: `truncated` if a part has too few bytes. Remaining bytes are returned as hexadecimal digits.
   public func texts(of value: Span<UInt8>) throws(WireError) -> [String] {
     var texts: [String] = []
     var offset = 0

@@ -1,9 +1,9 @@
 public import BLEWire
 
-/// One temperature, as a thermometer indicates it when done or notifies it on the way.
+/// One temperature. A thermometer indicates the final value and may notify intermediate values.
 ///
 /// Health Thermometer Service 1.0, 3.1 and 3.3; Temperature Measurement (0x2A1C) and Intermediate Temperature
-/// (0x2A1E), which are laid out alike.
+/// (0x2A1E), which have the same layout.
 public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -21,9 +21,9 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
 
   /// As sent, reserved bits included.
   public let flags: Flags
-  /// In `unit`. Not a number where the sensor has none to give, such as off the body.
+  /// In `unit`. NaN if the sensor has no value, such as off the body.
   public let temperature: IEEE11073Float
-  /// By the sensor's own clock.
+  /// Time by the sensor's own clock.
   public let timestamp: DateTime?
   public let type: TemperatureType?
   public let trailingByteCount: Int
@@ -42,7 +42,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
-  /// - Throws: `truncated` where a field that the flags announce does not fit.
+  /// - Throws: `truncated` if a field whose flag is set does not fit.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .thermometer)
     flags = Flags(rawValue: try reader.u8())
@@ -54,7 +54,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
 
   public var unit: Unit { flags.contains(.isFahrenheit) ? .fahrenheit : .celsius }
 
-  /// The temperature in degrees Celsius, whatever the sensor's unit; `nil` where it is not a number.
+  /// The temperature in degrees Celsius, whatever the sensor's unit; `nil` if it is not a number.
   public var celsius: Double? {
     switch unit {
     case .celsius: temperature.value

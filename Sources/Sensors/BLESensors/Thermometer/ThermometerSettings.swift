@@ -1,8 +1,8 @@
 public import BLEWire
 
-/// Where on the body a temperature is taken.
+/// Location on the body where a temperature is measured.
 ///
-/// Health Thermometer Service 1.0, 3.2; Temperature Type (0x2A1D). Other codes than these are reserved, not errors.
+/// Health Thermometer Service 1.0, 3.2; Temperature Type (0x2A1D). Other codes are reserved and not errors.
 public struct TemperatureType: CharacteristicValue, RawRepresentable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -27,14 +27,14 @@ public struct TemperatureType: CharacteristicValue, RawRepresentable, BitwiseCop
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// How often the thermometer measures by itself.
+/// Interval at which the thermometer measures by itself.
 ///
 /// Health Thermometer Service 1.0, 3.4; Measurement Interval (0x2A21).
 public struct MeasurementInterval: CharacteristicValue, BitwiseCopyable {
   /// The application error code for a value outside `MeasurementIntervalRange`.
   public static let outOfRange: UInt8 = 0x80
 
-  /// 0 is no periodic measurement.
+  /// 0 means no periodic measurement.
   public let seconds: UInt16
 
   public init(seconds: UInt16) { self.seconds = seconds }
@@ -48,7 +48,7 @@ public struct MeasurementInterval: CharacteristicValue, BitwiseCopyable {
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(u16: seconds) }
 }
 
-/// What may be written to the measurement interval: the Valid Range descriptor (0x2906) below it.
+/// Permitted values of the measurement interval: its Valid Range descriptor (0x2906).
 ///
 /// Health Thermometer Service 1.0, 3.4.2.
 public struct MeasurementIntervalRange: CharacteristicValue, BitwiseCopyable {
