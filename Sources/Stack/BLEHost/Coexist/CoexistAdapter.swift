@@ -78,7 +78,7 @@ public actor CoexistAdapter: Adapter {
     await kernel.change(connection, to: request)
   }
 
-  /// Without CAP_NET_RAW, the kernel's host is asked, which reports the signal strength only.
+  /// Without CAP_NET_RAW, queries the kernel's host, which reports only the signal strength.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     do throws(HostError) { return try await kernel.facts(of: connection) } catch {
       guard case .notPermitted = error else { throw error }

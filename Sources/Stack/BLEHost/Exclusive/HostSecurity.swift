@@ -64,7 +64,7 @@ extension HostAdapter {
     acceptor.secured(LinkSecurityChange(handle: handle, security: level, source: source, identity: identity))
   }
 
-  /// Enables encryption and pairing. A controller without a public address takes the address by which bonded
+  /// Enables encryption and pairing. A controller without a public address uses the address by which bonded
   /// devices know us.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings

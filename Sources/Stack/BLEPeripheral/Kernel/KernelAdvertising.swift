@@ -7,8 +7,8 @@ public import BLEWire
 protocol KernelAdvertiser: Sendable {
   func configure() async throws(HostError)
   func start() async throws(HostError)
-  /// Before another start, restores what other programs may have changed while advertising was off: `ringtap
-  /// doctor` does when it checks the adapter.
+  /// Called before another start. Restores what other programs may have changed while advertising was off, as
+  /// `ringtap doctor` does when it checks the adapter.
   func renew() async throws(HostError)
   /// Turns advertising off if it is on, and releases its resources.
   func end() async
