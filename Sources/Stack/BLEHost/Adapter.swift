@@ -16,7 +16,7 @@ public protocol Adapter: Actor {
 
   /// Name for messages and files: `hci0`, or a transport such as `virtual:ring`.
   nonisolated var name: String { get }
-  /// The access mode: `raw` or `exclusive`.
+  /// The access mode: `raw`, `coexist` or `exclusive`.
   nonisolated var mode: String { get }
   nonisolated var loop: EventLoop { get }
   /// Encrypts links and pairs with devices; `nil` if this adapter cannot.

@@ -39,7 +39,7 @@ public enum HostError: Error, Hashable, Sendable {
   case controller(String, HCIHostFailure)
   /// The adapter is in use and not available to a host of our own.
   case adapterBusy(String, holder: String?)
-  /// The scan ended without the device.
+  /// The scan did not find the device.
   case notFound(String, seconds: Int)
   /// The device or the adapter lacks what the operation needs.
   case unsuitable(String)

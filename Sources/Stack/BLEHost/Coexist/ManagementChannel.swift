@@ -113,6 +113,8 @@ actor ManagementChannel {
     if isOpen { lossHandler = body } else { body() }
   }
 
+  /// Sets the handler of pairing events.
+  ///
   /// - Parameter body: receives the kernel's reports and questions about pairings with any device, on the
   ///   receive thread.
   func whenAsked(_ body: @escaping @Sendable (ManagementSecurityEvent) -> Void) { securityHandler = body }

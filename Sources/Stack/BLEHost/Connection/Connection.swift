@@ -90,9 +90,13 @@ public actor Connection: ATTRequester {
   private let hearers = Waiters()
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
+  /// Undoes changes to a link that may outlive this channel. Called by `close`.
   var restore: (@Sendable () async -> Void)?
+  /// Gives a link that started fast its lasting timing. Called when the fast start ends.
   var settle: (@Sendable (Connection) async -> Void)?
+  /// Set when the fast start or the link has ended.
   var settled: OneShot<Void>?
+  /// Timing in force before any request.
   var former: LinkParameters?
   /// Raises the security of a link that the device finds insufficient.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
@@ -196,6 +200,8 @@ public actor Connection: ATTRequester {
 
   // MARK: Requests
 
+  /// Sets the handler for a request that the device refuses for insufficient security.
+  ///
   /// - Parameter body: raises the link's security and returns whether to repeat the request.
   func onRefusal(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
     securityRaiser = body

@@ -3,7 +3,7 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// A connection's knowledge of the device's attributes.
+/// The device's attributes as known to a connection.
 struct LinkAttributes {
   /// Attributes from an earlier link, not yet verified.
   var known: GATTDiscoveryResult?
@@ -165,8 +165,8 @@ extension Connection {
     return attributes.changeHandle != handle
   }
 
-  /// Whether a request that was refused as Database Out Of Sync may be repeated, which the Database Hash
-  /// tells.
+  /// Whether to repeat a request that was refused as Database Out Of Sync: only if the Database Hash is
+  /// unchanged.
   ///
   /// Core 5.4, Vol 3, Part G, 2.5.2.1. No other request is pending, because there is one bearer and one
   /// request at a time.

@@ -13,9 +13,13 @@ extension Connection {
     return former
   }
 
+  /// Sets the closure that `close` runs first.
+  ///
   /// - Parameter restore: undoes changes to a link that may outlive this channel.
   func onClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
 
+  /// Sets the closure that ends the fast start.
+  ///
   /// - Parameter settle: gives a link that started fast its lasting timing.
   func onSettled(_ settle: @escaping @Sendable (Connection) async -> Void) {
     let settled = OneShot<Void>()

@@ -2,9 +2,9 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Knowledge of a device's attributes, and the requests that can wait until a stream runs.
+/// Access to a device's attributes with as few requests as possible before a stream starts.
 extension GATTClient {
-  /// Returns the attributes of an earlier link if they are proved unchanged, else discovers them.
+  /// Returns the attributes of an earlier link if they are proven unchanged, else discovers them.
   ///
   /// The proof takes one round trip if the device has a Database Hash, and none if it has no Service Changed.
   /// Otherwise named services take one request for each declaration and one for the descriptors of each
@@ -40,7 +40,7 @@ extension GATTClient {
     return database
   }
 
-  /// Returns all characteristics of a UUID: from an earlier link if it is proved unchanged, else by reading
+  /// Returns all characteristics of a UUID: from an earlier link if it is proven unchanged, else by reading
   /// the declarations of all services.
   ///
   /// - Returns: the characteristics, without descriptors unless they were known.
@@ -78,7 +78,7 @@ extension GATTClient {
     return found
   }
 
-  /// Returns what a stream needs of a service, with the fewest requests: from an earlier link if it is proved
+  /// Returns what a stream needs of a service, with the fewest requests: from an earlier link if it is proven
   /// unchanged, else with `findCharacteristics`. `complete` discovers the rest while the stream runs.
   ///
   /// - Parameters:
@@ -86,8 +86,9 @@ extension GATTClient {
   ///   - others: characteristics that only need to exist.
   ///   - service: UUID of the service.
   ///   - search: how to find the service if it is not known.
-  /// - Returns: the services that have the first of the characteristics. If any of them can send its values,
-  ///   only those are returned. They contain at least the requested characteristics that exist.
+  /// - Returns: the services that have the first of the characteristics. If any of them can send that
+  ///   characteristic's values, the others are left out. They contain at least the requested characteristics
+  ///   that exist.
   public func attributes(
     toStream characteristics: [BluetoothUUID], with others: [BluetoothUUID] = [], of service: BluetoothUUID,
     by search: ServiceSearch = .uuid
@@ -112,10 +113,11 @@ extension GATTClient {
     return found
   }
 
-  /// Performs what was left out to start a stream early: exchanges the MTU, subscribes to changes, and
-  /// discovers all attributes.
+  /// Completes a link whose stream was started early: exchanges the MTU, subscribes to changes, and discovers
+  /// all attributes.
   ///
-  /// If the stream's characteristics prove to be elsewhere, tasks that wait for attribute changes are woken.
+  /// If the stream's characteristics turn out to have other handles, tasks that wait for attribute changes are
+  /// woken.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
   /// - Returns: `nil` if the attributes have changed.
@@ -132,8 +134,8 @@ extension GATTClient {
     return database
   }
 
-  /// Performs what a link with attributes of an earlier one left out to start a stream early: exchanges the
-  /// MTU and subscribes to changes. Compares the hash again, because the device may have changed before the
+  /// Completes a link whose stream was started with attributes of an earlier link: exchanges the MTU and
+  /// subscribes to changes. Compares the hash again, because the device may have changed before the
   /// subscription.
   public func validate() async throws(GATTError) {
     try await exchangeMTU()

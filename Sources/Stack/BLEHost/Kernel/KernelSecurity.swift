@@ -208,6 +208,9 @@ extension KernelAdapter {
     }
   }
 
+  /// Raises the security level of a link.
+  ///
+  /// - Returns: whether the link has the level.
   private func raise(_ connection: Connection, to level: LinkSecurityLevel) async -> Bool {
     let outcome = await connection.raiseSecurity(to: level)
     if outcome == .failed {
