@@ -144,7 +144,7 @@ extension KernelAdapter {
   }
 
   private func takeArrivals(_ centrals: KernelCentrals) {
-    // The queued events tell who created the link.
+    // The queued events show whether the adapter created a link as the central.
     catchUp()
     while let token = centrals.token {
       var peer = DeviceAddress.any
