@@ -130,7 +130,7 @@ public actor GATTClient {
   /// `body` is called on the receive thread. It must not block, allocate or keep the view. It is registered
   /// before the device is asked, so the first value is not lost.
   ///
-  /// Only the Client Characteristic Configuration (2902) is written. A device that has none or refuses the
+  /// Only the Client Characteristic Configuration (2902) is written. A device that lacks it or refuses the
   /// write may still send values; `Connection.remarks` records that. After a refusal, values must arrive
   /// within `refusalPatience`.
   ///
