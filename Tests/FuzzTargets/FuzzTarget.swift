@@ -4,6 +4,8 @@
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
   case packetLog, airLog, compressedLog, logTail, decoder, statistics, anonymiser
+  // Their times, what is no log, and packets of the air that belong together.
+  case timeline, foreignFile, advertisingChains
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
   // What stands at its other end, and in its place.
@@ -30,6 +32,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .decoder: fuzzDecoder(input)
     case .statistics: fuzzStatistics(input)
     case .anonymiser: fuzzAnonymiser(input)
+    case .timeline: fuzzTimeline(input)
+    case .foreignFile: fuzzForeignFile(input)
+    case .advertisingChains: fuzzAdvertisingChains(input)
     case .h4Framer: fuzzH4Framer(input)
     case .hciHost: fuzzHCIHost(input)
     case .l2capRecombiner: fuzzL2CAPRecombiner(input)
