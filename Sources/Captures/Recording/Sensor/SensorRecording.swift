@@ -118,7 +118,7 @@ public struct SensorRecording: Sendable {
       capacity: Session.queueCapacity, for: .recorder, limit: limits.count, tap: tap
     ) { end.finish($0) }
     let samples = sink.samples.ring
-    let faults = await adapter.faults
+    let (faults, cut) = (await adapter.faults, await adapter.innermost.cutFrames)
     // A log is played no faster than it is written.
     await adapter.hold { samples.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
@@ -167,6 +167,7 @@ public struct SensorRecording: Sendable {
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
+    report.takeCut(await adapter.innermost.cutFrames - cut)
     let (failure, place) = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
     return Result(
       report: report, values: sink.counts.values, failure: failure ?? reason.failure, directory: place)

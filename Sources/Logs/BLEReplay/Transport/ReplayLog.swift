@@ -13,10 +13,14 @@ public struct ReplayPacket: Hashable, Sendable {
   public let adapter: UInt16
   /// Packet with the H4 type byte first.
   public let octets: [UInt8]
+  /// Whether the log has only a part of it.
+  public let isCut: Bool
 
   public init(
-    index: Int = 0, time: ReceiveTime, _ direction: HCIDirection, adapter: UInt16 = 0, _ octets: [UInt8]
+    index: Int = 0, time: ReceiveTime, _ direction: HCIDirection, adapter: UInt16 = 0, _ octets: [UInt8],
+    isCut: Bool = false
   ) {
+    self.isCut = isCut
     self.index = index
     self.time = time
     self.direction = direction
@@ -25,7 +29,14 @@ public struct ReplayPacket: Hashable, Sendable {
   }
 }
 
-/// All packets of a log, in memory because a replay looks ahead.
+extension ReplayPacket {
+  /// Whether it is data for the host that no host could use.
+  var isCutData: Bool {
+    isCut && direction == .controllerToHost && octets[0] == HCIPacketType.acl.rawValue
+  }
+}
+
+/// The packets of a log, all in memory: a replay looks ahead.
 public struct ReplayLog: Sendable {
   public private(set) var packets: [ReplayPacket] = []
   /// Connections with the indexes of their packets in `packets`, in order.
@@ -85,7 +96,8 @@ public struct ReplayLog: Sendable {
     }
     packets.append(
       ReplayPacket(
-        index: record.index, time: record.time, record.direction, adapter: record.adapter, octets))
+        index: record.index, time: record.time, record.direction, adapter: record.adapter, octets,
+        isCut: record.isCut))
   }
 
   /// Assigns the packet that is added next to a connection.

@@ -6,7 +6,9 @@ import BLEWire
 /// The part of a log that is played to our host, and the source of the replies to its commands.
 struct ReplayPlan {
   let packets: [ReplayPacket]
-  /// Attributes of servers, learned from packets other than these.
+  /// Numbers of the records with data for the host that the log's writer cut, in order: they are not among `packets`.
+  let cuts: [Int]
+  /// What the log tells of servers beside these packets.
   let servers: [ConnectionHandle: RecordedAttributes]
   /// `nil` if the log contains the command replies.
   let standIn: StandInController?
@@ -27,7 +29,8 @@ struct ReplayPlan {
         ReplayRole($0.octets) == .command(.leSetScanEnable)
           || ReplayRole($0.octets) == .command(.leSetExtendedScanEnable)
       }
-      packets = session
+      packets = session.filter { !$0.isCutData }
+      cuts = session.filter(\.isCutData).map(\.index)
       servers = [:]
       standIn = nil
       reports = []
@@ -39,6 +42,7 @@ struct ReplayPlan {
     }
     if number == nil, !Self.hasLinkWithData(log), let reports = Self.scan(in: log) {
       packets = reports
+      cuts = []
       servers = [:]
       standIn = StandInController(peer: nil, handle: ConnectionHandle(0))
       self.reports = []
@@ -53,6 +57,8 @@ struct ReplayPlan {
     let adapter = chosen.packets[0].adapter
     if let address = Self.address(of: adapter, in: log) { controller.address = address }
     packets = chosen.packets
+    cuts = log.connections[chosen.number - 1].positions.map { log.packets[$0] }.filter(\.isCutData).map(
+      \.index)
     servers = [chosen.handle: chosen.server]
     standIn = controller
     reports = log.packets.filter { $0.adapter == adapter && Self.isReport($0.octets) }

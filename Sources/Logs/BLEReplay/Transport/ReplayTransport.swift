@@ -27,6 +27,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   private struct Shared: Sendable {
     var findings = ReplayFindings()
+    var cuts = 0
     var failure: HostError?
     var over: (@Sendable () -> Void)?
     var holds: [@Sendable () -> Bool] = []
@@ -43,6 +44,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private let descriptor: FileDescriptor
   private let reports: [ReplayPacket]
   private let isScan: Bool
+  /// Records of cut data that are still to come.
+  private var cuts: ArraySlice<Int>
   private var token: UInt64?
   private var client: TransportClient?
   private var script: ReplayScript
@@ -77,6 +80,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     problem = log.problem
     reports = plan.reports
     isScan = plan.isScan
+    cuts = plan.cuts[...]
     standIn = plan.standIn
     isPlaying = plan.standIn == nil
     script = ReplayScript(plan.packets, servers: plan.servers)
@@ -86,6 +90,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   public var kernelQueueDrops: Int { 0 }
   public var garbage: Int { 0 }
+  public var cutFrames: Int { shared.withLock(\.cuts) }
   public var hasOlderLinks: Bool { true }
   public var failure: HostError? { shared.withLock(\.failure) }
   /// Result so far.
@@ -162,6 +167,14 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     shared.withLock { $0.failure = .unsuitable(why) }
   }
 
+  /// Counts what the log's writer cut before a record.
+  private func countCuts(before index: Int) {
+    let count = cuts.prefix { $0 < index }.count
+    guard count > 0 else { return }
+    cuts = cuts.dropFirst(count)
+    shared.withLock { $0.cuts += count }
+  }
+
   private func publish() {
     let findings = script.findings
     shared.withLock { $0.findings = findings }
@@ -220,6 +233,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     // Our host has to react to a disconnection, so it gets the full timeout again.
     if script.endsLink { isSkipping = false }
     script.deliver()
+    countCuts(before: next.index)
     time = next.time
     return next
   }
@@ -239,6 +253,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     }
     if !isOverTold {
       isOverTold = true
+      if script.next == nil { countCuts(before: .max) }
       if let over = shared.withLock({ $0.over.take() }) {
         over()
         return

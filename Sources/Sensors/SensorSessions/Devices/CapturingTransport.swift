@@ -35,6 +35,7 @@ public final class CapturingTransport: PacketTransport {
 
   public var kernelQueueDrops: Int { inner.kernelQueueDrops }
   public var garbage: Int { inner.garbage }
+  public var cutFrames: Int { inner.cutFrames }
   public var hasOlderLinks: Bool { inner.hasOlderLinks }
   public var failure: HostError? { inner.failure }
   public func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }

@@ -116,7 +116,9 @@ public actor HostAdapter: Adapter {
     return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
   }
 
-  // Asynchronous, because a caller in an asynchronous function would otherwise get the protocol's default.
+  public var cutFrames: Int { transport.cutFrames }
+
+  // Asynchronous, or a caller in an asynchronous function would get the protocol's own.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }

@@ -17,7 +17,9 @@ public protocol PacketTransport: AnyObject, Sendable {
   func close()
   /// Number of packets that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Number of stream bytes that belonged to no packet.
+  /// Data packets that lack their end because the log in the place of a controller has not all of them.
+  var cutFrames: Int { get }
+  /// Octets of a stream that belonged to no packet.
   var garbage: Int { get }
   /// Why the transport was lost, if it knows more than that the peer closed it.
   var failure: HostError? { get }
@@ -29,6 +31,7 @@ public protocol PacketTransport: AnyObject, Sendable {
 }
 
 extension PacketTransport {
+  public var cutFrames: Int { 0 }
   public var failure: HostError? { nil }
   public var hasOlderLinks: Bool { false }
   public func hold(while body: @escaping @Sendable () -> Bool) {}
