@@ -155,14 +155,26 @@ private struct PolarWriter: SensorWriter {
 
   private mutating func showRows(_ sample: PolarFrameSample) throws(Console.WriteError) {
     var (text, columns) = ([UInt8](), columns)
-    rows.take(sample) { row, _ in
-      if columns.isEmpty {
-        columns = PolarRows.columns(row.type, row.channelCount)
-        text += RecordedTable(name: PolarRows.name(row.type), columns: columns).header.utf8
-      }
-      row.appendRow(to: &text)
-    }
+    rows.take(sample) { row, _ in Self.append(row, &columns, to: &text) }
     self.columns = columns
     try Console.write(text)
+  }
+
+  private static func append(
+    _ row: borrowing PolarRow, _ columns: inout [RecordedColumn], to text: inout [UInt8]
+  ) {
+    if columns.isEmpty {
+      columns = PolarRows.columns(row.type, row.channelCount)
+      text += RecordedTable(name: PolarRows.name(row.type), columns: columns).header.utf8
+    }
+    row.appendRow(to: &text)
+  }
+
+  /// Frames whose place in the order was still open have no line of JSON.
+  mutating func finish() throws -> Int? {
+    var (text, columns) = ([UInt8](), columns)
+    rows.finish { row, _ in Self.append(row, &columns, to: &text) }
+    if !isJSON { try Console.write(text) }
+    return rows.account.isNumbered ? rows.account.missing : nil
   }
 }

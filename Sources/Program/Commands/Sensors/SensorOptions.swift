@@ -84,7 +84,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       return outcome
     }
     try outcome.show(json: json)
-    if outcome.lost > 0 { throw ExitCode(3) }
+    if outcome.lost > 0 || outcome.missing ?? 0 > 0 { throw ExitCode(3) }
   }
 
   /// Like `run`, but records into a directory.

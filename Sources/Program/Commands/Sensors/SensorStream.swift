@@ -19,7 +19,9 @@ struct SensorStream: Sendable {
     var malformed = 0
     /// Samples lost because the reader of the output was too slow, or because the kernel's queue was full.
     var lost = 0
-    /// Number of lost links.
+    /// Samples that are missing by the sensor's clock; `nil` if it has none.
+    var missing: Int?
+    /// Links that were lost.
     var gaps = 0
     /// The error that ended the stream early.
     var failure: HostError?
@@ -42,6 +44,7 @@ struct SensorStream: Sendable {
           line.member("values", values)
           line.member("malformed", malformed)
           line.member("lost", lost)
+          if let missing { line.member("missing", missing) }
           line.member("gaps", gaps)
           if let reason { line.member("reason", reason) }
         }
@@ -50,6 +53,9 @@ struct SensorStream: Sendable {
         Console.note("\(malformed) values were malformed: shorter than their own flags say; skipped")
       }
       if lost > 0 { Console.note("\(lost) values were lost: what reads our output is too slow") }
+      if let missing, missing > 0 {
+        Console.note("\(missing) \(missing == 1 ? "sample is" : "samples are") missing by the sensor's clock")
+      }
       if let reason { throw Failure("\(reason) after \(values) values") }
       if samples == 0, malformed == 0, lost == 0 { throw Failure(Self.silence) }
     }
@@ -68,12 +74,17 @@ protocol SensorWriter: Sendable {
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
   /// Prints one sample.
   mutating func show(_ sample: Session.Sample) throws
+  /// Shows what was kept back: nothing more comes.
+  ///
+  /// - Returns: samples that are missing by the sensor's clock, those late included; `nil` if it has none.
+  mutating func finish() throws -> Int?
 }
 
 extension SensorWriter {
   static var introducesSensors: Bool { true }
 
   mutating func begin(_ session: Session) throws {}
+  mutating func finish() throws -> Int? { nil }
 }
 
 /// Serialises the output of two tasks.
@@ -88,7 +99,9 @@ private final class Shown<Writer: SensorWriter>: Sendable {
 
   func show(_ sample: Writer.Session.Sample) throws { try state.withLock { try $0.writer.show(sample) } }
 
-  /// Prints the identity on the first call only.
+  func finish() throws -> Int? { try state.withLock { try $0.writer.finish() } }
+
+  /// Once only.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     try state.withLock { state in
       guard !state.isIntroduced else { return }
@@ -174,6 +187,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       if sample.isValue { values += 1 }
       if values == stream.count { break }
     }
+    let missing = try shown.finish()
     let (malformed, dropped) = (profile.samples.malformed, profile.samples.dropped)
     if Writer.introducesSensors {
       // A short stream may end before the sensor's identity is known.
@@ -186,7 +200,8 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
       try shown.introduce(profile.facts ?? SensorFacts(), peer)
     }
-    return SensorStream.Outcome(values: values, samples: samples, malformed: malformed, lost: dropped)
+    return SensorStream.Outcome(
+      values: values, samples: samples, malformed: malformed, lost: dropped, missing: missing)
   }
 
   /// Prints when the link is lost, and when the stream continues.
