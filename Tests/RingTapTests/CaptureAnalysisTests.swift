@@ -215,6 +215,29 @@ import Testing
     }
   }
 
+  /// A power cut leaves zero bytes where the disk had a file's length and not yet its bytes. They are no values, and no line that is
+  /// too long.
+  @Test(arguments: [(1, ""), (5_000, ""), (37, "9,20,20,20,20\n"), (5_000, "1700000000000000000,1,2,3,4\n")])
+  func tellsOfZeros(_ count: Int, _ rest: String) async throws {
+    let fixture = try Fixture.named("clean 50 Hz 75/min")
+    try withFolder { folder in
+      try write(fixture, into: folder)
+      let path = folder + "/ppg.csv"
+      let lines = String(decoding: contents(path), as: UTF8.self).split(separator: "\n")
+      let text =
+        lines.prefix(101).joined(separator: "\n") + "\n" + String(repeating: "\0", count: count) + rest
+      try Data(text.utf8).write(to: URL(filePath: path))
+      let report = try CaptureAnalysis.run(folder, output: nil)
+      let after = rest.isEmpty ? "" : "; the lines after them are left out"
+      #expect(
+        report.problems == [
+          "ppg.csv, line 102: it has zero bytes: the power failed before the disk had it\(after); "
+            + "the 100 rows before it are good"
+        ])
+      #expect(report.tables.map(\.rows) == [3_000, 100, 3_000])
+    }
+  }
+
   @Test(arguments: ["", "hello\n", "time_ns,value\n1,2\n"])
   func tellsAForeignTable(_ text: String) async throws {
     try withFolder { folder in

@@ -6,12 +6,17 @@ struct TableLines: ~Copyable {
   /// Why a line cannot be read.
   enum Fault: Error, CustomStringConvertible {
     case cutOff, tooLong
+    /// Zero bytes, at the end of the file or before other lines.
+    case zeros(atEnd: Bool)
     case input(CompressedInput.Problem)
 
     var description: String {
       switch self {
       case .cutOff: "it is cut off"
       case .tooLong: "it is too long"
+      case .zeros(let atEnd):
+        "it has zero bytes: the power failed before the disk had it"
+          + (atEnd ? "" : "; the lines after them are left out")
       case .input(let problem): "\(problem)"
       }
     }
@@ -46,11 +51,23 @@ struct TableLines: ~Copyable {
       let octet = piece[taken]
       taken += 1
       if octet == UInt8(ascii: "\n") { break }
+      if octet == 0 { throw .zeros(atEnd: try skipZeros()) }
       guard line.count < limit else { throw .tooLong }
       line.append(octet)
     }
     if line.last == UInt8(ascii: "\r") { line.removeLast() }
     return true
+  }
+
+  /// - Returns: whether nothing follows them.
+  private mutating func skipZeros() throws(Fault) -> Bool {
+    while true {
+      while taken < piece.count {
+        if piece[taken] != 0 { return false }
+        taken += 1
+      }
+      if try !fill() { return true }
+    }
   }
 
   private mutating func fill() throws(Fault) -> Bool {

@@ -95,7 +95,8 @@ def damage_of(path: Path) -> Iterator[None]:
 def read_text(path: Path, table: str, numpy: Loader) -> "Dict[str, npt.NDArray[Any]]":
     """The columns of a table, each number as exact as its text.
 
-    A last line that is cut off, as a killed capture leaves it, is left out.
+    A last line that is cut off, as a killed capture leaves it, is left out, and so are zero bytes, as a power cut leaves them, with
+    all that follows.
     """
     arrays = {}
     with damage_of(path), open(check_regular(path), encoding="utf-8", newline="\n") as file:
@@ -129,8 +130,13 @@ class _Lines:
 
     def __iter__(self) -> Iterator[str]:
         for number, line in enumerate(iter(lambda: self._file.readline(LINE_LIMIT), ""), 2):
+            where = f"{self._path}, line {number}"
+            if "\0" in line:
+                warnings.warn(
+                    f"{where}: it has zero bytes: the power failed before the disk had it; the rows before are good",
+                    RingtapWarning, stacklevel=2)
+                return
             if not line.endswith("\n"):
-                where = f"{self._path}, line {number}"
                 if len(line) == LINE_LIMIT:
                     raise RingtapError(f"{where}: longer than {LINE_LIMIT} characters")
                 warnings.warn(f"{where}: it is cut off; the rows before are good", RingtapWarning, stacklevel=2)
