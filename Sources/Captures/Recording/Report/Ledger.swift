@@ -158,6 +158,8 @@ package struct Ledger: Hashable, Sendable {
     repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
   }
 
+  /// Where the sensor's clock shows some that are missing and hides others, the count is the least.
+  ///
   /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30 …`.
   private var line: String {
     let total = loss.total
@@ -167,10 +169,11 @@ package struct Ledger: Hashable, Sendable {
         : "0 dropped here of \(received) (whether the sensor sent more is not known)"
     }
     let parts = SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { $0.text(loss[$0], self) }
+    guard loss.missing > 0 else {
+      return "\(total) lost of \(received + loss.kernelQueue): " + parts.joined(separator: ", ")
+    }
     // Samples of a sensor's clock are no part of the notifications.
-    let of =
-      loss.missing > 0
-      ? "lost (\(received) notifications received)" : "lost of \(received + loss.kernelQueue)"
-    return "\(total) \(of): " + parts.joined(separator: ", ")
+    return "\(total) lost\(isNumbered ? "" : " or more") (\(received) notifications received): "
+      + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it made is not known")
   }
 }
