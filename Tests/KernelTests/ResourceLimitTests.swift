@@ -107,11 +107,7 @@ extension InTestKernel {
       #expect(session["endReason"] as? String == "duration over")
       #expect(session["gapCount"] as? Int == 0)
       let streams = try #require(session["streams"] as? [String: [String: Any]])
-      withKnownIssue("the hour is taken for ticks that never came") {
-        #expect(streams.values.allSatisfy { ($0["missing"] as? Int ?? 0) == 0 }, "\(streams)")
-      } when: {
-        seconds > 0
-      }
+      #expect(streams.values.allSatisfy { $0["missing"] as? Int == 0 }, "\(streams)")
       let step = try #require(session["clockStepMs"] as? Double)
       #expect(abs(step - Double(seconds) * 1000) < 1500)
       let (begin, end) = (

@@ -110,6 +110,44 @@ import Testing
     }
   }
 
+  /// A log whose clock was set does not tell how much time passed there: what is missing is unknown, and not a number of ticks. Elsewhere it is
+  /// known. Ten ticks of 0.02 s are missing.
+  @Test(arguments: [-3600, 3600, -2, 90] as [Double]) func saysThatAStepHidesWhatIsMissing(_ step: Double)
+    throws
+  {
+    var (log, last) = (TestLog(), 0.0)
+    for number in 0..<1_500 where !(500..<510).contains(number) {
+      for frame in RingFrames.tick {
+        // Packets of one event follow each other.
+        last = max((Double(number) / 50 / 0.03).rounded(.up) * 0.03, last + 0.0002)
+        log.notify(0x21, frame, at: last + (number < 1_000 ? 0 : step))
+      }
+    }
+    try log.imported([(0x21, RingUUID.commandNotify)]) { capture, folder in
+      let report = capture.report
+      let clock = try #require(report.ticks?.clock)
+      #expect(clock.missing == 10 && clock.missingAtMost == nil)
+      #expect(report.lost.missing == 30 && !report.isNumbered)
+      let streams = try #require(try json(folder + "/session.json")["streams"] as? [String: [String: Any]])
+      #expect(streams.count == 3 && streams.values.allSatisfy { $0["missing"] == nil })
+      let analysis = try CaptureAnalysis.run(folder, output: nil)
+      #expect(analysis.ticks == report.ticks)
+      #expect(analysis.ledger == Ledger(report))
+      try withFolder { other in
+        try Data(log.octets).write(to: URL(filePath: other + "/log"))
+        let survey = try PacketSurvey.read(other + "/log", keeping: .samples) { _ in }
+        let device = try #require(survey.devices.first)
+        let ledger = device.streams.ledger { _, _ in false }
+        #expect(ledger.loss.missing == 30 && !ledger.isNumbered)
+        let streams = device.streams
+        let found = try CaptureAnalysis.findings(
+          of: streams.ringSamples, clockSets: streams.clockSets, streams.sources
+        ).0
+        #expect(found.ticks == report.ticks)
+      }
+    }
+  }
+
   @Test func showsCutRecordsAsCut() throws {
     let log = Self.heartRates(4) { $0 == 2 ? 14 : nil }
     var decoder = PacketDecoder()

@@ -22,7 +22,7 @@ public struct PulseWindow: Hashable, Sendable {
 /// A beat with the interval that ends with it.
 @frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
   /// Of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` says by how much it is shifted.
-  public let time: ReceiveTime
+  public var time: ReceiveTime
   /// Seconds since the beat before; `nil` for the first one after an interruption.
   public let interval: Double?
   /// Whether the interval is good: its windows are, and it is within 30 % of its window's median.

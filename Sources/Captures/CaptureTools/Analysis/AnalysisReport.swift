@@ -1,5 +1,5 @@
 package import BLEHost
-package import BLEWire
+package import CaptureTables
 package import ColmiRing
 package import JSONText
 import Physiology
@@ -21,9 +21,12 @@ package struct AnalysisReport: Sendable {
   }
 
   package var tables: [Table] = []
+  /// The first time and the last, by the clock as it was at the start.
   package var start: ReceiveTime?
   package var end: ReceiveTime?
-  /// Subjects that the tables cover; the others stay empty and are not reported.
+  /// Where the wall clock was set.
+  package var clockSteps = ClockSteps()
+  /// What the tables bear; the rest stays empty, and is not told.
   package var contents: Set<Content> = []
   package var ticks = TickReport()
   package var pulse = Pulse()
@@ -79,7 +82,7 @@ package struct AnalysisReport: Sendable {
         line.member("wholeTicks", ticks.wholeTicks)
       }
       if let start { line.member("startNs", start) }
-      if let end { line.member("endNs", end) }
+      if let end { line.member("endNs", clockSteps.shown(end)) }
       if clockStepCount > 0 { line.member("clockStepCount", clockStepCount) }
       if contents.contains(.ticks) {
         if let rate = ticks.rate { line.member("rateHz", rate) }

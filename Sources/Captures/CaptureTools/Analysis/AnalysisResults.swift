@@ -1,5 +1,5 @@
 import BLELinux
-import BLEWire
+import CaptureTables
 import ColmiRing
 import Physiology
 
@@ -8,6 +8,8 @@ struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
   var findings: AnalysisFindings?
+  /// Analyses go by the clock as it was at the start; what they find has the times of the clock as it was set.
+  var clockSteps = ClockSteps()
 
   mutating func take(_ placed: PlacedTick) throws(SystemError) {
     try tables?.append(placed)
@@ -15,30 +17,43 @@ struct AnalysisResults: ~Copyable {
   }
 
   mutating func take(_ window: PulseRateWindow) throws(SystemError) {
+    var window = window
+    window.start = clockSteps.shown(window.start)
+    window.end = clockSteps.shown(window.end)
     report.pulse.rate.add(window)
     try tables?.append(window)
     findings?.rates.append(window)
   }
 
   mutating func take(_ window: PulseWindow) throws(SystemError) {
+    var window = window
+    window.start = clockSteps.shown(window.start)
+    window.end = clockSteps.shown(window.end)
     report.pulse.add(window)
     try tables?.append(window)
     findings?.windows.append(window)
   }
 
   mutating func take(_ beat: PulseBeat) throws(SystemError) {
+    var beat = beat
+    beat.time = clockSteps.shown(beat.time)
     if beat.isAccepted { report.pulse.acceptedIntervals += 1 }
     try tables?.append(beat)
     findings?.beats.append(beat)
   }
 
   mutating func take(_ window: ECGWindow) throws(SystemError) {
+    var window = window
+    window.start = clockSteps.shown(window.start)
+    window.end = clockSteps.shown(window.end)
     report.ecg.add(window)
     try tables?.append(window)
     findings?.ecgWindows.append(window)
   }
 
   mutating func take(_ beat: ECGBeat) throws(SystemError) {
+    var beat = beat
+    beat.time = clockSteps.shown(beat.time)
     if beat.isAccepted { report.ecg.acceptedIntervals += 1 }
     try tables?.append(beat)
     findings?.ecgBeats.append(beat)
@@ -47,7 +62,8 @@ struct AnalysisResults: ~Copyable {
   mutating func take(
     _ segment: VariabilitySegment?, of source: AnalysisReport.Variation.Source
   ) throws(SystemError) {
-    guard let segment else { return }
+    guard var segment else { return }
+    (segment.start, segment.end) = (clockSteps.shown(segment.start), clockSteps.shown(segment.end))
     if !report.variability.contains(where: { $0.source == source }) {
       report.variability.append(AnalysisReport.Variation(source: source))
     }
@@ -59,11 +75,15 @@ struct AnalysisResults: ~Copyable {
   }
 
   mutating func take(_ epoch: ActivityEpoch) {
+    var epoch = epoch
+    epoch.start = clockSteps.shown(epoch.start)
     report.activity.add(epoch)
     findings?.minutes.append(epoch)
   }
 
   mutating func take(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
+    var epoch = epoch
+    epoch.start = clockSteps.shown(epoch.start)
     report.activity.rest[rest, default: 0] += 1
     try tables?.append(epoch, rest)
   }

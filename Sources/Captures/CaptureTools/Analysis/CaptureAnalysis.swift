@@ -34,9 +34,10 @@ package struct CaptureAnalysis: ~Copyable {
   private var streams: [any SampleTable] = []
   /// Index of the stream that supplied the last row.
   private var lastStream = 0
-  /// Times of the first sample of each link after the first, ascending.
+  /// When links brought their first sample, but for the first link, in order, by the clock as it was at the start.
   private var linkStarts: [Int64] = []
-  /// Tables of other sensors.
+  private var clockSteps = ClockSteps()
+  /// Of other sensors.
   private var sources: [any TableSource] = []
   private var results = AnalysisResults()
 
@@ -66,9 +67,11 @@ package struct CaptureAnalysis: ~Copyable {
     return try analysis.findings()
   }
 
-  /// Analyses data from a packet log: a ring's samples in order, and the tables of other sensors.
+  /// Likewise, of what was found in a packet log: a ring's samples in order, and the tables of other sensors.
+  ///
+  /// - Parameter clockSets: places in `samples` before which the log's clock was set, or may have been.
   static func findings(
-    of samples: [RingRawReading], _ sources: [any TableSource]
+    of samples: [RingRawReading], clockSets: [Int] = [], _ sources: [any TableSource]
   ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
     var analysis = CaptureAnalysis()
     analysis.sources = sources
@@ -76,7 +79,13 @@ package struct CaptureAnalysis: ~Copyable {
     do throws(SystemError) {
       if !samples.isEmpty {
         var ring = RingAnalysis()
-        for sample in samples { try ring.take(sample, link: sample.link, to: &analysis.results) }
+        var clock = ClockSetting()
+        for (place, sample) in samples.enumerated() {
+          while clock.unknownCount < clockSets.count, clockSets[clock.unknownCount] <= place {
+            clock.unknownCount += 1
+          }
+          try ring.take(sample, link: sample.link, clock, to: &analysis.results)
+        }
         try ring.finish(&analysis.results)
       }
     } catch { throw .output(error) }
@@ -97,8 +106,10 @@ package struct CaptureAnalysis: ~Copyable {
       throw .noTables(error)
     }
     results.report.captureProblems = capture.problems
+    let clockSteps = ClockSteps(capture.session)
+    (self.clockSteps, results.clockSteps, results.report.clockSteps) = (clockSteps, clockSteps, clockSteps)
     linkStarts = (capture.session?["gaps"]?.array ?? []).compactMap { $0["firstSampleAtNs"]?.nanoseconds }
-      .sorted()
+      .map { clockSteps.steady($0) }.sorted()
     results.report.ledger = capture.ledger
     results.report.security = LinkSecurity.all(in: capture.session)
     results.report.unknownLoss = capture.unknownLoss
@@ -108,7 +119,7 @@ package struct CaptureAnalysis: ~Copyable {
     let others = capture.tables.filter { table in
       table.content == .samples && !RingStream.allCases.contains { Self.isTable(table, of: $0) }
     }
-    sources = others.map { CapturedTable(capture: capture, table: $0) }
+    sources = others.map { CapturedTable(capture: capture, table: $0, clockSteps: clockSteps) }
     if capture.tables.contains(where: { table in
       RingStream.allCases.contains { Self.isTable(table, of: $0) }
     }) {
@@ -159,16 +170,16 @@ package struct CaptureAnalysis: ~Copyable {
     try results.tables?.finish()
   }
 
-  /// Merges the tables by time. Rows with equal timestamps are taken in the order in which a ring sends them,
-  /// continuing after the last one.
+  /// Merges the tables by time, as it was by the clock at the start. Of rows with the same stamp the one that a ring sends after the last one is next.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
     var link = 0
     while let place = earliest(), let row = streams[place].next {
-      while link < linkStarts.count, row.time.nanoseconds >= linkStarts[link] { link += 1 }
+      let clock = setting(place)
+      while link < linkStarts.count, row.time.nanoseconds &- clock.offset >= linkStarts[link] { link += 1 }
       streams[place].advance()
       lastStream = place
-      try ring.take(row, link: link, to: &results)
+      try ring.take(row, link: link, clock, to: &results)
     }
     try ring.finish(&results)
     let parts = results.report.ticks.parts
@@ -182,7 +193,13 @@ package struct CaptureAnalysis: ~Copyable {
     results.report.tables.sort { (order.firstIndex(of: $0.name) ?? 0) < (order.firstIndex(of: $1.name) ?? 0) }
   }
 
-  /// Index of the table with the earliest row; `nil` when all tables have ended.
+  /// Which setting of the clock the next row of a ring's table is by.
+  private func setting(_ place: Int) -> ClockSetting {
+    clockSteps.isEmpty
+      ? ClockSetting() : clockSteps.setting(streams[place].stream.name, row: streams[place].rows - 1)
+  }
+
+  /// The place of the table whose row comes next; `nil` at the end of all.
   private func earliest() -> Int? {
     var found: Int?
     var foundTime: Int64 = .max
@@ -190,7 +207,9 @@ package struct CaptureAnalysis: ~Copyable {
     // taken.
     for step in 1...streams.count {
       let place = (lastStream - step + streams.count) % streams.count
-      guard let time = streams[place].next?.time.nanoseconds, time < foundTime else { continue }
+      guard let stamp = streams[place].next?.time.nanoseconds else { continue }
+      let time = stamp &- setting(place).offset
+      guard time < foundTime else { continue }
       (found, foundTime) = (place, time)
     }
     return found

@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLESensors
 import BLEWire
+import ColmiRing
 import Recording
 import SensorSessions
 
@@ -17,6 +18,14 @@ final class ImportedTables<Tables: SampleTables> {
   }
 
   func append(_ sample: Tables.Sample) { tables.append(sample, to: &files) }
+
+  /// The clock was set before the next sample.
+  ///
+  /// - Returns: rows of each table before that, by its name.
+  func begin(_ clock: ClockSetting) -> [String: Int] {
+    tables.begin(clock)
+    return files.rowsOfSamples
+  }
 
   /// Completes the files, and tells what is in them.
   func finish(_ report: inout SessionReport) -> SystemError? {
@@ -67,6 +76,8 @@ struct ImportedDevice {
   /// Cut ones of which a reading is whole.
   private var usedCuts = 0
   private(set) var unplaced = 0
+  /// Rows of a ring's tables before each time that the log's clock was set, or may have been.
+  private(set) var rowsBeforeSteps: [[String: Int]] = []
   /// Of the links that had readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
   /// Of the link that is read.
@@ -125,6 +136,12 @@ struct ImportedDevice {
 }
 
 extension ImportedDevice: LogReadingSink {
+  mutating func noteClockStep() {
+    rowsBeforeSteps.append([:])
+    let clock = ClockSetting(unknownCount: rowsBeforeSteps.count)
+    if let rows = ring?.begin(clock) { rowsBeforeSteps[rowsBeforeSteps.count - 1] = rows }
+  }
+
   mutating func take(_ sample: HeartRateSample) {
     take(sample, at: sample.time, \.heartRate, HeartRateTables())
   }

@@ -90,7 +90,13 @@ package struct LogImport {
       }
       var decoder = PacketDecoder(attributes)
       var advertised = AdvertisedDevices()
+      let steps = report.clockSteps
+      var next = 0
       _ = try read(progress) { record in
+        while next < steps.count, record.index >= steps[next].index {
+          next += 1
+          devices.noteClockStep()
+        }
         devices.note(cut: record)
         advertised.take(record) { devices.take($0, of: $1, isRepeated: $2) }
         decoder.decode(record) { devices.take($0) }
@@ -162,8 +168,11 @@ package struct LogImport {
       var report = Self.report(of: device, links, imported.spans)
       report.deviceName = names[device]
       report.lost.packetLog = log.drops + devices.unknownCuts(device)
-      report.clockSteps = log.clockSteps.filter(\.isCertain).map {
-        ClockStep(seenAt: $0.seenAt, span: $0.span)
+      for (place, step) in log.clockSteps.enumerated() {
+        var told = ClockStep(seenAt: step.seenAt, span: step.span)
+        told.isElapsedKnown = false
+        if place < imported.rowsBeforeSteps.count { told.rows = imported.rowsBeforeSteps[place] }
+        if step.isCertain { report.clockSteps.append(told) } else { report.clockDoubts.append(told) }
       }
       report.clockStepCount = log.clockStepCount - log.clockSteps.count { !$0.isCertain }
       var origin = origin(device, devices.handles[device] ?? [], devices.ringAttributes(of: device))
@@ -266,6 +275,11 @@ private struct ImportedDevices {
       cutAdvertisements += 1
     default: break
     }
+  }
+
+  /// The clock was set before the next packet, or may have been.
+  mutating func noteClockStep() {
+    for place in all.indices { all[place].value.noteClockStep() }
   }
 
   /// Records that may have been a device's.

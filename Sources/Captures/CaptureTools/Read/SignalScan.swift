@@ -210,6 +210,7 @@ package struct SignalWalk {
     if let steps = table.steps(from: last, to: moment, period: period) {
       note(pause: Double(steps) * period)
       position += steps
+      isRestart = moment.fit != last.fit
       return position
     }
     // Rows of one frame have one time.

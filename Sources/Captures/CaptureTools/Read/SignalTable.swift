@@ -127,7 +127,7 @@ package struct SignalTable {
   ///
   /// - Parameter period: nanoseconds from row to row.
   func steps(from old: Moment, to new: Moment, period: Double) -> Int? {
-    guard let distance = distance(old, new) else { return nil }
+    guard let distance = distance(old, new) ?? ticks(old, new) else { return nil }
     let steps = clock == .ticks ? distance : (distance / period).rounded()
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
   }
@@ -154,6 +154,13 @@ package struct SignalTable {
     guard old.fit == new.fit, let first = old.clock, let second = new.clock, second > first else {
       return nil
     }
+    let (distance, isTooFar) = second.subtractingReportingOverflow(first)
+    return isTooFar ? nil : Double(distance)
+  }
+
+  /// Numbers of ticks tell of lines, too, whose times do not belong together: the wall clock was set between them.
+  private func ticks(_ old: Moment, _ new: Moment) -> Double? {
+    guard clock == .ticks, let first = old.clock, let second = new.clock, second > first else { return nil }
     let (distance, isTooFar) = second.subtractingReportingOverflow(first)
     return isTooFar ? nil : Double(distance)
   }

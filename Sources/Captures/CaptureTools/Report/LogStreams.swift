@@ -11,6 +11,8 @@ struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
   /// Of a ring, in order, for an analysis.
   var ringSamples: [RingRawReading] { gathered.ringSamples }
+  /// Places among these before which the clock was set, or may have been.
+  var clockSets: [Int] { gathered.clockSets }
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger { gathered.ledger(isGap) }
@@ -25,6 +27,9 @@ struct LogStreams {
 
   mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
 
+  /// The clock was set before the next packet, or may have been.
+  mutating func noteClockStep() { gathered.noteClockStep() }
+
   /// Nothing more comes.
   mutating func finish() { gathered.finish() }
 }
@@ -36,6 +41,7 @@ struct LogTables {
   /// What an analysis reads again.
   private var kept: [KeptTable] = []
   private(set) var ringSamples: [RingRawReading] = []
+  private(set) var clockSets: [Int] = []
   var restarts: Int { pace.restarts }
   private var pace = CyclingPace()
   private var polar: [PolarMeasurementType: PolarRows] = [:]
@@ -88,6 +94,8 @@ struct LogTables {
 }
 
 extension LogTables: LogReadingSink {
+  mutating func noteClockStep() { clockSets.append(ringSamples.count) }
+
   mutating func take(_ sample: HeartRateSample) {
     counts.received += 1
     append(HeartRateRow(sample), to: HeartRateTables.tables[0])
@@ -111,7 +119,8 @@ extension LogTables: LogReadingSink {
     counts.received += 1
     guard let stream = sample.stream else { return }
     ringSamples.append(sample)
-    ticks.take(sample.sample, at: sample.time, link: sample.link)
+    ticks.take(
+      sample.sample, at: sample.time, link: sample.link, clock: ClockSetting(unknownCount: clockSets.count))
     while let placed = ticks.next() { ringLosses.take(placed) }
     append(sample, to: stream.table)
   }

@@ -101,6 +101,7 @@ private struct PacketScan: ~Copyable {
   private var decoder = PacketDecoder()
   private let depth: PacketSurvey.Depth
   private var lastDrops: UInt32 = 0
+  private var clockSteps = 0
   private var lastTime: Int64?
 
   init(_ depth: PacketSurvey.Depth) { self.depth = depth }
@@ -111,6 +112,10 @@ private struct PacketScan: ~Copyable {
     let depth = depth
     var links = links
     self.links = [:]
+    if record.header.clockSteps > clockSteps {
+      clockSteps = record.header.clockSteps
+      for device in links.keys { links[device]?.streams.noteClockStep() }
+    }
     decoder.decode(record) { packet in
       guard packet.concernsReadings, let device = packet.device else { return }
       if packet.att != nil { links[device, default: Link()].conversation.take(packet) }

@@ -114,7 +114,9 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   let gathers: Bool
   let syncInterval: Duration
   private let order = PacketOrder()
-  private var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
+  /// Which setting of the clock the tables know.
+  private var setting = ClockSetting()
+  private var clock = ClockWatch(.now())
 
   init(
     recorder: Recorder, samples: SampleQueue<Tables.Sample>, packets: PacketQueue?, tables: Tables,
@@ -143,10 +145,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     files.live?.beginTurn()
-    while let sample = samples.pop() {
-      tables.append(sample, to: &files)
-      files.live?.take(sample: sample)
-    }
+    // Where virtual time stands still, or a log is played, no timestamp is of this clock.
+    if gathers { drainWatched() } else { while let sample = samples.pop() { append(sample) } }
     // Before the disk may keep this thread.
     files.live?.endTurn()
     guard let packets else { return }
@@ -156,14 +156,53 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     }
   }
 
+  private mutating func append(_ sample: Tables.Sample) {
+    tables.append(sample, to: &files)
+    files.live?.take(sample: sample)
+  }
+
+  /// Takes samples with an eye on the clock that stamps them. It is looked at again where two do not follow closely: what set it
+  /// between them has happened by then.
+  private mutating func drainWatched() {
+    clock.look(.now())
+    while let sample = samples.pop() {
+      let stamp = Tables.time(of: sample).nanoseconds
+      if clock.isApart(stamp) { clock.look(.now()) }
+      if clock.isPending { drainAroundStep(sample) } else { append(sample, stamp) }
+    }
+    clock.noteEmpty(.now())
+  }
+
+  private mutating func append(_ sample: Tables.Sample, _ stamp: Int64) {
+    clock.note(stamp)
+    append(sample)
+  }
+
+  /// Takes all that waits: the clock was set, and their timestamps show between which of them.
+  private mutating func drainAroundStep(_ first: Tables.Sample) {
+    var waiting = [first]
+    while let sample = samples.pop() { waiting.append(sample) }
+    let stamps = waiting.map { Tables.time(of: $0).nanoseconds }
+    let place = clock.firstAfterStep(stamps, now: SystemClock.sinceBoot().nanoseconds)
+    for index in waiting.indices {
+      if index == place {
+        clock.begin(files.rowsOfSamples)
+        if setting != clock.setting {
+          setting = clock.setting
+          tables.begin(setting)
+        }
+      }
+      append(waiting[index], stamps[index])
+    }
+  }
+
   private mutating func write(_ occasion: PacketOrder.Occasion) {
     let order = order
     order.write(occasion) { files.append($0, $1, dropped: $2, $3) }
   }
 
   mutating func flush() {
-    // Where virtual time stands still, or a log is played, no stamp is of this clock.
-    if gathers { clock.look(SystemClock.now(), SystemClock.monotonic()) }
+    if gathers { clock.look(.now()) }
     write(.turn)
     files.flush()
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)

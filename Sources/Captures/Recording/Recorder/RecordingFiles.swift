@@ -70,6 +70,13 @@ package struct RecordingFiles: ~Copyable {
     return false
   }
 
+  /// Of each table of samples, by its name.
+  package var rowsOfSamples: [String: Int] {
+    var rows: [String: Int] = [:]
+    for table in tables where table.table.content == .samples { rows[table.table.name] = table.rowsTaken }
+    return rows
+  }
+
   package var hasFailed: Bool { failure != nil }
 
   /// Octets that the kernel has.

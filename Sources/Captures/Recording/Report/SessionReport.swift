@@ -46,6 +46,8 @@ public struct SessionReport: Hashable, Sendable {
   /// Each time at which it was set, of the first ones, and how many there were.
   public var clockSteps: [ClockStep] = []
   public var clockStepCount = 0
+  /// Pauses of an imported log that may as well be times at which its clock was set forward.
+  package var clockDoubts: [ClockStep] = []
   /// Notifications that arrived while recording.
   public var received = 0
   /// Notifications and ATT PDUs that broke their format.
@@ -132,6 +134,12 @@ public struct SessionReport: Hashable, Sendable {
     otherFrames = counts.other
     repeated = counts.repeated
     lost.sampleQueue = counts.dropped
+  }
+
+  /// Takes over how many notifications the writer of a replayed log cut.
+  mutating func takeCut(_ count: Int) {
+    received += count
+    lost.cut += count
   }
 
   /// Takes over how many rows are in the files, and what became known of the sensor's clock.
@@ -233,14 +241,28 @@ public struct SessionReport: Hashable, Sendable {
   }
 
   private func encodeClockSteps(_ line: inout JSONLine) {
-    guard clockStepCount > 0 else { return }
-    line.member("clockStepCount", clockStepCount)
-    line.key("clockSteps")
+    if clockStepCount > 0 {
+      line.member("clockStepCount", clockStepCount)
+      encode(clockSteps, as: "clockSteps", &line)
+    }
+    if !clockDoubts.isEmpty { encode(clockDoubts, as: "clockDoubts", &line) }
+  }
+
+  private func encode(_ steps: [ClockStep], as name: String, _ line: inout JSONLine) {
+    line.key(name)
     line.array { line in
-      for step in clockSteps {
+      for step in steps {
         line.object { line in
           line.member("seenAtNs", step.seenAt)
           line.member("stepMs", Self.milliseconds(step.span.nanoseconds))
+          if !step.isElapsedKnown { line.member("elapsedKnown", false) }
+          if !step.rows.isEmpty {
+            line.member("rows") { line in
+              for stream in streams {
+                if let rows = step.rows[stream.name] { line.member(stream.name, rows) }
+              }
+            }
+          }
         }
       }
     }

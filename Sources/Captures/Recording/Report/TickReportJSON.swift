@@ -37,6 +37,7 @@ extension TickReport.Part {
     if let rate { line.member("rateHz", rate) }
     line.member("residualRmsNs", residual)
     line.member("residualP99Ns", residualP99)
-    line.member("missing", missing)
+    // More may be missing, and nothing tells.
+    if !mayLackMore { line.member("missing", missing) }
   }
 }

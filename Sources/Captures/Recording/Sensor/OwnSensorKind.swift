@@ -141,6 +141,8 @@ private struct ValueTables<Sample: SensorSample>: SampleTables {
     self.columns = columns
   }
 
+  static func time(of sample: Sample) -> ReceiveTime { sample.time }
+
   mutating func append(_ sample: Sample, to files: inout RecordingFiles) {
     files.append(ValueRow(sample: sample, columns: columns), to: 0)
   }

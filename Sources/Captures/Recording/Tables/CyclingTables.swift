@@ -1,5 +1,6 @@
+package import BLECore
 import BLESensors
-import BLEWire
+package import ColmiRing
 package import SensorSessions
 
 /// The table of a cyclist's sensor. What it does not count is empty, and so is a rate if nothing turned since the row before, or
@@ -8,6 +9,7 @@ package struct CyclingTables: SampleTables {
   package init() {}
 
   private var pace = CyclingPace()
+  private var clock = ClockSetting()
 
   package static let tables = [
     RecordedTable(
@@ -25,8 +27,14 @@ package struct CyclingTables: SampleTables {
   package var tables: [RecordedTable] { Self.tables }
   package var restarts: [Int?] { [pace.restarts] }
 
+  package static func time(of sample: CyclingSample) -> ReceiveTime { sample.time }
+
+  package mutating func begin(_ clock: ClockSetting) { self.clock = clock }
+
   package mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
-    files.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: 0)
+    let steady = CyclingSample(
+      sample.measurement, at: ReceiveTime(nanoseconds: sample.time.nanoseconds &- clock.offset))
+    files.append(CyclingRow(sample: sample, pace: pace.take(steady)), to: 0)
   }
 }
 

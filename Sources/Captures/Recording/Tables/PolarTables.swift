@@ -1,5 +1,6 @@
+package import BLECore
 package import BLESensors
-import BLEWire
+package import ColmiRing
 package import SensorSessions
 
 /// The tables of the raw streams of a Polar sensor: a row for each sample of a frame.
@@ -30,6 +31,12 @@ package struct PolarTables: SampleTables {
     return types.filter { PolarRows.name($0) == name }.map {
       RecordedTable(name: name, columns: PolarRows.columns($0, channelCount))
     }
+  }
+
+  package static func time(of sample: PolarFrameSample) -> ReceiveTime { sample.time }
+
+  package mutating func begin(_ clock: ClockSetting) {
+    for place in rows.indices { rows[place].begin(clock) }
   }
 
   package mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
@@ -76,7 +83,9 @@ package struct PolarRows {
   private var clock: PolarSampleClock
   private var order = FrameOrder()
   /// Frames whose place in the order the next ones tell.
-  private var held: [PolarFrameSample] = []
+  private var held: [(frame: PolarFrameSample, offset: Int64)] = []
+  /// By how much the clock of the timestamps had been set before the next frame: nanoseconds.
+  private var offset: Int64 = 0
   private var times = FrameTimes()
   fileprivate private(set) var hasRows = false
   /// Of one sample.
@@ -134,6 +143,9 @@ package struct PolarRows {
     }
   }
 
+  /// The clock of the timestamps was set before the next frame.
+  mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
+
   /// Takes the next frame of the stream, and lends the rows that became certain with it. A frame that came before has none.
   ///
   /// - Parameter body: gets each row, and whether it is the first of the table.
@@ -146,14 +158,14 @@ package struct PolarRows {
     switch verdict {
     case .next(let isSameLink):
       if !isSameLink { clock.interrupt() }
-      write(sample, body)
+      write(sample, offset, body)
     case .begins:
       begin()
-      write(sample, body)
+      write(sample, offset, body)
     case .repeated: account.repeated += 1
     case .late: noteLate(sample)
     case .foreign: account.unplaced += 1
-    case .held: held.append(sample)
+    case .held: held.append((sample, offset))
     }
   }
 
@@ -171,8 +183,8 @@ package struct PolarRows {
     case .stay: break
     case .begin:
       begin()
-      for frame in frames { write(frame, body) }
-    case .late: for frame in frames { noteLate(frame) }
+      for (frame, offset) in frames { write(frame, offset, body) }
+    case .late: for (frame, _) in frames { noteLate(frame) }
     case .foreign: account.unplaced += frames.count
     }
   }
@@ -207,7 +219,7 @@ package struct PolarRows {
       fact = FrameOrder.Frame(
         device: frame.timestampNanoseconds,
         duration: period.map { UInt64(min(samples * $0, 1e15)) } ?? 0,
-        timestamp: sample.time.nanoseconds, link: sample.link, digest: Self.digest(frame.content))
+        timestamp: sample.time.nanoseconds &- offset, link: sample.link, digest: Self.digest(frame.content))
     }
     return fact
   }
@@ -219,9 +231,12 @@ package struct PolarRows {
     return digest
   }
 
-  /// Lends the rows of a frame.
-  private mutating func write(_ sample: PolarFrameSample, _ body: (borrowing PolarRow, Bool) -> Void) {
+  /// Lends the rows of a frame. They are placed by the clock as it was at the start, and have the times of the clock as it was set.
+  private mutating func write(
+    _ sample: PolarFrameSample, _ offset: Int64, _ body: (borrowing PolarRow, Bool) -> Void
+  ) {
     let time = sample.time
+    let steady = ReceiveTime(nanoseconds: time.nanoseconds &- offset)
     sample.withFrame { frame in
       let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
       if let timing {
@@ -229,7 +244,7 @@ package struct PolarRows {
         account.isNumbered = true
       }
       let placed = timing.map {
-        times.place(time, device: frame.timestampNanoseconds, duration: $0.durationNanoseconds)
+        times.place(steady, device: frame.timestampNanoseconds, duration: $0.durationNanoseconds)
       }
       let (count, scale) = (frame.sampleCount, scale(of: frame) ?? 1)
       account.notifications += 1
@@ -242,7 +257,8 @@ package struct PolarRows {
         body(
           PolarRow(
             type: type,
-            time: device.flatMap { placed?.time($0) } ?? nominal(time, count - 1 - number), frameTime: time,
+            time: device.flatMap { placed?.time($0) }.map { $0 &+ offset }
+              ?? nominal(time, count - 1 - number), frameTime: time,
             deviceTime: device.map { Int64(clamping: $0) }, values: values, scale: scale,
             isWhole: isWhole), !hasRows)
         hasRows = true

@@ -49,6 +49,10 @@ package protocol SampleTables: Sendable {
   var tables: [RecordedTable] { get }
   /// Appends the rows of a sample. Numbers of tables are their places in `tables`.
   mutating func append(_ sample: Sample, to files: inout RecordingFiles)
+  /// When the kernel had a sample.
+  static func time(of sample: Sample) -> ReceiveTime
+  /// The clock of the timestamps was set before the next sample.
+  mutating func begin(_ clock: ClockSetting)
   /// Nothing more comes.
   mutating func finish(_ files: inout RecordingFiles)
   /// What became known of the sensor's clock; `nil` where the tables have none.
@@ -118,6 +122,7 @@ package struct TableAccount: Hashable, Sendable {
 }
 
 extension SampleTables {
+  package mutating func begin(_ clock: ClockSetting) {}
   package mutating func finish(_ files: inout RecordingFiles) {}
   package var ticks: TickReport? { nil }
   package var dropouts: [Int?] { [] }

@@ -1,4 +1,4 @@
-import BLEWire
+package import BLECore
 package import ColmiRing
 package import SensorSessions
 
@@ -9,6 +9,7 @@ package struct RingTables: SampleTables {
 
   private var stream = TickStream()
   private var rows = TickRows()
+  private var clock = ClockSetting()
 
   package init() {}
 
@@ -18,11 +19,14 @@ package struct RingTables: SampleTables {
   /// By `RingStream.rawValue`.
   private var droppedOut: InlineArray<3, Int> = .init(repeating: 0)
 
+  package static func time(of sample: RingRawReading) -> ReceiveTime { sample.time }
+  package mutating func begin(_ clock: ClockSetting) { self.clock = clock }
+
   package mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
-    stream.take(sample.sample, at: sample.time, link: sample.link)
+    stream.take(sample.sample, at: sample.time, link: sample.link, clock: clock)
     takeTicks(&files)
   }
 
@@ -110,6 +114,8 @@ package struct RingLosses: Sendable {
       }
       account.isNumbered = account.isNumbered && missingTicks == 0 && periodsOff < Self.doubt
     }
+    // Where it is unknown how many ticks the ring made, there may be more.
+    if report.clock.missingAtMost == nil { account.isNumbered = false }
     return account
   }
 

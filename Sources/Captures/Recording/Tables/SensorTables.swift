@@ -24,6 +24,8 @@ package struct HeartRateTables: SampleTables {
 
   package var tables: [RecordedTable] { Self.tables }
 
+  package static func time(of sample: HeartRateSample) -> ReceiveTime { sample.time }
+
   package mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
     files.append(HeartRateRow(sample), to: 0)
     let intervals = sample.measurement.rrIntervals
@@ -86,6 +88,8 @@ package struct TemperatureTables: SampleTables {
   ]
 
   package var tables: [RecordedTable] { Self.tables }
+
+  package static func time(of sample: TemperatureSample) -> ReceiveTime { sample.time }
 
   package mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
     files.append(TemperatureRow(sample), to: 0)

@@ -15,12 +15,12 @@ package struct TickRows: Sendable {
       },
     content: .derived)
 
-  /// Counts from 1; each restart of the clock begins another.
+  /// Counts from 1; each restart of the clock begins another, and so does a wall clock that was set.
   private var fit = 1
 
   /// The row of the next tick.
   mutating func row(_ placed: PlacedTick) -> TickRow {
-    if placed.isRestart { fit += 1 }
+    if placed.isRestart || placed.isClockSet { fit += 1 }
     return TickRow(placed: placed, fit: fit)
   }
 

@@ -159,7 +159,7 @@ struct LogClock {
     open.take(record)
     pace.take(record, at: time)
     last = (record.time, time)
-    if offset == .zero { body(record) } else { body(PacketRecord(record, at: time)) }
+    if count == 0 { body(record) } else { body(PacketRecord(record, at: time, clockSteps: count)) }
   }
 }
 
@@ -167,6 +167,9 @@ struct LogClock {
 private struct LogPace {
   private static let maximumStreams = 32
   private static let maximumIntervals = 8
+  /// Updates that come closer together than this came in one connection event, as those of a ring do: nanoseconds. Events are 7.5 ms
+  /// apart or more (Core 5.4, Vol 6, Part B, 4.5.1).
+  private static let sameEvent: Int64 = 5_000_000
 
   private struct Stream {
     var key: UInt64
@@ -211,6 +214,7 @@ private struct LogPace {
     lastPlace = place
     let interval = (time - streams[place].last).nanoseconds
     streams[place].last = time
+    if (0..<Self.sameEvent).contains(interval) { return }
     if streams[place].intervals.count < Self.maximumIntervals {
       streams[place].intervals.append(interval)
     } else {

@@ -46,9 +46,9 @@ public struct LogTimeline {
 extension PacketRecord {
   /// Copies a record with another time.
   @_lifetime(copy record)
-  init(_ record: borrowing PacketRecord, at time: ReceiveTime) {
+  init(_ record: borrowing PacketRecord, at time: ReceiveTime, clockSteps: Int) {
     var header = record.header
-    header.time = time
+    (header.time, header.clockSteps) = (time, clockSteps)
     self.init(header, packet: record.packet, comment: record.comment)
   }
 }

@@ -17,6 +17,11 @@ public import BLEWire
   public var spO2Time: ReceiveTime?
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
+  /// By how much the kernel's clock had been set before the first of its frames came, and by how much before those in `laterParts`,
+  /// if it was set between two of them: nanoseconds. See `ClockSetting.offset`.
+  @usableFromInline var (clockOffset, laterOffset): (Int64, Int64) = (0, 0)
+  /// Bits of `Part`.
+  @usableFromInline var laterParts: UInt8 = 0
 
   @inlinable public init(
     time: ReceiveTime, spO2: SpO2RawSample? = nil, ppg: PPGRawSample? = nil,
@@ -40,7 +45,20 @@ public import BLEWire
     }
   }
 
-  mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
+  /// When the first of its frames came, by the clock as it was at the start of the stream: nanoseconds.
+  var steadyTime: Int64 { time.nanoseconds &- clockOffset }
+
+  /// The same of one of its frames; `nil` if that did not come.
+  func steadyTime(of part: Part) -> Int64? {
+    let isLater = laterParts & 1 << UInt8(part.rawValue) != 0
+    return time(of: part).map { $0.nanoseconds &- (isLater ? laterOffset : clockOffset) }
+  }
+
+  mutating func take(_ sample: RingRawSample, at time: ReceiveTime, offset: Int64) {
+    if offset != clockOffset, let part = sample.part {
+      laterParts |= 1 << UInt8(part.rawValue)
+      laterOffset = offset
+    }
     switch sample {
     case .spO2(let sample): (spO2, spO2Time) = (sample, time)
     case .ppg(let sample): (ppg, ppgTime) = (sample, time)
@@ -109,10 +127,11 @@ public struct RingTickGrouper: Sendable {
 
   /// Takes the next frame, in the order of arrival.
   ///
+  /// - Parameter offset: by how much the clock of `time` had been set since the start: nanoseconds.
   /// - Returns: the tick before, if this frame starts another. A subtype that nobody knows belongs to no tick.
-  public mutating func take(_ sample: RingRawSample, at time: ReceiveTime) -> RingTick? {
+  public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, offset: Int64 = 0) -> RingTick? {
     guard let kind = sample.part?.rawValue else { return nil }
-    let now = time.nanoseconds
+    let now = time.nanoseconds &- offset
     learn(kind, now)
     let startsTick = startsTick(kind, now)
     let finished = startsTick ? finish() : nil
@@ -120,8 +139,9 @@ public struct RingTickGrouper: Sendable {
       if let before = previousTickTime { smooth(Double(now &- before)) }
       previousTickTime = now
       tick = RingTick(time: time)
+      tick?.clockOffset = offset
     }
-    tick?.take(sample, at: time)
+    tick?.take(sample, at: time, offset: offset)
     present |= 1 << UInt8(kind)
     lastRank = rank[kind]
     lastTime = now

@@ -16,9 +16,10 @@ struct StampOrder: Sendable {
   private var held: InlineArray<3, Int> = [0, 0, 0]
   private var time = ReceiveTime(nanoseconds: .min)
   private var link = 0
+  private var clock = ClockSetting()
   private var lastPart = Self.parts - 1
   /// What came with the next stamp, or found no room.
-  private var next: (sample: RingRawSample, time: ReceiveTime, link: Int)?
+  private var next: (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)?
   private var isLettingGo = false
 
   init() {
@@ -27,10 +28,12 @@ struct StampOrder: Sendable {
   }
 
   /// Takes the next frame. Call `pop` until it gives nothing before the next `take`.
-  mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int) {
+  mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int, _ clock: ClockSetting) {
     guard let part = sample.part?.rawValue else { return }
-    if time == self.time, link == self.link, held[part] < Self.capacity { return hold(sample, part) }
-    next = (sample, time, link)
+    if time == self.time, link == self.link, clock == self.clock, held[part] < Self.capacity {
+      return hold(sample, part)
+    }
+    next = (sample, time, link, clock)
     isLettingGo = true
   }
 
@@ -38,19 +41,19 @@ struct StampOrder: Sendable {
   mutating func finish() { isLettingGo = true }
 
   /// The next frame in order, or `nil` until more are known.
-  mutating func pop() -> (sample: RingRawSample, time: ReceiveTime, link: Int)? {
+  mutating func pop() -> (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)? {
     guard isLettingGo else { return nil }
     for step in 1...Self.parts {
       let part = (lastPart + step) % Self.parts
       guard taken[part] < held[part] else { continue }
       defer { taken[part] += 1 }
       lastPart = part
-      return (waiting[part * Self.capacity + taken[part]], time, link)
+      return (waiting[part * Self.capacity + taken[part]], time, link, clock)
     }
     isLettingGo = false
     for part in 0..<Self.parts { (taken[part], held[part]) = (0, 0) }
-    if let (sample, time, link) = next, let part = sample.part?.rawValue {
-      (self.time, self.link) = (time, link)
+    if let (sample, time, link, clock) = next, let part = sample.part?.rawValue {
+      (self.time, self.link, self.clock) = (time, link, clock)
       hold(sample, part)
     }
     next = nil

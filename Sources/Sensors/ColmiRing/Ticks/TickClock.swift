@@ -13,21 +13,38 @@ public import Physiology
   public let missingBefore: Int
   /// Whether the fit began anew here: nothing is known of the time since the tick before.
   public let isRestart: Bool
+  /// Whether the clock of the timestamps was set before this tick, by a known amount: fitted times jump by it. The sensor's clock and
+  /// the numbers go on.
+  public let isClockSet: Bool
 
   @inlinable public init(
-    tick: RingTick, index: Int, fittedTime: ReceiveTime, missingBefore: Int = 0, isRestart: Bool = false
+    tick: RingTick, index: Int, fittedTime: ReceiveTime, missingBefore: Int = 0, isRestart: Bool = false,
+    isClockSet: Bool = false
   ) {
     self.tick = tick
     self.index = index
     self.fittedTime = fittedTime
     self.missingBefore = missingBefore
     self.isRestart = isRestart
+    self.isClockSet = isClockSet
+  }
+
+  /// `fittedTime` by the clock as it was at the start of the stream: nanoseconds.
+  var steadyTime: Int64 { fittedTime.nanoseconds &- tick.clockOffset }
+
+  /// `signal` with times by the clock as it was at the start of the stream, so that nothing restarts where it was set.
+  public var steadySignal: SignalSample {
+    let signal = signal
+    return SignalSample(
+      index: index, time: ReceiveTime(nanoseconds: steadyTime), isRestart: isRestart, light: signal.light,
+      acceleration: signal.acceleration)
   }
 
   /// What the signal processing takes of it: the green light, and the acceleration.
   @inlinable public var signal: SignalSample {
     SignalSample(
-      index: index, time: fittedTime, isRestart: isRestart, light: tick.ppg?.reading.map { Double($0) },
+      index: index, time: fittedTime, isRestart: isRestart || isClockSet,
+      light: tick.ppg?.reading.map { Double($0) },
       acceleration: tick.accelerometer.map(\.acceleration))
   }
 }
@@ -137,6 +154,10 @@ public struct TickClock: Sendable {
   private var startsLink = false
   /// Whether the ticks that have a number go out without a lag, because the next one begins another line.
   private var isSettling = false
+  /// What is known of the time between the last tick and the next link.
+  private var pause = Pause.measured
+  /// `RingTick.clockOffset` of the last tick that went out.
+  private var lastOffset: Int64?
   /// By how much the tick that was looked at last is later than the most punctual that followed it: nanoseconds.
   private var holdUp = 0.0
   private var tally = ClockReport()
@@ -185,9 +206,9 @@ public struct TickClock: Sendable {
     }
     waiting[slot(count)] = tick
     count += 1
-    note(pause: pauses.take(tick.time.nanoseconds, period: fit?.period))
+    note(pause: pauses.take(tick.steadyTime, period: fit?.period))
     if fit == nil {
-      if lastNumber < 0 { early.take(tick.time.nanoseconds) }
+      if lastNumber < 0 { early.take(tick.steadyTime) }
       warmUp()
     }
     place()
@@ -205,10 +226,18 @@ public struct TickClock: Sendable {
     }
   }
 
+  /// What the timestamps around a new line tell of the time between.
+  public enum Pause: Hashable, Sendable {
+    case measured
+    /// Nothing: the clock was set by an amount that is not known. Nothing is missing then.
+    case unknown
+  }
+
   /// Ends the line: the link was lost, and the sensor starts its timer with the next one. What waits is decided with what is
   /// known. Call `next` until it gives nothing before the next `take`.
-  public mutating func beginLink() {
+  public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
+    if pause == .unknown { self.pause = .unknown }
     finish()
     (isFirst, pauses) = (false, StreamPauses())
     early.removeAll()
@@ -245,17 +274,19 @@ public struct TickClock: Sendable {
       fitted = max(fitted, lastFitted &+ Int64(min(fit.period / 2, 1e15)))
     }
     lastFitted = fitted
+    let isClockSet = lastOffset.map { $0 != tick.clockOffset } ?? false
+    lastOffset = tick.clockOffset
     tally.add(
-      residual: Double(tick.time.nanoseconds &- fitted), missing: missing[position],
+      residual: Double(tick.steadyTime &- fitted), missing: missing[position],
       isRestart: restarts[position])
     return PlacedTick(
-      tick: tick, index: number, fittedTime: ReceiveTime(nanoseconds: fitted),
-      missingBefore: missing[position], isRestart: restarts[position])
+      tick: tick, index: number, fittedTime: ReceiveTime(nanoseconds: fitted &+ tick.clockOffset),
+      missingBefore: missing[position], isRestart: restarts[position], isClockSet: isClockSet)
   }
 
   private func slot(_ position: Int) -> Int { (head + position) % Self.capacity }
 
-  private func time(_ position: Int) -> Int64 { waiting[slot(position)].time.nanoseconds }
+  private func time(_ position: Int) -> Int64 { waiting[slot(position)].steadyTime }
 
   // MARK: Placing
 
@@ -372,7 +403,7 @@ public struct TickClock: Sendable {
 
   /// Ticks that were due between the last one and the first of a link: none before the first link.
   private func ticksWithoutLink(until time: Int64, period: Double) -> Int {
-    guard lastNumber >= 0 else { return 0 }
+    guard lastNumber >= 0, pause == .measured else { return 0 }
     return Int(
       min(max(0, ((Double(time) - Double(lastTime)) / max(1, period)).rounded() - 1), Self.largestGap))
   }
@@ -394,6 +425,7 @@ public struct TickClock: Sendable {
     }
     note(time, at: number)
     placed = 1
+    pause = .measured
   }
 
   private mutating func place() {
@@ -401,7 +433,7 @@ public struct TickClock: Sendable {
     if startsLink { placeNewLink() }
     while placed < count {
       let position = slot(placed)
-      let time = waiting[position].time.nanoseconds
+      let time = waiting[position].steadyTime
       let pause =
         earlyPlaced < early.found.count && early.found[earlyPlaced].place == tally.ticks + placed
         ? early.found[earlyPlaced] : nil

@@ -12,6 +12,9 @@ public struct TickStream: Sendable {
   private var tally = TickTally()
   private var end = End.open
   private var link: Int?
+  private var setting = ClockSetting()
+  /// Whether the clock was set by an amount that is not known.
+  private var hasUnknownSteps = false
 
   private enum End { case open, begun, reached }
 
@@ -28,6 +31,7 @@ public struct TickStream: Sendable {
     } else if grouper.load.mayBeFull {
       report.clock.takeRateUnknown()
     }
+    if hasUnknownSteps { report.takeStepUnknown() }
     return report
   }
 
@@ -37,11 +41,13 @@ public struct TickStream: Sendable {
   /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   ///
   /// - Parameters:
-  ///   - sample: the frame.
-  ///   - time: the kernel's stamp.
   ///   - link: a number that each link has for itself: the sensor starts its timer anew on each.
-  public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int = 0) {
-    order.take(sample, at: time, link: link)
+  ///   - clock: which setting of the wall clock `time` is by. What it was set by tells how much time really passed; if that is not
+  ///     known, ticks begin another line, and how many are missing before it is unknown.
+  public mutating func take(
+    _ sample: RingRawSample, at time: ReceiveTime, link: Int = 0, clock: ClockSetting = ClockSetting()
+  ) {
+    order.take(sample, at: time, link: link, clock)
   }
 
   /// Ends the stream: `next` gives what is left.
@@ -57,9 +63,10 @@ public struct TickStream: Sendable {
         tally.take(placed)
         return placed
       }
-      if let (sample, time, link) = order.pop() {
-        if link != self.link { beginLink(link) }
-        if let tick = grouper.take(sample, at: time) { clock.take(tick) }
+      if let (sample, time, link, setting) = order.pop() {
+        if link != self.link || setting.unknownCount != self.setting.unknownCount { beginLine(link, setting) }
+        self.setting = setting
+        if let tick = grouper.take(sample, at: time, offset: setting.offset) { clock.take(tick) }
         continue
       }
       guard end == .begun else { return nil }
@@ -75,11 +82,13 @@ public struct TickStream: Sendable {
 
 extension TickStream {
   /// The tick that was begun is whole, and the next one is on another line.
-  private mutating func beginLink(_ link: Int) {
+  private mutating func beginLine(_ link: Int, _ setting: ClockSetting) {
     let last = grouper.beginLink()
     if self.link != nil {
       if let last { clock.take(last) }
-      clock.beginLink()
+      let isKnown = setting.unknownCount == self.setting.unknownCount
+      if !isKnown { hasUnknownSteps = true }
+      clock.beginLink(pause: isKnown ? .measured : .unknown)
     }
     self.link = link
   }
@@ -108,6 +117,8 @@ public struct TickReport: Hashable, Sendable {
     public var everyTicks = 0
     /// Frames that never came, between its first and its last.
     public var missing = 0
+    /// Whether more may be missing where the clock was set by an amount that is not known.
+    public var mayLackMore = false
     /// Kernel stamp less fitted time, root mean square about its mean: nanoseconds.
     public var residual = 0.0
     /// 99 of 100 stamps are later than the fitted time by at most this: nanoseconds, up to a sixteenth too much.
@@ -130,6 +141,12 @@ public struct TickReport: Hashable, Sendable {
   public var parts = [Part](repeating: Part(), count: RingTick.Part.allCases.count)
 
   public init() {}
+
+  /// Nothing tells how many ticks are missing where the clock was set.
+  mutating func takeStepUnknown() {
+    clock.missingAtMost = nil
+    for place in parts.indices { parts[place].mayLackMore = true }
+  }
 }
 
 /// How many frames the connection events of a link bring. Fixed memory.
@@ -280,8 +297,8 @@ struct TickTally: Sendable {
 
   /// - Returns: the part's bit, where the tick has it.
   private mutating func take(_ part: RingTick.Part, _ placed: PlacedTick) -> Int {
-    guard let time = placed.tick.time(of: part) else { return 0 }
-    parts[part.rawValue].take(time.nanoseconds &- placed.fittedTime.nanoseconds, at: placed.index)
+    guard let time = placed.tick.steadyTime(of: part) else { return 0 }
+    parts[part.rawValue].take(time &- placed.steadyTime, at: placed.index)
     return 1 << part.rawValue
   }
 

@@ -21,7 +21,7 @@ public import BLEWire
 /// A heart beat in an electrocardiogram, with the interval that ends with it.
 @frozen public struct ECGBeat: Hashable, Sendable, BitwiseCopyable {
   /// Of the R peak, on the sensor's clock; no filter shifts it.
-  public let time: ReceiveTime
+  public var time: ReceiveTime
   /// Seconds since the R peak before; `nil` for the first one after an interruption or after samples that never came.
   public let interval: Double?
   /// Of the R peak over the baseline; below zero where the lead is upside down: microvolts.

@@ -11,6 +11,11 @@ public enum SystemClock {
     MonotonicTime(nanoseconds: read(CLOCK_MONOTONIC))
   }
 
+  /// CLOCK_BOOTTIME, which is never set and goes on while the machine sleeps.
+  public static func sinceBoot() -> MonotonicTime {
+    MonotonicTime(nanoseconds: read(CLOCK_BOOTTIME))
+  }
+
   private static func read(_ clock: clockid_t) -> Int64 {
     var time = timespec()
     // SAFETY: `time` outlives the call.

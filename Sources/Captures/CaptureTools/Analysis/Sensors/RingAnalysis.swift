@@ -20,16 +20,18 @@ struct RingAnalysis: ~Copyable {
   /// Number of ticks between clock checks.
   private static let clockTicks = 64
 
-  /// - Parameter link: number of the row's link.
+  /// - Parameters:
+  ///   - link: the number of its link.
+  ///   - clock: which setting of the wall clock its time is by.
   mutating func take(
-    _ row: RingRawReading, link: Int, to results: inout AnalysisResults
+    _ row: RingRawReading, link: Int, _ clock: ClockSetting, to results: inout AnalysisResults
   ) throws(SystemError) {
-    results.take(row.time)
+    results.take(ReceiveTime(nanoseconds: row.time.nanoseconds &- clock.offset))
     if let kind = row.stream {
       seen.insert(kind)
       if row.sample.isDropout { dropouts[kind.rawValue] += 1 }
     }
-    stream.take(row.sample, at: row.time, link: link)
+    stream.take(row.sample, at: row.time, link: link, clock: clock)
     try takeTicks(&results)
   }
 
@@ -49,8 +51,8 @@ struct RingAnalysis: ~Copyable {
       makeMeters(&results.report)
       try results.take(placed)
       if placed.index.isMultiple(of: Self.clockTicks) { pulse?.isClockUnknown = stream.isLinkTooSlow }
-      try pulse?.take(placed.signal, to: &results)
-      try activity?.take(placed.signal, to: &results)
+      try pulse?.take(placed.steadySignal, to: &results)
+      try activity?.take(placed.steadySignal, to: &results)
     }
   }
 

@@ -15,9 +15,13 @@ protocol TableSource {
 struct CapturedTable: TableSource {
   let capture: RecordedCapture
   let table: RecordedTable
+  let clockSteps: ClockSteps
 
   var hasRows: Bool { (try? reader())?.next() ?? false }
-  func reader() throws(SystemError) -> any TableReader { try capture.reader(table) }
+  func reader() throws(SystemError) -> any TableReader {
+    let reader = try capture.reader(table)
+    return clockSteps.isEmpty ? reader : SteadyReader(reader, clockSteps)
+  }
 }
 
 /// Chooses the analysis for a table by its name and columns.

@@ -97,7 +97,8 @@ extension ReportDocument {
     }
     let (samples, sources) = (device.streams.ringSamples, device.streams.sources)
     if !samples.isEmpty || !sources.isEmpty,
-      let (report, findings) = try? CaptureAnalysis.findings(of: samples, sources)
+      let (report, findings) = try? CaptureAnalysis.findings(
+        of: samples, clockSets: device.streams.clockSets, sources)
     {
       AnalysisSection.add(report, findings, to: &section)
     }
