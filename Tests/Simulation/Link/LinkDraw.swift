@@ -2,6 +2,8 @@
 package enum LinkKind: String, CaseIterable, Sendable {
   case free, multiples, timers, busyHost, drops, multiplesDrops
   case earlyGaps, reconnects, tooSlowTicks, tooSlowFrames
+  // Last, since what is drawn of the others depends on their places.
+  case lateHost
 
   package var title: String {
     switch self {
@@ -9,6 +11,7 @@ package enum LinkKind: String, CaseIterable, Sendable {
     case .multiples: "tick and interval are multiples"
     case .timers: "a timer with steps of 1 ms or 1/1024 s"
     case .busyHost: "a host that is late"
+    case .lateHost: "a host that is kept from its work for seconds"
     case .drops: "whole ticks dropped"
     case .multiplesDrops: "multiples, whole ticks dropped"
     case .earlyGaps: "one to three gaps at the start"
@@ -23,7 +26,7 @@ extension LinkKind {
   /// Whether the ring drops no ticks, and its timer goes on.
   package var keepsAllTicks: Bool {
     switch self {
-    case .free, .multiples, .timers, .busyHost: true
+    case .free, .multiples, .timers, .busyHost, .lateHost: true
     case .drops, .multiplesDrops, .earlyGaps, .reconnects, .tooSlowTicks, .tooSlowFrames: false
     }
   }
@@ -76,6 +79,7 @@ package struct LinkDraw {
       link.timerStep = one(of: [0.001, 1.0 / 1_024])
       link.timerJitter = one(of: [0, 0.000_2, 0.001])
     case .busyHost: link.hostJitter = one(of: [0.000_1, 0.000_3, 0.001])
+    case .lateHost: keepFromWork(&link)
     case .drops, .multiplesDrops: link.droppedPerMille = one(of: [1, 2, 5, 10])
     case .earlyGaps: pause(&link)
     case .reconnects: reconnect(&link)
@@ -111,6 +115,17 @@ package struct LinkDraw {
       if abs(units * 0.001_25 - period * ratio) < 1e-9, units >= 6, units <= 100 {
         return LossyLink(rate: 1 / period, interval: units * 0.001_25)
       }
+    }
+  }
+
+  /// For a tenth of the time, in spells of 0.2 to 5 s, the host is late by up to some ticks: by chance each time, or by about the same.
+  private mutating func keepFromWork(_ link: inout LossyLink) {
+    var at = uniform(6, 20)
+    while at < link.seconds {
+      let length = uniform(0.2, 5)
+      let least = one(of: [0, uniform(0, 0.03), uniform(0.3, 2.5) / link.rate])
+      link.lateSpells.append((at, at + length, least, least + one(of: [0.002, 0.01, 0.03, 0.1])))
+      at += length + uniform(5, 50)
     }
   }
 

@@ -43,6 +43,9 @@ package struct LossyLink: Sendable {
   package var timerJitter = 0.0
   /// The mean of how much later the host's kernel sees an event: seconds. One event in 50 is ten times as late.
   package var hostJitter = 0.0
+  /// Spells in which the host is kept from its work: start and end, and how much later each event gets its timestamp then, at least and at
+  /// most: seconds.
+  package var lateSpells: [(start: Double, end: Double, least: Double, most: Double)] = []
   /// Share of an interval between the connection events' grid and the host's epoch.
   package var phase = 0.0
   package var seed: UInt64 = 1
@@ -201,7 +204,10 @@ package struct LossyLink: Sendable {
       var now = start
       var failures = isStalled || (lossy.kind == .events && chance() < lossy.loss) ? 2 : 0
       var sent = 0
-      let wait = lossy.hostJitter > 0 ? lossy.hostWait(chance(), chance()) : 0
+      var wait = lossy.hostJitter > 0 ? lossy.hostWait(chance(), chance()) : 0
+      for spell in lossy.lateSpells where spell.start <= start && start < spell.end {
+        wait += spell.least + (spell.most - spell.least) * chance()
+      }
       while failures < 2, head < queue.count, sent < lossy.framesPerEvent,
         now + LossyLink.exchange < start + interval
       {

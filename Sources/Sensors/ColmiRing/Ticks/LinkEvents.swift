@@ -17,6 +17,12 @@ struct LinkEvents: Sendable {
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
+  /// How late the last ticks of events are on average, and the most that the most punctual of a few of them is: periods.
+  private(set) var mean = 0.5
+  private(set) var floor = 0.0
+  private var least = Double.infinity
+  private var ofFew = 0
+  private static let few = 6
   private var last: Int64?
   /// The pause that nine of ten are longer than: nanoseconds. `nil` before any.
   private(set) var shortestPause: Double?
@@ -41,6 +47,13 @@ struct LinkEvents: Sendable {
     guard let last, isPause(time &- last, period) else {
       level = late
       return wasOnTime = wasOnTime || isOnTime
+    }
+    mean += (max(0, level) - mean) / Self.memory
+    least = min(least, max(0, level))
+    ofFew += 1
+    if ofFew == Self.few {
+      floor = max(least, floor * 0.95)
+      (least, ofFew) = (.infinity, 0)
     }
     share += ((wasOnTime ? 1 : 0) - share) / Self.memory
     share = max(0.01, share)

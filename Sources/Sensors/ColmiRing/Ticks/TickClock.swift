@@ -91,6 +91,9 @@ public struct TickClock: Sendable {
   /// After so long a tick that was not on time is late for another reason than a loss: nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
+  /// The same where ticks are late by another amount than whole periods, or not as evenly as before: a host that is kept from its work
+  /// looks so. Nanoseconds.
+  private static let unevenDoubt: Int64 = 8_000_000_000
   /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
   private static let phaseOfPause = 1.5
   /// Late events without proof, from which on ticks may be missing.
@@ -514,7 +517,7 @@ public struct TickClock: Sendable {
     let longPause = Self.longestGapSeconds * 1e9
     let isLongPause = Double(time) - Double(lastTime) > longPause
     var (least, leastAfter, plateau, level) = (lateness, Double.infinity, Double.infinity, lateness)
-    var (before, betterTime, quiet) = (time, time, 0)
+    var (before, betterTime, quiet, levels, levelCount) = (time, time, 0, 0.0, 0.0)
     var ahead = position + 1
     var isDecided = false
     while ahead < count, !isDecided {
@@ -528,12 +531,16 @@ public struct TickClock: Sendable {
       // An event brings no proof while the link is catching up, nor while it lags behind what it could do before.
       if events.isPause(now - before, fit.period) {
         if level <= least + events.backlog * fit.period { quiet += 1 }
+        (levels, levelCount) = (levels + level, levelCount + 1)
       }
       if late < least - fit.period / 8 { (quiet, betterTime) = (0, now) }
       (least, leastAfter) = (min(least, late), min(leastAfter, late))
       plateau = 2 * quiet < events.proof ? .infinity : min(plateau, late)
       (level, before) = (late, now)
       isDecided = quiet >= events.proof && now - betterTime >= Self.shortestDoubt
+      if isDecided, now - time < Self.unevenDoubt {
+        isDecided = isLikeBefore(least, mean: levels / levelCount, fit.period)
+      }
       if !isDecided, now - betterTime > Self.longestDoubt {
         // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
         if isLongPause { break }
@@ -566,6 +573,13 @@ public struct TickClock: Sendable {
     }
     holdUp = lateness - least
     return Int(lost)
+  }
+
+  /// Whether ticks are late by whole periods, and besides as evenly as they were: nothing but a loss does that at once.
+  private func isLikeBefore(_ least: Double, mean: Double, _ period: Double) -> Bool {
+    let rest = least - (least / period).rounded() * period
+    let slack = min(period / 4, max(period / 32, Self.jitter))
+    return rest <= slack + events.floor * period && mean - least <= 1.5 * events.mean * period + slack
   }
 
   /// Whether ticks from the next on that are later by whole periods follow a loss, where none shows that it missed an event.
