@@ -102,6 +102,23 @@ struct SilentDeviceTests {
     }
   }
 
+  /// The stream runs and its first value has not come yet: the device is not to blame.
+  @Test(arguments: [["capture", "heart-rate", "--output", "FOLDER/walk"], ["heart-rate"]])
+  func aSignalBeforeTheFirstValueIsTold(_ line: [String]) async throws {
+    // All but notifications. Core 5.4, Vol 3, Part F, 3.4.7.1.
+    let isNoValue: @Sendable ([UInt8]) -> Bool = { packet in
+      packet[0] != 0x02 || packet.count < 10 || packet[7] != 0x04 || packet[9] != 0x1B
+    }
+    try await with("heart-rate", line, passing: isNoValue) { program, relay, _ in
+      try await eventually("it streams") { relay.heldBackCount > 0 }
+      let result = try await interrupt(program)
+      #expect(result.status == 130, "\(line): \(result.errors)")
+      #expect(
+        result.errorLines.last?.contains("interrupted before the first value") == true, "\(result.errors)")
+      #expect(!result.errors.contains("asleep"), "\(result.errors)")
+    }
+  }
+
   /// What was recorded before the device fell silent is whole.
   @Test func aRecordingEndsWhole() async throws {
     try await with(

@@ -34,6 +34,8 @@ public struct SensorRecording: Sendable {
     public var failure: HostError?
     /// Where the files are, elsewhere than asked for where somebody moved the directory meanwhile; `nil` where it was removed.
     public var directory: String?
+    /// Whether it was cancelled.
+    public var isInterrupted = false
   }
 
   /// The device, and how to connect to it; the packet log has a tap of its own.
@@ -170,7 +172,8 @@ public struct SensorRecording: Sendable {
     report.takeCut(await adapter.innermost.cutFrames - cut)
     let (failure, place) = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
     return Result(
-      report: report, values: sink.counts.values, failure: failure ?? reason.failure, directory: place)
+      report: report, values: sink.counts.values, failure: failure ?? reason.failure, directory: place,
+      isInterrupted: reason == .interrupted)
   }
 
   /// Makes the files.

@@ -177,13 +177,17 @@ struct RecordingJob: Sendable {
 
   private func finish(_ outcomes: [RecordingGroup.Outcome], json: Bool) throws {
     var failures: [String] = []
+    var isInterrupted = false
     for outcome in outcomes {
       switch outcome.result {
       case .success(let result):
         let directory = result.directory ?? outcome.recording.directory
         try show(result, directory, json: json)
         if directory != outcome.recording.directory { Console.note("the capture was moved to \(directory)") }
-        if result.failure == nil, result.report.isEmpty {
+        if result.failure == nil, result.report.isEmpty, result.isInterrupted {
+          Console.note("interrupted before the first value of \(outcome.recording.plan.peer)")
+          isInterrupted = true
+        } else if result.failure == nil, result.report.isEmpty {
           failures.append(
             "\(outcome.recording.plan.peer) sent nothing: it may be asleep, worn by nobody, or send to another host; "
               + "see what it has with `ringtap gatt \(outcome.recording.plan.peer)`")
@@ -201,6 +205,7 @@ struct RecordingJob: Sendable {
     // The last one is thrown, as in every command that fails.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
+    if isInterrupted { throw ExitCode(130) }
     if outcomes.contains(where: \.isUnencrypted) {
       Console.note("a bonded device was recorded without encryption: it may be another device")
       throw ExitCode.failure

@@ -1,3 +1,5 @@
+import ArgumentParser
+import BLECore
 import BLEHost
 import BLELinux
 import BLEWire
@@ -27,6 +29,7 @@ struct SensorStream: Sendable {
     var failure: HostError?
     /// Whether the sensor ended the stream on a link that is still up.
     var isEndedBySensor = false
+    var isInterrupted = false
 
     private static let silence =
       "the sensor sent nothing: it may be asleep, worn by nobody, or send to another host; see what it has with "
@@ -57,7 +60,10 @@ struct SensorStream: Sendable {
         Console.note("\(missing) \(missing == 1 ? "sample is" : "samples are") missing by the sensor's clock")
       }
       if let reason { throw Failure("\(reason) after \(values) values") }
-      if samples == 0, malformed == 0, lost == 0 { throw Failure(Self.silence) }
+      guard samples == 0, malformed == 0, lost == 0 else { return }
+      guard isInterrupted else { throw Failure(Self.silence) }
+      Console.note("interrupted before the first value")
+      throw ExitCode(130)
     }
   }
 }
@@ -144,6 +150,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
         let failure = await running.value
         await notes.value
         guard var outcome else { throw failure.map { Failure($0) } ?? CancellationError() }
+        outcome.isInterrupted = Task.isCancelled
         if outcome.values != stream.count {
           (outcome.failure, outcome.isEndedBySensor) = (failure, profile.isEndedBySensor)
         }
