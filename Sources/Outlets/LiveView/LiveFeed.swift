@@ -153,11 +153,9 @@ extension DeviceSession {
       standing.kernelQueueDrops = statistics.kernelQueueDrops
       guard let connection = current else { return standing }
       standing.kernelQueueDrops += await connection.statistics.kernelQueueDrops
-      standing.link = LiveLink(await connection.link, mtu: await connection.mtu)
-      // In raw mode our host sees each encryption change.
-      if standing.link.security == nil, adapter.exclusive != nil {
-        standing.link.security = LinkSecurity(isEncrypted: false, isBonded: false)
-      }
+      let link = await connection.link
+      standing.link = LiveLink(link, mtu: await connection.mtu)
+      standing.link.security = link.security(seenByOwnHost: adapter.exclusive != nil)
       return standing
     }
   }

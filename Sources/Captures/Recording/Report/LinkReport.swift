@@ -16,8 +16,9 @@ extension SessionReport {
         }
         let state = LinkState(after: changes)
         line.members(of: state)
-        // Our own host sees each change of encryption.
-        if state.security == nil, mode == "exclusive" { line.member("encrypted", false) }
+        if state.security == nil, let security = state.security(seenByOwnHost: mode == "exclusive") {
+          line.member("encrypted", security.isEncrypted)
+        }
       }
       line.member(
         "changes",

@@ -66,13 +66,21 @@ public struct LinkState: Hashable, Sendable {
   /// Maximum bytes per data packet in each direction.
   public var transmitOctets: UInt16?
   public var receiveOctets: UInt16?
-  /// `nil` if encryption was never attempted; in exclusive mode the link is then not encrypted.
+  /// `nil` if no change of encryption was seen; see `security(seenByOwnHost:)`.
   public var security: LinkSecurity?
 
   public init() {}
 
   public init(after changes: [LinkChange]) {
     for change in changes { apply(change.value) }
+  }
+
+  /// How secure the link is; `nil` if that is not known.
+  ///
+  /// - Parameter isSeen: the link is our own host's, which sees each change of encryption: without one the link is not
+  ///   encrypted. The kernel's host encrypts unseen.
+  package func security(seenByOwnHost isSeen: Bool) -> LinkSecurity? {
+    security ?? (isSeen ? LinkSecurity(isEncrypted: false, isBonded: false) : nil)
   }
 
   mutating func apply(_ value: LinkChange.Value) {
