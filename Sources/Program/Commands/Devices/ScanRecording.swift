@@ -43,15 +43,33 @@ final class ScanRecording: Sendable {
     guard outcome.log.packets > 0, outcome.log.failure == nil else { return outcome }
     let draft = directory + "/.tables"
     do throws(LogImport.Failure) {
-      let imported = try LogImport(path, into: draft).run()
+      let imported = try await tables(into: draft).get()
       outcome.problems = imported.problems
       for capture in imported.captures { outcome.take(capture) }
       do throws(SystemError) { try Files.removeTree(draft) } catch { throw .output(error) }
     } catch {
-      // A scan without sensor data has not failed.
-      if case .noReadings = error {} else { outcome.problems.append("\(error)") }
+      switch error {
+      // Nobody told anything: that is no failure of a scan.
+      case .noReadings: break
+      case .interrupted: outcome.hasNoTables = true
+      default: outcome.problems.append("\(error)")
+      }
     }
     return outcome
+  }
+
+  /// How long after a signal the tables may take: the log of a flood is read for many seconds.
+  private static let patience = Duration.milliseconds(300)
+
+  private func tables(into draft: String) async -> Result<LogImport.Outcome, LogImport.Failure> {
+    let path = path
+    let importing = Task {
+      Result { () throws(LogImport.Failure) in try LogImport(path, into: draft).run() }
+    }
+    do { return try await Interruption.leaving(after: Self.patience) { await importing.value } } catch {
+      importing.cancel()
+      return await importing.value
+    }
   }
 
   struct Outcome {
@@ -59,6 +77,8 @@ final class ScanRecording: Sendable {
     var log = PacketLogFile.Outcome()
     var captures: [LogImport.Capture] = []
     var problems: [String] = []
+    /// A signal came before they were made.
+    var hasNoTables = false
 
     init(directory: String) { self.directory = directory }
 
@@ -83,6 +103,11 @@ final class ScanRecording: Sendable {
         let streams = capture.report.streams.filter { $0.samples > 0 }.map { "\($0.samples) \($0.name)" }
         Console.note(
           "\(name)\(capture.report.device): \(streams.joined(separator: ", ")) in \(capture.directory)")
+      }
+      if hasNoTables {
+        Console.note(
+          "interrupted before the tables were made; `ringtap import \(directory)/packets.pcapng -o FOLDER` makes them"
+        )
       }
       for problem in problems { Console.note(problem) }
       if let failure = log.failure { throw Failure(HostError.system(failure)) }
