@@ -1,5 +1,3 @@
-import BLEAirLog
-import BLECore
 import BLEPacketLog
 import BLEWire
 

@@ -4,7 +4,6 @@ import ColmiRing
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 @testable import SensorSessions

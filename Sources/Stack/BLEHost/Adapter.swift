@@ -36,6 +36,9 @@ public protocol Adapter: Actor {
   /// many notifications were lost is unknown.
   var faults: Int { get async }
 
+  /// Number of data packets that a log's writer truncated, if the adapter replays a log.
+  var cutFrames: Int { get async }
+
   /// Starts a scan; each report goes to `sink` on the receive thread. One scan at a time.
   ///
   /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or the controller's error.
@@ -83,6 +86,7 @@ extension Adapter {
 
   /// The kernel's host receives the controller's data and counts its faults.
   public var faults: Int { 0 }
+  public var cutFrames: Int { 0 }
 
   /// The kernel reassembles long advertisements.
   public var unfinishedReports: Int { 0 }

@@ -1,5 +1,4 @@
 package import BLEHost
-package import CaptureTables
 package import ColmiRing
 package import JSONText
 import Physiology

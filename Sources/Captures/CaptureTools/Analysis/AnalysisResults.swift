@@ -1,5 +1,4 @@
 import BLELinux
-import CaptureTables
 import ColmiRing
 import Physiology
 

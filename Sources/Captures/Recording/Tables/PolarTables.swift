@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 package import BLESensors
 package import ColmiRing
 package import SensorSessions

@@ -1,8 +1,7 @@
 import ArgumentParser
-import BLECore
+import BLEWire
 import BLEHost
 import BLELinux
-import BLEWire
 import CommandKit
 import JSONText
 import SensorSessions
