@@ -1,16 +1,16 @@
 package import Recording
 
-/// Tables of format 1, as captures without a `formatVersion` have them, still to be read.
+/// Tables of format 1, which captures without a `formatVersion` have and which remain readable.
 ///
-/// In them 0 is a dropout of a ring's light, the columns of the light bear one name in both tables, and a frame's samples
-/// all bear its stamp.
+/// In them 0 marks a dropout of a ring's light, both light tables use the same column names, and all samples
+/// of a frame have its timestamp.
 package enum OldTables {
   package static let ring =
     RingStream.allCases.map { RecordedTable(name: $0.name, columns: columns($0)) } + [
       RecordedTable(name: TickRows.table.name, columns: ticks, content: .derived)
     ]
 
-  /// That of a ring's stream.
+  /// Columns of the table of a ring's stream.
   package static func columns(_ stream: RingStream) -> [RecordedColumn] {
     stream == .accelerometer ? stream.columns : [.time("time_ns")] + light("", .uint16)
   }
@@ -29,7 +29,7 @@ package enum OldTables {
     return columns
   }
 
-  /// What a column is called now.
+  /// Returns the current name of an old column.
   ///
   /// - Parameter table: the name of the column's table.
   package static func presentName(_ column: RecordedColumn, of table: String) -> String {
@@ -42,7 +42,7 @@ package enum OldTables {
     return column.name
   }
 
-  /// Those of a Polar sensor: the stamp of the frame, the sensor's time, and the channels.
+  /// Tables of a Polar sensor: the timestamp of the frame, the sensor's time, and the channels.
   package static func polar(named name: String, columnCount: Int) -> [RecordedTable] {
     PolarTables.tables(named: name, channelCount: columnCount - 2).map { table in
       RecordedTable(

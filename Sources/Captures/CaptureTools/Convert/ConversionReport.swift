@@ -1,7 +1,7 @@
 package import JSONText
 package import Recording
 
-/// What a conversion wrote.
+/// Results of a conversion.
 package struct ConversionReport: Sendable {
   package struct Table: Hashable, Sendable {
     package var name: String
@@ -12,59 +12,60 @@ package struct ConversionReport: Sendable {
     package var label: String
     package var unit: String
     package var values: Int
-    /// Of what is in the file, in the unit.
+    /// Smallest step of the values in the file, in the signal's unit.
     package var resolution: Double
-    /// Whether the file has each value as it was recorded.
+    /// Whether the file holds every value exactly as it was recorded.
     package var isExact: Bool
-    /// Samples a second, as the file says them and by the sensor's clock.
+    /// Samples per second, as stated in the file and by the sensor's clock.
     package var rate: Double
     package var sensorRate: Double
   }
 
-  /// The signals of one table in a file of signals.
+  /// The signals of one table in a signal file.
   package struct Stream: Hashable, Sendable {
     package var table: String
     package var signals: Int
-    /// Of each signal, those that did not come included.
+    /// Samples of each signal, including missing ones.
     package var samples: Int
-    /// Samples a second, as the file says them.
+    /// Samples per second, as stated in the file.
     package var rate: Double
-    /// Stretches in which something did not come.
+    /// Stretches with missing samples.
     package var gaps: Int
-    /// Samples that the sensor sent without their reading.
+    /// Samples that the sensor sent without a reading.
     package var dropouts: Int
   }
 
   package var format: ConversionFormat
   package var output: String
   package var tables: [Table] = []
-  /// Of files of signals.
+  /// Signals, for signal files.
   package var signals: [Signal] = []
-  /// Likewise, of each table, the fastest first.
+  /// Tables, for signal files; the fastest first.
   package var streams: [Stream] = []
-  /// Samples a second of the first of them, as the file says them.
+  /// Samples per second of the first stream, as stated in the file.
   package var rate: Double? { streams.first?.rate }
-  /// Samples a second of it by the sensor's clock.
+  /// Samples per second of the first stream by the sensor's clock.
   package var sensorRate: Double?
   package var recordSeconds: Double?
-  /// Of the first sample, in nanoseconds since the Unix epoch.
+  /// Time of the first sample, in nanoseconds since the Unix epoch.
   package var start: Int64?
-  /// Of each signal of it, those that did not come included.
+  /// Samples of each signal of the first stream, including missing ones.
   package var samples: Int { streams.first?.samples ?? 0 }
-  /// Stretches in which something did not come, of all.
+  /// Stretches with missing samples, in all streams.
   package var gaps: Int { streams.reduce(0) { $0 + $1.gaps } }
-  /// Samples that the sensor sent without their reading, of all.
+  /// Samples that the sensor sent without a reading, in all streams.
   package var dropouts: Int { streams.reduce(0) { $0 + $1.dropouts } }
-  /// What stands for what did not come.
+  /// Representation of missing samples.
   package var missing: String?
   package var notes = 0
-  /// Tables that the format does not hold, and files that are no tables of a recording, such as those of an analysis.
+  /// Tables that the format cannot hold, and files that are not recorded tables, such as those of an
+  /// analysis.
   package var leftOut: [String] = []
-  /// Where a table breaks off.
+  /// Tables that end early, with the place.
   package var problems: [String] = []
-  /// What came and what was lost, by `session.json`; `nil` if that is not known.
+  /// Received and lost values, from `session.json`; `nil` if unknown.
   package var ledger: Ledger?
-  /// Why that is not known.
+  /// The reason why the loss is unknown.
   package var unknownLoss: String?
   package var lacksSession = false
 
@@ -73,9 +74,9 @@ package struct ConversionReport: Sendable {
     self.output = output
   }
 
-  /// Takes a table of a file of signals; the fastest comes first.
+  /// Adds a table to the report on a signal file; the fastest must come first.
   ///
-  /// - Parameter rate: as the file says it.
+  /// - Parameter rate: in samples per second, as stated in the file.
   mutating func take(_ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], rate: Double) {
     tables.append(Table(name: table.table.name, rows: scan.rows))
     signals += channels.map {
@@ -92,7 +93,7 @@ package struct ConversionReport: Sendable {
     if let problem = scan.problem { problems.append(problem) }
   }
 
-  /// One JSON object and a line feed.
+  /// Encodes the report as one JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("format", format.rawValue)
@@ -134,9 +135,9 @@ package struct ConversionReport: Sendable {
   }
 }
 
-/// How far a conversion is, for a person.
+/// Progress of a conversion, for display.
 package struct ConversionProgress: Sendable {
-  /// What is done with what, such as "ppg".
+  /// Name of the table or step in progress, such as "ppg".
   package var what: String
   package var rows: Int
 

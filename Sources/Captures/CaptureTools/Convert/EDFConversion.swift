@@ -1,27 +1,29 @@
 import BLELinux
 
-/// Writes the signals of a capture as EDF+ or BDF+, continuous: what did not come has the signal's lowest integer, which no
-/// value has, and a note. Tables of several rates have as many samples of each in a data record.
+/// Writes the signals of a capture as continuous EDF+ or BDF+. A missing sample is the signal's lowest
+/// integer, which no value uses, and has a note. If tables have different rates, each has its own number of
+/// samples per data record.
 enum EDFConversion {
-  /// Seconds of a data record, of one rate and of several.
+  /// Duration of a data record in seconds, with one rate and with several.
   private static let recordSeconds = 0.5...2.0
   private static let sharedRecordSeconds = 0.5...9.9
-  /// Of the rates in a file with several, as shares: 7 ms an hour. A record is no longer than that takes. Rates that are nearly,
-  /// but not quite, as small integers to each other may need longer records than there are: then their error is larger, and
-  /// the report has what the file says beside what the sensor has.
+  /// Tolerated relative error of the rates in a file with several: 7 ms per hour. The record is the shortest
+  /// that meets it. Rates whose ratio is close to, but not exactly, one of small integers can need a record
+  /// longer than the maximum. Their error is then larger, and the report states the rate in the file beside
+  /// the sensor's rate.
   private static let sharedError = 2e-6
   /// 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
   private static let years: Range<Int64> = 473_385_600_000_000_000..<3_629_059_200_000_000_000
   /// The file's own unit of time is 10 µs.
   private static let unitNanoseconds = 10_000.0
 
-  /// A table on its way into the file.
+  /// A table while it is written to the file.
   fileprivate struct Track {
     let lane: SignalLanes.Lane
     let channels: [SignalChannel]
     let samplesPerRecord: Int
     var places: SignalPlaces
-    /// Places before the first sample that are not written yet.
+    /// Positions before the first sample that are still to be written.
     var lead: Int
   }
 
@@ -65,7 +67,7 @@ enum EDFConversion {
       }
       try write(&tracks, recordCount, &file, progress)
     } catch {
-      // Without its end no reader takes it.
+      // Readers reject a file without its end.
       try? Files.remove(path)
       throw .output(error)
     }
@@ -80,7 +82,7 @@ enum EDFConversion {
     report.missing = "lowest digital value"
   }
 
-  /// Samples of a data record and its duration whose quotient comes nearest to the rate.
+  /// Chooses the samples and duration of a data record whose quotient is nearest to the rate.
   private static func record(period: Double) -> (samples: [Int], duration: Int) {
     let fewest = max(1, Int((recordSeconds.lowerBound * 1e9 / period).rounded(.up)))
     let most = max(fewest, Int(recordSeconds.upperBound * 1e9 / period))
@@ -93,7 +95,8 @@ enum EDFConversion {
     return ([best.samples], best.duration)
   }
 
-  /// The same for several rates: the shortest duration in which each has nearly a whole number of samples.
+  /// Chooses the record for several rates: the shortest duration in which each has nearly a whole number of
+  /// samples.
   private static func record(_ periods: [Double]) -> (samples: [Int], duration: Int) {
     let first = Int(sharedRecordSeconds.lowerBound * 1e9 / unitNanoseconds)
     let last = Int(sharedRecordSeconds.upperBound * 1e9 / unitNanoseconds)
@@ -154,10 +157,10 @@ extension EDFConversion.Track {
   }
 }
 
-/// A signal that has values, with what becomes of them.
+/// A signal that has values, and its scale in the file.
 struct SignalChannel {
   let signal: SignalTable.Signal
-  /// Its place among the table's signals.
+  /// Index among the table's signals.
   let index: Int
   let scale: SignalScale
   let values: Int

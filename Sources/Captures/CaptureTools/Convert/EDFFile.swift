@@ -2,17 +2,17 @@ package import BLELinux
 internal import CEDF
 import Glibc
 
-/// A file of EDF+ or BDF+ (continuous), written by EDFlib: signals, and notes on their time axis.
+/// A continuous EDF+ or BDF+ file, written by EDFlib: signals, and notes on their time axis.
 ///
-/// The file has whole data records only. EDFlib names no reason where it fails; what it says is an EIO.
+/// The file has whole data records only. EDFlib gives no reason for a failure, so its errors become EIO.
 /// European Data Format "plus", https://www.edfplus.info/specs/edfplus.html
 package struct EDFFile: ~Copyable {
   package enum Kind: Hashable, Sendable {
-    /// 16 bits a sample, and 24.
+    /// 16 and 24 bits per sample.
     case edf, bdf
   }
 
-  /// A signal as the file's head describes it. Texts in ASCII; too long ones are cut.
+  /// A signal as the file header describes it. Texts are ASCII; longer ones are truncated.
   package struct Signal: Hashable, Sendable {
     /// 16 characters.
     package var label: String
@@ -21,9 +21,9 @@ package struct EDFFile: ~Copyable {
     /// 80 characters.
     package var transducer: String
     package var digital: ClosedRange<Int>
-    /// What the ends of `digital` stand for. The head has room for 8 characters each.
+    /// Values at the ends of `digital`. The header has 8 characters for each.
     package var physical: ClosedRange<Double>
-    /// In a data record.
+    /// Samples in each data record.
     package var samplesPerRecord: Int
 
     package init(
@@ -39,16 +39,17 @@ package struct EDFFile: ~Copyable {
     }
   }
 
-  /// What is common to all signals.
+  /// Properties common to all signals.
   package struct Layout: Hashable, Sendable {
-    /// Of the first sample, in nanoseconds since the Unix epoch; the file has it to 100 µs, rounded down, as UTC.
+    /// Time of the first sample, in nanoseconds since the Unix epoch. The file stores it in UTC, rounded down
+    /// to 100 µs.
     package var startNanoseconds: Int64
-    /// In units of 10 µs, 100 … 6,000,000.
+    /// In units of 10 µs, 100 to 6,000,000.
     package var recordDuration: Int
     package var recordCount: Int
-    /// Notes to come.
+    /// Number of notes that will be written.
     package var noteCount: Int
-    /// ASCII, of the recording; nothing is said of the person.
+    /// Remark on the recording, in ASCII. The file contains no personal data.
     package var remark: String
 
     package init(
@@ -61,28 +62,29 @@ package struct EDFFile: ~Copyable {
       self.remark = remark
     }
 
-    /// Notes that find room: EDFlib keeps one a data record in each signal of notes, of which there are 64 at most.
+    /// Maximum number of notes: EDFlib stores one per data record in each annotation signal, of which there
+    /// are at most 64.
     package var noteLimit: Int { max(1, recordCount) * 64 }
     fileprivate var noteSignalCount: Int { min(64, max(1, (noteCount + recordCount) / max(1, recordCount))) }
   }
 
-  /// Octets of a note's text, at most; more are cut off by EDFlib.
+  /// Longest text of a note, in bytes; EDFlib truncates the rest.
   package static let noteByteCount = 40
 
   package let path: String
   private let file: CInt
-  /// Open as long as EDFlib has the file, which knows it by this number.
+  /// Stays open as long as EDFlib uses the file, because EDFlib opens it by this number.
   private let descriptor: FileDescriptor
   private let recordDuration: Int
   private var recordCount = 0
   private var isOpen = true
 
-  /// Creates a file that is not there yet.
+  /// Creates a file; fails if it exists.
   package init(
     creating path: String, _ kind: Kind, _ signals: [Signal], _ layout: Layout
   ) throws(SystemError) {
     let type = kind == .edf ? EDFLIB_FILETYPE_EDFPLUS : EDFLIB_FILETYPE_BDFPLUS
-    // EDFlib would follow a link.
+    // EDFlib would follow a symbolic link.
     let descriptor: FileDescriptor
     do throws(SystemError) {
       descriptor = try OpenFolder(Files.folder(of: path)).create(Files.name(of: path))
@@ -117,7 +119,7 @@ package struct EDFFile: ~Copyable {
 
   deinit { if isOpen { edfclose_file(file) } }
 
-  /// One data record: the samples of the first signal, then those of the next, and so on.
+  /// Appends one data record: the samples of the first signal, then those of the next, and so on.
   package mutating func append(_ samples: inout [CInt]) throws(SystemError) {
     // SAFETY: the pointer covers the samples of one record, for the length of the call.
     let result = unsafe samples.withUnsafeMutableBufferPointer {
@@ -127,11 +129,11 @@ package struct EDFFile: ~Copyable {
     recordCount += 1
   }
 
-  /// A note on the time axis.
+  /// Writes a note on the time axis.
   ///
   /// - Parameters:
-  ///   - onset: since the first sample, to 100 µs.
-  ///   - duration: `nil` where it has none.
+  ///   - onset: time since the first sample, stored in units of 100 µs.
+  ///   - duration: `nil` for a note without one.
   package func note(
     _ text: String, onsetNanoseconds onset: Int64, durationNanoseconds duration: Int64? = nil
   ) throws(SystemError) {
@@ -141,9 +143,9 @@ package struct EDFFile: ~Copyable {
     guard result == 0 else { throw failure }
   }
 
-  /// Closes it.
+  /// Closes the file.
   ///
-  /// - Throws: where it does not have all records: the disk is full, say.
+  /// - Throws: if the file lacks records, for example because the disk is full.
   package mutating func finish() throws(SystemError) {
     isOpen = false
     // SAFETY: the path is a null-terminated string for the length of the call.
@@ -151,8 +153,8 @@ package struct EDFFile: ~Copyable {
     try writeDuration()
   }
 
-  /// Writes the records' duration once more: EDFlib 1.23 cuts what it computes of it (0.519939 for 0.51994 s, of two durations in
-  /// five), and then refuses the file, since each record has its own time.
+  /// Rewrites the duration of the records. EDFlib 1.23 truncates its computed text for two durations in five
+  /// (0.519939 for 0.51994 s), and then rejects the file, since each record has its own time.
   private func writeDuration() throws(SystemError) {
     let digits = String(recordDuration % 100_000 + 100_000).dropFirst()
     let text = "\(recordDuration / 100_000).\(digits)"
@@ -160,7 +162,7 @@ package struct EDFFile: ~Copyable {
     guard try descriptor.write(field.span, at: Self.durationOffset) == field.count else { throw failure }
   }
 
-  /// In the head, where the duration has eight characters.
+  /// Offset in the header of the duration, which has eight characters.
   private static let durationOffset = 244
 
   private var failure: SystemError { SystemError(call: "write \(path)", number: EIO) }
@@ -176,7 +178,7 @@ package struct EDFFile: ~Copyable {
 
   private static func setStart(_ file: CInt, _ nanoseconds: Int64) -> [CInt] {
     var time = time_t(nanoseconds / 1_000_000_000)
-    // SAFETY: its pointer, to the name of the time zone, is not used.
+    // SAFETY: the pointer in it, to the name of the time zone, is not used.
     var parts = unsafe tm()
     // SAFETY: both outlive the call, which fills the second.
     unsafe gmtime_r(&time, &parts)
@@ -184,7 +186,7 @@ package struct EDFFile: ~Copyable {
       edf_set_startdatetime(
         file, parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec
       ),
-      // In 100 ns; no finer than notes are, which would not fit their record else.
+      // In 100 ns, but no finer than the notes' unit: otherwise notes would fall outside their record.
       edf_set_subsecond_starttime(file, CInt(nanoseconds % 1_000_000_000 / 100_000 * 1_000)),
     ]
   }

@@ -2,11 +2,12 @@ import BLELinux
 import BLEWire
 package import Recording
 
-/// Puts the signals of all devices of a group on one grid of times, by their alignment (`ringtap align`): one table, a column for each
-/// signal, which has the name of its own and the device's.
+/// Resamples the signals of all devices of a group to one time grid, using their alignment (`ringtap align`).
+/// The result is one table with a column for each signal, named after the signal and the device.
 ///
-/// Between two samples a signal is a straight line; where the next one did not come within two and a half periods it is missing. What
-/// comes now and then, such as a heart rate, stands until the next one, `heldSeconds` at most.
+/// Values between two samples are interpolated linearly. A value is missing if the next sample is more than
+/// two and a half periods after the last one. Irregular values, such as a heart rate, are held until the next
+/// one, for at most `heldSeconds`.
 package enum GridConversion {
   package static let rates = 0.1...10_000.0
   package static let table = "grid"
@@ -16,9 +17,9 @@ package enum GridConversion {
     counted: "message and exit status")
 
   /// - Parameters:
-  ///   - directory: of the group.
-  ///   - rate: rows a second.
-  ///   - output: a folder that is not there yet.
+  ///   - directory: directory of the group.
+  ///   - rate: in rows per second.
+  ///   - output: a folder that does not exist yet.
   package static func run(
     _ directory: String, rate: Double, to format: TableFormat, output: String,
     progress: (ConversionProgress) -> Void
@@ -76,7 +77,7 @@ package enum GridConversion {
 }
 
 extension GridConversion {
-  /// - Throws: if the grid would have a day or more in which nothing came.
+  /// - Throws: if the grid would contain a day or more without data.
   private static func checkPauses(
     _ tracks: [GridTrack], span: Double, _ directory: String
   ) throws(ConversionError) {
@@ -93,7 +94,7 @@ extension GridConversion {
   }
 }
 
-/// The signals of one table on their way through it.
+/// The signals of one table while they are resampled.
 private final class GridTrack {
   let columns: [RecordedColumn]
   private let places: [Int]
@@ -101,30 +102,30 @@ private final class GridTrack {
   private let clock: StraightClock?
   private let alignment: Alignment
   private let device: Alignment.Device
-  /// Nanoseconds within which the next sample must come; `nil` for what stands until the next.
+  /// Longest time to the next sample for interpolation, in nanoseconds; `nil` for values that are held.
   private let longest: Double?
   private var before: (time: Int64, values: [Double])?
   private var after: (time: Int64, values: [Double])?
   private var latest: Int64 = .min
-  /// Of the first and the last row.
+  /// Times of the first and the last row.
   let start: Int64?
   let end: Int64?
-  /// Between two rows, in seconds.
+  /// Longest time between two rows, in seconds.
   let longestPause: Double
   let name: String
 
-  /// Seconds from the first to the last row.
+  /// Time from the first to the last row, in seconds.
   var span: Double { start.flatMap { start in end.map { TimeSpan(from: start, to: $0).seconds } } ?? 0 }
 
   var problem: String? { reader.problem.map { "\(device.directory): \($0)" } }
 
-  /// - Returns: `nil` for a table without signals, or whose rows another has.
+  /// - Returns: `nil` for a table without signals, or if another table has the same rows.
   init?(
     _ table: RecordedTable, of capture: RecordedCapture, _ clock: StraightClock?, _ alignment: Alignment,
     _ device: Alignment.Device
   ) throws(SystemError) {
     let signals = SignalTable(table)
-    // A ring's own tables have stamps alone; `samples` has the same on its clock.
+    // A ring's own tables have only receive timestamps; `samples` has the same values on the ring's clock.
     let isOfRing = RingStream.allCases.contains { $0.name == table.name } && signals == nil
     guard !isOfRing || !capture.tables.contains(where: { $0.name == TickRows.table.name }) else { return nil }
     let kept = table.columns.indices.filter { Self.isSignal(table.columns[$0], of: table) }
@@ -152,7 +153,8 @@ private final class GridTrack {
     return !["tick", "missing_before", "fit"].contains(column.name)
   }
 
-  /// Nanoseconds from row to row as they usually are, the first and the last time, and the longest pause in seconds.
+  /// The median time between rows in nanoseconds, the first and the last time, and the longest pause in
+  /// seconds.
   private static func extent(
     _ reader: any TableReader
   ) -> (spacing: Double, first: Int64?, last: Int64?, pause: Double) {
@@ -172,7 +174,7 @@ private final class GridTrack {
     return (steps.isEmpty ? 0 : steps[steps.count / 2], first, last, pause)
   }
 
-  /// The next row whose time is later than the last one's.
+  /// Returns the next row that is later than the last one returned.
   private func read() -> (time: Int64, values: [Double])? {
     while reader.next() {
       let recorded = Int64(bitPattern: reader.words[0])
@@ -185,7 +187,7 @@ private final class GridTrack {
     return nil
   }
 
-  /// The signals' values at a time, which must not be before that of the last call.
+  /// Appends the signals' values at `time`, which must not be before the time of the previous call.
   func append(at time: Int64, held: Double, to words: inout [UInt64]) {
     while let next = after, next.time <= time {
       before = next

@@ -1,23 +1,24 @@
 import JSONText
 package import Recording
 
-/// Rows as lines of InfluxDB's line protocol: the table, the device's address as a tag, the columns as fields, and the first column as
-/// the time, in nanoseconds.
+/// Formats rows as lines of InfluxDB's line protocol. The table is the measurement, the device's address is a
+/// tag, the columns are fields, and the first column is the timestamp in nanoseconds.
 ///
-/// A name is no tag: it is not always known, and a row that is written twice, while it is recorded and by a conversion, is to be the
-/// same point. Rows of the same time, such as the RR intervals of one message, are a nanosecond apart each. Integers end in `i`; a
-/// missing value has no field, and a row without any no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals
-/// sign and a space take a backslash before them; a backslash itself has no escape there, so one becomes a slash.
+/// The device's name is not a tag: it is not always known, and a row written twice, by a recording and by a
+/// conversion, must be the same point. Rows with the same time, such as the RR intervals of one message, are
+/// written one nanosecond apart. Integers end in `i`. A missing value has no field, and a row without values
+/// has no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals sign and a space are
+/// escaped by a backslash. A backslash itself has no escape in tags, so it becomes a slash.
 package struct LineProtocol: Sendable {
   private let tags: [UInt8]
   private let columns: [RecordedColumn]
   /// Rows whose values were all missing.
   private(set) var empty = 0
   private var previous: Int64?
-  /// Rows with the time of the one before: a database keeps one point of a time.
+  /// Rows with the same time as the previous one. A database keeps one point per timestamp.
   private var repeats: Int64 = 0
 
-  /// - Parameter device: its address; text from a file, maybe.
+  /// - Parameter device: its address; it can be text from a file.
   package init(_ table: String, _ columns: [RecordedColumn], device: String?) {
     self.columns = columns
     var tags = Self.escaped(table)
@@ -36,7 +37,7 @@ package struct LineProtocol: Sendable {
     }
   }
 
-  /// Appends the line of a row.
+  /// Appends the line of a row. Appends nothing if all its values are missing.
   package mutating func append(_ words: [UInt64], to octets: inout [UInt8]) {
     let (start, time) = (octets.count, Int64(bitPattern: words[0]))
     repeats = time == previous ? repeats &+ 1 : 0
@@ -66,7 +67,7 @@ package struct LineProtocol: Sendable {
     switch column.kind {
     case .int16, .uint16, .int32, .int64: "\(Int64(bitPattern: word))i"
     case .float32, .float64: "\(Double(bitPattern: word))"
-    // Words of ours have nothing to escape.
+    // These words contain no characters that need escaping.
     case .word(let list): "\"\(list[Int(word)])\""
     }
   }

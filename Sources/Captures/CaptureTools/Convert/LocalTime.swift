@@ -1,25 +1,25 @@
 public import BLEWire
-// Swift's importer takes the members of C's `tm` for its: EDFlib's header has <time.h> too.
+// EDFlib's header includes <time.h>, so the importer attributes the members of C's `tm` to this module.
 import CEDF
 import Glibc
 package import SensorSessions
 
-/// Date and time of day by this machine's time zone.
+/// Date and time of day in this machine's time zone.
 public struct LocalTime: Hashable, Sendable {
   public let year: Int
-  /// 1 … 12.
+  /// 1 to 12.
   public let month: Int
   public let day: Int
   public let hour: Int
   public let minute: Int
   public let second: Int
-  /// From UTC to local time.
+  /// Offset from UTC to local time.
   public let offsetSeconds: Int
 
   /// - Parameter seconds: since the Unix epoch.
   public init(unixSeconds seconds: Int64) {
     var time = time_t(seconds)
-    // SAFETY: both outlive the call; of the parts only the numbers are used, not the name of the zone.
+    // SAFETY: both outlive the call. Only the numbers are used, not the pointer to the zone's name.
     var parts = unsafe tm()
     _ = unsafe localtime_r(&time, &parts)
     year = Int(unsafe parts.tm_year) + 1900
@@ -49,7 +49,7 @@ public struct LocalTime: Hashable, Sendable {
 }
 
 extension RingCalendar {
-  /// As this machine has it.
+  /// This machine's local calendar.
   package static var local: RingCalendar {
     RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
   }

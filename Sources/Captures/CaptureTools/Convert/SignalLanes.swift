@@ -2,28 +2,30 @@ import BLELinux
 import BLEWire
 import Recording
 
-/// The tables of a capture that have a steady rate, the fastest first, on one time axis; each keeps its own rate.
+/// The tables of a capture that have a steady rate, the fastest first, on one time axis. Each keeps its own
+/// rate.
 struct SignalLanes {
-  /// A table, and where it begins.
+  /// A table and its start.
   struct Lane {
     let table: SignalTable
     let scan: SignalScan
-    /// Samples of its own rate from the start of the axis to its first sample.
+    /// Positions at its own rate from the start of the axis to its first sample.
     fileprivate(set) var lead = 0
 
-    /// Samples from the start of the axis to its end.
+    /// Positions from the start of the axis to the table's end.
     var length: Int { lead + scan.length }
-    /// Nanoseconds since the start of the axis.
+    /// Converts a position to nanoseconds since the start of the axis.
     func nanoseconds(_ places: Int) -> Int64 { Int64((Double(lead + places) * scan.period).rounded()) }
   }
 
   private(set) var lanes: [Lane] = []
-  /// Of the first sample, in nanoseconds since the Unix epoch.
+  /// Time of the first sample, in nanoseconds since the Unix epoch.
   private(set) var start: Int64 = 0
-  /// Tables of the capture that are not among them, and why.
+  /// Tables of the capture that were left out, with the reason.
   private(set) var leftOut: [String] = []
 
-  /// Nanoseconds by which the sensor's clock and this machine's may differ over the start of two streams.
+  /// Largest difference between the starts of two streams by the sensor's clock and by this machine's, in
+  /// nanoseconds.
   private static let agreement: Int64 = 5_000_000_000
 
   /// - Throws: if no table has a steady rate, or none can be read.
@@ -41,7 +43,7 @@ struct SignalLanes {
     }
     if lanes.isEmpty, let refusal { throw refusal }
     lanes.sort { $0.scan.rate > $1.scan.rate }
-    // A ring's ticks have all of its streams.
+    // A ring's ticks contain all of its streams.
     if lanes.allSatisfy(\.table.hasDeviceClock) {
       for table in capture.tables where table.content == .samples && SignalTable(table) == nil {
         leftOut.append("the table '\(table.name)' has no steady rate; left out: csv, npy and ndjson hold it")
@@ -50,7 +52,8 @@ struct SignalLanes {
     align()
   }
 
-  /// Finds where each lane begins: by the sensor's clock, which is the same for all streams, else by the times.
+  /// Sets the start of each lane: by the sensor's clock, which all streams share, or else by the recorded
+  /// times.
   private mutating func align() {
     guard let first = lanes.first else { return }
     let starts = lanes.map { lane in
@@ -70,18 +73,18 @@ struct SignalLanes {
     }
   }
 
-  /// - Throws: if a lane begins so late that its file would be filled with nothing.
+  /// - Throws: if a lane begins so late that its file would consist mostly of missing samples.
   func requireNear() throws(ConversionError) {
     guard let late = lanes.first(where: { !$0.scan.mayFill($0.lead) }) else { return }
     throw .unsuitable(
       "the table '\(late.table.table.name)' begins hours after the others; convert to wfdb, csv or npy")
   }
 
-  /// What happened, in order: start and end, what did not come, lost links, clocks that began anew.
+  /// Returns the notes in time order: start and end, missing samples, lost links, and clock restarts.
   ///
   /// - Parameters:
-  ///   - capture: of which `session.json` tells the links.
-  ///   - groups: that have signals at all.
+  ///   - capture: its `session.json` lists the lost links.
+  ///   - groups: the groups that have signals.
   func notes(_ capture: RecordedCapture, _ groups: Set<String>, limit: Int) -> [SignalNote] {
     var notes = [SignalNote(onset: 0, duration: nil, text: "Recording starts")]
     for lane in lanes {
@@ -89,7 +92,7 @@ struct SignalLanes {
     }
     notes += SignalNote.links(of: capture, since: start)
     notes.sort { $0.onset < $1.onset }
-    // The end is the note that must not be cut off.
+    // The note of the end must not be cut off.
     notes.removeSubrange(min(notes.count, max(1, limit - 1))...)
     let end = lanes.map { $0.nanoseconds($0.scan.length) }.max() ?? 0
     return notes + [SignalNote(onset: end, duration: nil, text: "Recording ends")]

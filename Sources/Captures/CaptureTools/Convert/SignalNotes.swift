@@ -1,17 +1,17 @@
 import JSONText
 
-/// A remark on the time axis of signals.
+/// A note on the time axis of signals.
 struct SignalNote: Hashable {
   /// Nanoseconds since the first sample.
   var onset: Int64
-  /// In nanoseconds.
+  /// Duration in nanoseconds; `nil` for a moment.
   var duration: Int64?
-  /// ASCII, 40 characters.
+  /// ASCII, at most 40 characters.
   var text: String
 
-  /// Of lost links, as `session.json` tells them.
+  /// Returns a note for each lost link in `session.json`.
   ///
-  /// - Parameter start: of the axis, in nanoseconds since the Unix epoch.
+  /// - Parameter start: start of the axis, in nanoseconds since the Unix epoch.
   static func links(of capture: RecordedCapture, since start: Int64) -> [SignalNote] {
     (capture.session?["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds, let cause = gap["cause"]?.text else { return nil }
@@ -27,11 +27,11 @@ struct SignalNote: Hashable {
 }
 
 extension SignalLanes.Lane {
-  /// What did not come, and clocks that began anew.
+  /// Returns a note for each gap and each restart of the sensor's clock.
   ///
   /// - Parameters:
-  ///   - groups: that have signals at all.
-  ///   - all: what to call all of them.
+  ///   - groups: the groups that have signals.
+  ///   - all: the name for all groups together.
   func notes(_ groups: Set<String>, all: String) -> [SignalNote] {
     let gaps = scan.gaps.compactMap { gap -> SignalNote? in
       let missing = gap.groups.map { $0.filter(groups.contains) } ?? []

@@ -2,9 +2,9 @@ import BLELinux
 import JSONText
 import Recording
 
-/// Writes the tables of a capture row by row: as text, as arrays, or as one object a line.
+/// Writes the tables of a capture row by row: as text, as arrays, or as one object per line.
 enum TableConversion {
-  /// Into a directory that is a capture's again, `session.json` included; not the packet log.
+  /// Writes a directory that is a capture again, including `session.json` but not the packet log.
   static func run(
     _ capture: RecordedCapture, to folder: String, _ format: TableFormat, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
@@ -29,7 +29,8 @@ enum TableConversion {
     } catch { throw .output(error) }
   }
 
-  /// A line for each row, table after table: an object with `table` and the columns by their names, or as `LineProtocol` has it.
+  /// Writes a line for each row, table after table: a JSON object with `table` and the columns by name, or
+  /// InfluxDB's line protocol (`LineProtocol`).
   static func writeLines(
     _ capture: RecordedCapture, to path: String, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
@@ -78,7 +79,7 @@ enum TableConversion {
     if let problem = reader.problem { report.problems.append(problem) }
   }
 
-  /// The names of the tables' files in it are those of the new ones.
+  /// Copies `session.json`, replacing the file names of the tables by the new ones.
   private static func copySession(
     _ capture: RecordedCapture, to folder: String, _ format: TableFormat
   ) throws(SystemError) {
@@ -95,7 +96,7 @@ enum TableConversion {
 }
 
 extension String {
-  /// With each occurrence of some text replaced by another.
+  /// Returns the text with each occurrence of `old` replaced by `new`.
   fileprivate func replacing(_ old: String, _ new: String) -> String {
     let (octets, pattern) = (Array(utf8), Array(old.utf8))
     var result: [UInt8] = []

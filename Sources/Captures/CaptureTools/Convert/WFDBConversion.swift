@@ -2,9 +2,9 @@ import BLELinux
 import BLEWire
 import Recording
 
-/// Writes the signals of a capture as a WFDB record, for PhysioNet's tools: a header of text and a file of samples. What did
-/// not come is what the format has for that, and read as NaN. Of several tables each becomes a record, with its own rate and
-/// start; `RECORDS` lists them.
+/// Writes the signals of a capture as a WFDB record for PhysioNet's tools: a text header and a sample file. A
+/// missing sample has the format's value for that, which readers return as NaN. Several tables become a
+/// record each, with its own rate and start, listed in `RECORDS`.
 ///
 /// WFDB Applications Guide, header(5) and signal(5): formats 16, 24 and 32.
 enum WFDBConversion {
@@ -34,7 +34,8 @@ enum WFDBConversion {
     report.missing = "invalid sample"
   }
 
-  /// The fewest bits that keep all values beside the integer that says that there is none: no scale gives it to a value.
+  /// Chooses the fewest bits that hold all values exactly. The integer for a missing sample is reserved; no
+  /// scale maps a value to it.
   private static func format(
     _ table: SignalTable, _ scan: SignalScan
   ) -> (bits: Int, channels: [SignalChannel]) {
@@ -45,7 +46,7 @@ enum WFDBConversion {
     return (32, SignalChannel.all(table, scan, bits: 32))
   }
 
-  /// Of the record: letters, digits, hyphens and underscores of the folder's name.
+  /// Name of the record: the folder's name with all but letters, digits, hyphens and underscores replaced.
   private static func name(_ folder: String) -> String {
     let last = folder.split(separator: "/").last ?? "record"
     let name = last.unicodeScalars.map { scalar in
@@ -108,7 +109,7 @@ enum WFDBConversion {
     var lines = ["\(name) \(channels.count) \(scan.rate) \(scan.length) \(UTCText(scan.start).wfdb)"]
     for (index, channel) in channels.enumerated() {
       let scale = channel.scale
-      // Steps to the unit, and the integer that stands for 0.
+      // Steps per unit, and the integer for 0.
       lines.append(
         "\(name).dat \(bits) \(1 / scale.step)(\(-scale.offset))/\(channel.signal.unit) \(bits) 0 "
           + "\(sums.first[index]) \(sums.checksum[index]) 0 \(channel.signal.label)")
@@ -117,7 +118,7 @@ enum WFDBConversion {
   }
 }
 
-/// A moment as calendar and clock in UTC.
+/// A time formatted as date and time of day in UTC.
 package struct UTCText {
   private let days: Int64
   private let nanosecondsOfDay: Int64
@@ -140,7 +141,7 @@ package struct UTCText {
     return "\(clock) \(digits(date.day, 2))/\(digits(date.month, 2))/\(digits(date.year, 4))"
   }
 
-  /// `YYYY-MM-DD HH:MM:SS.fff UTC`, to the millisecond, cut.
+  /// `YYYY-MM-DD HH:MM:SS.fff UTC`, truncated to milliseconds.
   package var iso: String {
     let (date, seconds) = (date, nanosecondsOfDay / 1_000_000_000)
     return "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2)) "
@@ -148,7 +149,8 @@ package struct UTCText {
       + ".\(digits(nanosecondsOfDay / 1_000_000 % 1_000, 3)) UTC"
   }
 
-  /// The Gregorian date, by years of 365.2425 days that begin in March, so that the day of a leap year is the last.
+  /// The Gregorian date, computed with years of 365.2425 days that begin in March, so that the leap day is
+  /// the last day.
   private var date: (year: Int64, month: Int64, day: Int64) {
     let shifted = days + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097

@@ -5,16 +5,16 @@ import BLEStack
 import BLEWire
 import SensorSessions
 
-/// The devices of a log that tell values in their advertisements.
+/// Devices of a log that advertise sensor values.
 struct AdvertisedDevices: ~Copyable {
   private static let deviceLimit = Limit(
     64, "devices of a log whose advertised values are imported", by: .file,
     whenFull: "further ones are left out",
     counted: "message and exit status")
-  /// What is repeated sooner is the same advertisement on another channel, or in another event, and no new value.
+  /// An equal value that is repeated sooner is the same advertisement on another channel or in another event.
   private static let shortestRepetition = TimeSpan(nanoseconds: 1_000_000_000)
 
-  /// What was taken last of a device.
+  /// The last value of a device.
   private struct Last {
     var octets: [UInt8]
     var time: ReceiveTime
@@ -22,17 +22,18 @@ struct AdvertisedDevices: ~Copyable {
 
   private var reports = AdvertisingReportAssembler()
   private(set) var names: [LogDevice: String] = [:]
-  /// Those with values, in the order of the log.
+  /// Devices with values, in the order of the log.
   private(set) var all: [LogDevice] = []
   private(set) var omittedCount = 0
   private var last: [LogDevice: Last] = [:]
 
-  /// Takes the next record, and hands over each advertised reading with its device, and whether it is a repetition.
+  /// Takes the next record. Calls `body` for each advertised reading with its device, and whether it is a
+  /// repetition.
   mutating func take(
     _ record: borrowing PacketRecord,
     _ body: (_ reading: AdvertisedReading, _ device: LogDevice, _ isRepeated: Bool) -> Void = { _, _, _ in }
   ) {
-    // Code, length, and the parameters from the subevent on.
+    // Event code, length, and the parameters from the subevent on.
     guard record.type == .event, record.packet.count > 3, record.packet[0] == HCIEventCode.leMeta.rawValue,
       let list = try? AdvertisingReports(validating: record.packet.extracting(2...))
     else { return }

@@ -2,7 +2,7 @@ import BLEDissector
 import BLEPacketLog
 import BLEWire
 
-/// The first reading of a log that is imported: its connections, its devices' names, and which attribute is which.
+/// The first pass over an imported log: finds its connections, the devices' names, and the attributes' types.
 struct ImportSurvey: ~Copyable {
   private static let deviceLimit = Limit(
     64, "devices of a log that are imported", by: .file, whenFull: "further ones are left out",
@@ -10,11 +10,11 @@ struct ImportSurvey: ~Copyable {
 
   let attributes: LogAttributes
   private(set) var names: [LogDevice: String] = [:]
-  /// Devices whose values are kept apart, in the order of the log.
+  /// Devices whose values are imported, in the order of the log.
   private(set) var devices: [LogDevice] = []
   private(set) var omittedDevices: Set<LogDevice> = []
   private var evidence: [LogDevice: AttributeEvidence] = [:]
-  /// Those that tell values in their advertisements.
+  /// Devices that advertise values.
   private var advertised = AdvertisedDevices()
   private var statistics = LogStatistics()
   private var decoder: PacketDecoder
@@ -46,7 +46,7 @@ struct ImportSurvey: ~Copyable {
     (self.devices, self.names, self.evidence, omittedDevices) = (devices, names, evidence, omitted)
   }
 
-  /// Tells the attributes what the values prove, of what is not known otherwise.
+  /// Adds the attribute types that the values prove, for attributes whose type is not known otherwise.
   mutating func conclude() {
     for (device, evidence) in evidence {
       for (handle, uuid) in evidence.types {
@@ -55,7 +55,7 @@ struct ImportSurvey: ~Copyable {
     }
   }
 
-  /// Devices that tell values in their advertisements, with their names, and values of further ones.
+  /// Devices that advertise values, their names, and the number of values of further devices.
   var advertisers: (devices: [LogDevice], names: [LogDevice: String], omittedCount: Int) {
     (advertised.all, advertised.names, advertised.omittedCount)
   }

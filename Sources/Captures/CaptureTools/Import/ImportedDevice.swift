@@ -7,7 +7,7 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// The tables of one kind of sensor of an imported device, as they are filled.
+/// The tables of one kind of sensor of an imported device, while they are filled.
 final class ImportedTables<Tables: SampleTables> {
   private var tables: Tables
   private var files: RecordingFiles
@@ -53,16 +53,16 @@ final class ImportedTables<Tables: SampleTables> {
   func update(_ body: (inout Tables) -> Void) { body(&tables) }
 }
 
-/// One device of a log, as a capture.
+/// One device of a log, written as a capture.
 struct ImportedDevice {
-  /// First and last reading on a link.
+  /// Times of the first and last reading on a link.
   struct Span {
     var first: ReceiveTime
     var last: ReceiveTime
   }
 
   let directory: String
-  /// Whether its directory is there.
+  /// Whether the directory was created.
   private var isOpen = false
   /// Whether there is anything to keep.
   var hasReadings: Bool { isOpen || story.hasMessages }
@@ -73,14 +73,14 @@ struct ImportedDevice {
   private(set) var other = 0
   private(set) var repeated = 0
   private(set) var cut = 0
-  /// Cut ones of which a reading is whole.
+  /// Number of cut values of which a reading was still complete.
   private var usedCuts = 0
   private(set) var unplaced = 0
   /// Rows of a ring's tables before each time that the log's clock was set, or may have been.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
   /// Of the links that had readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
-  /// Of the link that is read.
+  /// Number of the current link.
   var link = 0
   private(set) var failure: SystemError?
   private var ring: ImportedTables<RingTables>?
@@ -94,7 +94,7 @@ struct ImportedDevice {
     self.story = story
   }
 
-  /// Makes the directory, if that was not done.
+  /// Creates the directory on the first call.
   private mutating func open() throws(SystemError) {
     guard !isOpen else { return }
     try Files.createDirectory(directory)
@@ -120,7 +120,7 @@ struct ImportedDevice {
 
   /// Completes the files.
   ///
-  /// - Parameter report: is told what is in them.
+  /// - Parameter report: receives the counts and streams.
   mutating func finish(_ report: inout SessionReport) {
     (report.received, report.malformed) = (received, malformed)
     (report.otherFrames, report.repeated, report.lost.cut) = (other, repeated, cut)

@@ -5,9 +5,9 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// What an imported ring and its host said to each other: `messages.ndjson`, and tables in `history`.
+/// The messages between an imported ring and its host: `messages.ndjson`, and tables in `history`.
 final class ImportedStory {
-  /// Lines of the messages, made with the first of them.
+  /// The message lines; the file is created with the first one.
   private final class Lines {
     let directory: String
     var file: OutputFile?
@@ -30,14 +30,14 @@ final class ImportedStory {
   private let lines: Lines
   private var story: RingStory
 
-  /// - Parameter calendar: of the ring's days; `nil` where the log is to tell it.
+  /// - Parameter calendar: calendar of the ring's days; `nil` to derive it from the log.
   init(into directory: String, _ calendar: RingCalendar?, fallback: RingCalendar) {
     let lines = Lines(directory)
     self.lines = lines
     story = RingStory(calendar: calendar, fallback: fallback) { lines.append($0) }
   }
 
-  /// - Returns: whether it was a value of a ring's.
+  /// - Returns: whether it was a ring's value.
   func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att, let value = att.value, let uuid = att.uuid else { return }
     switch (att.opcode, uuid) {
@@ -53,16 +53,16 @@ final class ImportedStory {
     }
   }
 
-  /// What is not complete will not be: its link has ended.
+  /// Ends the link, so that incomplete messages stay incomplete.
   func endLink() { story.finish() }
 
-  /// Whether there is anything but samples.
+  /// Whether there is anything besides samples.
   var hasMessages: Bool { lines.file != nil || lines.failure != nil }
 
   /// Completes the files.
   ///
-  /// - Parameter origin: gets the counts of messages.
-  /// - Returns: what is not in the files.
+  /// - Parameter origin: receives the counts of messages.
+  /// - Returns: descriptions of what could not be written.
   func finish(_ origin: inout ImportOrigin) -> [String] {
     story.finish()
     var problems: [String] = []

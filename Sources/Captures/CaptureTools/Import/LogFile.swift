@@ -4,14 +4,15 @@ import BLEPacketLog
 import BLEWire
 import Recording
 
-/// A packet log of any format, read from its first record to its last.
+/// Reads a packet log of any format from its first record to its last.
 enum LogFile {
-  /// Lends each record to `body`, in the order and at the times of `LogTimeline`; of a log from the air the packets that a host
-  /// would have seen.
+  /// Calls `body` with each record, in the order and with the times of `LogTimeline`. For a log from the air
+  /// these are the packets that a host would have seen.
   ///
-  /// - Parameter keys: of encrypted links in a log from the air.
-  /// - Returns: what ends the records before the file does, `nil` if nothing does; and what was found about the log's clock.
-  /// - Throws: where it cannot be opened or is no log.
+  /// - Parameter keys: keys of encrypted links in a log from the air.
+  /// - Returns: the reason if the records end before the file does, else `nil`; and the findings about the
+  ///   log's clock.
+  /// - Throws: if the file cannot be opened or is not a packet log.
   static func read(
     _ path: String, keys: [AirKey] = [], progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void
   ) throws(ReportError) -> (problem: String?, timeline: LogTimeline) {

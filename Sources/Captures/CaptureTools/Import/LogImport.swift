@@ -8,16 +8,16 @@ import ColmiRing
 package import Recording
 package import SensorSessions
 
-/// Makes captures of a packet log, as if its devices had been recorded.
+/// Makes captures from a packet log, as if its devices had been recorded.
 ///
-/// The log is read twice: first for its connections and for what is known of its attributes, then for the values. One device
-/// becomes a capture; several become one each, in folders with their addresses as names.
+/// The log is read twice: first for its connections and attribute types, then for the values. A single device
+/// becomes one capture; several become one each, in folders named after their addresses.
 package struct LogImport {
-  /// Why nothing was imported.
+  /// Error that prevents the import.
   package enum Failure: Error, Sendable, CustomStringConvertible {
     case unreadable(ReportError)
     case outputExists(String)
-    /// What the log has instead.
+    /// No known sensor's readings; the text describes the contents of the log.
     case noReadings(String)
     case output(SystemError)
     case interrupted
@@ -33,7 +33,7 @@ package struct LogImport {
     }
   }
 
-  /// What one device became.
+  /// The capture of one device.
   package struct Capture: Sendable {
     package var directory: String
     package var report: SessionReport
@@ -41,11 +41,11 @@ package struct LogImport {
 
   package struct Outcome: Sendable {
     package var captures: [Capture] = []
-    /// What was not read or not written.
+    /// Descriptions of what could not be read or written.
     package var problems: [String] = []
-    /// What a person should know of the log, although nothing is wrong with what was read.
+    /// Facts about the log that the user should know although nothing failed.
     package var remarks: [String] = []
-    /// Devices of which the log has attribute values, but none of a sensor that is known.
+    /// Devices whose attribute values in the log belong to no known sensor.
     package var others: [LogDevice] = []
     package var packets = 0
   }
@@ -53,18 +53,18 @@ package struct LogImport {
   package let log: String
   package let output: String
   package var knownDevices: KnownDevices?
-  /// Of encrypted links in a log from the air.
+  /// Keys of encrypted links in a log from the air.
   package var keys: [AirKey] = []
-  /// Of a ring's days; `nil` for what the log tells, where the host set the ring's clock in it.
+  /// Calendar of a ring's days; `nil` to derive it from the host setting the ring's clock in the log.
   package var calendar: RingCalendar?
-  /// Before that.
+  /// Used until the host sets the clock in the log.
   package var fallbackCalendar = RingCalendar.utc
   private let attributes: LogAttributes
 
   /// - Parameters:
-  ///   - log: a file of any format.
-  ///   - output: is made; nothing may be in it.
-  ///   - attributes: which a person tells the types of.
+  ///   - log: path of a file of any supported format.
+  ///   - output: folder to create; it must not exist or must be empty.
+  ///   - attributes: types given by the user.
   package init(
     _ log: String, into output: String, attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []
   ) {
@@ -78,7 +78,7 @@ package struct LogImport {
     var outcome = Outcome()
     let (report, names, advertisers, omitted) = try survey(&outcome, progress)
     outcome.packets = report.records
-    // Nobody else has a folder of that name.
+    // The process ID makes the name unique.
     let draft = "\(output).\(ProcessFacts.ownID).partial"
     do throws(Failure) {
       try Self.output { () throws(SystemError) in
@@ -110,7 +110,7 @@ package struct LogImport {
     return outcome
   }
 
-  // MARK: The first reading
+  // MARK: First pass
 
   private func survey(
     _ outcome: inout Outcome, _ progress: (String) -> Void
@@ -154,7 +154,7 @@ package struct LogImport {
     do throws(SystemError) { try body() } catch { throw .output(error) }
   }
 
-  // MARK: The end
+  // MARK: Finishing
 
   private func finish(
     _ devices: inout ImportedDevices, _ log: LogReport, _ names: [LogDevice: String], _ draft: String,
@@ -232,22 +232,23 @@ package struct LogImport {
   }
 }
 
-/// The devices of a log while its values are read.
+/// The devices of a log during the second pass.
 private struct ImportedDevices {
-  /// In the order of their first links.
+  /// In order of their first links.
   private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
-  /// Attributes whose values were looked at.
+  /// Attributes whose values were examined.
   private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
-  /// Devices with values of attributes, whether they are known or not.
+  /// Devices with attribute values, of known or unknown attributes.
   private(set) var valued: Set<LogDevice> = []
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
-  /// Records that the log's writer cut before it says of which link they are, and cut advertisements.
+  /// Records that were cut before their link's handle, and cut advertisements.
   private var cutData = 0
   private var cutAdvertisements = 0
 
-  /// Devices whose advertised values count: those that nobody was connected to, who has more of them.
+  /// Devices whose advertised values are used. A device with a connection is excluded: its connection has
+  /// more values.
   private var advertisers: Set<LogDevice> = []
 
   init(
@@ -262,7 +263,7 @@ private struct ImportedDevices {
     }
   }
 
-  /// Counts a record of which not even the device is known.
+  /// Counts a cut record whose device is unknown.
   mutating func note(cut record: borrowing PacketRecord) {
     guard record.isCut, record.direction == .controllerToHost || record.packet.isEmpty else { return }
     switch record.type {
@@ -285,7 +286,7 @@ private struct ImportedDevices {
   /// Records that may have been a device's.
   func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
 
-  /// Attributes that nothing but a ring's samples in them tells.
+  /// Attributes identified only by a ring's samples in them.
   func ringAttributes(of device: LogDevice) -> Set<AttributeHandle> {
     readings[device]?.ringAttributes ?? []
   }
@@ -316,7 +317,7 @@ private struct ImportedDevices {
 }
 
 extension LogDevice {
-  /// For names of files: `70-CB-0D-00-A1-B2`, or where the log does not tell the address `handle-0x0040`.
+  /// File name for the device: `70-CB-0D-00-A1-B2`, or `hci0-handle-40` if the log lacks the address.
   var fileName: String {
     switch self {
     case .peer(let address): address.fileName
@@ -327,7 +328,7 @@ extension LogDevice {
 }
 
 extension LogImport {
-  /// What a log tells of a recording's links.
+  /// Describes the links of a device in the log as a recording would.
   fileprivate static func report(
     of device: LogDevice, _ links: [ConnectionReport], _ spans: [Int: ImportedDevice.Span]
   ) -> SessionReport {
@@ -343,7 +344,7 @@ extension LogImport {
     report.lastSampleAt = spans.values.map(\.last).max()
     report.changes = links.flatMap(changes)
     if case .disconnected(let reason)? = links.last?.end { report.disconnectReason = reason }
-    // The log's first link has number 1 where its beginning stands in the log, else 0.
+    // The log's first link has number 1 if the log contains its start, otherwise 0.
     let first = links.first?.origin == .middle ? 0 : 1
     for place in links.indices.dropLast() {
       var gap = SessionGap(end: end(links[place].end), lostAt: links[place].endTime)

@@ -4,7 +4,7 @@ import BLEWire
 import ColmiRing
 import SensorSessions
 
-/// What takes the readings of the sensors in a log.
+/// Receives the sensor readings in a log.
 protocol LogReadingSink {
   mutating func take(_ sample: HeartRateSample)
   mutating func take(_ sample: TemperatureSample)
@@ -14,17 +14,18 @@ protocol LogReadingSink {
   mutating func noteClockStep()
   /// - Parameter frame: a whole `PolarFrame`.
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)
-  /// A value of a sensor that is no reading, and why.
+  /// A sensor's value that is not used as a reading, and the reason.
   mutating func leaveOut(_ reason: LogReadings.Reason)
-  /// A value that the log's writer cut. What of it is whole comes as a reading besides, without another count.
+  /// A value that was cut in the log. If a reading in it is complete, that is also passed on, without being
+  /// counted again.
   mutating func noteCut()
-  /// A reading of which the rest was cut.
+  /// A reading from a value whose rest was cut.
   mutating func take(cut sample: HeartRateSample)
   mutating func take(cut sample: RingRawReading)
 }
 
 extension DecodedPacket {
-  /// Whether it brings a value, begins or ends a link, or was to bring something that is lost.
+  /// Whether the packet has a value, begins or ends a link, or lost a frame.
   var concernsReadings: Bool {
     att != nil || beginsLink || endsLink || losesFrame || problem != nil && type == .acl
   }
@@ -32,20 +33,20 @@ extension DecodedPacket {
   var endsLink: Bool { hci?.event == .disconnectionComplete }
 }
 
-/// The readings in one device's notifications, whatever sensor it is, in the order of a log.
+/// Extracts readings from one device's notifications, for any kind of sensor, in the order of the log.
 struct LogReadings {
-  /// Why a value is no reading.
+  /// The reason why a value is not used as a reading.
   enum Reason: Hashable {
     case malformed(WireError)
-    /// A whole frame that is none, such as a reply of a ring.
+    /// A valid frame without a reading, such as a ring's reply.
     case other
-    /// It came a second time on another attribute or link.
+    /// It was already received on another attribute or link.
     case repeated
-    /// It belongs to another stream of the same kind, that ran at the same time.
+    /// It belongs to another stream of the same kind that ran at the same time.
     case unplaced
   }
 
-  /// One link to the device. Another host may have another one at the same time.
+  /// A link to the device. Several hosts can have one at the same time.
   private struct Link {
     let adapter: UInt16
     let handle: ConnectionHandle?
@@ -54,7 +55,7 @@ struct LogReadings {
     var polar = PolarLogStreams()
   }
 
-  /// Where the readings of one kind come from.
+  /// The source of the readings of one kind.
   private struct Stream {
     var link: Int
     var handle: AttributeHandle
@@ -62,19 +63,19 @@ struct LogReadings {
     var value: [UInt8]
   }
 
-  /// More than controllers have at once.
+  /// More links than controllers have at once.
   private static let linkLimit = 32
-  /// How long a stream may be silent before another one takes its place: nanoseconds.
+  /// Silence after which another stream may replace this one, in nanoseconds.
   private static let silence: UInt64 = 5_000_000_000
 
   private var links: [Link] = []
   private var linkCount = 0
   private var streams: [BluetoothUUID: Stream] = [:]
 
-  /// - Returns: the place of the link that a packet came over.
+  /// - Returns: the index of the packet's link.
   private mutating func place(of packet: borrowing DecodedPacket) -> Int {
     let (adapter, handle) = (packet.adapter, packet.connectionHandle)
-    // One host has one link to a device at a time.
+    // A host has at most one link to a device at a time.
     if packet.beginsLink { links.removeAll { $0.adapter == adapter } }
     if let known = links.firstIndex(where: { $0.adapter == adapter && $0.handle == handle }) { return known }
     if links.count == Self.linkLimit { links.removeFirst() }
@@ -85,7 +86,8 @@ struct LogReadings {
     return links.count - 1
   }
 
-  /// - Returns: why a reading is not taken: another stream of its kind runs, over another link or from another attribute.
+  /// - Returns: the reason to reject a reading: another stream of its kind is active on another link or
+  ///   attribute.
   private mutating func refusal(
     _ value: Span<UInt8>, of uuid: BluetoothUUID, _ handle: AttributeHandle, _ link: Int, at time: ReceiveTime
   ) -> Reason? {
@@ -144,11 +146,12 @@ struct LogReadings {
       case .some(PolarUUID.data): try links[place].polar.takeFrame(value, at: packet.time, into: &sink)
       case .some(RingUUID.commandNotify): try takeRing(value, handle, place, at: packet.time, into: &sink)
       case .some(RingUUID.bigDataNotify):
-        // Some rings stream here; messages and their pieces are no frames.
+        // Some rings stream here. Messages and their pieces are not frames.
         guard (try? RingFrame(validating: value)) != nil else { return sink.leaveOut(.other) }
         try takeRing(value, handle, place, at: packet.time, into: &sink)
       case nil:
-        // A ring's frame has a checksum, so that its attribute need not be known. Other frames may be another device's.
+        // A ring's frame has a checksum, so its attribute's type need not be known. Other frames may belong
+        // to another device.
         guard let frame = try? RingFrame(validating: value), RingRawSample(raw: frame) != nil else { return }
         ringAttributes.insert(handle)
         try takeRing(value, handle, place, at: packet.time, into: &sink)
@@ -157,12 +160,13 @@ struct LogReadings {
     } catch { sink.leaveOut(.malformed(error)) }
   }
 
-  /// Attributes of which one value at a time tells how the sensor is: those of two streams are not to be mixed.
+  /// Attributes that report the current state of the sensor: values of two streams must not be mixed.
   private static let singular: Set<BluetoothUUID> = [
     .heartRateMeasurement, .temperatureMeasurement, CoreUUID.bodyTemperature, .cscMeasurement,
   ]
 
-  /// Takes a frame that the log's writer cut. A heart rate, or a ring's raw sample, may be whole in what was kept.
+  /// Takes a frame that was cut in the log. A heart rate, or a ring's raw sample, may be complete in the part
+  /// that was kept.
   private func takeCut(
     _ packet: borrowing DecodedPacket, _ place: Int, into sink: inout some LogReadingSink
   ) {
@@ -179,7 +183,7 @@ struct LogReadings {
         sink.take(cut: HeartRateSample(measurement, at: packet.time))
       }
     case .some(RingUUID.commandNotify), .some(RingUUID.bigDataNotify):
-      // Four octets of ACL, four of L2CAP, three of ATT.
+      // Four bytes of ACL header, four of L2CAP, three of ATT.
       guard packet.originalByteCount == 11 + RingFrame.byteCount, let handle = att.handle,
         let sample = RingRawSample(cut: value), links[place].source.isFirst(handle)
       else { return }
@@ -188,7 +192,7 @@ struct LogReadings {
     }
   }
 
-  /// As a recording takes it.
+  /// Takes a ring's frame as a recording does.
   private mutating func takeRing(
     _ value: Span<UInt8>, _ handle: AttributeHandle, _ place: Int, at time: ReceiveTime,
     into sink: inout some LogReadingSink

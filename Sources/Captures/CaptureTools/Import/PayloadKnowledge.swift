@@ -3,9 +3,9 @@ package import BLEWire
 package import JSONText
 package import Recording
 
-/// The attributes of a capture that is made of a packet log whose types only the form of their values tells.
+/// Attributes of an imported capture whose types are inferred only from the form of their values.
 package struct PayloadKnowledge: Sendable {
-  /// In the order of the handles.
+  /// In order of the handles.
   package let attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)]
 
   package init(_ attributes: some Sequence<(handle: AttributeHandle, uuid: BluetoothUUID)>) {
@@ -31,7 +31,7 @@ package struct PayloadKnowledge: Sendable {
       })
   }
 
-  /// What a person should know of it; `nil` if there is no such attribute.
+  /// Description for the user; `nil` if there are no such attributes.
   package var text: String? {
     guard !attributes.isEmpty else { return nil }
     let each = attributes.map { handle, uuid in

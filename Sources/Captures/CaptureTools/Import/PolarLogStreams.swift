@@ -1,32 +1,32 @@
 import BLESensors
 import BLEWire
 
-/// The raw streams of a Polar sensor on one link, by what its control point was told and answered.
+/// The raw streams of a Polar sensor on one link, from the requests and responses of its control point.
 struct PolarLogStreams {
-  /// What is known of a stream.
+  /// Properties of a stream.
   struct Stream: Hashable {
     var type: PolarMeasurementType
-    /// In hertz; `nil` where nobody heard the start.
+    /// In hertz; `nil` if the log lacks the start request.
     var sampleRate: UInt16?
-    /// From counts to units; `nil` likewise.
+    /// Factor from counts to units; `nil` if the log lacks the start's response.
     var factor: Double?
-    /// Number of the link, and of the start on it, in ascending order.
+    /// Number of the link and of the start on it, combined; ascending.
     var link = 0
   }
 
-  /// Number of the link, in ascending order.
+  /// Number of the link, ascending.
   var link = 0
-  /// Starts on this link that a link can have before its numbers are those of the next one.
+  /// Number of starts on a link before its stream numbers reach those of the next link.
   private static let startLimit = 1 << 16
   private var starts = 0
 
-  /// Of starts whose answer has not come.
+  /// Sample rates of start requests without a response so far.
   private var wanted: [PolarMeasurementType: UInt16] = [:]
   private var streams: [PolarMeasurementType: Stream] = [:]
-  /// An answer that goes on in the next one.
+  /// A response that is continued in the next value.
   private var answer: PolarResponse?
 
-  /// A value that was written to the control point.
+  /// Takes a value that was written to the control point.
   mutating func takeRequest(_ value: Span<UInt8>) {
     answer = nil
     guard let request = try? PolarRequest(decoding: value), request.opcode == .start else { return }
@@ -34,7 +34,7 @@ struct PolarLogStreams {
     wanted[request.type] = rate.flatMap { $0 == 0 ? nil : UInt16(exactly: $0) }
   }
 
-  /// A value that the control point indicated.
+  /// Takes a value that the control point indicated.
   mutating func takeAnswer(_ value: Span<UInt8>) {
     guard let part = try? PolarResponse(decoding: value), part.opcode == .start, part.status == 0 else {
       return
@@ -51,7 +51,7 @@ struct PolarLogStreams {
 
   private var number: Int { link * Self.startLimit }
 
-  /// - Throws: for what is no frame.
+  /// - Throws: if the value is not a valid frame.
   func takeFrame(
     _ value: Span<UInt8>, at time: ReceiveTime, into sink: inout some LogReadingSink
   ) throws(WireError) {

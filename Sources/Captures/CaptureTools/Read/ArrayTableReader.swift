@@ -2,7 +2,7 @@ import BLELinux
 import BLEPacketLog
 import Recording
 
-/// A table of arrays. Its rows are those that each column claims and has.
+/// Reads a table stored as arrays. A row is complete if every column's header counts it and its file has it.
 final class ArrayTableReader: TableReader {
   let table: RecordedTable
   private(set) var words: [UInt64] = []
@@ -10,7 +10,7 @@ final class ArrayTableReader: TableReader {
   private(set) var problem: String?
   private var columns: [ArrayInput] = []
 
-  /// - Throws: where a column cannot be opened. One that is no array is a `problem`.
+  /// - Throws: if a column's file cannot be opened. If a file is not an array, `problem` says so.
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
     for column in table.columns {
@@ -32,7 +32,8 @@ final class ArrayTableReader: TableReader {
     return true
   }
 
-  /// Columns that a killed recorder left longer than the first one say nothing; one that is shorter is damaged.
+  /// A killed recorder can leave columns longer than the first one, which is no problem. A shorter one is
+  /// damaged.
   private func end(at place: Int) -> Bool {
     let column = columns[place]
     if place > 0 || column.isShort {
@@ -43,15 +44,15 @@ final class ArrayTableReader: TableReader {
   }
 }
 
-/// One array, element by element.
+/// Reads one array, element by element.
 private final class ArrayInput {
-  /// Why it is none.
+  /// The reason why the file is not a valid array.
   private(set) var problem: String?
   private let kind: RecordedColumn.Kind
   private var input: CompressedInput
   private var octets: [UInt8] = []
   private var taken = 0
-  /// Elements that the head claims and that were not read yet.
+  /// Elements that the header counts and that were not read yet.
   private var left = 0
   private(set) var isShort = false
 
@@ -61,7 +62,7 @@ private final class ArrayInput {
     readHead()
   }
 
-  /// The next cell; `nil` at the end.
+  /// Returns the next cell; `nil` at the end.
   func next() -> UInt64? {
     guard left > 0 else { return nil }
     guard fill(kind.byteCount) else {
@@ -85,14 +86,14 @@ private final class ArrayInput {
     }
   }
 
-  /// A little-endian number.
+  /// Decodes a little-endian number.
   private func number(_ offset: Int, _ byteCount: Int) -> UInt64 {
     var number: UInt64 = 0
     for index in (0..<byteCount).reversed() { number = number << 8 | UInt64(octets[offset + index]) }
     return number
   }
 
-  /// Whether so many octets are there to be taken.
+  /// Reads until at least `byteCount` bytes are available; returns `false` if the file ends before.
   private func fill(_ byteCount: Int) -> Bool {
     while octets.count - taken < byteCount {
       guard let piece = try? input.next(), !piece.isEmpty else { return false }
@@ -103,7 +104,7 @@ private final class ArrayInput {
     return true
   }
 
-  /// NEP 1: the magic string, the version, the length of the text, the text.
+  /// Reads the header of NEP 1: the magic string, the version, the length of the text, and the text.
   private func readHead() {
     guard fill(10), Array(octets[..<6]) == [0x93] + Array("NUMPY".utf8), octets[6] == 1 else {
       problem = "no NumPy array of format 1.0"

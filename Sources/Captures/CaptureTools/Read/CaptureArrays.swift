@@ -4,7 +4,7 @@ import ColmiRing
 package import Recording
 package import SensorSessions
 
-/// A table of raw samples in arrays.
+/// A table of raw samples stored as arrays.
 package final class CaptureArrays: SampleTable {
   package let stream: RingStream
   package private(set) var next: RingRawReading?
@@ -18,7 +18,7 @@ package final class CaptureArrays: SampleTable {
   package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
     let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream))
-    // Which of the two tells the column that only one of them has.
+    // A column that only the old format has identifies it.
     let isOld = old.columns.contains {
       !stream.columns.contains($0) && Files.exists(directory + "/\(stream.name)/" + ColumnFiles.fileName($0))
     }
@@ -41,7 +41,7 @@ package final class CaptureArrays: SampleTable {
 }
 
 extension RingRawSample {
-  /// Of the words of a row. A reading that is missing is 0, as the ring has it.
+  /// Creates a sample from the words of a row. A missing reading becomes 0, as in the ring's frames.
   fileprivate init(_ stream: RingStream, _ words: [UInt64], of columns: [RecordedColumn]) {
     func count(_ place: Int) -> UInt16 {
       UInt16(exactly: TableCell.number(words[place], columns[place].kind) ?? 0) ?? 0

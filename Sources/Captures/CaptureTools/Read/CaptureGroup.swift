@@ -1,9 +1,10 @@
 import BLELinux
 import Recording
 
-/// The captures in a directory: itself, or where several devices were recorded at once, the directories in it.
+/// Finds the captures in a directory: the directory itself or, if several devices were recorded together, its
+/// subdirectories.
 package enum CaptureGroup {
-  /// - Returns: paths, in order; the directory alone where nothing says that it is a group.
+  /// - Returns: paths, sorted; only the directory itself if it is not a group.
   package static func members(of directory: String) -> [String] {
     let base = directory.hasSuffix("/") ? String(directory.dropLast()) : directory
     guard !isCapture(directory) else { return [directory] }
@@ -12,7 +13,7 @@ package enum CaptureGroup {
     return members.isEmpty ? [directory] : members
   }
 
-  /// The last part of a path.
+  /// Returns the last component of a path.
   package static func name(_ path: String) -> String {
     path.split(separator: "/").last.map(String.init) ?? path
   }

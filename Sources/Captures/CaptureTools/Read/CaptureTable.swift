@@ -4,35 +4,35 @@ import ColmiRing
 package import Recording
 package import SensorSessions
 
-/// A table of raw samples, read row by row. Memory does not grow with the file.
+/// A table of raw samples, read row by row. Memory use does not grow with the file.
 ///
-/// A row that makes no sense ends it: `problem` says which, and the rows before are good.
+/// An invalid row ends the table: `problem` describes it, and the rows before it are valid.
 package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
   /// Rows read so far.
   var rows: Int { get }
   var problem: String? { get }
-  /// The row to take next; `nil` at the end.
+  /// The current row; `nil` at the end.
   var next: RingRawReading? { get }
-  /// Goes on to the next row.
+  /// Advances to the next row.
   func advance()
 }
 
-/// One of text.
+/// A table of raw samples stored as text.
 package final class CaptureTable: SampleTable {
   package let stream: RingStream
   package private(set) var rows = 0
   package private(set) var problem: String?
   package private(set) var next: RingRawReading?
 
-  /// Octets of a line, at most: twice the longest that a recorder writes.
+  /// Longest line in bytes: twice the longest that a recorder writes.
   private static let maximumLine = 256
-  /// Stamps beyond the year 2096 are not stamps; and differences of those below cannot overflow.
+  /// Valid timestamps, which end in the year 2096. Differences between them cannot overflow.
   package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var lines: TableLines
 
-  /// Opens the stream's table in `directory`, also one that was compressed afterwards, and reads its first row.
+  /// Opens the stream's table in `directory`, compressed or not, and reads its first row.
   package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
     lines = try TableLines(path: directory + "/" + stream.fileName, limit: Self.maximumLine)
@@ -91,7 +91,7 @@ package final class CaptureTable: SampleTable {
     }
   }
 
-  /// The first is 0 where it is empty, or was written as 0 in old tables: a dropout.
+  /// Reads four counts. The first is 0 for a dropout: an empty cell, or a 0 in old tables.
   private func counts(_ place: inout Int) -> InlineArray<4, UInt16>? {
     var counts: InlineArray<4, UInt16> = [0, 0, 0, 0]
     let isDropout = place < lines.line.count && lines.line[place] == UInt8(ascii: ",")
@@ -103,7 +103,7 @@ package final class CaptureTable: SampleTable {
     return place > lines.line.count ? counts : nil
   }
 
-  /// The whole number in the column at `place`, and goes on behind its comma or the line's end.
+  /// Parses the integer in the column at `place`, and advances `place` past its comma or the end of the line.
   private func number(_ place: inout Int, _ range: ClosedRange<Int64>) -> Int64? {
     let line = lines.line
     var magnitude: Int64 = 0

@@ -1,9 +1,11 @@
-/// Puts the samples of a sensor with a clock of its own on the wall clock: its frames come late by turns, its samples do not.
+/// Converts a sensor's clock to wall-clock time: its frames arrive with varying delay, but its samples are
+/// regular.
 package struct FrameClock: Sendable {
   private var offset: Int64?
   private var lastFrame: Int64 = .min
 
-  /// How far the clocks may drift from each other before the sensor's is taken for set anew. Nanoseconds.
+  /// Largest drift between the clocks, in nanoseconds. Beyond it, the sensor's clock is taken to have been
+  /// set.
   private static let tolerance: Int64 = 2_000_000_000
 
   package init() {}

@@ -2,19 +2,20 @@ import BLELinux
 import JSONText
 import Recording
 
-/// Tables of sensors that a program described itself (`SensorKind(_:of:…)`): the recorder wrote them, and only the capture says
-/// what their columns are.
+/// Tables of sensors that a program described itself (`SensorKind(_:of:…)`). Only the capture describes their
+/// columns.
 enum OwnTables {
-  /// Lines of a text that are read for its decimals, if `session.json` does not have them: that of an older recording.
+  /// Lines of a text table that are examined for the number of decimals if `session.json` lacks it, as in
+  /// older recordings.
   private static let measuredLines = 200
   private static let lineLimit = 4096
   private static let mostDecimals = 9
 
-  /// A table of text.
+  /// Describes a table of text.
   ///
-  /// - Parameters:
+  ///   - columns: column names from the first line.
   ///   - columns: names in the first line.
-  ///   - session: `session.json` of the capture.
+  /// - Returns: `nil` if the capture does not list the table, or if it has no time column.
   /// - Returns: `nil` for one that the capture does not name, or that has no time.
   static func text(
     _ name: String, _ columns: [String], in directory: String, _ session: JSONDocument?
@@ -34,12 +35,12 @@ enum OwnTables {
       })
   }
 
-  /// A table of arrays.
+  /// Describes a table of arrays.
   ///
   /// - Parameters:
   ///   - description: the table's member of `columns.json`.
-  ///   - session: tells the decimals.
-  /// - Returns: `nil` for one without a time, or with a column of another type.
+  ///   - session: `session.json` of the capture, which has the number of decimals.
+  /// - Returns: `nil` if the table has no time column, or a column of another type.
   static func arrays(
     _ name: String, _ description: JSONDocument, _ session: JSONDocument?
   ) -> RecordedTable? {
