@@ -2,19 +2,19 @@ package import BLELinux
 package import JSONText
 package import Recording
 
-/// The directory of a capture as it is read again: which tables it has, in which format, and what `session.json` says.
+/// Reads the directory of a capture: its tables, their format, and `session.json`.
 package struct RecordedCapture {
   package let directory: String
   package let format: TableFormat
   package let tables: [RecordedTable]
-  /// Files that look like tables and are none of a recording's, and why.
+  /// Files that look like tables but are not recorded ones, with the reason.
   package let leftOut: [String]
-  /// `nil` where there is none that can be read.
+  /// `nil` if the file is missing or unreadable.
   package let session: JSONDocument?
-  /// What cannot be read though it is there: `session.json`, and files with the names of tables.
+  /// Existing files that cannot be read: `session.json`, and files with the names of tables.
   package let problems: [String]
 
-  /// Octets of `session.json` and `columns.json`, at most.
+  /// Maximum size of `session.json` and `columns.json`, in bytes.
   private static let documentLimit = 1 << 23
 
   package init(_ directory: String) throws(ConversionError) {
@@ -43,10 +43,10 @@ package struct RecordedCapture {
     }
   }
 
-  /// What came and what was lost; `nil` if `unknownLoss` says why that is not known.
+  /// Received and lost values; `nil` if `unknownLoss` has a reason.
   package var ledger: Ledger? { unknownLoss == nil ? session.map { Ledger($0) } : nil }
 
-  /// Why it is not known what was lost; `nil` if `session.json` says it.
+  /// The reason why the loss is unknown; `nil` if `session.json` states it.
   package var unknownLoss: String? {
     guard let session else {
       return SessionDocument.isMissing(in: directory)
@@ -55,7 +55,7 @@ package struct RecordedCapture {
     return SessionDocument.unknownLoss(session)
   }
 
-  /// Rows a second of the table of ticks, as the recorder fitted it.
+  /// Rows per second of the tick table, as fitted by the recorder.
   package var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
 
   private static func document(_ path: String) -> JSONDocument? {
@@ -107,7 +107,7 @@ package struct RecordedCapture {
 }
 
 extension RecordedTable {
-  /// The table that a recorder writes under this name with these columns.
+  /// Returns the table that a recorder writes with this name and these columns; `nil` if there is none.
   package static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables

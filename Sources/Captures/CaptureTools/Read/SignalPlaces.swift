@@ -1,16 +1,16 @@
 import BLELinux
 import Recording
 
-/// The places of a table's grid one after the other, with a value for each of its signals.
+/// Iterates over the positions of a table's grid, with a value for each of its signals.
 struct SignalPlaces {
-  /// Of the last place: NaN for what did not come.
+  /// Values at the current position; NaN for missing ones.
   private(set) var values: [Double]
   private let table: SignalTable
   private let reader: any TableReader
   private let nothing: [Double]
   private var walk: SignalWalk
   private var place = 0
-  /// Where the row that was read last belongs; `nil` if it was given.
+  /// Position of the row read ahead; `nil` if that row was returned.
   private var upcoming: Int?
 
   init(_ capture: RecordedCapture, _ table: SignalTable, period: Double) throws(SystemError) {
@@ -21,9 +21,9 @@ struct SignalPlaces {
     values = nothing
   }
 
-  /// Goes on to the next place.
+  /// Advances to the next position.
   ///
-  /// - Returns: `false` behind the last one.
+  /// - Returns: `false` after the last one.
   mutating func next() -> Bool {
     if upcoming == nil {
       guard reader.next() else { return false }

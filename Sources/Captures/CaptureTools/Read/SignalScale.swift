@@ -1,46 +1,47 @@
 import BLELinux
 
-/// What integers of some bits stand for: how a signal is kept in a file of EDF+, BDF+ or WFDB.
+/// Maps a signal's values to integers of a given number of bits, for a file of EDF+, BDF+ or WFDB.
 struct SignalScale: Hashable {
-  /// The unit's share of one step.
+  /// Size of one step, in the signal's unit.
   var step: Double
-  /// What is taken from the number of steps before it is kept.
+  /// Subtracted from the number of steps before it is stored.
   var offset = 0
-  /// Integers that may be kept, the lowest of them for what did not come.
+  /// Range of stored integers. The lowest marks a missing sample.
   var digital: ClosedRange<Int>
-  /// Whether all values of the signal are kept as they were recorded.
+  /// Whether all values of the signal are stored exactly as they were recorded.
   var isExact: Bool
 
   var physical: ClosedRange<Double> {
     Double(digital.lowerBound + offset) * step...Double(digital.upperBound + offset) * step
   }
 
-  /// Stands for what did not come.
+  /// The integer for a missing sample.
   var missing: Int { digital.lowerBound }
 
-  /// What is kept of a value, the nearest there is.
+  /// Returns the integer nearest to a value.
   func digital(_ value: Double) -> Int {
     let steps = (value / step).rounded() - Double(offset)
     return Int(max(Double(digital.lowerBound + 1), min(steps, Double(digital.upperBound))))
   }
 }
 
-/// How fine a signal is recorded.
+/// The precision of a recorded signal.
 enum SignalGrain: Hashable {
-  /// Whole numbers.
+  /// Integers.
   case integers
-  /// Multiples of a 512th, as the acceleration of a ring.
+  /// Multiples of 1/512, as in a ring's acceleration.
   case acceleration
-  /// With so many digits behind the point.
+  /// Decimal numbers with this many digits after the point.
   case decimals(Int)
 }
 
 extension SignalGrain {
-  /// A scale for integers of so many bits that takes the values from `smallest` to `largest`, and has its lowest integer
-  /// below them to spare: for what did not come.
+  /// Returns a scale for integers of `bits` bits that covers the values from `smallest` to `largest` and
+  /// reserves its lowest integer for missing samples.
   ///
-  /// Ends of the physical range have 8 characters in an EDF head: these are short, so what a reader computes of them is
-  /// exact. Where the bits do not suffice for the steps as they were recorded, the steps are coarser by a power of ten.
+  /// An EDF header has 8 characters for each end of the physical range. The ends are chosen to fit, so that
+  /// readers compute exact values from them. If the bits are too few for the recorded steps, the steps are
+  /// coarser by a power of ten.
   func scale(bits: Int, smallest: Double, largest: Double) -> SignalScale {
     let half = 1 << (bits - 1)
     let (unit, grid) = unit
@@ -60,7 +61,7 @@ extension SignalGrain {
     }
   }
 
-  /// A step as it was recorded, and the multiple of it whose text is short.
+  /// The recorded step, and the multiple of it whose text is short.
   private var unit: (step: Double, grid: Double) {
     switch self {
     case .integers: (1, 1)
@@ -70,7 +71,7 @@ extension SignalGrain {
     }
   }
 
-  /// Numbers that no sensor has, from a damaged table, stay integers.
+  /// Limits out-of-range numbers from a damaged table, so that they remain exact integers.
   private func bounded(_ number: Double) -> Double { min(max(number, -0x1p52), 0x1p52) }
 
   private func down(_ number: Double, to grid: Double) -> Double { (number / grid).rounded(.down) * grid }

@@ -2,7 +2,7 @@ import BLELinux
 import BLEWire
 import Recording
 
-/// What is known of a table's signals once it was read through: rate, length, ranges, gaps.
+/// Facts about a table's signals from reading all its rows: rate, length, ranges, gaps.
 struct SignalScan {
   struct Signal {
     var smallest = Double.infinity
@@ -10,34 +10,34 @@ struct SignalScan {
     var values = 0
   }
 
-  /// A stretch in which something did not come.
+  /// A stretch with missing samples.
   struct Gap: Hashable {
     var position: Int
     var length: Int
-    /// What did not come; `nil`: nothing did.
+    /// Names of the missing groups; `nil` if all are missing.
     var groups: [String]?
-    /// Whether the sensor sent them, but without their reading.
+    /// Whether the sensor sent the samples, but without a reading.
     var isDropout = false
   }
 
-  /// Nanoseconds from sample to sample.
+  /// Nanoseconds between samples.
   private(set) var period = 0.0
-  /// Of the first sample, in nanoseconds since the Unix epoch.
+  /// Time of the first sample, in nanoseconds since the Unix epoch.
   private(set) var start: Int64 = 0
-  /// The sensor's time of the first sample, in nanoseconds; the number of a ring's first tick.
+  /// Sensor time of the first sample in nanoseconds, or the number of a ring's first tick.
   private(set) var startClock: Int64?
-  /// Samples of each signal, those that did not come included.
+  /// Samples of each signal, including missing ones.
   private(set) var length = 0
   private(set) var signals: [Signal]
   private(set) var gaps: [Gap] = []
-  /// Gaps beyond those that are kept.
+  /// Number of gaps, including those beyond `gapLimit`.
   private(set) var gapCount = 0
-  /// Samples that the sensor sent without their reading.
+  /// Samples that the sensor sent without a reading.
   private(set) var dropouts = 0
-  /// Positions at which the sensor's clock began anew.
+  /// Positions at which the sensor's clock restarted.
   private(set) var restarts: [Int] = []
   private(set) var rows = 0
-  /// Why the rows end before the table does.
+  /// The reason if the rows end before the table does.
   private(set) var problem: String?
 
   private static let gapLimit = 1 << 16
@@ -46,12 +46,12 @@ struct SignalScan {
     by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
     counted: "message and exit status")
   private static let filledPerValue = 64
-  /// Of a pause that is filled, in seconds: a day.
+  /// Pauses as long as this are not filled: one day, in seconds.
   static let fillLimit = 86_400.0
 
   var rate: Double { 1e9 / period }
 
-  /// Reads the table twice: for the rate, and with it.
+  /// Reads the table for the rate, and then again for the signals.
   init(
     _ capture: RecordedCapture, _ table: SignalTable, progress: (Int) -> Void
   ) throws(ConversionError) {
@@ -65,7 +65,7 @@ struct SignalScan {
       rows += 1
       if rows.isMultiple(of: 65_536) { progress(rows) }
       let position = walk.next(words)
-      // Nothing is filled by a row that ends it.
+      // A row that ends the conversion fills nothing.
       if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
     }
     let way = "formats without times cannot hold that: ringtap convert \(capture.directory) --to npy (or csv)"
@@ -82,7 +82,7 @@ struct SignalScan {
     }
   }
 
-  /// Whether so many places may be filled without a row for them.
+  /// Whether this many positions may be filled without rows.
   func mayFill(_ places: Int) -> Bool {
     let recorded = rows.multipliedReportingOverflow(by: Self.filledPerValue)
     let limit = recorded.overflow ? Int.max : recorded.partialValue
@@ -94,7 +94,7 @@ struct SignalScan {
     return days < 1e15 ? "\(Int(days)) \(days == 1 ? "day" : "days")" : "\(days) days"
   }
 
-  /// - Returns: why the rows end before the table does.
+  /// - Returns: the reason if the rows end before the table does.
   @discardableResult private static func forEachRow(
     _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
   ) throws(ConversionError) -> String? {
@@ -105,7 +105,8 @@ struct SignalScan {
     } catch { throw .output(error) }
   }
 
-  /// The mean over all that runs through, in the second round without what is no single step.
+  /// Sets the mean period over all continuous steps. The second pass leaves out steps that span several
+  /// periods.
   private mutating func measureRate(
     _ capture: RecordedCapture, _ table: SignalTable
   ) throws(ConversionError) {
@@ -133,7 +134,7 @@ struct SignalScan {
       period = period > 0 || !table.hasDeviceClock ? nanoseconds / periods : shortest[shortest.count / 2]
       (start, startClock) = (begin.time, begin.clock)
     }
-    // A frame is stamped when it has come, which is after its last sample.
+    // A frame is timestamped on arrival, which is after its last sample.
     if table.stampIsOfFrame, let first = begin?.clock, let end = firstFrameEnd?.clock, end > first {
       start = start &- (end &- first)
     }
@@ -156,7 +157,7 @@ struct SignalScan {
       signals[index].values += 1
     }
     length = position + 1
-    // What of a frame is there says that the frame came.
+    // If one signal of a frame is present, the frame arrived, so the others are dropouts.
     let droppedOut = missing.filter(present.contains)
     if !droppedOut.isEmpty {
       dropouts += droppedOut.count
@@ -179,11 +180,11 @@ struct SignalScan {
   }
 }
 
-/// Gives each row its place on a grid of even steps.
+/// Assigns each row its position on a regular grid.
 package struct SignalWalk {
-  /// Whether the clock began anew with the last row.
+  /// Whether the clock restarted with the last row.
   package private(set) var isRestart = false
-  /// Between two rows, in seconds, and how many rows stand before it.
+  /// The longest time between two rows in seconds, and the number of rows before it.
   private(set) var longestPause = 0.0
   private(set) var rowsBeforePause = 0
   private var rows = 0
@@ -213,7 +214,7 @@ package struct SignalWalk {
       isRestart = moment.fit != last.fit
       return position
     }
-    // Rows of one frame have one time.
+    // Rows of one frame have the same time.
     isRestart = moment.arrival != last.arrival
     let pause = Double(moment.time) - Double(last.time)
     note(pause: pause)

@@ -3,39 +3,41 @@ package import Recording
 
 /// A table with a steady rate, as signals.
 package struct SignalTable {
-  /// Samples a second that a sensor may have.
+  /// Accepted sample rates, in samples per second.
   package static let rates = 0.001...100_000.0
 
   struct Signal {
-    /// The name of its column, which has room in EDF: 16 ASCII characters.
+    /// Name of the column. It fits into EDF's 16 ASCII characters.
     let label: String
     let unit: String
     let grain: SignalGrain
-    /// Its column.
+    /// Index of the column.
     let place: Int
-    /// The stream that it arrives with.
+    /// Stream with which the signal arrives.
     let group: String
   }
 
   package let table: RecordedTable
   let signals: [Signal]
-  /// What the sensor is, for the head of a file.
+  /// Description of the sensor for a file's header.
   let transducer: String
   private let clock: Clock
 
-  /// The columns that tell when a row was measured.
+  /// The columns that hold a row's measurement time.
   private enum Clock: Hashable {
-    /// Numbered ticks: fitted time, number and fit.
+    /// Numbered ticks with fitted time, number and fit.
     case ticks
-    /// Times of the sensor beside those of the frames.
+    /// Sensor times beside frame times.
     ///
-    /// - Parameter frame: where the frames' stamps are; `nil` in an old table, whose samples have no other time.
+    /// - Parameter frame: index of the frame timestamps; `nil` in an old table, whose samples have no other
+    ///   time.
     case device(place: Int, frame: Int?)
   }
 
-  /// Those of a capture's tables that have a steady rate: the ticks of a ring, or the raw streams of a Polar sensor.
+  /// Returns the tables of a capture that have a steady rate: the ticks of a ring, or the raw streams of a
+  /// Polar sensor.
   ///
-  /// - Throws: if there are none.
+  /// - Throws: if no table has one.
   static func all(of capture: RecordedCapture) throws(ConversionError) -> [SignalTable] {
     let steady = capture.tables.compactMap { SignalTable($0) }
     guard !steady.isEmpty else {
@@ -47,11 +49,11 @@ package struct SignalTable {
           : "no table in \(capture.directory) has the steady rate that signals need "
             + "(\(names.joined(separator: ", "))); convert to csv, npy or ndjson")
     }
-    // A ring's other tables are in its ticks.
+    // A ring's ticks contain its other tables.
     return steady.first { $0.clock == .ticks }.map { [$0] } ?? steady
   }
 
-  /// - Returns: `nil` for a table without a steady rate.
+  /// - Returns: `nil` if the table has no steady rate.
   package init?(_ table: RecordedTable) {
     guard let clock = Self.clock(of: table) else { return nil }
     self.table = table
@@ -69,7 +71,7 @@ package struct SignalTable {
     return .device(place: device, frame: names.firstIndex(of: "frame_time_ns"))
   }
 
-  /// By the name of its column.
+  /// Describes the signal of a column; `nil` for a column that is not one.
   private static func signal(_ column: RecordedColumn, _ place: Int, _ table: RecordedTable) -> Signal? {
     func signal(_ grain: SignalGrain) -> Signal {
       let name = OldTables.presentName(column, of: table.name)
@@ -80,7 +82,7 @@ package struct SignalTable {
     case "ns": return nil
     case "g": return signal(.acceleration)
     case "uV": return signal(.integers)
-    // Of what stands there twice, as counts and in a unit, the unit is enough.
+    // An acceleration is stored as counts and in a unit; the unit is enough.
     case "counts": return isAxis(column) ? nil : signal(.integers)
     case "mg": return signal(.decimals(3))
     default: return column.name.hasPrefix("channel") ? signal(.decimals(3)) : nil
@@ -91,7 +93,7 @@ package struct SignalTable {
     RingStream.accelerometer.columns.contains { $0.name == column.name }
   }
 
-  /// The stream whose time is the last before a column.
+  /// The stream of the last time column before this column.
   private static func stream(of place: Int, in table: RecordedTable) -> String {
     let time = table.columns[...place].last { $0.unit == "ns" }
     return String(time?.name.dropLast("_time_ns".count) ?? "")
@@ -99,15 +101,15 @@ package struct SignalTable {
 
   // MARK: Time
 
-  /// Where a row lies: on its clock, or only by the kernel's.
+  /// Time of a row on the sensor's clock, or only on the kernel's.
   package struct Moment {
-    /// Nanoseconds since the Unix epoch: fitted; in an old table, when the frame came.
+    /// Nanoseconds since the Unix epoch: the fitted time; in an old table, the arrival time of the frame.
     package let time: Int64
-    /// When it came, in the same unit: all samples of a frame at once.
+    /// Arrival time in the same unit; equal for all samples of a frame.
     package let arrival: Int64
-    /// Number of the tick, or nanoseconds of the sensor; `nil` where it does not tell.
+    /// Number of the tick, or sensor time in nanoseconds; `nil` if the sensor does not report it.
     package let clock: Int64?
-    /// Differs where the clock began anew.
+    /// Changes when the clock restarts.
     let fit: Int64
   }
 
@@ -123,18 +125,18 @@ package struct SignalTable {
     }
   }
 
-  /// Periods of the clock between two rows, where it runs through; `nil` where only their times tell.
+  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can tell.
   ///
-  /// - Parameter period: nanoseconds from row to row.
+  /// - Parameter period: nanoseconds between rows.
   func steps(from old: Moment, to new: Moment, period: Double) -> Int? {
     guard let distance = distance(old, new) ?? ticks(old, new) else { return nil }
     let steps = clock == .ticks ? distance : (distance / period).rounded()
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
   }
 
-  /// Nanoseconds and periods between two rows that tell of the rate; `nil` where they do not.
+  /// Nanoseconds and periods between two rows, for measuring the rate; `nil` if the rows are not suitable.
   ///
-  /// - Parameter period: as far as it is known; `nil` before.
+  /// - Parameter period: `nil` until it is known.
   package func interval(from old: Moment, to new: Moment, period: Double?) -> (
     nanoseconds: Double, periods: Double
   )? {
@@ -149,7 +151,7 @@ package struct SignalTable {
     }
   }
 
-  /// By the sensor's clock; `nil` where it stood, was set back or began anew.
+  /// Distance by the sensor's clock; `nil` if it stopped, was set back or restarted.
   private func distance(_ old: Moment, _ new: Moment) -> Double? {
     guard old.fit == new.fit, let first = old.clock, let second = new.clock, second > first else {
       return nil
@@ -168,6 +170,6 @@ package struct SignalTable {
   /// Whether a row's time is that of the frame it came in, of which it may be any sample.
   package var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
 
-  /// Whether its clock is the sensor's own, which only tells of time from one sample to the next.
+  /// Whether the clock is the sensor's own, which is valid only between samples.
   var hasDeviceClock: Bool { clock != .ticks }
 }

@@ -3,11 +3,12 @@ import BLEWire
 import Physiology
 package import Recording
 
-/// When the samples of a sensor with a clock of its own were measured: by one straight line through the stamps of all its frames.
+/// Computes the measurement times of a sensor with a clock of its own, by fitting one straight line through
+/// all its frame timestamps.
 ///
-/// The times of a table's rows were fitted while it was recorded, with what had come until then: in the first minute they may
-/// wander by some hundredths of a second. Here the whole recording is known, and all tables whose rows tell the sensor's time. A
-/// constant delay from the sensor to the kernel stays in all times.
+/// A recording fits its times while it runs, using only the frames so far; in the first minute they may
+/// wander by some hundredths of a second. This fit uses the whole recording, and all tables whose rows have
+/// the sensor's time. A constant delay from the sensor to the kernel remains in all times.
 package struct StraightClock: Sendable {
   package enum Unit: Hashable, Sendable {
     case seconds
@@ -15,21 +16,21 @@ package struct StraightClock: Sendable {
     case ticks
   }
 
-  /// What the sensor counts.
+  /// The unit that the sensor counts.
   package let counts: Unit
-  /// What the kernel's clock takes for a unit of it: seconds.
+  /// Seconds on the kernel's clock per unit.
   package let pace: Double
   private let fit: ClockFit
   private let first: Int64
-  /// Of the sensor's count, for each index of the fit.
+  /// Sensor count per index of the fit.
   private let unit: Int64
   private var tables: [String: Table] = [:]
 
   private struct Table: Sendable {
     let signals: SignalTable
-    /// Where its rows have the stamps of what came.
+    /// Indices of the columns with arrival timestamps.
     let stamps: [Int]
-    /// How much later than recorded rows are, about twice a second: nanoseconds.
+    /// Differences between the fitted and the recorded times of rows, about twice per second, in nanoseconds.
     var shifts: [(recorded: Int64, shift: Int64)] = []
 
     init?(_ table: RecordedTable) {
@@ -45,15 +46,16 @@ package struct StraightClock: Sendable {
     }
   }
 
-  /// Indices of a sensor's nanoseconds: milliseconds.
+  /// Sensor nanoseconds per index of the fit: 1 ms.
   private static let step: Int64 = 1_000_000
   private static let shiftSpacing: Int64 = 500_000_000
-  /// How much earlier than the line a frame may be: nanoseconds. Else one of the clocks was set, or has bent.
+  /// How much earlier than the line a frame may be, in nanoseconds. An earlier one means that a clock was set
+  /// or is not linear.
   private static let tolerance = -5e6
 
-  /// Reads the tables through, twice.
+  /// Reads all tables twice.
   ///
-  /// - Returns: `nil` for a capture without a clock of its own, or whose clock began anew or was no straight line.
+  /// - Returns: `nil` for a capture without a sensor clock, or if that clock restarted or was not linear.
   package init?(of capture: RecordedCapture) throws(SystemError) {
     var tables: [String: Table] = [:]
     for table in capture.tables { tables[table.name] = Table(table) }
@@ -71,7 +73,7 @@ package struct StraightClock: Sendable {
         (first, last) = (clock, moment)
         return
       }
-      // Several tables may have the same moment.
+      // Several tables can have the same moment.
       if clock == known { return }
       guard clock > known, moment.fit == before.fit, (clock - first) / unit < Int64(Int32.max) else {
         isStraight = false
@@ -94,7 +96,7 @@ package struct StraightClock: Sendable {
     guard try takeShifts(of: capture) else { return nil }
   }
 
-  /// Lends the rows of all tables in the order of the sensor's time.
+  /// Calls `body` with the rows of all tables, in order of the sensor's time.
   private static func forEachRow(
     of capture: RecordedCapture, _ tables: [String: Table], _ body: (Table, [UInt64]) -> Void
   ) throws(SystemError) {
@@ -114,7 +116,7 @@ package struct StraightClock: Sendable {
     }
   }
 
-  /// Goes on to the next row that tells the sensor's time.
+  /// Advances to the next row that has the sensor's time.
   private static func advance(_ reader: any TableReader, _ table: Table) -> Int64? {
     while reader.next() {
       if let clock = table.signals.moment(reader.words).clock { return clock }
@@ -145,14 +147,15 @@ package struct StraightClock: Sendable {
     return fit.time(of: Int((clock - first) / unit)) &+ Int64(rest)
   }
 
-  /// When a row of a table was measured, in nanoseconds since the Unix epoch; as recorded where it does not tell its time by the
-  /// sensor.
+  /// Measurement time of a row, in nanoseconds since the Unix epoch. Returns the recorded time if the row
+  /// lacks the sensor's time.
   package func time(ofRow words: [UInt64], in table: RecordedTable) -> Int64 {
     guard let moment = tables[table.name]?.signals.moment(words) else { return Int64(bitPattern: words[0]) }
     return time(moment) ?? moment.time
   }
 
-  /// When something was measured that has a time as rows of a table do, such as a heart beat: nanoseconds since the Unix epoch.
+  /// Converts a time that was derived from a table's rows, such as that of a heartbeat, to nanoseconds since
+  /// the Unix epoch.
   package func time(recorded: Int64, in table: RecordedTable) -> Int64 {
     guard let shifts = tables[table.name]?.shifts, !shifts.isEmpty else { return recorded }
     var (low, high) = (0, shifts.count)

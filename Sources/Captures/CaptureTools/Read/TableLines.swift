@@ -1,9 +1,9 @@
 import BLELinux
 import BLEPacketLog
 
-/// The lines of a table of text, one after the other. Memory does not grow with the table.
+/// Reads the lines of a text table. Memory use does not grow with the table.
 struct TableLines: ~Copyable {
-  /// Why a line cannot be read.
+  /// The reason why a line cannot be read.
   enum Fault: Error, CustomStringConvertible {
     case cutOff, tooLong
     /// Zero bytes, at the end of the file or before other lines.
@@ -22,24 +22,24 @@ struct TableLines: ~Copyable {
     }
   }
 
-  /// The one that was read last, without its end.
+  /// The last line read, without its line feed.
   private(set) var line: [UInt8] = []
-  /// Of that one, or of the one at fault; the first is 1.
+  /// Number of that line, or of the invalid one; the first is 1.
   private(set) var number = 0
-  /// Octets of a line, at most.
+  /// Longest line, in bytes.
   private let limit: Int
   private var input: CompressedInput
   private var piece: [UInt8] = []
   private var taken = 0
 
-  /// Opens the table's file, also one that was compressed afterwards.
+  /// Opens the table's file, compressed or not.
   init(path: String, limit: Int) throws(SystemError) {
     input = try CompressedInput(regularFile: path)
     self.limit = limit
     line.reserveCapacity(limit)
   }
 
-  /// Goes on to the next line; `false` at the end.
+  /// Advances to the next line; returns `false` at the end.
   mutating func next() throws(Fault) -> Bool {
     line.removeAll(keepingCapacity: true)
     number += 1

@@ -3,17 +3,17 @@ import BLEPacketLog
 import JSONText
 package import Recording
 
-/// The rows of a recorded table, one after the other. Memory does not grow with the table.
+/// Reads the rows of a recorded table. Memory use does not grow with the table.
 ///
-/// A row that makes no sense ends it: `problem` says which, and the rows before are good.
+/// An invalid row ends the table: `problem` describes it, and the rows before it are valid.
 package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
-  /// The row that was read last, a word for each column (`TableCell`).
+  /// The last row read, one word per column (`TableCell`).
   var words: [UInt64] { get }
   /// Rows read so far.
   var rows: Int { get }
   var problem: String? { get }
-  /// Goes on to the next row; `false` at the end.
+  /// Advances to the next row; returns `false` at the end.
   func next() -> Bool
 }
 
@@ -24,7 +24,7 @@ final class TextTableReader: TableReader {
   private(set) var rows = 0
   private(set) var problem: String?
 
-  /// Octets of a line, at most: more than the longest that a recorder writes.
+  /// Longest line in bytes; a recorder's lines are shorter.
   private static let lineLimit = 4096
 
   private var lines: TableLines
@@ -32,11 +32,11 @@ final class TextTableReader: TableReader {
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
     lines = try TableLines(path: directory + "/" + table.fileName, limit: Self.lineLimit)
-    // Which table it is was told by its header.
+    // The header was already used to identify the table.
     _ = readLine()
   }
 
-  /// The first line of a file, or the start of it.
+  /// Returns the first line of a file, or the start of a long one.
   static func header(_ path: String) throws(SystemError) -> String {
     var input = try CompressedInput(regularFile: path)
     guard let piece = try? input.next() else { return "" }
@@ -52,7 +52,7 @@ final class TextTableReader: TableReader {
     for (number, column) in table.columns.enumerated() {
       var end = place
       while end < line.count, line[end] != UInt8(ascii: ",") { end += 1 }
-      // A comma where the line should end, or none where it should go on.
+      // A comma at the line's end, or no comma before it.
       guard (number == table.columns.count - 1) == (end == line.count) else {
         end == line.count ? stop("too few columns") : stop("too many columns")
         return false
@@ -92,7 +92,7 @@ final class TextTableReader: TableReader {
         return nil
       }
       return UInt64(bitPattern: number)
-    // Was made of counts, 512 to the g, and rounded: made exact again.
+    // The text was rounded from counts of 1/512 g; restore the exact value.
     case .float32(decimals: 6): return real(line, range).map { (($0 * 512).rounded() / 512).bitPattern }
     case .float32, .float64: return real(line, range)?.bitPattern
     case .word(let list):
@@ -111,7 +111,7 @@ final class TextTableReader: TableReader {
       let digit = Int64(line[place]) - 0x30
       guard (0...9).contains(digit) else { return nil }
       let (shifted, isTooLarge) = number.multipliedReportingOverflow(by: 10)
-      // Downwards, where there is one number more.
+      // Accumulate as negative, which has one more value.
       let (sum, isStillTooLarge) = shifted.subtractingReportingOverflow(digit)
       guard !isTooLarge, !isStillTooLarge else { return nil }
       number = sum
@@ -121,7 +121,8 @@ final class TextTableReader: TableReader {
     return number == .min ? nil : -number
   }
 
-  /// Digits with a point, as a recorder writes them: the nearest number, since both parts of the quotient are exact.
+  /// Parses digits with a point as a recorder writes them. The result is the nearest number, since both parts
+  /// of the quotient are exact.
   private static func real(_ line: [UInt8], _ range: Range<Int>) -> Double? {
     var (digits, divisor, hasPoint, count) = (0 as Int64, 1.0, false, 0)
     var place = range.lowerBound
@@ -145,7 +146,8 @@ final class TextTableReader: TableReader {
     return (isNegative ? -1 : 1) * Double(digits) / divisor
   }
 
-  /// More digits than any recorder has, from somebody else's arrays: slower, and as near.
+  /// Parses numbers with more digits than a recorder writes, such as those from other programs. Slower, with
+  /// the same accuracy.
   private static func long(_ octets: ArraySlice<UInt8>) -> Double? {
     let isNumber = octets.allSatisfy {
       (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")

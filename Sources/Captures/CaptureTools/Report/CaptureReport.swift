@@ -3,14 +3,15 @@ import BLELinux
 import BLEWire
 import Recording
 
-/// Reads the directory of a capture: its tables, `session.json`, its packet log, and what an analysis finds.
+/// Reads the directory of a capture: its tables, `session.json`, its packet log, and the findings of an
+/// analysis.
 struct CaptureReport {
   private let directory: String
   private var section: ReportSection
   private var facts: SessionFacts?
   private var problems: [ReportProblem] = []
 
-  /// - Throws: where there is nothing to show.
+  /// - Throws: if there is nothing to show.
   static func section(
     _ directory: String, progress: (String) -> Void
   ) throws(ReportError) -> ReportSection {
@@ -44,7 +45,7 @@ struct CaptureReport {
       ReportProblem(.error, "\($0).")
     }
     problems += capture.leftOut.filter(Self.isRecorded).map { ReportProblem(.warning, "\($0).") }
-    // The table of ticks has the rows of the others once more.
+    // The tick table repeats the rows of the others.
     let hasStreams = capture.tables.contains { $0.content == .samples }
     for table in capture.tables where table.content == .samples || !hasStreams {
       do throws(SystemError) { try read(table, of: capture, progress) } catch {
@@ -54,7 +55,7 @@ struct CaptureReport {
     return true
   }
 
-  /// Files of an analysis, too, are no recorded tables, and nobody need be told.
+  /// Whether to report the problem: files of an analysis are not recorded tables, and need no warning.
   private static func isRecorded(_ problem: String) -> Bool {
     !AnalysisTables.Table.allCases.contains { $0 != .ticks && problem.hasPrefix($0.fileName) }
   }
@@ -134,7 +135,7 @@ struct CaptureReport {
     }
   }
 
-  // MARK: All together
+  // MARK: Combining
 
   private func finished() -> ReportSection {
     var section = section
@@ -184,10 +185,11 @@ struct CaptureReport {
 }
 
 extension ReportSection {
-  /// Stretches of one table that are marked.
+  /// Largest number of marked stretches per table.
   private static let pauseLimit = 1_000
 
-  /// Marks where nothing came, but for what has its mark already: gaps where that is so for all streams, else pauses.
+  /// Marks stretches without samples that have no mark yet: as gaps if all streams pause, otherwise as
+  /// pauses.
   fileprivate mutating func addPauses() {
     var pauses: [(range: Range<Int64>, tables: [String])] = []
     let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }
@@ -216,7 +218,7 @@ extension ReportSection {
     }
   }
 
-  /// Marks the time from the last sample to the end, where that is long: a link that fell silent may not have been found lost.
+  /// Marks a long time from the last sample to the end: the loss of a silent link may not have been detected.
   fileprivate mutating func addSilentEnd() {
     let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }.map(\.table)
     guard let ends, let last = streams.map(\.last).max(),
@@ -227,10 +229,10 @@ extension ReportSection {
       Mark(from: last, to: ends, kind: .gap, text: "nothing came until the recording ended"))
   }
 
-  /// Nanoseconds. Ending a recording takes less.
+  /// In nanoseconds. Ending a recording takes less time.
   private static let shortestSilence: Int64 = 2_000_000_000
 
-  /// Whether most of it has a mark with a cause.
+  /// Whether most of the range has a mark with a cause.
   private func isMarked(_ range: Range<Int64>) -> Bool {
     marks.contains { mark in
       (mark.kind == .gap || mark.kind == .loss) && mark.covers(range.lowerBound...range.upperBound)

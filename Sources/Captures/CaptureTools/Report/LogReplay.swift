@@ -6,14 +6,14 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// What came of the replay of a whole log.
+/// Results of replaying a whole log.
 public struct LogReplayReport: Hashable, Sendable {
-  /// Packets of the log that there were to play.
+  /// Packets in the log to replay.
   public var packets = 0
   public var findings = ReplayFindings()
-  /// Values that servers sent to hosts of ours.
+  /// Values that servers sent to this side's hosts.
   public var notifications = 0
-  /// Samples of a ring in them, by `RingStream.rawValue`.
+  /// Samples of a ring among them, by `RingStream.rawValue`.
   public var samples = [Int](repeating: 0, count: RingStream.allCases.count)
   /// Other frames of a ring.
   public var otherFrames = 0
@@ -24,11 +24,11 @@ public struct LogReplayReport: Hashable, Sendable {
   public init() {}
 }
 
-/// Drives our host stack by a packet log and compares what it says with what was said.
+/// Replays a packet log into the host stack and compares the stack's packets with the recorded ones.
 public struct LogReplay: Sendable {
   public var log: ReplayLog
   public var speed: ReplaySpeed
-  /// From 1; `nil` for all that is in the log.
+  /// Number of the link, from 1; `nil` for all links in the log.
   public var link: Int?
 
   public init(_ log: ReplayLog, speed: ReplaySpeed = .max, link: Int? = nil) {
@@ -37,13 +37,13 @@ public struct LogReplay: Sendable {
     self.link = link
   }
 
-  /// Packets between two calls of `progress` where no time is kept.
+  /// Packets between two calls of `progress` when replaying at full speed.
   private static let progressStep = 4096
 
-  /// Runs to the end, or until the task is cancelled.
+  /// Runs to the end of the log, or until the task is cancelled.
   ///
-  /// - Parameter progress: packets played, of how many.
-  /// - Throws: where the log has no such link.
+  /// - Parameter progress: called with the number of packets played and the total.
+  /// - Throws: if the log has no such link.
   public func run(
     progress: @Sendable (_ played: Int, _ count: Int) -> Void = { _, _ in }
   ) async throws(HostError) -> LogReplayReport {
@@ -72,10 +72,10 @@ public struct LogReplay: Sendable {
 }
 
 extension LogReplayReport {
-  /// Decodes as a capture does.
+  /// Decodes a notification as a capture does.
   fileprivate mutating func take(_ notification: borrowing HandleValueNotification) {
     notifications += 1
-    // Of another device, or broken: a notification is all that it is.
+    // A value from another device, or a damaged one: count only the notification.
     guard let frame = try? RingFrame(validating: notification.value) else { return }
     guard let stream = RingRawSample(raw: frame).flatMap(RingStream.init) else {
       otherFrames += 1

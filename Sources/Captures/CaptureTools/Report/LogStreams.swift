@@ -6,20 +6,20 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// The samples that one device's notifications in a log carry, as the tables that a recording of them would have.
+/// The samples in one device's notifications in a log, in the tables that a recording would have.
 struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
-  /// Of a ring, in order, for an analysis.
+  /// Samples of a ring in order, for an analysis.
   var ringSamples: [RingRawReading] { gathered.ringSamples }
   /// Places among these before which the clock was set, or may have been.
   var clockSets: [Int] { gathered.clockSets }
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger { gathered.ledger(isGap) }
-  /// Times that a cyclist's sensor began anew.
+  /// Number of restarts of a cycling sensor's counts.
   var restarts: Int { gathered.restarts }
   private var gathered = LogTables()
-  /// What only the form of the values tells.
+  /// Attributes inferred only from the form of their values.
   var knownByPayload: PayloadKnowledge {
     PayloadKnowledge(readings.ringAttributes.map { ($0, RingUUID.commandNotify) })
   }
@@ -34,27 +34,27 @@ struct LogStreams {
   mutating func finish() { gathered.finish() }
 }
 
-/// Tables that rows of several kinds are put into.
+/// Collects readings of all kinds into tables.
 struct LogTables {
   private(set) var tables: [ReportTable] = []
   private var rows: [WordRow] = []
-  /// What an analysis reads again.
+  /// Rows kept for the analysis.
   private var kept: [KeptTable] = []
   private(set) var ringSamples: [RingRawReading] = []
   private(set) var clockSets: [Int] = []
   var restarts: Int { pace.restarts }
   private var pace = CyclingPace()
   private var polar: [PolarMeasurementType: PolarRows] = [:]
-  /// What came, and what of it is in no table; ticks of a ring are found by the analysis.
+  /// Counts of received values and of those in no table. The analysis finds missing ticks of a ring.
   private var counts = Ledger()
-  /// Cut notifications of which a reading is whole.
+  /// Number of cut notifications of which a reading was still complete.
   private var usedCuts = 0
   private var ticks = TickStream()
   private var ringLosses = RingLosses()
 
-  /// What came, and what of it is in no table.
+  /// Received values and those in no table.
   ///
-  /// - Parameter isGap: whether there was no link between two times: nanoseconds since the Unix epoch.
+  /// - Parameter isGap: whether there was no link between two times, in nanoseconds since the Unix epoch.
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger {
     var ledger = counts
     let isAlone = tables.allSatisfy { table in polar.keys.contains { PolarRows.name($0) == table.name } }
@@ -140,7 +140,7 @@ extension LogTables: LogReadingSink {
     append(row, to: RecordedTable(name: PolarRows.name(row.type), columns: columns))
   }
 
-  /// Nothing more comes.
+  /// Ends the input.
   mutating func finish() {
     ticks.finish()
     while let placed = ticks.next() { ringLosses.take(placed) }
@@ -183,7 +183,7 @@ extension LogTables: LogReadingSink {
 private struct KeptTable: TableSource {
   let table: RecordedTable
   let isAnalysed: Bool
-  /// Row after row.
+  /// The words of all rows, in row order.
   var words: [UInt64] = []
 
   init(_ table: RecordedTable) {

@@ -3,7 +3,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// What an analysis finds, as charts and facts.
+/// Charts and facts from the findings of an analysis.
 enum AnalysisSection {
   static func add(_ report: AnalysisReport, _ findings: AnalysisFindings, to section: inout ReportSection) {
     section.figures += report.figures
@@ -140,7 +140,7 @@ enum AnalysisSection {
       let middle = segment.start.nanoseconds &+ (segment.end.nanoseconds &- segment.start.nanoseconds) / 2
       table.append(at: middle, [found?.successiveMilliseconds, found?.deviationMilliseconds])
     }
-    // One segment is no course.
+    // A single segment makes no chart.
     guard variation.good.count > 1 else { return }
     section.add(
       table, title: "Variability by \(variation.source.words)", style: .dots, isDerived: true)

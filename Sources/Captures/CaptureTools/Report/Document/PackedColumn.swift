@@ -1,10 +1,11 @@
-/// Whole numbers as a page has them: each as the difference from the one before, zigzag, plus 1, as a varint of seven bits
-/// an octet, the lowest first; 0 where there is none. `data.js` reads them.
+/// Integers in the form used by the report's page, read by `data.js`. A missing number is the byte 0. Each
+/// other number is the difference from the one before, zigzag-encoded, plus 1, as a little-endian varint with
+/// seven bits per byte.
 struct PackedColumn: Sendable {
   private(set) var octets: [UInt8] = []
   private var last: Int64
 
-  /// - Parameter start: what the first one is told from.
+  /// - Parameter start: base of the first difference.
   init(from start: Int64 = 0) { last = start }
 
   mutating func append(_ number: Int64?) {
@@ -22,7 +23,7 @@ struct PackedColumn: Sendable {
     octets.append(UInt8(code))
   }
 
-  /// Gives the numbers back, one after the other.
+  /// Decodes the numbers in order.
   struct Reader {
     private let octets: [UInt8]
     private var place = 0

@@ -5,17 +5,17 @@ import BLEWire
 import Recording
 
 extension ReportDocument {
-  /// Reads a capture's directory, or a packet log of any format.
+  /// Reads a capture's directory, or a packet log of any supported format.
   ///
   /// - Parameters:
-  ///   - title: of the page; `nil`: what it is of.
-  ///   - keys: of encrypted links in a log from the air.
-  ///   - progress: called now and then.
+  ///   - title: title of the page; `nil` for the default.
+  ///   - keys: keys of encrypted links in a log from the air.
+  ///   - progress: called from time to time.
   package static func read(
     _ path: String, title: String?, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
     var document: ReportDocument
-    // A folder has two names at least, a file none.
+    // A folder has at least two names ("." and ".."); a file has none.
     if Files.names(in: path).isEmpty {
       document = try log(path, keys, progress)
     } else {
@@ -32,7 +32,7 @@ extension ReportDocument {
     return document
   }
 
-  /// All devices have one time axis, so that what stands above another happened at the same time.
+  /// Gives all devices the same time axis, so that events at the same position happened at the same time.
   private mutating func shareTimeAxis() {
     let timed = sections.indices.filter { sections[$0].start != 0 }
     guard let first = timed.map({ sections[$0].start }).min(),
@@ -41,7 +41,7 @@ extension ReportDocument {
     for index in timed { sections[index].sharedAxis = first...max(first, last) }
   }
 
-  /// A section for each capture; one that has nothing to show is a problem if others have.
+  /// Reads each capture into a section. One without content is a problem if there are several captures.
   private static func captures(
     _ directories: [String], _ path: String, _ progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
@@ -134,7 +134,7 @@ extension ReportDocument {
 }
 
 extension ReportSection {
-  /// Adds the connection interval as steps.
+  /// Adds the connection interval as a stepped chart.
   mutating func addIntervals(_ steps: [(time: Int64, milliseconds: Double)]) {
     guard let last = steps.last else { return }
     var table = ReportTable("interval", [ReportTable.Column(name: "interval", unit: "ms", divisor: 100)])
@@ -182,7 +182,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// How many updates came when.
+  /// Rate of value updates over time.
   var updates: ReportTable {
     var table = ReportTable(
       "updates", [ReportTable.Column(name: "updates", unit: "per second", divisor: 100)])

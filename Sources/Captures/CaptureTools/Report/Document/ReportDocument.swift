@@ -1,21 +1,21 @@
 import BLEDissector
 import Recording
 
-/// What a report says, whatever it is written as: a page, a picture.
+/// Contents of a report, independent of its output format: a page or a picture.
 package struct ReportDocument: Sendable {
   package var title: String
   var subtitle = ""
-  /// What concerns the whole, the worst first.
+  /// Problems of the whole report, the worst first.
   package var problems: [ReportProblem] = []
-  /// Of the whole file, where it is not of one section.
+  /// Facts about the whole file that belong to no section.
   var facts: [ReportSection.Facts] = []
   var sections: [ReportSection] = []
 
-  /// Samples that it shows.
+  /// Number of samples in the report.
   package var sampleCount: Int {
     sections.reduce(0) { $0 + $1.tables.filter { !$0.isDerived }.reduce(0) { $0 + $1.table.count } }
   }
-  /// All problems, in words.
+  /// Texts of all problems.
   package var problemTexts: [String] { allProblems.map(\.text) }
   /// Whether something could not be read, or was lost.
   package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
@@ -27,7 +27,8 @@ package struct ReportDocument: Sendable {
   }
   private var allProblems: [ReportProblem] { problems + sections.flatMap(\.problems) }
 
-  /// `no gaps, nothing lost`; `2 gaps, 26 ticks lost`; `gaps not known, losses not known`.
+  /// Summary of gaps and losses: `no gaps, nothing lost`; `2 gaps, 26 ticks lost`; `gaps not known, losses
+  /// not known`.
   package var missingText: String {
     let gaps = sections.reduce(0) { $0 + $1.gapCount }
     let losses = sections.flatMap(\.allLosses)
@@ -39,7 +40,7 @@ package struct ReportDocument: Sendable {
   }
 }
 
-/// Something that went wrong, or is not there.
+/// An error, a loss, or missing data.
 package struct ReportProblem: Hashable, Sendable {
   package enum Severity: String, Sendable, Comparable {
     case error, warning, note
@@ -57,7 +58,7 @@ package struct ReportProblem: Hashable, Sendable {
 
   package var severity: Severity
   package var text: String
-  /// Whether it tells that something was lost.
+  /// Whether the problem reports a loss.
   package var isLoss = false
 
   init(_ severity: Severity, _ text: String, isLoss: Bool = false) {
@@ -67,14 +68,14 @@ package struct ReportProblem: Hashable, Sendable {
   }
 }
 
-/// What a report says of one device, or of one recording.
+/// The part of a report on one device or one recording.
 struct ReportSection: Sendable {
   /// Names and values under a heading.
   struct Facts: Sendable {
     var title: String
     var rows: [(name: String, value: String)] = []
 
-    /// Adds a row, where there is a value.
+    /// Adds a row if the value is not empty.
     mutating func add(_ name: String, _ value: String?) {
       if let value, !value.isEmpty { rows.append((name, value)) }
     }
@@ -82,7 +83,7 @@ struct ReportSection: Sendable {
 
   struct Table: Sendable {
     var table: ReportTable
-    /// Whether it was made of others.
+    /// Whether the table was computed from others.
     var isDerived = false
   }
 
@@ -90,7 +91,7 @@ struct ReportSection: Sendable {
     enum Style: String, Sendable { case line, dots, steps }
 
     struct Series: Sendable {
-      /// Its place among the columns of the table.
+      /// Index among the table's columns.
       var column: Int
       var label: String
       var isShown: Bool
@@ -98,26 +99,26 @@ struct ReportSection: Sendable {
 
     var title: String
     var unit: String
-    /// Its place among the tables of the section.
+    /// Index among the section's tables.
     var table: Int
     var style = Style.line
-    /// How its value axis is chosen.
+    /// How the range of the value axis is chosen.
     var axis = ValueAxis.Rule()
     var series: [Series]
   }
 
-  /// Something on the time axis: nanoseconds since the Unix epoch.
+  /// A mark on the time axis; times are in nanoseconds since the Unix epoch.
   struct Mark: Hashable, Sendable {
     enum Kind: String, Sendable {
-      /// A stretch in which nothing came though the recording ran: mostly a lost link.
+      /// A stretch without any samples while the recording ran, usually because of a lost link.
       case gap
-      /// Something that was sent, or was due, is known to be missing while all else came.
+      /// Data that were sent, or due, are known to be missing, while the rest arrived.
       case loss
-      /// Nothing came of one attribute or stream for a while, which may be its way.
+      /// One attribute or stream had no values for a while, which may be normal for it.
       case pause
-      /// Something happened.
+      /// An event.
       case event
-      /// Came, and was not good enough for a pulse.
+      /// The samples arrived, but were not good enough for a pulse.
       case rejected
     }
 
@@ -125,11 +126,11 @@ struct ReportSection: Sendable {
     var to: Int64
     var kind: Kind
     var text: String
-    /// How much is missing, of a loss.
+    /// Amount that is missing, for a loss.
     var loss: Loss?
   }
 
-  /// So much of something never came.
+  /// A number of lost items of one kind.
   struct Loss: Hashable, Sendable {
     enum Unit: String, CaseIterable, Sendable { case tick, sample, notification, packet, row }
 
@@ -148,7 +149,7 @@ struct ReportSection: Sendable {
   }
 
   var title: String
-  /// What an analysis found of what people look for first.
+  /// Key results of the analysis.
   var figures: [Figure] = []
   var problems: [ReportProblem] = []
   var facts: [Facts] = []
@@ -158,40 +159,40 @@ struct ReportSection: Sendable {
   var changes: [Change] = []
   var histograms: [Histogram] = []
   var conversation = ATTConversation()
-  /// Losses and gaps that have no mark.
+  /// Losses without a mark.
   var unmarkedLosses: [Loss] = []
-  /// Whether a sensor's clock or numbers prove that nothing else is lost.
+  /// Whether a sensor's clock or numbering proves that nothing else is lost.
   var isNumbered = true
-  /// Whether anything says what was lost, and when nothing came.
+  /// Whether there is any record of losses and gaps.
   var knowsLosses = true
-  /// Whether the losses without mark have all samples that are missing by the sensor's clock: then ticks that are marked are no
-  /// further ones.
+  /// Whether the losses without a mark include all samples that are missing by the sensor's clock. If so,
+  /// marked ticks are not counted again.
   var knowsMissing = false
   var unmarkedGaps = 0
-  /// What plots show at first, and pictures at all; `nil`: everything.
+  /// The stretch that plots show at first, and pictures show only; `nil` for all.
   var view: ClosedRange<Int64>?
-  /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.
+  /// Start and end in nanoseconds since the Unix epoch, as far as other sources than the tables have them.
   var begins: Int64?
   var ends: Int64?
-  /// Of tables by name, a time on the sensor's own clock for each row.
+  /// By table name: a time on the sensor's own clock for each row.
   var sensorTimes: [(name: String, times: TableTimes)] = []
-  /// The time axis that it shares with the other sections; `nil`: from its own start to its own end.
+  /// The time axis shared with the other sections; `nil` for the section's own start and end.
   var sharedAxis: ClosedRange<Int64>?
 
-  /// The time axis.
+  /// The time axis in use.
   var timeAxis: ClosedRange<Int64> { sharedAxis ?? start...max(start, end) }
 
-  /// The first moment of all.
+  /// Earliest time in the section.
   var start: Int64 {
     (tables.compactMap(\.table.first) + [begins].compactMap(\.self)).min() ?? 0
   }
 
-  /// The last moment of all.
+  /// Latest time in the section.
   var end: Int64 {
     (tables.filter { $0.table.count > 0 }.map(\.table.last) + [ends ?? .min, start]).max() ?? start
   }
 
-  /// Adds a table, and a chart for each unit that its columns have.
+  /// Adds a table, and a chart for each unit among its columns.
   mutating func add(_ table: ReportTable, title: String, style: Chart.Style = .line, isDerived: Bool = false)
   {
     tables.append(Table(table: table, isDerived: isDerived))
@@ -201,7 +202,7 @@ struct ReportSection: Sendable {
     }
     for unit in units {
       let columns = table.columns.enumerated().filter { $1.unit == unit && $1.values > 0 }
-      // Numbers without a unit have nothing in common.
+      // Numbers without a unit are not comparable, so each gets its own chart.
       let groups = unit.isEmpty ? columns.map { [$0] } : [columns]
       for group in groups {
         let label = group.map(\.element.name).joined(separator: ", ")
@@ -217,7 +218,8 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Puts recorded tables on the clocks of their sensors. Gaps are told by arrival: they come first.
+  /// Moves recorded tables to their sensors' clocks. Call this after finding gaps, which depend on arrival
+  /// times.
   mutating func placeOnSensorClocks() {
     for (name, times) in sensorTimes {
       for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
@@ -226,7 +228,7 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Shares, and flags, span 0 to 1; steps begin at 0.
+  /// Chooses the axis rule: shares and flags span 0 to 1, and steps start at 0.
   private static func axis(
     _ style: Chart.Style, _ unit: String, _ columns: [ReportTable.Column]
   ) -> ValueAxis.Rule {
@@ -237,7 +239,7 @@ struct ReportSection: Sendable {
     return rule
   }
 
-  /// Of the light's four numbers the first is the signal.
+  /// Shows only the first of the four light values at first; it is the signal.
   private static func isShownFirst(_ column: String, of table: String) -> Bool {
     !(["led ", "red "].contains(where: column.hasPrefix) && ["ppg", "spo2"].contains(table))
   }

@@ -1,14 +1,14 @@
-/// Why there is no report.
+/// Error that prevents a report.
 package enum ReportError: Error, Sendable, CustomStringConvertible {
-  /// The directory has nothing of a capture.
+  /// The directory has no part of a capture.
   case nothing(String, String)
-  /// The file cannot be opened, or is no packet log.
+  /// The file cannot be opened, or is not a packet log.
   case unreadable(String)
   /// The task was cancelled.
   case interrupted
-  /// No stream is called so; these are there.
+  /// No stream has that name; the array lists the existing ones.
   case noStream(String, [String])
-  /// Nothing was recorded then: the recording's first and last moment.
+  /// The time is outside the recording; the range is the recording's start and end.
   case outside(String, ClosedRange<Int64>)
   /// The stretch ends before it begins, or has no length.
   case noStretch(from: String, to: String)

@@ -2,14 +2,14 @@ import BLEHost
 import JSONText
 import Recording
 
-/// What `session.json` tells a person: device, recording, link, losses, and what happened on the time axis.
+/// Facts from `session.json` for display: device, recording, link, losses, and marks for the time axis.
 struct SessionFacts {
   private let session: JSONDocument
   let ledger: Ledger
 
   init(_ session: JSONDocument) { (self.session, ledger) = (session, Ledger(session)) }
 
-  /// Whether it says what was lost, with or without what is missing by the sensor's clock.
+  /// Whether losses are recorded, with or without those found by the sensor's clock.
   var knowsLosses: Bool {
     session["received"] != nil && session["lost"] != nil && session["endedAtNs"] != nil
   }
@@ -139,7 +139,7 @@ struct SessionFacts {
     return problems
   }
 
-  /// - Parameter table: such as `cycling`.
+  /// - Parameter table: name of a table, such as `cycling`.
   static func problem(restarts: Int, of table: String) -> ReportProblem {
     ReportProblem(
       .warning,
@@ -149,12 +149,12 @@ struct SessionFacts {
 
   // MARK: Time axis
 
-  /// Of very many gaps some are counted only.
+  /// Number of gaps that were counted but not listed; the list is limited.
   var unlistedGaps: Int {
     max(0, (session["gapCount"]?.integer() ?? 0) - (session["gaps"]?.array?.count ?? 0))
   }
 
-  /// Times without a link, with the cause.
+  /// Marks for the times without a link, with the cause.
   var marks: [ReportSection.Mark] {
     (session["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds else { return nil }
@@ -170,7 +170,7 @@ struct SessionFacts {
     }
   }
 
-  /// When which parameters came into force.
+  /// Changes of connection parameters.
   var changes: [(time: Int64, text: String, intervalMilliseconds: Double?)] {
     (session["connection"]?["changes"]?.array ?? []).compactMap { change in
       guard let time: Int64 = change["timeNs"]?.nanoseconds else { return nil }
@@ -178,7 +178,7 @@ struct SessionFacts {
     }
   }
 
-  // MARK: Words
+  // MARK: Texts
 
   private func milliseconds(_ key: String) -> String? {
     session[key]?.real.map { "\(NumberText.fixed($0, 1)) ms" }
@@ -216,7 +216,7 @@ struct SessionFacts {
 }
 
 extension Ledger {
-  /// Each queue, with how much was lost in it, and each other place where something was lost.
+  /// Losses by queue, and any other place that has losses.
   var facts: [(name: String, value: String)] {
     let queues: [SessionReport.Loss.Place] = [.kernelQueue, .sampleQueue, .packetLog, .disk]
     return SessionReport.Loss.Place.allCases.filter { queues.contains($0) || loss[$0] > 0 }.map {
@@ -224,7 +224,7 @@ extension Ledger {
     }
   }
 
-  /// What is lost, and what to do about it.
+  /// Problems for the losses, with their remedies.
   func problems(lastMalformed: String?) -> [ReportProblem] {
     SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { place in
       guard place == .malformed else {
@@ -236,7 +236,7 @@ extension Ledger {
     }
   }
 
-  /// What of the tables is lost.
+  /// Losses that affect the tables.
   var losses: [ReportSection.Loss] {
     SessionReport.Loss.Place.allCases.compactMap { place in
       place.unit.map { ReportSection.Loss(count: loss[place], unit: $0) }
@@ -273,7 +273,7 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// `nil` for what is not of the tables.
+  /// `nil` for a place whose losses do not affect the tables.
   fileprivate var unit: ReportSection.Loss.Unit? {
     switch self {
     case .packetLog: nil

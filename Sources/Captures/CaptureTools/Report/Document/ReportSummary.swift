@@ -2,19 +2,19 @@ import Physiology
 import Recording
 
 extension ReportSection {
-  /// One of the few numbers that people look for first.
+  /// A key number of a section.
   struct Figure: Hashable, Sendable {
     var name: String
     /// A number or a word.
     var value: String
     var unit = ""
-    /// What it means, in a few words.
+    /// Short explanation.
     var detail = ""
-    /// Whether it tells that something is missing.
+    /// Whether the figure reports missing data.
     var isBad = false
   }
 
-  /// What stands above all else: what an analysis found, then how much was recorded, and what is missing of it.
+  /// The figures at the top: results of the analysis, then the amount recorded, and what is missing of it.
   var summary: [Figure] { figures + [duration, samples, dropouts, lost, gaps].compactMap(\.self) }
 
   // MARK: What was recorded
@@ -43,7 +43,7 @@ extension ReportSection {
       detail: details.joined(separator: ", "))
   }
 
-  /// Rows a second while any came: gaps do not count.
+  /// Rows per second, not counting gaps.
   private func rate(of table: ReportTable) -> Double? {
     guard let rate = table.rate, let first = table.first else { return nil }
     let gaps = marks.filter { $0.kind == .gap && $0.from < table.last && $0.to > first }
@@ -53,7 +53,7 @@ extension ReportSection {
     return steps > 0 && seconds > 0 ? Double(steps) / seconds : rate
   }
 
-  /// Of light alone: other sensors send nothing where they have nothing.
+  /// Dropouts of light tables only: other sensors send nothing when they have no reading.
   private var dropouts: Figure? {
     let names = RingStream.allCases.filter(\.hasDropouts).map(\.name)
     let lights = recorded.filter { names.contains($0.name) && $0.count > 0 }
@@ -72,7 +72,7 @@ extension ReportSection {
 
   // MARK: Legend
 
-  /// What is drawn behind the samples of a stretch, in words; empty if nothing is.
+  /// Describes the marks drawn behind the samples of a stretch; empty if there are none.
   func legend(in stretch: ClosedRange<Int64>) -> String {
     let kinds = Set(marks.filter { $0.isDrawn && $0.overlaps(stretch) }.map(\.kind))
     var parts: [String] = []
@@ -86,7 +86,7 @@ extension ReportSection {
 
   // MARK: What is missing
 
-  /// All that is known to be lost, with its mark or without one.
+  /// All known losses, with or without a mark.
   var allLosses: [Loss] {
     (marks.compactMap(\.loss) + unmarkedLosses).filter { $0.count > 0 && !(knowsMissing && $0.unit == .tick) }
   }
@@ -118,8 +118,9 @@ extension ReportSection {
         + (unmarkedGaps > 0 ? ", of \(lengths.count) that are listed" : ""), isBad: true)
   }
 
-  /// A log knows when a link was found lost and when the next one came up: nothing came from the last sample before to the
-  /// first one after, as far as these are of the two links beside the gap.
+  /// Extends each gap of a log to the last sample before it and the first one after it. The log has only the
+  /// times at which the link's loss was detected and the next link was established. Samples of other links
+  /// are not considered.
   mutating func widenGaps() {
     let streams = tables.filter { !$0.isDerived }.map { $0.table.times(in: 0..<$0.table.count) }
     let places = marks.indices.filter { marks[$0].kind == .gap }.sorted { marks[$0].from < marks[$1].from }
@@ -138,7 +139,7 @@ extension ReportSection {
     }
   }
 
-  /// Where the times begin that are late enough, which all later ones are.
+  /// Index of the first late time; all times after it are late too.
   private static func place(_ times: [Int64], _ isLate: (Int64) -> Bool) -> Int {
     var (low, high) = (0, times.count)
     while low < high {
@@ -148,7 +149,7 @@ extension ReportSection {
     return low
   }
 
-  /// What was due in a gap, or is found missing close to it, is no loss of its own: it goes to the gap's mark.
+  /// Merges losses that were due in a gap, or detected close to it, into the gap's mark.
   mutating func joinLossesToGaps() {
     let gaps = marks.indices.filter { marks[$0].kind == .gap }
     var missing: [Int: Int] = [:]
@@ -170,7 +171,7 @@ extension ReportSection {
 }
 
 extension ReportSection {
-  /// If nothing is proven lost, ticks that seem to be missing are no loss.
+  /// Turns missing ticks into pauses if no loss is proven.
   private mutating func doubtUnprovenLosses() {
     guard allLosses.isEmpty else { return }
     for index in marks.indices where marks[index].kind == .loss {
@@ -183,14 +184,15 @@ extension ReportSection {
 }
 
 extension ReportSection.Mark {
-  /// Whether it is drawn behind all plots. A pause of one stream may be its way, and what was rejected came.
+  /// Whether the mark is drawn behind all plots. Excludes a pause of one stream, which may be normal, and
+  /// rejected samples, which did arrive.
   var isDrawn: Bool { kind != .rejected && kind != .pause }
 
   func overlaps(_ stretch: ClosedRange<Int64>) -> Bool {
     to >= stretch.lowerBound && from <= stretch.upperBound
   }
 
-  /// Whether more than half of a stretch lies in it, or no further from it than so many nanoseconds.
+  /// Whether more than half of the range is inside the mark extended by `slack` nanoseconds on both sides.
   func covers(_ range: ClosedRange<Int64>, within slack: Int64 = 0) -> Bool {
     let length = Double(range.upperBound) - Double(range.lowerBound)
     let (from, to) = (Double(from) - Double(slack), Double(to) + Double(slack))
@@ -209,7 +211,7 @@ extension ReportSection.Loss {
 }
 
 extension AnalysisReport {
-  /// For the summary of a report: of each sensor what it is worn for.
+  /// Key results for the summary of a report, for each kind of sensor.
   var figures: [ReportSection.Figure] {
     var figures: [ReportSection.Figure] = []
     func add(_ name: String, _ found: NumberRange, _ unit: String, _ detail: String, none: String? = nil) {
@@ -244,7 +246,7 @@ extension AnalysisReport {
 }
 
 extension AnalysisReport.Variation {
-  /// The median over all good segments, or why there is none; `nil` without a segment.
+  /// The median over all good segments, or the reason why there is none; `nil` without segments.
   fileprivate var figure: ReportSection.Figure? {
     let by = "by \(source.words)"
     guard let median = median({ $0.successiveMilliseconds }) else {

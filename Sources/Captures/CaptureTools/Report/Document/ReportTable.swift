@@ -1,15 +1,15 @@
 import BLEDissector
 import Recording
 
-/// The times of a table's rows: nanoseconds since the Unix epoch.
+/// Times of a table's rows, in nanoseconds since the Unix epoch.
 struct TableTimes: Sendable {
   private(set) var count = 0
   private(set) var first: Int64?
-  /// The latest of all.
+  /// The latest time.
   private(set) var last: Int64 = .min
-  /// From the first on.
+  /// Times relative to the first.
   private(set) var packed = PackedColumn()
-  /// From row to row.
+  /// Intervals between rows.
   private(set) var intervals = LogLinearHistogram()
   private var previous: Int64 = 0
 
@@ -27,13 +27,13 @@ struct TableTimes: Sendable {
   }
 }
 
-/// A recorded table as a page has it: its times, and those of its columns that are numbers.
+/// A recorded table in the form used by the page: its times and its numeric columns.
 struct ReportTable: Sendable {
   struct Column: Sendable {
     var name: String
-    /// For people; empty where there is none.
+    /// Unit for display; empty if the column has none.
     var unit: String
-    /// Numbers are kept as whole ones: so many times what they are.
+    /// Numbers are stored as integers: multiplied by this divisor.
     var divisor: Int
     fileprivate(set) var numbers = PackedColumn()
     fileprivate(set) var values = 0
@@ -43,23 +43,23 @@ struct ReportTable: Sendable {
 
   let name: String
   private(set) var columns: [Column] = []
-  /// The times that plots have: of arrival, or on the sensor's own clock where that is known.
+  /// Times for plots: arrival times, or times on the sensor's own clock if known.
   private var rowTimes = TableTimes()
   var count: Int { rowTimes.count }
-  /// Nanoseconds since the Unix epoch, of the first row; and the latest of all.
+  /// Times of the first row and of the latest, in nanoseconds since the Unix epoch.
   var first: Int64? { rowTimes.first }
   var last: Int64 { rowTimes.last }
-  /// From the first on.
+  /// Times relative to the first.
   var times: PackedColumn { rowTimes.packed }
-  /// From row to row, as they came.
+  /// Intervals between rows by arrival.
   var intervals: LogLinearHistogram { arrivals ?? rowTimes.intervals }
-  /// `nil` where `rowTimes` has them.
+  /// `nil` while `rowTimes` holds arrival times.
   private var arrivals: LogLinearHistogram?
-  /// Places of `columns` among those of the recorded table, and these.
+  /// Indices of `columns` in the recorded table, with that table's columns.
   private var places: [(place: Int, column: RecordedColumn)] = []
   private var clock: FrameClock?
 
-  /// One that is filled from a recorded table.
+  /// Creates a table that is filled from a recorded table.
   init(_ table: RecordedTable) {
     name = table.name
     for (place, column) in table.columns.enumerated() where Self.isShown(column, of: table) {
@@ -69,17 +69,17 @@ struct ReportTable: Sendable {
         ))
       places.append((place, column))
     }
-    // In an old table a row's time is its frame's.
+    // In an old table a row's time is that of its frame.
     if table.columns.count > 1, table.columns[1].name == "device_time_ns" { clock = FrameClock() }
   }
 
-  /// One that is filled by `append(at:_:)`.
+  /// Creates a table that is filled by `append(at:_:)`.
   init(_ name: String, _ columns: [Column]) {
     self.name = name
     self.columns = columns
   }
 
-  /// A row of a recorded table (`TableCell`).
+  /// Appends a row of a recorded table (`TableCell`).
   mutating func append(_ words: [UInt64]) {
     var time = Int64(bitPattern: words[0])
     if clock != nil { time = clock?.time(ofFrameAt: time, device: Int64(bitPattern: words[1])) ?? time }
@@ -87,7 +87,7 @@ struct ReportTable: Sendable {
     append(at: time) { places[$0].column.number(words[places[$0].place]) }
   }
 
-  /// A row with a number for each column.
+  /// Appends a row with a number for each column.
   mutating func append(at time: Int64, _ numbers: [Double?]) { append(at: time) { numbers[$0] } }
 
   private mutating func append(at time: Int64, _ number: (Int) -> Double?) {
@@ -98,16 +98,18 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// Gives all rows other times: those of the sensor's own clock, one for each row. Ignored if there are more or fewer.
+  /// Replaces the times of all rows by those of the sensor's own clock. Ignored if the number of times
+  /// differs from that of the rows.
   mutating func place(at times: TableTimes) {
     guard times.count == count else { return }
     (arrivals, rowTimes) = (intervals, times)
   }
 
-  /// Nanoseconds: more between two rows, and no line may lead over it. `data.js` says the same.
+  /// Longest interval between two rows that a plot's line may span, in nanoseconds. `data.js` uses the same
+  /// rule.
   var longestStep: Int64 { (rowTimes.intervals.percentile(perMille: 950) ?? 0) &* 5 }
 
-  /// The first stretches that are longer than that.
+  /// Returns the first pauses longer than `longestStep`.
   func pauses(limit: Int) -> [Range<Int64>] {
     guard var last = first else { return [] }
     var times = PackedColumn.Reader(times, from: last)
@@ -120,7 +122,7 @@ struct ReportTable: Sendable {
     return pauses
   }
 
-  /// Rows a second on average; `nil` where no time passes.
+  /// Mean rows per second; `nil` if all rows have the same time.
   var rate: Double? {
     guard let first, count > 1, last > first else { return nil }
     return Double(count - 1) * 1e9 / Double(last &- first)
@@ -128,7 +130,8 @@ struct ReportTable: Sendable {
 
   // MARK: Rows of a stretch
 
-  /// The rows whose times lie in it. A clock that was set back must not confuse: such rows stand where the one before does.
+  /// Returns the rows whose times are in the stretch. If the clock was set back, the affected rows count with
+  /// the latest time before them.
   func rows(in stretch: ClosedRange<Int64>) -> Range<Int> {
     guard let first else { return 0..<0 }
     var times = PackedColumn.Reader(times, from: first)
@@ -142,7 +145,7 @@ struct ReportTable: Sendable {
     return begin..<max(begin, end)
   }
 
-  /// Numbers of a column, NaN where a row has none.
+  /// Numbers of a column; NaN for a missing one.
   func numbers(_ column: Int, in rows: Range<Int>) -> [Double] {
     var reader = PackedColumn.Reader(columns[column].numbers)
     let divisor = Double(columns[column].divisor)
@@ -163,7 +166,8 @@ struct ReportTable: Sendable {
 
   // MARK: Columns
 
-  /// Times and words are no numbers; of what stands there twice, as counts and in a unit, the unit is enough.
+  /// Whether the column is shown. Times and words are not numbers. If a value is stored as counts and in a
+  /// unit, only the unit is shown.
   private static func isShown(_ column: RecordedColumn, of table: RecordedTable) -> Bool {
     func has(_ unit: String) -> Bool { table.columns.contains { $0.unit == unit } }
     if case .word = column.kind { return false }
@@ -175,7 +179,7 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// The name without its unit, for people.
+  /// The column's name without its unit, for display.
   private static func label(_ column: RecordedColumn, of table: String) -> String {
     var words = OldTables.presentName(column, of: table).split(separator: "_")
     if words.count > 1, !column.unit.isEmpty { words.removeLast() }
@@ -191,11 +195,11 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// What makes a cell's number a whole one.
+  /// Factor that makes a cell's number an integer.
   private static func divisor(_ kind: RecordedColumn.Kind) -> Int {
     switch kind {
     case .int16, .uint16, .int32, .int64, .word: 1
-    // Counts, 512 to the g.
+    // Counts of 1/512 g.
     case .float32(decimals: 6): 512
     case .float32(let decimals), .float64(let decimals): (0..<decimals).reduce(1) { power, _ in power * 10 }
     }

@@ -1,12 +1,12 @@
 import Recording
 
-/// Words and numbers of a report.
+/// Formats numbers and words of a report.
 enum ReportText {
   static func seconds(_ nanoseconds: Int64) -> String {
     "\(NumberText.fixed(Double(nanoseconds) / 1e9, 3)) s"
   }
 
-  /// `59.5 s`, `12 min 5 s`, `7 h 3 min`
+  /// Formats a duration: `59.5 s`, `12 min 5 s`, `7 h 3 min`.
   static func length(_ nanoseconds: Int64) -> String {
     let seconds = Double(nanoseconds) / 1e9
     if seconds < 119.95 { return NumberText.fixed(seconds, 1) + " s" }
@@ -14,7 +14,7 @@ enum ReportText {
     return whole < 7200 ? "\(whole / 60) min \(whole % 60) s" : "\(whole / 3600) h \(whole / 60 % 60) min"
   }
 
-  /// Since the start, as the page has it: `1:30`, `1:02:03.5`.
+  /// Formats a time since the start as the page does: `1:30`, `1:02:03.5`.
   static func elapsed(_ nanoseconds: Int64) -> String {
     let milliseconds = (nanoseconds.magnitude + 500_000) / 1_000_000
     let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000)
@@ -28,13 +28,13 @@ enum ReportText {
     return (nanoseconds < 0 ? "−" : "") + clock + "." + fraction
   }
 
-  /// From one time to the other, 0 where that is no number of nanoseconds.
+  /// The time from one to the other; 0 if it overflows.
   static func difference(_ from: Int64, _ to: Int64) -> Int64 {
     let (length, isTooLong) = to.subtractingReportingOverflow(from)
     return isTooLong ? 0 : length
   }
 
-  /// `4,500`
+  /// Formats a number with thousands separators: `4,500`.
   static func grouped(_ number: Int) -> String {
     let digits = String(number)
     return digits.enumerated().reduce(into: "") { text, digit in
@@ -43,7 +43,7 @@ enum ReportText {
     }
   }
 
-  /// A table's name for people.
+  /// A table's name for display.
   static func title(_ table: String) -> String {
     switch table {
     case "ppg": "PPG"
@@ -56,7 +56,7 @@ enum ReportText {
     }
   }
 
-  /// With a capital and a full stop.
+  /// Capitalizes the text and adds a full stop.
   static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
 
   static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }

@@ -1,19 +1,19 @@
 package import BLEDissector
 
-/// The part of a report that is drawn: some of the streams, over a stretch of time.
+/// The part of a report to draw: some of the streams, over a stretch of time.
 package struct ReportView: Sendable {
-  /// A moment as somebody wrote it.
+  /// A time as the user wrote it.
   package struct Moment: Sendable {
     package var text: String
     package var instant: PacketFilter.Instant
 
-    /// - Returns: `nil` where it is no time.
+    /// - Returns: `nil` if the text is not a valid time.
     package init?(_ text: String) {
       guard let instant = PacketFilter.Instant(text) else { return nil }
       (self.text, self.instant) = (text, instant)
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Time in nanoseconds since the Unix epoch.
     fileprivate func time(since start: Int64) -> Int64 {
       switch instant {
       case .absolute(let time): time
@@ -24,7 +24,7 @@ package struct ReportView: Sendable {
 
   package var from: Moment?
   package var to: Moment?
-  /// Names of tables, in any case; all of them where there are none.
+  /// Names of tables, case-insensitive; empty for all.
   package var streams: [String]
 
   package init(from: Moment? = nil, to: Moment? = nil, streams: [String] = []) {
@@ -33,7 +33,8 @@ package struct ReportView: Sendable {
 }
 
 extension ReportDocument {
-  /// Keeps the plots of some streams, and sets the stretch that is drawn: pictures have no other, a page opens with it.
+  /// Keeps the plots of some streams, and sets the stretch to draw. A picture shows only that stretch; a page
+  /// opens with it.
   ///
   /// - Throws: `ReportError`: `noStream`, `noStretch`, `outside`.
   package mutating func show(_ view: ReportView) throws(ReportError) {
@@ -47,7 +48,7 @@ extension ReportDocument {
         isShown = true
       } catch {
         if case .noStretch = error { throw error }
-        // Another device was there at another time.
+        // Another device may have been recorded at that time.
         nearest = nearest ?? error
         sections[index].charts = []
       }
@@ -73,7 +74,7 @@ extension ReportDocument {
 }
 
 extension ReportSection {
-  /// Plots of these tables alone; the time axis stays.
+  /// Keeps only the plots of these tables; the time axis does not change.
   fileprivate mutating func keep(_ names: [String]) {
     (begins, ends) = (start, end)
     charts = charts.filter { names.contains(tables[$0.table].table.name) }
