@@ -66,7 +66,7 @@ struct LinkWait: Sendable {
   private static let largestGap = 0.2
   /// Share of arrivals that may seem to wait long because a packet was lost.
   private static let lost = 0.03
-  /// Connection intervals to search when the recording has none, in units of 1.25 ms.
+  /// Candidate connection intervals, in units of 1.25 ms, for a recording that does not list them.
   private static let known = 6...400
 
   /// Range of the line's lateness at a time, in seconds.
@@ -80,7 +80,7 @@ struct LinkWait: Sendable {
 
   /// - Parameters:
   ///   - frames: in order of their timestamps.
-  ///   - intervals: from the recording; empty if it has none.
+  ///   - intervals: as listed in the recording; empty if it does not list them.
   ///   - isStraight: whether the frames' times lie on a straight line; otherwise only their mean is known.
   ///   - hasWholeFrames: whether one packet holds any frame; otherwise a long frame is sent in fragments, and
   ///     the last fragment has the timestamp.

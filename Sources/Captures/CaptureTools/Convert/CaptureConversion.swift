@@ -37,7 +37,7 @@ package enum CaptureConversion {
     progress: (ConversionProgress) -> Void
   ) throws(ConversionError) -> ConversionReport {
     let capture = try RecordedCapture(directory)
-    // An empty folder lists two names ("." and ".."); a file lists none.
+    // An empty folder lists two names ("." and ".."); a file lists no names.
     let isTaken =
       format.isFolder
       ? Files.names(in: output).count != 2 && Files.isOccupied(output) : Files.isOccupied(output)

@@ -4,16 +4,16 @@ import BLEPacketLog
 import BLEWire
 import Recording
 
-/// Reads a packet log once, and tells what is in it device by device.
+/// Reads a packet log once and summarizes it by device.
 struct PacketSurvey {
   enum Depth: Hashable, Sendable {
-    /// What was said, and how fast.
+    /// Conversations and rates only.
     case conversation
-    /// And the samples in it.
+    /// Also the samples.
     case samples
   }
 
-  /// A peer, over all its connections.
+  /// A peer with all its connections.
   struct Device {
     var title: String
     var connections: [ConnectionReport]
@@ -23,14 +23,15 @@ struct PacketSurvey {
 
   private(set) var log = LogReport()
   private(set) var devices: [Device] = []
-  /// Stretches in which the log's writer lost packets.
+  /// Stretches in which packets were lost while the log was written.
   private(set) var drops: [ReportSection.Mark] = []
   private(set) var problems: [ReportProblem] = []
 
-  /// Stretches with drops that are marked; all are counted.
+  /// Maximum number of marked stretches with drops; all are counted.
   private static let dropLimit = 1_000
 
-  /// - Throws: where it cannot be opened or is no log. What ends it early is one of its `problems`.
+  /// - Throws: if the file cannot be opened or is not a log. If the log ends early, `problems` has the
+  ///   reason.
   static func read(
     _ path: String, keeping depth: Depth, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> PacketSurvey {
@@ -88,7 +89,7 @@ struct PacketSurvey {
   }
 }
 
-/// What is gathered while a log is read.
+/// State while a log is read.
 private struct PacketScan: ~Copyable {
   struct Link {
     var conversation = ATTConversation()
@@ -140,7 +141,8 @@ private struct PacketScan: ~Copyable {
 }
 
 extension PacketSurvey.Device {
-  /// Of intervals between updates, for the attributes with most of them, and of answers.
+  /// Histograms of the intervals between updates, for the attributes with the most updates, and of response
+  /// times.
   var histograms: [ReportSection.Histogram] {
     let updates = Self.most(
       connections.flatMap { $0.attributes.map { ($0.handle.rawValue, $0.intervalHistogram) } })
@@ -156,7 +158,7 @@ extension PacketSurvey.Device {
       }
   }
 
-  /// The durations under each key together, of the keys that have most.
+  /// Combines the durations by key, and returns the keys with the most durations.
   private static func most<Key: Equatable>(
     _ parts: [(Key, LogLinearHistogram)]
   ) -> [(key: Key, durations: LogLinearHistogram)] {
@@ -173,7 +175,7 @@ extension PacketSurvey.Device {
 
   private static let histogramLimit = 4
 
-  /// What was in force from when on.
+  /// Changes of connection parameters.
   var changes: [ReportSection.Change] {
     connections.flatMap { connection in
       let first = connection.parameters.map {
@@ -202,7 +204,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// Ends of connections, and the times until the next ones.
+  /// Marks for the ends of connections, and for the times until the next ones.
   var connectionMarks: [ReportSection.Mark] {
     connections.indices.map { index in
       let connection = connections[index]
@@ -217,7 +219,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// The longest pauses of attributes that go on by themselves.
+  /// Marks for the longest pauses of attributes that send updates regularly.
   var pauses: [ReportSection.Mark] {
     connections.flatMap { connection in
       connection.attributes.flatMap { attribute in
@@ -231,7 +233,7 @@ extension PacketSurvey.Device {
   }
 }
 
-/// Four digits.
+/// Formats the number with four hexadecimal digits.
 private func hexadecimal(_ number: UInt16) -> String {
   BLEWire.hexadecimal(UInt8(number >> 8)) + BLEWire.hexadecimal(UInt8(number & 0xFF))
 }

@@ -1,20 +1,20 @@
 import BLEWire
 
-/// A message of the big data channel, either way: 0xBC, data id, length, CRC, payload. Section 4.
+/// A message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Section 4.
 ///
-/// Messages are longer than a notification where the MTU is small: see `RingBigDataReassembler`.
+/// A message can be longer than a notification if the MTU is small; see `RingBigDataReassembler`.
 public struct RingBigData: Hashable, Sendable {
   public static let opcode: UInt8 = 0xBC
   public static let headerByteCount = 6
 
   public let id: UInt8
-  /// As sent. CRC-16/MODBUS of the payload, little-endian in the message.
+  /// The transmitted checksum: CRC-16/MODBUS of the payload, little-endian in the message.
   public let checksum: UInt16
-  /// Whether `checksum` is that of the payload. Messages of rings always had the right one.
+  /// Whether `checksum` matches the payload. In all captured messages of rings it does.
   public let isChecksumValid: Bool
   public let payload: [UInt8]
 
-  /// A message to send.
+  /// Creates a message to send.
   public init(id: UInt8, payload: [UInt8] = []) {
     precondition(payload.count <= Int(UInt16.max), "the length field has 16 bits")
     self.id = id
@@ -23,7 +23,7 @@ public struct RingBigData: Hashable, Sendable {
     self.payload = payload
   }
 
-  /// From a whole message. A wrong checksum is kept as such: see `isChecksumValid`.
+  /// Parses a complete message. A wrong checksum is kept; check `isChecksumValid`.
   ///
   /// - Throws: `notBigData`, `length`.
   public init(parsing message: Span<UInt8>) throws(RingBigDataError) {
@@ -54,7 +54,8 @@ public struct RingBigData: Hashable, Sendable {
     output.append(payload.span)
   }
 
-  /// CRC-16/MODBUS: reflected, polynomial 0xA001, from 0xFFFF. The one of "123456789" is 0x4B37.
+  /// CRC-16/MODBUS: reflected, polynomial 0xA001, initial value 0xFFFF. The checksum of "123456789" is
+  /// 0x4B37.
   public static func checksum(of octets: Span<UInt8>) -> UInt16 {
     var checksum: UInt16 = 0xFFFF
     for index in octets.indices {
@@ -65,32 +66,33 @@ public struct RingBigData: Hashable, Sendable {
   }
 }
 
-/// Why octets of the big data channel made no message.
+/// Error while parsing or reassembling a message of the big data channel.
 public enum RingBigDataError: Error, Hashable, Sendable {
-  /// The checksum does not fit; the message as it came.
+  /// The checksum does not match; the value is the message as received.
   case checksum(RingBigData)
-  /// The length field claims more than the reassembler takes.
+  /// The length field exceeds the reassembler's limit.
   case tooLong(id: UInt8, byteCount: Int)
-  /// Another message began before this one was complete, or the caller gave it up; octets with header.
+  /// Another message began before this one was complete, or the caller abandoned it. Counts in bytes,
+  /// including the header.
   case interrupted(id: UInt8?, received: Int, expected: Int?)
-  /// Octets after the end of a message that begin no other.
+  /// Bytes after the end of a message that do not begin another one.
   case excess(byteCount: Int)
-  /// No message was open, and this begins none: its first octet, `nil` for an empty value.
+  /// No message was open, and this value does not begin one. The first byte; `nil` for an empty value.
   case notBigData(octet: UInt8?)
-  /// A message in one piece that is shorter or longer than its length field says, header included.
+  /// A message in one piece whose size differs from its length field. Sizes include the header.
   case length(claimed: Int, available: Int)
 }
 
-/// What a host asks for on the big data channel. Section 4.
+/// A host's request on the big data channel. Section 4.
 public enum RingBigDataRequest: Hashable, Sendable {
-  /// How much of a log. Firmwares differ in which form they answer: try `day` first where the hardware is
-  /// Realtek, then the others.
+  /// The requested part of a log. Firmwares differ in the form that they answer: try `day` first on Realtek
+  /// hardware, then the others.
   public enum Extent: Hashable, Sendable, BitwiseCopyable {
     /// No payload.
     case plain
     /// `FF`.
     case all
-    /// The day, and 1; 0xFF for all days that are stored.
+    /// The day, and 1; 0xFF for all stored days.
     case day(daysAgo: UInt8)
   }
 
@@ -102,9 +104,9 @@ public enum RingBigDataRequest: Hashable, Sendable {
   case temperature(days: UInt8)
   /// 0x28; 0xFF for all days.
   case manualHeartRate(daysAgo: UInt8)
-  /// 0x30: how the maker's app begins.
+  /// 0x30: the first request of the vendor's app.
   case beginSync
-  /// 0x41, answered by 0x42: seconds since 1970, by whatever clock the host keeps.
+  /// 0x41, answered by 0x42: seconds since 1970 on the host's clock.
   case lastSync(timestamp: UInt32)
   /// 0x77: one packet of one day.
   case intervalTemperature(daysAgo: UInt8, packet: UInt8)
@@ -124,7 +126,7 @@ public enum RingBigDataRequest: Hashable, Sendable {
     }
   }
 
-  /// From a message that a host sent; `nil` for any other than these.
+  /// Decodes a message from a host; `nil` for any other request.
   public init?(_ message: RingBigData) {
     let payload = message.payload
     switch (message.id, payload.count) {
@@ -164,7 +166,7 @@ extension RingBigDataRequest.Extent {
   }
 }
 
-/// Octet 1 of a message. Section 4.
+/// Byte 1 of a message. Section 4.
 package enum RingBigDataID {
   package static let temperature: UInt8 = 0x25
   package static let sleep: UInt8 = 0x27
@@ -178,7 +180,7 @@ package enum RingBigDataID {
   package static let profile: UInt8 = 0x4A
   package static let intervalTemperature: UInt8 = 0x77
 
-  /// Whether messages with this id are known, those of firmware updates included.
+  /// Whether the ID is known, including those of firmware updates.
   package static func isKnown(_ id: UInt8) -> Bool {
     switch id {
     case 0x01...0x05, temperature, sleep, manualHeartRate, spO2, beginSync, nap, lastSync, lastSyncReply,

@@ -1,24 +1,24 @@
 import BLEWire
 
-/// Puts the messages of the big data channel together from notifications of any size.
+/// Reassembles messages of the big data channel from notifications of any size.
 ///
-/// The first octet of a message, 0xBC, may also begin a continuation, so it starts nothing while a message is
-/// open. Where notifications were lost, the next message would be taken for the rest: only the checksum
-/// tells. Therefore the reassembler remembers where such octets stand, and when the checksum is wrong goes on
-/// from there. A whole message in one notification is taken out from between the pieces of another. Frames of
-/// the raw stream, which some rings send here too, are handed over as they are. A message that stops half-way
-/// stays open: call `abandon` after a second or two of silence.
+/// The first byte of a message, 0xBC, can also begin a continuation, so it does not start a message while
+/// another one is open. If notifications were lost, the next message is taken for the rest of the open one,
+/// which only the checksum reveals. The reassembler therefore remembers the positions of such bytes, and
+/// continues from there if the checksum is wrong. A complete message in one notification is extracted from
+/// between the pieces of another. Frames of the raw stream, which some rings also send here, are passed on
+/// unchanged. An incomplete message stays open: call `abandon` after a second or two of silence.
 public struct RingBigDataReassembler: Sendable {
-  /// Octets of payload: ten times the longest that was seen.
+  /// Limit for the payload in bytes: ten times the longest one seen.
   public static let defaultMaximumPayloadByteCount = 16_384
-  /// Places in an open message where another may begin; more are not remembered.
+  /// Maximum number of remembered positions in an open message at which another may begin.
   static let maximumCandidateCount = 16
-  /// The longest notification: ATT_MTU 517 less three octets.
+  /// Longest notification: ATT_MTU 517 minus three bytes.
   static let maximumNotificationByteCount = 514
 
   public enum Event: Hashable, Sendable {
     case message(RingBigData)
-    /// Of the raw stream.
+    /// A frame of the raw stream.
     case raw(RingRawSample)
     case failed(RingBigDataError)
   }
@@ -29,7 +29,7 @@ public struct RingBigDataReassembler: Sendable {
     public internal(set) var wrongChecksums = 0
     public internal(set) var tooLong = 0
     public internal(set) var interrupted = 0
-    /// Octets after a message, and notifications that begin none.
+    /// Failures caused by bytes after a message, and by notifications that do not begin one.
     public internal(set) var strays = 0
   }
 
@@ -37,9 +37,9 @@ public struct RingBigDataReassembler: Sendable {
   public private(set) var counters = Counters()
   public var isOpen: Bool { !buffer.isEmpty }
 
-  /// Notifications of the open message, from its first octet on.
+  /// Bytes of the open message's notifications, starting at its first byte.
   private var buffer: [UInt8] = []
-  /// Offsets into it, ascending.
+  /// Offsets into `buffer`, ascending.
   private var candidates: [Int] = []
 
   public init(maximumPayloadByteCount: Int = defaultMaximumPayloadByteCount) {
@@ -51,8 +51,8 @@ public struct RingBigDataReassembler: Sendable {
   }
 
   /// - Parameters:
-  ///   - notification: as it came.
-  ///   - body: called for each message that is complete with this notification, and for each failure.
+  ///   - notification: value as received.
+  ///   - body: called for each message that this notification completes, and for each failure.
   public mutating func receive(_ notification: Span<UInt8>, _ body: (Event) -> Void) {
     if let sample = rawSample(notification) {
       counters.rawFrames += 1
@@ -74,7 +74,7 @@ public struct RingBigDataReassembler: Sendable {
     drain(body)
   }
 
-  /// Gives up the open message; what comes next begins another.
+  /// Drops the open message; the next value begins another one.
   public mutating func abandon(_ body: (Event) -> Void) {
     guard isOpen else { return }
     fail(interruption(after: buffer.count), body)
@@ -88,7 +88,7 @@ public struct RingBigDataReassembler: Sendable {
     return try? RingRawSample(decoding: notification)
   }
 
-  /// Takes messages out of the buffer until more octets are needed.
+  /// Extracts messages from the buffer until more bytes are needed.
   private mutating func drain(_ body: (Event) -> Void) {
     while buffer.count >= RingBigData.headerByteCount {
       let payloadByteCount = Int(buffer.span.u16(at: 2))
@@ -117,7 +117,7 @@ public struct RingBigDataReassembler: Sendable {
     }
   }
 
-  /// What follows a message in the same notification is another, or nothing that is known.
+  /// Skips to the next message in the notification; other bytes after a message are unknown.
   private mutating func skipExcess(after end: Int, _ body: (Event) -> Void) {
     guard buffer.count > end, buffer[end] != RingBigData.opcode else { return resume(at: end) }
     let next = nextCandidate(from: end) ?? buffer.count
@@ -125,8 +125,8 @@ public struct RingBigDataReassembler: Sendable {
     resume(at: next)
   }
 
-  /// The next place where a message may begin: by a known id and a length that is possible, as far as it is
-  /// there.
+  /// Returns the next position at which a message may begin: its ID is known and its length is possible, as
+  /// far as these were received.
   private func nextCandidate(from offset: Int) -> Int? {
     candidates.first { candidate in
       guard candidate >= offset else { return false }

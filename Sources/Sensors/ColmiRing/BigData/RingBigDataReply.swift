@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// What a ring's message on the big data channel says. Section 4.
+/// A decoded message from a ring on the big data channel. Section 4.
 public enum RingBigDataReply: Hashable, Sendable {
   /// 0x27.
   case sleepLog([RingSleep])
-  /// 0x3E, unasked too.
+  /// 0x3E, also unsolicited.
   case nap([RingSleep])
   /// 0x2A.
   case spO2([RingSpO2Day])
@@ -14,15 +14,15 @@ public enum RingBigDataReply: Hashable, Sendable {
   case manualHeartRate(RingManualHeartRate)
   /// 0x77: one packet of a day, for `RingIntervalTemperatureAssembler`.
   case intervalTemperature(RingIntervalTemperaturePacket)
-  /// 0x30, 0x42, 0x4A: acknowledged; 0 is success.
+  /// 0x30, 0x42, 0x4A: an acknowledgement; 0 is success.
   case status(id: UInt8, code: UInt8)
-  /// 0x01 … 0x05. Section 6.
+  /// 0x01 to 0x05. Section 6.
   case firmware(RingFirmwareReply)
   case unknown(RingBigData)
 
-  /// The checksum is not looked at: that is the message's.
+  /// Decodes a message. Its checksum is not checked; see `RingBigData.isChecksumValid`.
   ///
-  /// - Throws: `truncated` or `invalidValue` at the octet of the message where its payload makes no sense.
+  /// - Throws: `truncated` or `invalidValue`, with the offset in the message of the invalid payload byte.
   public init(decoding message: RingBigData) throws(WireError) {
     let payload = message.payload
     let span = payload.span
@@ -43,7 +43,7 @@ public enum RingBigDataReply: Hashable, Sendable {
   }
 }
 
-/// A night, or a nap. Section 4.2.
+/// A night's sleep or a nap. Section 4.2.
 public struct RingSleep: Hashable, Sendable {
   public struct Stage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -67,22 +67,23 @@ public struct RingSleep: Hashable, Sendable {
     }
   }
 
-  /// Of the day on which it ended.
+  /// Days since the day on which it ended.
   public let daysAgo: UInt8
-  /// From the ring's midnight of that day, as sent. After `endMinute` where it began the day before.
+  /// Minutes from the ring's midnight of that day, as sent. Greater than `endMinute` if the sleep began the
+  /// day before.
   public let startMinute: Int16
   public let endMinute: Int16
   public let stages: [Span]
 
-  /// Octets of the record after its length field.
+  /// Size of the record after its length field, in bytes.
   public var byteCount: Int { 4 + 2 * stages.count }
-  /// Negative where it began the day before.
+  /// Negative if it began the day before.
   public var startMinuteOfEndDay: Int { Int(startMinute) - (startMinute > endMinute ? 1440 : 0) }
-  /// Equal to the time from start to end in every capture.
+  /// Sum of the stages. Equals the time from start to end in every capture.
   public var stageMinutes: Int { stages.reduce(0) { $0 + Int($1.minutes) } }
 
-  /// Number of records, then for each: days ago, length of the rest, start, end (signed, little-endian), and
-  /// pairs of stage and minutes.
+  /// Number of records, then for each: days ago, length of the rest, start and end (signed, little-endian),
+  /// and pairs of stage and minutes.
   static func records(_ payload: Swift.Span<UInt8>) throws(WireError) -> [RingSleep] {
     var records: [RingSleep] = []
     var offset = 1
@@ -114,9 +115,9 @@ public struct RingSleep: Hashable, Sendable {
 /// Blood oxygen of a day. Section 4.3.
 public struct RingSpO2Day: Hashable, Sendable {
   public struct Hour: Hashable, Sendable, BitwiseCopyable {
-    /// 0 … 23 from the ring's midnight.
+    /// Hour from the ring's midnight, 0 to 23.
     public let hour: UInt8
-    /// In per cent. Which of the two octets is which is not known: every capture has them equal.
+    /// In percent. The order of the two bytes is unknown: they are equal in every capture.
     public let minimum: UInt8
     public let maximum: UInt8
 
@@ -128,10 +129,10 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 
   public let daysAgo: UInt8
-  /// Those with a value.
+  /// Hours with a value.
   public let hours: [Hour]
 
-  /// Blocks of 49 octets: days ago, then two octets an hour, 0 for none.
+  /// Decodes blocks of 49 bytes: days ago, then two bytes per hour, 0 for none.
   static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingSpO2Day] {
     try payload.blocks(of: 49) { block in
       var hours: [Hour] = []
@@ -145,10 +146,10 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 }
 
-/// Skin temperature of a day, each half hour. Section 4.4; no capture, published clients agree.
+/// Skin temperature of a day, every half hour. Section 4.4. There is no capture; published clients agree.
 public struct RingTemperatureDay: Hashable, Sendable {
   public struct Reading: Hashable, Sendable, BitwiseCopyable {
-    /// From the ring's midnight, in multiples of the interval.
+    /// Minutes from the ring's midnight, in multiples of the interval.
     public let minute: Int
     public let celsius: Double
 
@@ -159,11 +160,12 @@ public struct RingTemperatureDay: Hashable, Sendable {
   }
 
   public let daysAgo: UInt8
-  /// As sent; 30 is the only one known, and the one that `readings` has.
+  /// As sent. 30 is the only known value; `readings` assumes it.
   public let intervalMinutes: UInt8
   public let readings: [Reading]
 
-  /// Blocks of 50 octets: days ago, 0x1E, then 48 of a tenth of a degree from 20 °C on, unsigned, 0 for none.
+  /// Decodes blocks of 50 bytes: days ago, 0x1E, then 48 unsigned values in tenths of a degree above 20 °C, 0
+  /// for none.
   static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingTemperatureDay] {
     try payload.blocks(of: 50) { block in
       var readings: [Reading] = []
@@ -175,10 +177,10 @@ public struct RingTemperatureDay: Hashable, Sendable {
   }
 }
 
-/// Heart rates that were measured on demand. Section 4.4, 0x28; inferred from one capture.
+/// Heart rates measured on demand. Section 4.4, 0x28; inferred from one capture.
 public struct RingManualHeartRate: Hashable, Sendable {
   public struct Entry: Hashable, Sendable, BitwiseCopyable {
-    /// From the ring's midnight; little-endian.
+    /// Minutes from the ring's midnight; little-endian.
     public let minute: UInt16
     public let beatsPerMinute: UInt8
 
@@ -230,7 +232,7 @@ extension Span where Element == UInt8 {
 }
 
 extension WireError {
-  /// - Parameter offset: into the payload of a message.
+  /// - Parameter offset: offset in the payload of a message.
   static func payload(at offset: Int, _ reason: Reason) -> WireError {
     WireError(.ring, offset: RingBigData.headerByteCount + offset, reason)
   }

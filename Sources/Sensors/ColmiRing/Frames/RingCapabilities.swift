@@ -1,32 +1,32 @@
 import BLEWire
 
-/// What a ring says that it can do: respect it, as firmwares answer what they cannot with silence.
+/// Features reported by a ring. Check these before a request: firmware does not answer unsupported ones.
 ///
-/// Bits 0 … 31 come from the reply to setting the time (section 3, 0x01), the rest from the reply to 0x3C.
-/// The names are those of published notes; what most of them lead to was not seen.
+/// Bits 0 to 31 come from the reply to setting the time (section 3, 0x01), the rest from the reply to 0x3C.
+/// The names are from published notes; the effect of most of them has not been observed.
 public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt64
   public init(rawValue: UInt64) { self.rawValue = rawValue }
 
   private static func bit(_ index: UInt64) -> RingCapabilities { RingCapabilities(rawValue: 1 << index) }
 
-  // Octet 4.
+  // Byte 4.
   public static let customWallpaper = bit(0)
   public static let bloodOxygen = bit(1)
   public static let bloodPressure = bit(2)
   public static let feature = bit(3)
   public static let oneKeyCheck = bit(4)
   public static let weather = bit(5)
-  /// One program reads it the other way round.
+  /// One program reads it inverted.
   public static let weChat = bit(6)
   public static let avatar = bit(7)
-  // Octet 11.
+  // Byte 11.
   public static let contacts = bit(8)
   public static let lyrics = bit(9)
   public static let album = bit(10)
   public static let gps = bit(11)
   public static let jieLiMusic = bit(12)
-  // Octet 12.
+  // Byte 12.
   public static let manualHeartRate = bit(16)
   public static let eCard = bit(17)
   public static let location = bit(18)
@@ -34,29 +34,29 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let rtkMCU = bit(21)
   public static let eBook = bit(22)
   public static let bloodSugar = bit(23)
-  // Octet 14.
+  // Byte 14.
   public static let bloodPressureSettings = bit(25)
   public static let mobileNetwork = bit(26)
   public static let navigationPicture = bit(27)
   public static let stress = bit(28)
   public static let heartRateVariability = bit(29)
-  // Octets of their own.
+  // Bytes of their own.
   public static let temperature = bit(32)
   public static let plate = bit(33)
   public static let menstruation = bit(34)
-  /// Sleep comes by big data 0x27.
+  /// Sleep is read by big data 0x27.
   public static let newSleepProtocol = bit(35)
-  // The reply to 0x3C, where two bits are known.
-  /// The ring wants a bond with the operating system.
+  // The reply to 0x3C; two bits are known.
+  /// The ring requires a bond with the operating system.
   public static let bond = bit(40)
-  /// Temperature comes by big data 0x77.
+  /// Temperature is read by big data 0x77.
   public static let intervalTemperature = bit(41)
 }
 
 /// The reply to setting the time. Section 3, 0x01.
 public struct RingTimeReply: Hashable, Sendable, BitwiseCopyable {
   public let capabilities: RingCapabilities
-  /// In pixels, little-endian as far as known: every capture has 0.
+  /// In pixels, probably little-endian: it is 0 in every capture.
   public let displayWidth: UInt16
   public let displayHeight: UInt16
   public let maximumWatchFaces: UInt8
@@ -77,7 +77,7 @@ public struct RingTimeReply: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension RingCapabilities {
-  /// The reply to 0x3C: octet 2, bit 3, and octet 9, bit 7.
+  /// Decodes the reply to 0x3C: byte 2, bit 3, and byte 9, bit 7.
   init(deviceSupport bytes: Span<UInt8>) {
     self = []
     if bytes[2] & 0x08 != 0 { insert(.bond) }

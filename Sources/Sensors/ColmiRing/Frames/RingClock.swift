@@ -1,12 +1,12 @@
-/// A day of the calendar as the ring's clock counts it; the ring knows no time zone. 2000 … 2099.
+/// A calendar date on the ring's clock, which has no time zone. From 2000 to 2099.
 @frozen public struct RingDate: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let year: UInt16
-  /// 1 … 12.
+  /// 1 to 12.
   public let month: UInt8
-  /// 1 … 31.
+  /// 1 to 31.
   public let day: UInt8
 
-  /// - Throws: `dateOutOfRange` for a day that no calendar has, and outside of 2000 … 2099.
+  /// - Throws: `dateOutOfRange` for a date that does not exist or is outside 2000 to 2099.
   public init(year: Int, month: Int, day: Int) throws(RingValueError) {
     guard 2000...2099 ~= year, 1...12 ~= month, day >= 1,
       day <= CivilDate.dayCount(year: year, month: month)
@@ -16,9 +16,9 @@
     self.day = UInt8(day)
   }
 
-  /// Midnight at which this day begins, the ring's clock read as UTC; seconds since 1970.
+  /// Midnight at the start of this day in seconds since 1970, reading the ring's clock as UTC.
   ///
-  /// This is what a request for a day's heart-rate log carries.
+  /// A request for a day's heart-rate log carries this value.
   public var timestamp: UInt32 {
     UInt32(CivilDate(year: Int(year), month: Int(month), day: Int(day)).daysSince1970 * 86_400)
   }
@@ -28,10 +28,10 @@
   }
 }
 
-/// A date of a log's record: rings with a clock that was never set, or a dying battery, send impossible ones.
+/// The date of a log record. Rings whose clock was never set, or whose battery is low, send impossible ones.
 public enum RingLogDate: Hashable, Sendable, BitwiseCopyable {
   case valid(RingDate)
-  /// The octets as sent, which should be binary-coded decimals: year − 2000, month, day.
+  /// The bytes as sent, which should be binary-coded decimals: year − 2000, month, day.
   case impossible(year: UInt8, month: UInt8, day: UInt8)
 
   /// - Parameters: binary-coded decimals; `year` counts from 2000.
@@ -47,14 +47,14 @@ public enum RingLogDate: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// What the ring's clock shows: a date and a time of day without a zone.
+/// The time on the ring's clock: a date and a time of day without a zone.
 public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let date: RingDate
-  /// 0 … 23.
+  /// 0 to 23.
   public let hour: UInt8
-  /// 0 … 59.
+  /// 0 to 59.
   public let minute: UInt8
-  /// 0 … 59.
+  /// 0 to 59.
   public let second: UInt8
 
   /// - Throws: `timeOutOfRange`.
@@ -66,14 +66,14 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     self.second = UInt8(second)
   }
 
-  /// What a clock that keeps `convention` shows at an instant.
+  /// Creates the time that a clock set by `convention` shows at an instant.
   ///
   /// - Parameters:
   ///   - secondsSince1970: the instant, in UTC.
-  ///   - convention: what the clock is set to.
-  /// - Throws: `dateOutOfRange` outside of 2000 … 2099.
+  ///   - convention: convention by which the clock was set.
+  /// - Throws: `dateOutOfRange` outside 2000 to 2099.
   public init(secondsSince1970: Int64, convention: RingClockConvention) throws(RingValueError) {
-    // A sum that overflows is outside of the range as well.
+    // A sum that overflows is also out of range.
     let (seconds, overflow) = secondsSince1970.addingReportingOverflow(Int64(convention.utcOffsetSeconds))
     guard !overflow, 0...Int64(UInt32.max) ~= seconds else { throw .dateOutOfRange }
     let day = CivilDate(daysSince1970: Int(seconds / 86_400))
@@ -83,7 +83,7 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
       minute: rest / 60 % 60, second: rest % 60)
   }
 
-  /// This clock time read as UTC, in seconds since 1970: the ring's own way of counting.
+  /// The clock time read as UTC, in seconds since 1970, which is how the ring counts.
   public var timestamp: UInt32 {
     date.timestamp + UInt32(hour) * 3600 + UInt32(minute) * 60 + UInt32(second)
   }
@@ -91,11 +91,11 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   public static func < (left: RingDateTime, right: RingDateTime) -> Bool { left.timestamp < right.timestamp }
 }
 
-/// What a ring's clock is set to. The ring stores what it is given and counts all logs by it, so logs are in
-/// whichever convention the last writer used. If unsure choose `local`, as the maker's app and Gadgetbridge
-/// do.
+/// The convention by which a ring's clock was set. The ring stores the time it is given and dates all logs by
+/// it, so logs follow the convention of the last program that set the clock. If unsure choose `local`, as the
+/// vendor's app and Gadgetbridge do.
 public enum RingClockConvention: Hashable, Sendable, BitwiseCopyable {
-  /// Wall-clock time. The offset is what is added to UTC, daylight saving included.
+  /// Wall-clock time. The offset is added to UTC and includes daylight saving time.
   case local(utcOffsetSeconds: Int32)
   case utc
 
@@ -107,38 +107,38 @@ public enum RingClockConvention: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Tells when a ring's logs look shifted, as they do after a program that keeps another convention set its
-/// clock.
+/// Detects shifted timestamps in a ring's logs, which occur after a program with another convention has set
+/// the clock.
 ///
-/// The best evidence is an entry that was stored a moment ago, such as a heart rate measured on demand.
-/// Without one, only entries from the future tell: an old newest entry may mean no more than that nobody wore
-/// the ring. Do not take today's heart-rate log as evidence: its slots after now may be stale.
+/// The best evidence is an entry that was just stored, such as a heart rate measured on demand. Without one,
+/// only entries from the future are evidence: an old newest entry may only mean that the ring was not worn.
+/// Do not use today's heart-rate log as evidence: its slots after now may be stale.
 public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
   public enum Evidence: Hashable, Sendable, BitwiseCopyable {
     /// The entry was stored within the last slot.
     case justStored
-    /// The newest entry that the ring has.
+    /// The ring's newest entry.
     case newest
   }
 
   public enum Finding: Hashable, Sendable, BitwiseCopyable {
     case inStep
-    /// By the offset between local time and UTC, in minutes: the other convention. Positive where the ring's
-    /// clock is ahead of the expected one.
+    /// Shifted by the offset between local time and UTC, in minutes: the other convention. Positive if the
+    /// ring's clock is ahead of the expected one.
     case otherConvention(minutes: Int)
-    /// By something else, in minutes; likewise positive where the ring is ahead.
+    /// Shifted by another amount, in minutes; also positive if the ring is ahead.
     case shifted(minutes: Int)
     case undecided
   }
 
-  /// What two clocks that agree may differ by, beyond the length of a slot.
+  /// Largest difference between clocks that agree, in addition to the length of a slot.
   public static let toleranceMinutes = 2
 
-  /// What the ring's clock should show now.
+  /// Expected time on the ring's clock now.
   public let now: RingDateTime
-  /// Between local time and UTC; 0 where both are the same.
+  /// Offset of local time from UTC; 0 if both are the same.
   public let utcOffsetMinutes: Int
-  /// Length of the log's slots: an entry stands at the start of its slot.
+  /// Length of the log's slots; an entry has the time at which its slot starts.
   public let slotMinutes: Int
 
   public init(now: RingDateTime, utcOffsetMinutes: Int, slotMinutes: Int) {
@@ -148,8 +148,8 @@ public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
   }
 
   /// - Parameters:
-  ///   - entry: the start of its slot by the ring's clock.
-  ///   - evidence: why the entry is taken for a recent one.
+  ///   - entry: start of its slot by the ring's clock.
+  ///   - evidence: the reason why the entry counts as recent.
   public func judge(_ entry: RingDateTime, _ evidence: Evidence) -> Finding {
     let minutes = (Int(entry.timestamp) - Int(now.timestamp)) / 60
     if isInStep(minutes) { return .inStep }
@@ -165,7 +165,7 @@ public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// The proleptic Gregorian calendar, by arithmetic on the 400 years after which it repeats.
+/// The proleptic Gregorian calendar, computed from its cycle of 400 years.
 package struct CivilDate: Hashable, Sendable, BitwiseCopyable {
   package var year: Int
   package var month: Int
@@ -177,7 +177,7 @@ package struct CivilDate: Hashable, Sendable, BitwiseCopyable {
     self.day = day
   }
 
-  /// - Parameter days: not negative.
+  /// - Parameter days: must not be negative.
   package init(daysSince1970 days: Int) {
     var year = 1970 + days / 366
     while Self.days(before: year + 1) <= days { year += 1 }
@@ -208,22 +208,22 @@ package struct CivilDate: Hashable, Sendable, BitwiseCopyable {
     year.isMultiple(of: 4) && (!year.isMultiple(of: 100) || year.isMultiple(of: 400))
   }
 
-  /// Days from 1970 to the first of January.
+  /// Days from 1970-01-01 to January 1 of the year.
   private static func days(before year: Int) -> Int {
     let years = year - 1
-    // 719,162 days lie between the years 1 and 1970.
+    // There are 719,162 days between the years 1 and 1970.
     return years * 365 + years / 4 - years / 100 + years / 400 - 719_162
   }
 }
 
 extension UInt8 {
-  /// The number whose two decimal digits are the two nibbles; `nil` where a nibble is no digit.
+  /// The number whose two decimal digits are the two nibbles; `nil` if a nibble is not a digit.
   var binaryCodedDecimal: Int? {
     let (tens, units) = (self >> 4, self & 0x0F)
     return tens <= 9 && units <= 9 ? Int(tens * 10 + units) : nil
   }
 
-  /// - Parameter number: 0 … 99.
+  /// - Parameter number: 0 to 99.
   init(binaryCodedDecimal number: some BinaryInteger) {
     self = UInt8(number / 10) << 4 | UInt8(number % 10)
   }

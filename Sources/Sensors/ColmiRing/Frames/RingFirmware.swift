@@ -1,9 +1,9 @@
 import BLEWire
 
-/// How a firmware update begins. Section 6: for reading logs, and for those who know what they do.
+/// The start of a firmware update. Section 6. Use it for reading logs; sending it is for experts.
 ///
-/// A wrong image makes a ring useless for ever, so this is no `RingBigDataRequest`. Sending the image itself
-/// is not supported.
+/// A wrong image makes a ring permanently unusable, so these requests are not part of `RingBigDataRequest`.
+/// Sending the image itself is not supported.
 public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
   /// 0x01.
   case start
@@ -17,7 +17,7 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// From a message that a host sent; `nil` for any other than these.
+  /// Decodes a message from a host; `nil` for any other request.
   public init?(_ message: RingBigData) {
     switch (message.id, message.payload.count) {
     case (0x01, 0): self = .start
@@ -29,16 +29,16 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// What a ring is told of an image beforehand; all little-endian. Section 6.
+/// Description of an image, sent before it. All fields are little-endian. Section 6.
 public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   static let byteCount = 9
 
-  /// 1 has the ring check the hardware's name; 4 does not, on some.
+  /// 1 makes the ring check the hardware's name; 4 does not, on some rings.
   public let type: UInt8
   public let byteCount: UInt32
-  /// CRC-16/MODBUS.
+  /// CRC-16/MODBUS of the image.
   public let checksum: UInt16
-  /// Sum of all octets, modulo 65,536.
+  /// Sum of all bytes, modulo 65,536.
   public let sum: UInt16
 
   public init(type: UInt8, byteCount: UInt32, checksum: UInt16, sum: UInt16) {
@@ -71,7 +71,7 @@ public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Section 6.
+/// Reply to a message of a firmware update. Section 6.
 public struct RingFirmwareReply: Hashable, Sendable, BitwiseCopyable {
   public struct Status: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -86,7 +86,7 @@ public struct RingFirmwareReply: Hashable, Sendable, BitwiseCopyable {
     public static let lowBattery = Status(rawValue: 6)
   }
 
-  /// Id of the message that is answered.
+  /// ID of the message that is answered.
   public let command: UInt8
   public let status: Status
 

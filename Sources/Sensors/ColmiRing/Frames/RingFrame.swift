@@ -1,20 +1,20 @@
 public import BLEWire
 
-/// One frame of the ring's command channel, either way: opcode, 14 octets of payload, checksum.
+/// A frame of the ring's command channel in either direction: opcode, 14 bytes of payload, checksum.
 ///
-/// `bytes` borrows the notification's value. Replies are tagged by nothing but the opcode, and frames come
-/// unasked, so dispatch on the opcode and not on the last request.
+/// `bytes` borrows the notification's value. Only the opcode identifies a reply, and rings also send
+/// unsolicited frames, so dispatch on the opcode and not on the last request.
 @frozen public struct RingFrame: ~Escapable, Sendable, BitwiseCopyable {
   public static let byteCount = 16
   public static let payloadByteCount = 14
   /// Code of an error reply: the ring does not know the command.
   public static let notImplemented: UInt8 = 0xEE
 
-  /// All 16 octets.
+  /// All 16 bytes.
   public let bytes: Span<UInt8>
 
-  /// - Throws: `lengthMismatch` unless there are 16 octets; `checksum` unless octet 15 is the sum of the
-  ///   others modulo 256 (the published "modulo 255" fits no capture).
+  /// - Throws: `lengthMismatch` unless there are 16 bytes; `checksum` unless byte 15 is the sum of the others
+  ///   modulo 256 (the published "modulo 255" matches no capture).
   @_lifetime(copy value)
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == Self.byteCount else {
@@ -37,9 +37,9 @@ public import BLEWire
 
   /// Whether the ring refused a command.
   ///
-  /// A refusal is the command's opcode with bit 7 set. The raw stream (0xA1), big data (0xBC) and reset
-  /// (0xFF) have that bit by nature: there only the code 0xEE makes an error, so that `A1 EE` refuses
-  /// command 0x21 and `A1 01` is a sample.
+  /// A refusal is the command's opcode with bit 7 set. The opcodes of the raw stream (0xA1), big data (0xBC)
+  /// and reset (0xFF) have that bit set anyway. For these, only the code 0xEE marks an error: `A1 EE` refuses
+  /// command 0x21, and `A1 01` is a sample.
   @inlinable public var isError: Bool {
     guard opcode & 0x80 != 0 else { return false }
     switch opcode {
@@ -48,24 +48,24 @@ public import BLEWire
     }
   }
 
-  /// The command that was refused; only where `isError`.
+  /// The refused command. Valid only if `isError`.
   @inlinable public var refusedOpcode: UInt8 { opcode & 0x7F }
 }
 
-/// A frame to send, complete with checksum: a value, unlike `RingFrame`, which borrows.
+/// A frame to send, including its checksum. This is a value, unlike `RingFrame`, which borrows.
 public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
   public static let batteryOpcode: UInt8 = 0x03
   /// Raw sensor stream: control frames to the ring, samples from it.
   public static let rawStreamOpcode: UInt8 = 0xA1
 
-  /// Octets 0 … 7, the first most significant.
+  /// Bytes 0 to 7, the first most significant.
   @usableFromInline let high: UInt64
-  /// Octets 8 … 15, the checksum least significant.
+  /// Bytes 8 to 15, the checksum least significant.
   @usableFromInline let low: UInt64
 
   /// - Parameters:
-  ///   - opcode: first octet of the frame.
-  ///   - payload: at most 14 octets; the rest is zero.
+  ///   - opcode: first byte of the frame.
+  ///   - payload: at most 14 bytes; the rest is zero.
   public init(_ opcode: UInt8, payload: Span<UInt8>) {
     precondition(payload.count <= RingFrame.payloadByteCount, "a ring frame has 14 octets of payload")
     var high = UInt64(opcode) << 56
@@ -84,21 +84,21 @@ public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
     self.low = low | UInt64(sum)
   }
 
-  /// The form of most commands: no more than two octets of payload.
+  /// Creates a command with at most two bytes of payload, as most have.
   public init(_ opcode: UInt8, _ first: UInt8 = 0, _ second: UInt8 = 0) {
     let payload: InlineArray<2, UInt8> = [first, second]
     self.init(opcode, payload: payload.span)
   }
 
-  /// Starts the raw stream: one frame of each subtype per tick of the firmware, until stopped.
+  /// Starts the raw stream: one frame of each subtype per firmware tick, until stopped.
   public static let rawStart = RingCommand(rawStreamOpcode, 0x04)
-  /// Stops the raw stream and switches the optical sensor off. One stop does not always take effect:
-  /// send it twice, 120 ms apart.
+  /// Stops the raw stream and switches the optical sensor off. A single stop is not always effective: send it
+  /// twice, 120 ms apart.
   public static let rawStop = RingCommand(rawStreamOpcode, 0x02)
-  /// Answered by percent in octet 1 and 1 in octet 2 while charging.
+  /// Reads the battery state. The reply has the percentage in byte 1, and 1 in byte 2 while charging.
   public static let battery = RingCommand(batteryOpcode)
 
-  /// Octet `index` of the 16.
+  /// Byte `index` of the 16.
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: index < 8 ? high >> (56 - 8 * UInt64(index)) : low >> (120 - 8 * UInt64(index)))
   }

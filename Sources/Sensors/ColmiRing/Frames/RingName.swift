@@ -1,14 +1,14 @@
-/// Tells a ring by its advertised name, which is all that most of them advertise.
+/// Recognizes a ring by its advertised name; most rings advertise nothing else.
 ///
-/// Two forms are taken:
-/// - the maker's, `R02_3A4F`, `COLMI R10_01FE`, `Colmi R06`: `R01` … `R12`, then at most four hexadecimal
-///   digits, with or without `_` or `-` before them;
-/// - the brands that sell the same ring under their own name, alone or with such a suffix after `_` or `-`.
+/// Two forms match:
+/// - the vendor's, such as `R02_3A4F`, `COLMI R10_01FE`, `Colmi R06`: `R01` to `R12`, then at most four
+///   hexadecimal digits, optionally preceded by `_` or `-`;
+/// - brands that sell the same ring under their own name, alone or with such a suffix after `_` or `-`.
 ///
-/// Not taken are the look-alikes that speak other protocols: a space before the suffix (`R99 54DC`), a
-/// letter after the number (`R10M`), `SMART_RING`. Those who know better connect by address.
+/// Similar names of devices with other protocols do not match: a space before the suffix (`R99 54DC`), a
+/// letter after the number (`R10M`), `SMART_RING`. To use such a device anyway, connect by address.
 public enum RingName {
-  /// Brands of the same hardware. The published list also has `R01` … `R10`, which the first form covers.
+  /// Brands of the same hardware. The published list also has `R01` to `R10`, which the first form covers.
   static let brands: [String] = [
     "VK-5098", "MERLIN", "Hello Ring", "RING1", "boAtring", "TR-R02", "SE", "EVOLVEO", "GL-SR2",
     "Blaupunkt", "KSIX RING", "iGET", "Kogan", "FITNESS", "Fyri", "OneRing SR01", "BOK", "9FSM", "STF",
@@ -16,7 +16,7 @@ public enum RingName {
   ]
   static let makers: [String] = ["COLMI ", "Colmi "]
 
-  /// Whether `name`, the UTF-8 octets of a local name, is a ring's.
+  /// Whether `name`, a local name in UTF-8, is that of a ring.
   public static func matches(_ name: Span<UInt8>) -> Bool {
     for maker in makers where name.starts(with: maker) {
       return isModel(name.extracting(maker.utf8.count...))
@@ -30,18 +30,18 @@ public enum RingName {
   }
 
   public static func matches(_ name: String) -> Bool {
-    // A span of an array that has a name: how long one of a text's own octets holds is up to the optimiser.
+    // A span of a named array: the lifetime of a temporary's bytes depends on the optimiser.
     let octets = Array(name.utf8)
     return matches(octets.span)
   }
 
-  /// `R01` … `R12` and a suffix.
+  /// Whether the name is `R01` to `R12` with a suffix.
   private static func isModel(_ name: Span<UInt8>) -> Bool {
     guard name.count >= 3, name[0] == UInt8(ascii: "R"), let tens = name[1].decimal,
       let units = name[2].decimal, 1...12 ~= tens * 10 + units
     else { return false }
     let rest = name.extracting(3...)
-    // The separator alone is no look-alike: nothing follows it.
+    // A separator without anything after it is not a similar name.
     if rest.count == 1, rest[0] == UInt8(ascii: " ") { return true }
     let hasSeparator = !rest.isEmpty && rest[0].isSuffixSeparator
     return isSuffix(hasSeparator ? rest.extracting(1...) : rest)

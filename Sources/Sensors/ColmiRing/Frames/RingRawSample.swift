@@ -1,10 +1,10 @@
 public import BLEWire
 public import Physiology
 
-/// One frame of the raw stream. The ring sends one of each kind per tick, about once a second on stock
+/// A frame of the raw stream. The ring sends one of each kind per tick, about once per second on stock
 /// firmware.
 ///
-/// There is no counter and no clock in a frame: stamp it with the receive time. Decoding allocates nothing.
+/// A frame has no counter and no timestamp: use the receive time. Decoding allocates nothing.
 @frozen public enum RingRawSample: Hashable, Sendable, BitwiseCopyable {
   /// Subtype 1.
   case spO2(SpO2RawSample)
@@ -12,10 +12,10 @@ public import Physiology
   case ppg(PPGRawSample)
   /// Subtype 3.
   case accelerometer(AccelerometerSample)
-  /// Any other subtype; 5 is seen on some rings, its layout is not known.
+  /// Any other subtype. Some rings send 5, whose layout is unknown.
   case unknown(subtype: UInt8)
 
-  /// - Throws: `unexpectedOpcode` for a frame that is not of the raw stream, the refusal `A1 EE` included.
+  /// - Throws: `unexpectedOpcode` for a frame of another kind, including the refusal `A1 EE`.
   @inlinable public init(decoding frame: borrowing RingFrame) throws(WireError) {
     guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError else {
       throw WireError(.ring, offset: 0, .unexpectedOpcode(frame.opcode))
@@ -29,17 +29,18 @@ public import Physiology
     }
   }
 
-  /// A raw sample whose layout is known; `nil` for any other frame: a reply, a refusal, another subtype.
+  /// Decodes a raw sample with a known layout; `nil` for any other frame: a reply, a refusal, or another
+  /// subtype.
   @inlinable public init?(raw frame: borrowing RingFrame) {
     guard let sample = try? RingRawSample(decoding: frame) else { return nil }
     if case .unknown = sample { return nil }
     self = sample
   }
 
-  /// A raw sample whose values are whole in the first octets of a notification, as a log has it whose writer cut the record. Zeros
-  /// and the checksum follow them in a whole frame.
+  /// Decodes a raw sample from a notification that was cut in the log, if all values are in its first bytes.
+  /// In a complete frame zeros and the checksum follow them.
   ///
-  /// - Returns: `nil` if they are not, or for another frame.
+  /// - Returns: `nil` if the values are incomplete, or for another frame.
   public init?(cut value: Span<UInt8>) {
     guard value.count >= 10, value.count < RingFrame.byteCount else { return nil }
     var frame = [UInt8](repeating: 0, count: RingFrame.byteCount)
@@ -49,7 +50,7 @@ public import Physiology
     self.init(raw: frame)
   }
 
-  /// Whether the ring took no reading of the light.
+  /// Whether the ring took no light reading.
   @inlinable public var isDropout: Bool {
     switch self {
     case .spO2(let sample): sample.reading == nil
@@ -58,23 +59,23 @@ public import Physiology
     }
   }
 
-  /// From a notification's value: length and checksum are checked first.
+  /// Decodes a notification's value; checks length and checksum first.
   @inlinable public init(decoding value: Span<UInt8>) throws(WireError) {
     try self.init(decoding: RingFrame(validating: value))
   }
 }
 
-/// The red LED. ADC counts, without a unit; about one averaged reading per frame, not a waveform.
+/// A sample of the red LED. ADC counts without a unit: about one averaged reading per frame, not a waveform.
 @frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
-  /// 0 is a reading that the ring dropped.
+  /// 0 marks a reading that the ring dropped.
   public let value: UInt16
-  /// Latched by the ring: `value` may lie outside, and it changes rarely.
+  /// Latched by the ring: it rarely changes, and `value` can exceed it.
   public let max: UInt16
   public let min: UInt16
-  /// Not always `max` − `min`; what the ring means by it is not known.
+  /// Not always `max` − `min`; its meaning is unknown.
   public let diff: UInt16
 
-  /// The light, in counts; `nil` where the ring dropped it.
+  /// The light reading in counts; `nil` if the ring dropped it.
   @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
@@ -90,17 +91,17 @@ public import Physiology
   }
 }
 
-/// The green LED. ADC counts, without a unit.
+/// A sample of the green LED. ADC counts without a unit.
 @frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
-  /// 0 is a reading that the ring dropped.
+  /// 0 marks a reading that the ring dropped.
   public let value: UInt16
-  /// Latched by the ring: `value` may lie outside.
+  /// Latched by the ring: `value` can exceed it.
   public let max: UInt16
   public let min: UInt16
   /// `max` − `min`.
   public let diff: UInt16
 
-  /// The light, in counts; `nil` where the ring dropped it.
+  /// The light reading in counts; `nil` if the ring dropped it.
   @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
@@ -118,9 +119,9 @@ public import Physiology
 
 /// Acceleration along the ring's axes: z through its centre, y tangential, x along the finger.
 ///
-/// 12 bits, −2,048 … 2,047, 512 to the g: a ring at rest has a magnitude near 512.
+/// 12 bits, −2,048 to 2,047, 512 per g: a ring at rest has a magnitude near 512.
 @frozen public struct AccelerometerSample: Hashable, Sendable, BitwiseCopyable {
-  /// Counts per g, of a full scale of ±4 g.
+  /// Counts per g. The full scale is ±4 g.
   public static let countsPerG = 512.0
 
   public let x: Int16
@@ -138,19 +139,20 @@ public import Physiology
       x: Self.axis(bytes, at: 6), y: Self.axis(bytes, at: 2), z: Self.axis(bytes, at: 4))
   }
 
-  /// The same in g. A g is a power of two of counts, so nothing is rounded.
+  /// The acceleration in g. Exact, because the scale is a power of two.
   @inlinable public var acceleration: Acceleration {
     Acceleration(
       x: Double(x) / Self.countsPerG, y: Double(y) / Self.countsPerG, z: Double(z) / Self.countsPerG)
   }
 
-  /// A high octet and the low nibble of the next, two's complement of 12 bits: bit 11 is the sign.
+  /// Decodes an axis from a high byte and the low nibble of the next, in two's complement of 12 bits: bit 11
+  /// is the sign.
   ///
-  /// Some published decoders test bit 7 for the sign, subtract 2,048 and read 3.7 g from a ring at rest. The
-  /// upper nibble of the second octet is not part of it; one board fills it.
+  /// Some published decoders test bit 7 for the sign, subtract 2,048 and get 3.7 g from a ring at rest. The
+  /// upper nibble of the second byte is not part of the value; one board sets it.
   @inlinable static func axis(_ bytes: Span<UInt8>, at offset: Int) -> Int16 {
     let bits = UInt16(bytes[offset]) << 4 | UInt16(bytes[offset + 1] & 0x0F)
-    // Moved to the top so that the arithmetic shift back spreads the sign.
+    // Shifted to the top so that the arithmetic shift back extends the sign.
     return Int16(bitPattern: bits << 4) >> 4
   }
 }

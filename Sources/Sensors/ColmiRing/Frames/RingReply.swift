@@ -1,12 +1,12 @@
 public import BLEWire
 
-/// A frame of the command channel from a ring: a reply, or what it tells unasked. Section 3, by opcode.
+/// A frame of the command channel from a ring: a reply or an unsolicited frame. Section 3, by opcode.
 ///
-/// Nothing but the opcode ties a reply to its request, so these are dispatched on what they are.
+/// Only the opcode ties a reply to its request, so dispatch on the case.
 public enum RingReply: Hashable, Sendable {
-  /// The ring does not know the command, where the code is 0xEE. Section 2.
+  /// The ring refused the command. It does not know it if the code is 0xEE. Section 2.
   case refused(opcode: UInt8, code: UInt8)
-  /// There is no log for the day that was asked for: not an error.
+  /// There is no log for the requested day; this is not an error.
   case noData(RingLogKind)
   /// 0x01.
   case time(RingTimeReply)
@@ -22,28 +22,28 @@ public enum RingReply: Hashable, Sendable {
   /// 0x16.
   case heartRateLogSettings(RingHeartRateLogSettings)
   case heartRateLogSettingsWritten(isEnabled: Bool)
-  /// 0x1E; octets 1 and 2, as two sources put the value in either.
+  /// 0x1E. Bytes 1 and 2, because two sources disagree on which has the value.
   case realtimeHeartRate(UInt8, UInt8)
   /// 0x21.
   case goals(RingGoals)
   /// 0x2C, 0x36, 0x38, 0x3A.
   case automaticMeasurement(RingAutomaticMeasurement)
   case automaticMeasurementWritten(RingAutomaticMeasurement)
-  /// 0x2F, unasked after the time was set: octets that a notification may hold.
+  /// 0x2F, unsolicited after the time was set: maximum size of a notification in bytes.
   case packetSize(UInt8)
-  /// 0x3B. The reference has no layout of it, so it stays octets.
+  /// 0x3B. The reference gives no layout, so the frame is not decoded.
   case touch(RingCommand)
-  /// 0x3C; no more than `bond` and `intervalTemperature`.
+  /// 0x3C; only `bond` and `intervalTemperature`.
   case deviceSupport(RingCapabilities)
   /// 0x48.
   case todayTotals(RingDayTotals)
-  /// 0x61. What its bits let through is not published.
+  /// 0x61. The meaning of its bits is not published.
   case messageFilter(RingCommand)
   /// 0x69, about twice a second.
   case measurement(RingMeasurementFrame)
   /// 0x6A.
   case measurementStopped(RingMeasurement, lastValue: UInt8)
-  /// 0x73, unasked.
+  /// 0x73, unsolicited.
   case notification(RingNotification)
   /// 0x77.
   case sportAcknowledged
@@ -51,13 +51,13 @@ public enum RingReply: Hashable, Sendable {
   case sport(RingSportSample)
   /// 0xA1, section 5.
   case raw(RingRawSample)
-  /// A frame of a log, for its assembler.
+  /// A frame of a log, to be passed to its assembler.
   case log(RingLogKind)
-  /// A record whose layout is not published.
+  /// A setting whose layout is not published.
   case setting(RingSetting, RingCommand)
   case unknown(RingCommand)
 
-  /// - Throws: `invalidValue` for a measurement's switch without a known action.
+  /// - Throws: `invalidValue` for the switch of an automatic measurement without a known action.
   public init(decoding frame: borrowing RingFrame) throws(WireError) {
     if frame.isError {
       self = .refused(opcode: frame.refusedOpcode, code: frame.bytes[1])
@@ -124,29 +124,29 @@ public enum RingReply: Hashable, Sendable {
   }
 }
 
-/// Logs that come in frames of the command channel, by opcode.
+/// Logs in frames of the command channel, by opcode.
 public enum RingLogKind: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case heartRate = 0x15
   case stress = 0x37
   case heartRateVariability = 0x39
   case activity = 0x43
-  /// Nobody published what it counts.
+  /// Its meaning is not published.
   case unnamed = 0x7A
 }
 
-/// Section 3, 0x02.
+/// Event of the camera mode. Section 3, 0x02.
 public enum RingCameraEvent: UInt8, Hashable, Sendable, BitwiseCopyable {
-  /// The mode was entered or kept, and there was no gesture.
+  /// The mode was entered or kept alive, and there was no gesture.
   case acknowledged = 0
   case entered = 1
-  /// A wave or a double tap. One program ignores others for 3.5 s.
+  /// A wave or a double tap. One program ignores further ones for 3.5 s.
   case gesture = 2
   case finished = 3
 }
 
-/// Section 3, 0x03 and 0x73 0x0C.
+/// Battery state. Section 3, 0x03 and 0x73 0x0C.
 public struct RingBattery: Hashable, Sendable, BitwiseCopyable {
-  /// 0 … 100.
+  /// 0 to 100.
   public let percent: UInt8
   public let isCharging: Bool
 
@@ -156,7 +156,7 @@ public struct RingBattery: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Section 3, 0x21. Little-endian, unlike the counters of 0x48.
+/// Daily goals. Section 3, 0x21. Little-endian, unlike the counters of 0x48.
 public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
   /// 24 bits.
   public let steps: UInt32
@@ -176,7 +176,7 @@ public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Section 3, 0x48. Big-endian, 24 bits but for the minutes.
+/// Totals of the current day. Section 3, 0x48. Big-endian, 24 bits except for the minutes.
 public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   public let steps: UInt32
   public let runningSteps: UInt32
@@ -194,24 +194,24 @@ public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// One frame of a measurement on demand. Section 3, 0x69.
+/// A frame of a measurement on demand. Section 3, 0x69.
 public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   public struct Fault: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     public static let none = Fault(rawValue: 0)
-    /// Not worn, or in bad contact.
+    /// Not worn, or poor contact.
     public static let contact = Fault(rawValue: 1)
     public static let temporary = Fault(rawValue: 2)
   }
 
   public let measurement: RingMeasurement
   public let fault: Fault
-  /// In the measurement's unit; 0 while the sensor warms up, which takes up to a minute.
+  /// In the measurement's unit. 0 while the sensor warms up, which takes up to a minute.
   public let value: UInt8
-  /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first, and
-  /// the same again where no beat came since the last frame.
+  /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first
+  /// interval; repeated if there was no beat since the last frame.
   public let pulseIntervalMilliseconds: UInt16
 
   init(_ bytes: Span<UInt8>) {
@@ -222,7 +222,7 @@ public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// What a ring tells unasked. Section 3, 0x73.
+/// An unsolicited notification of a ring. Section 3, 0x73.
 public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newHeartRate
   case newSpO2
@@ -232,7 +232,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newBloodSugar
   case battery(RingBattery)
   case activity(RingLiveActivity)
-  /// 0 … 100; sent when a measurement was stored, as inferred from captures.
+  /// 0 to 100; sent when a measurement was stored, as inferred from captures.
   case stressStored(UInt8)
   case unknown(subtype: UInt8)
 
@@ -251,7 +251,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Octet 1.
+  /// Byte 1 of the frame.
   public var subtype: UInt8 {
     switch self {
     case .newHeartRate: 0x01
@@ -268,7 +268,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Today's counters while they grow. Section 3, 0x73 0x12: big-endian, 24 bits.
+/// Today's counters, sent as they increase. Section 3, 0x73 0x12: big-endian, 24 bits.
 public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
   public let steps: UInt32
   /// In small calories.
@@ -282,7 +282,7 @@ public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A workout while it goes on. Section 3, 0x78; one source, no capture. Big-endian as far as is known.
+/// State of a workout in progress. Section 3, 0x78; one source, no capture. Probably big-endian.
 public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
   public let sport: RingSport
   /// As sent.
@@ -290,7 +290,7 @@ public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
   public let seconds: UInt16
   /// In beats per minute.
   public let heartRate: UInt8
-  /// 24 bits, in the ring's unit, which is not known.
+  /// 24 bits, in an unknown unit.
   public let calories: UInt32
   public let steps: UInt32
   public let distanceMeters: UInt32

@@ -1,7 +1,7 @@
-/// What a host may ask of a ring without harm, a frame of the command channel each.
+/// A request to a ring that does no harm; each is one frame of the command channel.
 ///
-/// `command` is the frame. What switches the ring off or erases it is a `RingDangerousRequest`, so that none
-/// of that can be sent by mistake. Sections are those of the protocol's reference: section 3, by opcode.
+/// `command` is the frame. Requests that switch the ring off or erase it are in `RingDangerousRequest`, so
+/// that they cannot be sent by mistake. Sections refer to the protocol's reference: section 3, by opcode.
 public enum RingRequest: Hashable, Sendable {
   /// 0x01. Answered by the packet size, then by `RingTimeReply`.
   case setTime(RingDateTime, language: RingLanguage)
@@ -23,7 +23,7 @@ public enum RingRequest: Hashable, Sendable {
   /// 0x16.
   case readHeartRateLogSettings
   case writeHeartRateLogSettings(RingHeartRateLogSettings)
-  /// 0x1E, of old firmware: starts a measurement, or keeps it alive.
+  /// 0x1E, on old firmware: starts a measurement, or keeps it alive.
   case realtimeHeartRate
   /// 0x21.
   case goals
@@ -34,7 +34,7 @@ public enum RingRequest: Hashable, Sendable {
   case stressLog(daysAgo: UInt8)
   /// 0x39.
   case heartRateVariabilityLog(daysAgo: UInt8)
-  /// 0x3B; the argument's meaning is not published, 0 and 1 are seen.
+  /// 0x3B. The argument's meaning is not published; 0 and 1 have been seen.
   case readTouch(UInt8)
   case writeTouch(appType: UInt8, strength: UInt8)
   /// 0x3C.
@@ -43,17 +43,17 @@ public enum RingRequest: Hashable, Sendable {
   case activityLog(daysAgo: UInt8)
   /// 0x48.
   case todayTotals
-  /// 0x50: a green LED for ten seconds.
+  /// 0x50: lights a green LED for ten seconds.
   case findDevice
-  /// 0x61: which of the host's messages the ring shows.
+  /// 0x61: selects the messages of the host that the ring shows.
   case messageFilter
   /// 0x69.
   case measure(RingMeasurement, RingMeasurementAction)
-  /// 0x6A. The maker's app tells the last value that it showed.
+  /// 0x6A. The vendor's app sends the last value that it displayed.
   case stopMeasuring(RingMeasurement, lastValue: UInt8)
   /// 0x77.
   case sport(RingSportAction, RingSport)
-  /// 0x7A, of unknown meaning; the answer has the form of a log.
+  /// 0x7A, of unknown meaning; the reply has the form of a log.
   case unnamedLog(daysAgo: UInt8)
   /// 0xA1, section 5.
   case rawStream(RingRawControl)
@@ -87,7 +87,7 @@ public enum RingRequest: Hashable, Sendable {
       RingCommand(RingOpcode.touch, octets: [2, 1, appType, strength])
     case .deviceSupport: RingCommand(RingOpcode.deviceSupport)
     case .activityLog(let daysAgo):
-      // The last slot of a day is 95; what the others mean is not known.
+      // The last slot of a day is 95; the meaning of the other bytes is unknown.
       RingCommand(RingOpcode.activityLog, octets: [daysAgo, 0x0F, 0x00, 0x5F, 0x01])
     case .todayTotals: RingCommand(RingOpcode.todayTotals)
     case .findDevice: RingCommand(RingOpcode.findDevice, 0x55, 0xAA)
@@ -102,7 +102,7 @@ public enum RingRequest: Hashable, Sendable {
     }
   }
 
-  /// Binary-coded decimals, the year from 2000.
+  /// Encodes the time as binary-coded decimals, with the year since 2000.
   private static func command(setting time: RingDateTime, _ language: RingLanguage) -> RingCommand {
     let decimals = [
       UInt8(time.date.year - 2000), time.date.month, time.date.day, time.hour, time.minute, time.second,
@@ -136,9 +136,9 @@ public enum RingRequest: Hashable, Sendable {
   }
 }
 
-/// What cannot be undone from the host, or not without a charger. Ask the user first.
+/// Requests that the host cannot undo, or that need a charger to recover. Ask the user first.
 public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseIterable {
-  /// `08 01`: off until it is charged. Some programs name it reboot. No reply.
+  /// `08 01`: the ring is off until it is charged. Some programs call it reboot. No reply.
   case powerOff
   /// `08 00`; one source. No reply.
   case reboot
@@ -154,24 +154,24 @@ public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseItera
   }
 }
 
-/// Camera mode: the ring reports a gesture as if to release the shutter. Section 3, 0x02.
+/// Camera mode, in which the ring reports a gesture to release the shutter. Section 3, 0x02.
 public enum RingCameraAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case enter = 4
-  /// Keeps the mode alive, and polls.
+  /// Keeps the mode alive and polls for a gesture.
   case keepAlive = 5
   case leave = 6
 }
 
 /// Control of the raw stream. Section 5.1.
 public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
-  /// Switches the optical sensor on, by one disassembly.
+  /// Switches the optical sensor on, according to one disassembly.
   case optical
   case stop
-  /// One frame of each subtype. The optical values stay as they were.
+  /// Requests one frame of each subtype. The optical values do not change.
   case snapshot
   /// `A1 04`.
   case start
-  /// `A1 04 04`, which is not known to differ.
+  /// `A1 04 04`, which has no known difference from `start`.
   case startLong
 
   var command: RingCommand {
@@ -185,7 +185,7 @@ public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   }
 }
 
-/// Octet 0 of a frame. Section 3.
+/// Byte 0 of a frame. Section 3.
 package enum RingOpcode {
   package static let setTime: UInt8 = 0x01
   package static let camera: UInt8 = 0x02
@@ -218,7 +218,7 @@ package enum RingOpcode {
 }
 
 extension RingSetting {
-  /// The display's frames have a 3 before the action.
+  /// Frames of the display setting have a 3 before the action.
   fileprivate func command(_ action: RingSettingAction) -> RingCommand {
     self == .display ? RingCommand(rawValue, 3, action.rawValue) : RingCommand(rawValue, action.rawValue)
   }
@@ -233,6 +233,6 @@ extension RingAutomaticSensor {
 extension RingCommand {
   init(_ opcode: UInt8, octets: [UInt8]) { self.init(opcode, payload: octets.span) }
 
-  /// A copy of a frame that was lent.
+  /// Copies a borrowed frame.
   public init(copying frame: borrowing RingFrame) { self.init(frame.opcode, payload: frame.payload) }
 }

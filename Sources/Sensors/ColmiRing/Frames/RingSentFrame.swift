@@ -1,15 +1,15 @@
 public import BLEWire
 
-/// A frame that a host sent: for emulated rings and for reading logs.
+/// A frame sent by a host, for emulated rings and for reading logs.
 public enum RingSentFrame: Hashable, Sendable {
   case request(RingRequest)
   case dangerous(RingDangerousRequest)
-  /// A setting is written; what its record means is not published.
+  /// Writes a setting whose record layout is not published.
   case setting(RingSetting, RingCommand)
-  /// Unknown, or a form of a known one that is.
+  /// An unknown command, or an unknown form of a known one.
   case unknown(RingCommand)
 
-  /// - Throws: `invalidValue` at the octet that makes no sense of a known command.
+  /// - Throws: `invalidValue` at the byte that is invalid for a known command.
   public init(decoding frame: borrowing RingFrame) throws(WireError) {
     let bytes = frame.bytes
     if let request = Self.dangerous(bytes) {
@@ -64,7 +64,7 @@ public enum RingSentFrame: Hashable, Sendable {
     }
   }
 
-  /// The commands that are nothing but an opcode.
+  /// Returns the command of an opcode without arguments.
   private static func bare(_ opcode: UInt8) -> RingRequest? {
     switch opcode {
     case RingOpcode.battery: .battery
@@ -146,7 +146,7 @@ public enum RingSentFrame: Hashable, Sendable {
 }
 
 extension RingSetting {
-  /// The display's frames have a 3 before the action, and the maker's app leaves the action out to read.
+  /// Frames of the display setting have a 3 before the action, and the vendor's app omits the action to read.
   fileprivate func action(_ bytes: Span<UInt8>) -> RingSettingAction? {
     guard self == .display else { return RingSettingAction(rawValue: bytes[1]) }
     guard bytes[1] == 3 else { return nil }
@@ -155,7 +155,7 @@ extension RingSetting {
 }
 
 extension RingPreferences {
-  /// The layout is the same both ways.
+  /// Decodes preferences; the layout is the same in both directions.
   init(_ bytes: Span<UInt8>) {
     self.init(
       uses12HourClock: bytes[2] != 0, usesImperialUnits: bytes[3] != 0, gender: Gender(rawValue: bytes[4]),
@@ -165,7 +165,7 @@ extension RingPreferences {
 }
 
 extension RingHeartRateLogSettings {
-  /// The layout is the same both ways.
+  /// Decodes settings; the layout is the same in both directions.
   init(_ bytes: Span<UInt8>) {
     self.init(isEnabled: bytes[2] == 1, intervalMinutes: bytes[3])
     startIntervalMinutes = bytes[4]

@@ -1,22 +1,22 @@
 public import BLEWire
 
-/// Services and characteristics of COLMI rings. All but Device Information are the maker's own.
+/// Services and characteristics of COLMI rings. All except Device Information are vendor-specific.
 ///
-/// The rings rarely put a service UUID in their advertisement: find them by name (`RingName`). Handles
-/// differ between firmwares; discover them.
+/// Rings rarely advertise a service UUID: find them by name (`RingName`). Handles differ between firmwares;
+/// discover them.
 public enum RingUUID {
-  /// Commands and their replies, the raw stream included. Not the Nordic UART service, whose two
-  /// characteristics it borrows.
+  /// Service of commands and replies, including the raw stream. It is not the Nordic UART service, but it
+  /// reuses the UUIDs of that service's two characteristics.
   public static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-  /// Host to ring, 16-octet frames; write or write without response.
+  /// From host to ring, frames of 16 bytes; write or write without response.
   public static let commandWrite = BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-  /// Ring to host, 16-octet frames; notify.
+  /// From ring to host, frames of 16 bytes; notify.
   public static let commandNotify = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
 
-  /// Long logs and firmware update.
+  /// Service of long logs and firmware updates.
   public static let bigDataService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-  /// Host to ring, 0xBC frames; write without response.
+  /// From host to ring, frames starting with 0xBC; write without response.
   public static let bigDataWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-  /// Ring to host, 0xBC frames; notify. Some rings repeat the raw stream here.
+  /// From ring to host, frames starting with 0xBC; notify. Some rings repeat the raw stream here.
   public static let bigDataNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
 }

@@ -1,13 +1,13 @@
-/// A value that a ring's frame cannot carry.
+/// Error for a value that a ring's frame cannot carry.
 public enum RingValueError: Error, Hashable, Sendable, BitwiseCopyable {
-  /// Not a day of the calendar, or not within 2000 … 2099.
+  /// Not a calendar date, or outside 2000 to 2099.
   case dateOutOfRange
   case timeOutOfRange
-  /// Not ASCII, or longer than the 12 octets that there are.
+  /// Not ASCII, or longer than 12 bytes.
   case phoneName
 }
 
-/// Language of a ring's display; most rings have none. Section 3, 0x01.
+/// Language of a ring's display; most rings lack a display. Section 3, 0x01.
 public struct RingLanguage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -16,16 +16,16 @@ public struct RingLanguage: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let english = RingLanguage(rawValue: 1)
 }
 
-/// The name of the host, with the version of the program on it. Section 3, 0x04.
+/// Name of the host and version of its program. Section 3, 0x04.
 public struct RingPhoneName: Hashable, Sendable {
   public static let maximumByteCount = 12
 
   public let clientMajor: UInt8
   public let clientMinor: UInt8
-  /// ASCII, at most 12 octets.
+  /// ASCII, at most 12 bytes.
   public let name: String
 
-  /// - Parameters: the version is the maker's app's unless given: the ring was never seen with another.
+  /// - Parameters: the default version is that of the vendor's app, the only one observed.
   /// - Throws: `phoneName`.
   public init(clientMajor: UInt8 = 2, clientMinor: UInt8 = 10, name: String) throws(RingValueError) {
     guard name.utf8.count <= Self.maximumByteCount, name.utf8.allSatisfy({ 0x20...0x7E ~= $0 }) else {
@@ -37,9 +37,9 @@ public struct RingPhoneName: Hashable, Sendable {
   }
 }
 
-/// About whom the ring is worn by. Section 3, 0x0A; one octet each.
+/// Data about the wearer. Section 3, 0x0A; one byte each.
 public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
-  /// By Gadgetbridge. Another program has female 0 and male 1; no capture decides.
+  /// Values as in Gadgetbridge. Another program uses female 0 and male 1; no capture shows which is right.
   public struct Gender: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -79,20 +79,20 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Whether and how often the ring measures the heart rate by itself. Section 3, 0x16; one octet each.
+/// Settings of the automatic heart-rate measurement. Section 3, 0x16; one byte each.
 ///
-/// Some firmware forgets it at midnight: write it again after connecting.
+/// Some firmware resets them at midnight: write them again after connecting.
 public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var isEnabled: Bool
-  /// Multiples of 5 up to 60 are the maker's range.
+  /// The vendor's range is multiples of 5 up to 60.
   public var intervalMinutes: UInt8
-  /// 5 on one ring; what it means is not known. 0 where absent.
+  /// 5 on one ring, of unknown meaning. 0 if absent.
   public var startIntervalMinutes: UInt8 = 0
-  /// In beats per minute; 0 where absent.
+  /// In beats per minute; 0 if absent.
   public var lowAlarm: UInt8 = 0
-  /// In beats per minute; 0 where absent.
+  /// In beats per minute; 0 if absent.
   public var highAlarm: UInt8 = 0
-  /// As sent; 0 where absent.
+  /// As sent; 0 if absent.
   public var alarmSwitch: UInt8 = 0
 
   public init(isEnabled: Bool, intervalMinutes: UInt8) {
@@ -101,16 +101,16 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// What the ring can measure by itself at intervals of its own; each has a switch. Section 3.
+/// Sensors that a ring can measure automatically at intervals; each has a switch. Section 3.
 public enum RingAutomaticSensor: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case spO2 = 0x2C
   case stress = 0x36
   case heartRateVariability = 0x38
-  /// Its frames have a 3 before the action.
+  /// Frames of this sensor have a 3 before the action.
   case temperature = 0x3A
 }
 
-/// The switch of such a measurement.
+/// The switch of an automatic measurement.
 public struct RingAutomaticMeasurement: Hashable, Sendable, BitwiseCopyable {
   public let sensor: RingAutomaticSensor
   public let isEnabled: Bool
@@ -121,8 +121,8 @@ public struct RingAutomaticMeasurement: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Settings whose records are not published: they can be read and deleted, and their replies stay octets.
-/// Section 3.
+/// Settings whose record layouts are not published: they can be read and deleted, and their replies are not
+/// decoded. Section 3.
 public enum RingSetting: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case display = 0x05
   case doNotDisturb = 0x06
@@ -131,14 +131,14 @@ public enum RingSetting: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
   case menstruation = 0x2B
 }
 
-/// Octet 1 of the frames of settings.
+/// Byte 1 of the frames of settings.
 public enum RingSettingAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case read = 1
   case write = 2
   case delete = 3
 }
 
-/// What is measured on demand. Section 3, 0x69.
+/// Kind of a measurement on demand. Section 3, 0x69.
 public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -147,14 +147,14 @@ public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopy
   public static let heartRate = RingMeasurement(rawValue: 1)
   /// No known ring has hardware for it.
   public static let bloodPressure = RingMeasurement(rawValue: 2)
-  /// In per cent.
+  /// In percent.
   public static let spO2 = RingMeasurement(rawValue: 3)
   public static let fatigue = RingMeasurement(rawValue: 4)
   public static let healthCheck = RingMeasurement(rawValue: 5)
   public static let realtimeHeartRate = RingMeasurement(rawValue: 6)
   /// No known ring has hardware for it.
   public static let electrocardiogram = RingMeasurement(rawValue: 7)
-  /// 0 … 100.
+  /// 0 to 100.
   public static let stress = RingMeasurement(rawValue: 8)
   /// No known ring has hardware for it.
   public static let bloodSugar = RingMeasurement(rawValue: 9)
@@ -162,10 +162,10 @@ public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopy
   public static let heartRateVariability = RingMeasurement(rawValue: 10)
 }
 
-/// What to do about a measurement. Section 3, 0x69.
+/// Action of a measurement on demand. Section 3, 0x69.
 ///
-/// To start one the maker's app sends `start0` for the heart rate and `start25` for all else; `start` works
-/// too.
+/// To start a measurement the vendor's app sends `start0` for the heart rate and `start25` for the others;
+/// `start` works too.
 public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -173,13 +173,13 @@ public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, Bitwi
   public static let start0 = RingMeasurementAction(rawValue: 0)
   public static let start = RingMeasurementAction(rawValue: 1)
   public static let pause = RingMeasurementAction(rawValue: 2)
-  /// Keeps a measurement alive that would end by itself after a minute.
+  /// Keeps a measurement alive; without it, the measurement ends after a minute.
   public static let resume = RingMeasurementAction(rawValue: 3)
   public static let stop = RingMeasurementAction(rawValue: 4)
   public static let start25 = RingMeasurementAction(rawValue: 0x25)
 }
 
-/// What a workout is told. Section 3, 0x77.
+/// Action of a workout. Section 3, 0x77.
 public enum RingSportAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case start = 1
   case pause = 2

@@ -1,6 +1,6 @@
 import JSONText
 
-/// Keys of logs, as programs rely on them.
+/// JSON keys of logs. These are a stable interface.
 extension FieldList {
   package mutating func members(of log: RingDayLog) {
     kind(log.kind.logName)
@@ -153,7 +153,7 @@ extension FieldList {
     member(readings: day.readings)
   }
 
-  /// A day of interval temperatures, put together of its packets.
+  /// Adds a day of interval temperatures, combined from its packets.
   package mutating func members(of log: RingIntervalTemperatureLog) {
     kind("intervalTemperatureLog")
     member("daysAgo", log.daysAgo)
@@ -162,7 +162,7 @@ extension FieldList {
     if !log.isComplete { member("complete", false) }
   }
 
-  /// Pairs of the minute of the day and degrees Celsius.
+  /// Adds pairs of the minute of the day and degrees Celsius.
   private mutating func member(readings: [RingTemperatureDay.Reading]) {
     member(
       "readings",
@@ -176,7 +176,7 @@ extension FieldList {
       })
   }
 
-  /// How the pieces of messages were put together.
+  /// Adds a description of how the pieces of messages were reassembled.
   mutating func members(ofReassembly events: [RingBigDataReassembler.Event]) {
     let messages = events.compactMap { event -> RingBigData? in
       switch event {

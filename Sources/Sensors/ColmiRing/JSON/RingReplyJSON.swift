@@ -1,7 +1,7 @@
 package import JSONText
 import Physiology
 
-/// Keys of what rings send on the command channel, as programs rely on them.
+/// JSON keys of ring data on the command channel. These are a stable interface.
 extension FieldList {
   package mutating func members(of reply: RingReply) {
     switch reply {
@@ -57,7 +57,7 @@ extension FieldList {
     }
   }
 
-  /// Replies that are a row of numbers.
+  /// Adds replies that consist of numbers.
   private mutating func members(ofNumbers reply: RingReply) {
     switch reply {
     case .goals(let goals):

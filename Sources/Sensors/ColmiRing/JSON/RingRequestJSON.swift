@@ -1,7 +1,7 @@
 import BLEWire
 import JSONText
 
-/// Keys of what hosts send, as programs rely on them.
+/// JSON keys of host data. These are a stable interface.
 extension FieldList {
   mutating func members(of sent: RingSentFrame) {
     switch sent {
@@ -22,7 +22,7 @@ extension FieldList {
     member(payloadOf: command)
   }
 
-  /// All of a frame whose layout is not known.
+  /// Adds the whole payload of a frame whose layout is unknown.
   mutating func member(payloadOf command: RingCommand) {
     member("payload", hex: (1..<15).map { command.octet($0) })
   }
@@ -112,12 +112,12 @@ extension FieldList {
       kind("bigDataRequest")
       member("dataId", message.id)
       member("payload", hex: message.payload)
-      // That of nothing is always the same.
+      // The checksum of an empty payload is constant.
       if !message.payload.isEmpty { member("crc16", message.checksum.upperCaseText) }
     }
   }
 
-  /// What it is about: a word for programs, and a title for people.
+  /// Adds the kind: an identifier for programs, and a title for display.
   mutating func kind(_ kind: String, _ title: String? = nil) {
     member("kind", kind, .none, words: title ?? Field.words(of: kind))
   }
@@ -163,7 +163,7 @@ extension RingRequest {
 }
 
 extension RingRequest {
-  /// `nil` where the words of its kind say it.
+  /// `nil` if the words of `kind` are sufficient.
   fileprivate var title: String? {
     switch self {
     case .rawStream(.start), .rawStream(.startLong): "start the raw stream"
@@ -188,7 +188,7 @@ extension RingRawControl {
 }
 
 extension RingAutomaticSensor {
-  /// The first word of a kind.
+  /// First word of `kind`.
   var name: String {
     switch self {
     case .spO2: "spo2"
@@ -200,7 +200,7 @@ extension RingAutomaticSensor {
 }
 
 extension RingSetting {
-  /// The first word of a kind.
+  /// First word of `kind`.
   var name: String {
     switch self {
     case .display: "display"
@@ -213,21 +213,21 @@ extension RingSetting {
 }
 
 extension UInt8 {
-  /// `0x0a`.
+  /// Hexadecimal with prefix: `0x0a`.
   var digits: String { "0x" + hexadecimal(self) }
 }
 
 extension UInt16 {
-  /// `0x6F99`, as checksums are written.
+  /// Hexadecimal as used for checksums: `0x6F99`.
   var upperCaseText: String {
     let digits = String(self, radix: 16, uppercase: true)
     return "0x" + String(repeating: "0", count: 4 - digits.count) + digits
   }
 }
 
-/// Seconds since 1970 as a date and a time of day.
+/// Formats seconds since 1970 as a date and a time of day.
 struct CivilTime {
-  /// `2025-12-11T22:54:17`.
+  /// The formatted time: `2025-12-11T22:54:17`.
   let text: String
 
   init(_ timestamp: UInt32) {

@@ -1,11 +1,11 @@
 package import BLEWire
 package import JSONText
 
-/// Some packets of one characteristic of a ring and one direction, which belong together: a frame, the frames
-/// of a log, or the pieces of a big data message.
+/// Packets of one characteristic of a ring and one direction that belong together: a frame, the frames of a
+/// log, or the pieces of a big data message.
 package struct RingTranscript: Hashable, Sendable {
   package enum Channel: String, Hashable, Sendable {
-    /// Frames of 16 octets.
+    /// Frames of 16 bytes.
     case uart
     case bigData = "bigdata"
   }
@@ -15,18 +15,18 @@ package struct RingTranscript: Hashable, Sendable {
     case ringToHost = "ring->host"
   }
 
-  /// What cannot be answered by one object.
+  /// The reason why the packets have no single object.
   package enum Failure: Error, Hashable, Sendable {
     case noPackets
-    /// Answers that make no log stand alone.
+    /// Several replies that do not form a log.
     case severalFrames
   }
 
-  /// What to say of a big data message in several pieces.
+  /// The output for a big data message in several pieces.
   package enum Detail: Hashable, Sendable {
-    /// How it was put together.
+    /// A description of the reassembly.
     case reassembly
-    /// What the messages in it say, each an object.
+    /// The contents of the messages, one object each.
     case contents
   }
 
@@ -40,11 +40,12 @@ package struct RingTranscript: Hashable, Sendable {
     self.packets = packets
   }
 
-  /// A value as a log has it, alone; `nil` where it is no ring's, or a piece of a message.
+  /// Creates a transcript of a single value from a log; `nil` for a value that is not a ring's, or is a piece
+  /// of a message.
   ///
   /// - Parameters:
-  ///   - uuid: of the characteristic. Where it is not known, the checksum tells a ring's value from others.
-  ///   - direction: where the characteristic does not tell it.
+  ///   - uuid: UUID of the characteristic. If it is `nil`, the checksum identifies a ring's values.
+  ///   - direction: used if the characteristic does not determine it.
   package init?(_ value: Span<UInt8>, of uuid: BluetoothUUID?, _ direction: Direction) {
     let packet = value.indices.map { value[$0] }
     let message = try? RingBigData(parsing: value)
@@ -61,7 +62,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Packets of a characteristic; `nil` for one that is no ring's.
+  /// Creates a transcript of packets of a characteristic; `nil` if it is not a ring's.
   package init?(_ packets: [[UInt8]], of uuid: BluetoothUUID) {
     switch uuid {
     case RingUUID.commandWrite: self.init(channel: .uart, direction: .hostToRing, packets: packets)
@@ -72,7 +73,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// What the packets say, on one line for people as far as it fits: `Ring battery: level 78 %, not charging`.
+  /// The decoded packets for display, on one line if they fit: `Ring battery: level 78 %, not charging`.
   package var field: Field? {
     guard var members = (try? objects())?.first?.fields, let title = members.first?.words else { return nil }
     guard direction == .ringToHost else {
@@ -82,12 +83,12 @@ package struct RingTranscript: Hashable, Sendable {
     return Field("decoded", .sentence, .words("Ring " + title), children: members)
   }
 
-  /// Appends what the packets say, one object to a line.
+  /// Appends the decoded packets, one object per line.
   package func append(to line: inout JSONLine, _ detail: Detail = .reassembly) throws(Failure) {
     for object in try objects(detail) { line.objectLine { $0.members(object.fields) } }
   }
 
-  /// What the packets say, an object for each frame, log or message.
+  /// Decodes the packets into one object for each frame, log or message.
   package func objects(_ detail: Detail = .reassembly) throws(Failure) -> [FieldList] {
     guard let first = packets.first else { throw .noPackets }
     switch (channel, direction) {
@@ -117,7 +118,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// What rings tell at any time, and so between a request and its answer.
+  /// Whether the packet is an unsolicited one, which can arrive between a request and its reply.
   private func isUnasked(_ packet: [UInt8]) -> Bool {
     guard let frame = try? RingFrame(validating: packet.span) else { return false }
     return switch try? RingReply(decoding: frame) {
@@ -126,7 +127,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// What is wrong with the first frame that is wrong.
+  /// Error of the first invalid frame.
   private func firstFault() -> WireError? {
     for packet in packets {
       do throws(WireError) { _ = try RingFrame(validating: packet.span).opcode } catch { return error }
@@ -151,7 +152,7 @@ package struct RingTranscript: Hashable, Sendable {
     } else if kind != .activity, let log = dayLog(kind) {
       fields.members(of: log)
     } else {
-      // Frames of a log without the header that says what they mean.
+      // The frames of a log whose header, which gives their meaning, is missing.
       fields.members(of: RingReply.log(kind))
       fields.member("frames") { list in
         for packet in packets where packet[0] == kind.rawValue { list.hex(packet.span.extracting(1..<15)) }
@@ -162,7 +163,7 @@ package struct RingTranscript: Hashable, Sendable {
 
   private func activityLog() -> RingActivityLog? {
     var assembler = RingActivityLogAssembler()
-    // The header first: the log may be complete without it, and then lacks its unit.
+    // Take the header first: the log can complete without it, and would then lack its unit.
     for packet in packets.filter({ $0[1] == 0xF0 }) + packets.filter({ $0[1] != 0xF0 }) {
       guard let frame = try? RingFrame(validating: packet.span) else { continue }
       if case .complete(let log) = assembler.receive(frame) { return log }
@@ -220,7 +221,7 @@ package struct RingTranscript: Hashable, Sendable {
     return events.map { Self.fields(of: $0, direction) }
   }
 
-  /// What a message of the big data channel says, or what is wrong with it.
+  /// Decodes the contents of a big data message, or describes its error.
   package static func fields(of event: RingBigDataReassembler.Event, _ direction: Direction) -> FieldList {
     var fields = FieldList()
     do throws(RingBigDataError) {
@@ -243,7 +244,8 @@ extension JSONLine {
 }
 
 extension FieldList {
-  /// What `body` appends; where it throws, which it does before it appends, what is wrong.
+  /// Returns the fields that `body` appends, or the error that it throws. `body` must throw before it
+  /// appends.
   static func validating(_ body: (inout FieldList) throws(WireError) -> Void) -> FieldList {
     var fields = FieldList()
     do throws(WireError) { try body(&fields) } catch { fields.invalid(error) }

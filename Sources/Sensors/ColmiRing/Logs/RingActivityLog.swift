@@ -1,18 +1,18 @@
 import BLEWire
 
-/// What was walked in one slot of a day. Section 3, 0x43.
+/// Activity in one slot of a day. Section 3, 0x43.
 public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
   public let date: RingLogDate
-  /// 0 … 95, of 15 minutes each from the ring's midnight; all captures have hourly sums at multiples of 4.
+  /// 0 to 95: slots of 15 minutes from the ring's midnight. All captures have hourly sums, at multiples of 4.
   public let slot: UInt8
-  /// From 0.
+  /// Index of the record, from 0.
   public let index: UInt8
   /// In the log's unit.
   public let calories: UInt16
   public let steps: UInt16
   public let distanceMeters: UInt16
 
-  /// From midnight; `nil` for a slot that no day has.
+  /// Minutes from midnight; `nil` if the slot is out of range.
   public var startMinute: Int? { slot < 96 ? Int(slot) * 15 : nil }
 
   init(_ bytes: Span<UInt8>) {
@@ -25,51 +25,51 @@ public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A day's activity; slots without any are left out. Section 3, 0x43.
+/// A day's activity. Slots without activity are omitted. Section 3, 0x43.
 public struct RingActivityLog: Hashable, Sendable {
   public enum CalorieUnit: Hashable, Sendable, BitwiseCopyable {
-    /// Ten small calories: 100 to the kilocalorie.
+    /// Units of ten small calories: 100 per kilocalorie.
     case tenCalories
-    /// Another flag than 1: the unit is not known.
+    /// A flag other than 1, whose unit is unknown.
     case unknown(flag: UInt8)
   }
 
-  /// As announced by the header or, without one, by the records.
+  /// Number of records from the header or, without one, from the records.
   public let recordCount: Int
-  /// `nil` where no header came.
+  /// `nil` if no header was received.
   public let calorieUnit: CalorieUnit?
-  /// By index.
+  /// Records in order of their index.
   public let records: [RingActivityRecord]
-  /// Indices that did not come; empty where the log is complete.
+  /// Indices of missing records; empty if the log is complete.
   public let missingRecords: [Int]
 
   public var isComplete: Bool { missingRecords.isEmpty }
   public var steps: Int { records.reduce(0) { $0 + Int($1.steps) } }
   public var distanceMeters: Int { records.reduce(0) { $0 + Int($1.distanceMeters) } }
-  /// `nil` where the unit is not known.
+  /// `nil` if the unit is unknown.
   public var kilocalories: Double? {
     calorieUnit == .tenCalories ? Double(records.reduce(0) { $0 + Int($1.calories) }) / 100 : nil
   }
 }
 
-/// Puts a day's activity together from its frames, in whatever order and however often they come.
+/// Assembles a day's activity from its frames, which may arrive in any order and repeatedly.
 ///
-/// The header is `43 F0`, number of records, flag of the unit. Each record tells its index and their number,
-/// little-endian counters, and its date as binary-coded decimals. Where the header is lost or comes last, the
-/// log completes without it and has no unit. As with `RingDayLogAssembler` a log that stops half-way stays
+/// The header is `43 F0`, number of records, flag of the unit. Each record has its index and the number of
+/// records, little-endian counters, and its date as binary-coded decimals. If the header is lost or comes
+/// last, the log completes without it and has no unit. As with `RingDayLogAssembler`, an incomplete log stays
 /// open until the caller's timer calls `finish`.
 public struct RingActivityLogAssembler: Sendable {
-  /// Octet 6 counts records.
+  /// Byte 6 holds the number of records.
   static let maximumRecordCount = 0xFF
 
   public private(set) var counters = RingLogCounters()
-  /// Whether the record with the highest index is there. With `isOpen`, some were lost.
+  /// Whether the record with the highest index was received. If `isOpen` is also true, some were lost.
   public var hasLastRecord: Bool { count.map { $0 > 0 && records[$0 - 1] != nil } ?? false }
-  /// Whether something of a log came, and something is still missing.
+  /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && count != nil }
 
   private var header: Header?
-  /// From the header, else from the first record.
+  /// From the header, or else from the first record.
   private var count: Int?
   private var isFinished = false
   /// By index.
@@ -87,7 +87,7 @@ public struct RingActivityLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Gives up waiting: the log as far as it came, `nil` where nothing did or it was complete.
+  /// Stops waiting. Returns the incomplete log; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingActivityLog? {
     guard isOpen else { return nil }
     isFinished = true
@@ -101,7 +101,7 @@ public struct RingActivityLogAssembler: Sendable {
       return opening
     }
     switch frame.bytes[1] {
-    // Not a year: binary-coded decimals have no nibble above 9.
+    // Distinct from a year: binary-coded decimals have no nibble above 9.
     case 0xF0: return take(header: Header(recordCount: frame.bytes[2], flag: frame.bytes[3]))
     default: return take(RingActivityRecord(frame.bytes), of: frame.bytes[6])
     }
@@ -129,7 +129,7 @@ public struct RingActivityLogAssembler: Sendable {
     return .incomplete
   }
 
-  /// Another header: the ring began another log.
+  /// Starts over after a different header: the ring began another log.
   private mutating func restart() {
     counters.restarted += 1
     for index in records.indices { records[index] = nil }

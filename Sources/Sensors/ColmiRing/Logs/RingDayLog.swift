@@ -1,30 +1,30 @@
-/// The samples of one day at equal intervals from the ring's midnight on.
+/// Samples of one day at equal intervals from the ring's midnight.
 ///
-/// Section 3, 0x15 (beats per minute), 0x37 (0 … 100), 0x39 (milliseconds), 0x7A (unknown).
+/// Section 3, 0x15 (beats per minute), 0x37 (0 to 100), 0x39 (milliseconds), 0x7A (unknown).
 public struct RingDayLog: Hashable, Sendable {
-  /// What the ring echoed of the request.
+  /// The day, as the ring echoes it from the request.
   public enum Day: Hashable, Sendable, BitwiseCopyable {
-    /// Heart rate: seconds since 1970 by the ring's clock read as UTC. It selects the day, and comes back as
-    /// it was sent, time of day included.
+    /// Heart rate: seconds since 1970 by the ring's clock read as UTC. The request's value selects the day
+    /// and is echoed unchanged, including the time of day.
     case timestamp(UInt32)
-    /// All others.
+    /// All other logs.
     case daysAgo(UInt8)
   }
 
   public let kind: RingLogKind
-  /// As announced, the header included.
+  /// As announced, including the header.
   public let frameCount: Int
   public let intervalMinutes: Int
-  /// `nil` where the frame that has it is missing.
+  /// `nil` if the frame with the echo is missing.
   public let day: Day?
-  /// One octet a slot, 0 for none. Slots after now, and of missing frames, are 0 or stale.
+  /// One byte per slot, 0 for none. Slots after now, and those of missing frames, are 0 or stale.
   public let samples: [UInt8]
-  /// Frames that did not come; empty where the log is complete.
+  /// Numbers of missing frames; empty if the log is complete.
   public let missingFrames: [Int]
 
   public var isComplete: Bool { missingFrames.isEmpty }
 
-  /// The slots that hold a sample.
+  /// Slots that have a sample.
   public var entries: [Entry] {
     samples.indices.filter { samples[$0] != 0 }.map { Entry(slot: $0, value: samples[$0]) }
   }
@@ -40,23 +40,23 @@ public struct RingDayLog: Hashable, Sendable {
   }
 }
 
-/// Puts a day's log together from its frames, in whatever order and however often they come.
+/// Assembles a day's log from its frames, which may arrive in any order and repeatedly.
 ///
-/// Frame 0 is a header: octet 2 is the number of frames, itself included, octet 3 the interval in minutes.
-/// Frame 1 begins with the echo of the request (four octets little-endian for the heart rate, else one), all
-/// others are 13 samples. A log that stops half-way stays open: the caller's timer ends the wait, and
-/// `finish` gives what there is. Feed it every frame of the channel; it leaves alone what is not its own.
+/// Frame 0 is a header: byte 2 is the number of frames, including itself, and byte 3 the interval in minutes.
+/// Frame 1 begins with the echo of the request (four bytes little-endian for the heart rate, else one); each
+/// other frame has 13 samples. An incomplete log stays open: the caller's timer ends the wait, and `finish`
+/// returns the part received. Feed it every frame of the channel; it ignores those of other logs.
 public struct RingDayLogAssembler: Sendable {
   static let frameSampleByteCount = 13
-  /// Octet 1 counts frames, and 0xFF says that there are none.
+  /// Byte 1 is the frame number; 0xFF means that there is no log.
   static let maximumFrameCount = 0xFF
 
   public let kind: RingLogKind
   public private(set) var counters = RingLogCounters()
-  /// Whether the frame with the highest number is there. With `isOpen`, some were lost: nothing is left to
-  /// wait for.
+  /// Whether the frame with the highest number was received. If `isOpen` is also true, frames were lost and
+  /// waiting is useless.
   public var hasLastFrame: Bool { header.map { received[$0.frameCount - 1] } ?? false }
-  /// Whether something of a log came, and something is still missing.
+  /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && received.contains(true) }
 
   private let asked: RingDayLog.Day?
@@ -65,7 +65,7 @@ public struct RingDayLogAssembler: Sendable {
   private var isFinished = false
   /// By frame number.
   private var received = [Bool](repeating: false, count: maximumFrameCount)
-  /// 13 octets a frame, from frame 1 on.
+  /// 13 bytes per frame, starting with frame 1.
   private var octets = [UInt8](repeating: 0, count: (maximumFrameCount - 1) * frameSampleByteCount)
 
   private struct Header: Hashable {
@@ -74,8 +74,8 @@ public struct RingDayLogAssembler: Sendable {
   }
 
   /// - Parameters:
-  ///   - kind: not `activity`, whose log is of another form.
-  ///   - day: what was asked for, to tell the echo of another request; `nil` takes the first that comes.
+  ///   - kind: any but `activity`, whose log has another form.
+  ///   - day: the requested day, to detect the echo of another request; `nil` accepts any.
   public init(_ kind: RingLogKind, day: RingDayLog.Day? = nil) {
     precondition(kind != .activity, "the activity log has records, not slots")
     self.kind = kind
@@ -87,7 +87,8 @@ public struct RingDayLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Gives up waiting: the log as far as it came, `nil` where not even a header did or it was complete.
+  /// Stops waiting. Returns the incomplete log; `nil` if not even a header was received or the log was
+  /// complete.
   public mutating func finish() -> RingDayLog? {
     guard isOpen else { return nil }
     isFinished = true
@@ -151,7 +152,8 @@ public struct RingDayLogAssembler: Sendable {
     return .timestamp(timestamp)
   }
 
-  /// Another header: the ring began another log, and the frames so far are of the one before.
+  /// Starts over after a different header: the ring began another log, and the frames so far belong to the
+  /// previous one.
   private mutating func restart() {
     counters.restarted += 1
     day = nil
@@ -171,7 +173,7 @@ public struct RingDayLogAssembler: Sendable {
     guard let header else { return nil }
     let echoByteCount = kind == .heartRate ? 4 : 1
     let end = (header.frameCount - 1) * Self.frameSampleByteCount
-    // The last frame has room for more samples than a day has slots.
+    // The last frame has more samples than a day has slots.
     let count = min(1440 / header.intervalMinutes, end - echoByteCount)
     return RingDayLog(
       kind: kind, frameCount: header.frameCount, intervalMinutes: header.intervalMinutes, day: day,

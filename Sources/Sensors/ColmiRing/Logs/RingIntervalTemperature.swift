@@ -6,7 +6,7 @@ public struct RingIntervalTemperaturePacket: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: UInt8
   public let packetCount: UInt8
-  /// From 0.
+  /// Index of the packet, from 0.
   public let index: UInt8
   /// In hundredths of a degree.
   public let samples: [UInt16]
@@ -30,22 +30,21 @@ public struct RingIntervalTemperaturePacket: Hashable, Sendable {
 public struct RingIntervalTemperatureLog: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: Int
-  /// Those with a value. Readings after a missing packet have no known time and are left out.
+  /// Readings with a value. Those after a missing packet have no known time and are omitted.
   public let readings: [RingTemperatureDay.Reading]
-  /// Packets that did not come; empty where the log is complete.
+  /// Indices of missing packets; empty if the log is complete.
   public let missingPackets: [Int]
 
   public var isComplete: Bool { missingPackets.isEmpty }
 }
 
-/// Puts a day's temperatures together. Each packet is asked for by itself: `nextPacket` is the one to ask
-/// for.
+/// Assembles a day's temperatures. Each packet needs its own request; request `nextPacket` next.
 ///
-/// A ring that answers the same packet again makes no progress: give up after `repeated`.
+/// A ring that sends the same packet again makes no progress: stop after `repeated`.
 public struct RingIntervalTemperatureAssembler: Sendable {
   public let daysAgo: UInt8
   public private(set) var counters = RingLogCounters()
-  /// `nil` where all are there.
+  /// `nil` if all packets were received.
   public var nextPacket: UInt8? {
     guard let header else { return 0 }
     return (0..<header.packetCount).first { packets[Int($0)] == nil }
@@ -53,7 +52,7 @@ public struct RingIntervalTemperatureAssembler: Sendable {
 
   private var header: Header?
   private var isFinished = false
-  /// By index: samples.
+  /// Samples by packet index.
   private var packets = [[UInt16]?](repeating: nil, count: 256)
 
   private struct Header: Hashable {
@@ -70,7 +69,7 @@ public struct RingIntervalTemperatureAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Gives up waiting: the log as far as it came, `nil` where nothing did or it was complete.
+  /// Stops waiting. Returns the incomplete log; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingIntervalTemperatureLog? {
     guard !isFinished, header != nil else { return nil }
     isFinished = true

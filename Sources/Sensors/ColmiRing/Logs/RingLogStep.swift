@@ -1,48 +1,48 @@
-/// What a frame meant to the log that is being put together.
+/// Result of passing a frame to a log's assembler.
 public enum RingLogStep<Log: Sendable>: Sendable {
-  /// It is part of the log, which goes on.
+  /// The frame is part of the log, which is still incomplete.
   case incomplete
-  /// The last that was missing. What comes later is `foreign`.
+  /// The frame completed the log. Later frames are `foreign`.
   case complete(Log)
-  /// It belongs to something else; rings tell things unasked at any time.
+  /// The frame belongs to something else; rings send unsolicited frames at any time.
   case foreign
-  /// It was there before, octet by octet.
+  /// An identical frame was received before.
   case repeated
   /// There is no log for the day.
   case noData
   /// The ring does not know the command.
   case refused(code: UInt8)
-  /// It contradicts what the log is so far. The log goes on without it.
+  /// The frame contradicts the log so far, and is ignored.
   case rejected(RingLogError)
 }
 
 extension RingLogStep: Equatable where Log: Equatable {}
 
-/// Why a frame of a log was not taken.
+/// Reason for rejecting a frame of a log.
 public enum RingLogError: Error, Hashable, Sendable, BitwiseCopyable {
-  /// A log of so many frames makes no sense.
+  /// Invalid number of frames.
   case frameCount(UInt8)
-  /// Minutes between samples that make no sense.
+  /// Invalid interval between samples, in minutes.
   case interval(UInt8)
-  /// A frame or record beyond the number announced.
+  /// A frame or record beyond the announced number.
   case index(UInt8, count: Int)
   /// The echo of another request.
   case otherDay(RingDayLog.Day)
-  /// A record tells another number of records than the header, or the records before.
+  /// The number of records in a record differs from that in the header or in earlier records.
   case recordCount(UInt8, announced: Int)
 }
 
-/// What happened on the way to a log.
+/// Event counts of an assembler.
 public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
   public internal(set) var foreign = 0
   public internal(set) var repeated = 0
-  /// Frames that came again with other octets; the later ones count, as today's log grows.
+  /// Frames received again with different bytes. The later ones are used, because today's log grows.
   public internal(set) var changed = 0
   public internal(set) var rejected = 0
-  /// Logs given up because another one began.
+  /// Logs abandoned because another one began.
   public internal(set) var restarted = 0
 
-  /// Counts what an assembler said to a frame, and hands it on.
+  /// Counts a result and returns it.
   mutating func counting<Log>(_ step: RingLogStep<Log>) -> RingLogStep<Log> {
     switch step {
     case .foreign: foreign += 1
@@ -55,7 +55,8 @@ public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension RingFrame {
-  /// What ends a log before it began, or has nothing to do with it; `nil` for a frame of the log.
+  /// Returns the result for a frame that ends the log before it began or does not belong to it; `nil` for a
+  /// frame of the log.
   func opening<Log>(ofLog opcode: UInt8, isFinished: inout Bool) -> RingLogStep<Log>? {
     guard !isFinished else { return .foreign }
     if isError, refusedOpcode == opcode {

@@ -1,39 +1,40 @@
-/// How well the clock fits, over the ticks that came out.
+/// Quality of the clock's fit over the ticks that were returned.
 public struct ClockReport: Hashable, Sendable {
   public private(set) var ticks = 0
-  /// Ticks that never came.
+  /// Ticks known to be missing.
   public private(set) var missing = 0
-  /// Ticks that may never have come, those of `missing` included: where the stamps of later ticks cannot tell whether some are
-  /// missing or the clocks have drifted, they are counted here alone. `nil` if the stamps set no bound: the link was too slow
-  /// for the ring, or may have been, or ticks waited so often for more than the next event that any rate is possible.
+  /// Upper bound of missing ticks, including `missing`. It counts ticks for which the later timestamps cannot
+  /// tell a loss from clock drift. `nil` if the timestamps give no bound: the link was or may have been too
+  /// slow for the ring, or ticks missed the next event so often that any rate is possible.
   public internal(set) var missingAtMost: Int? = 0
-  /// Whether the link could not carry all frames: the ring's rate, and how many of its ticks never came, are unknown.
+  /// Whether the link could not carry all frames. If so, the ring's rate and the number of missing ticks are
+  /// unknown.
   public internal(set) var isLinkTooSlow = false
-  /// Stretches in which ticks are missing.
+  /// Stretches with missing ticks.
   public private(set) var gaps = 0
-  /// The longest of them, in ticks.
+  /// Length of the longest gap, in ticks.
   public private(set) var longestGap = 0
-  /// Times the fit had to begin anew.
+  /// Number of times that the fit was restarted.
   public private(set) var restarts = 0
   private var sum = 0.0
   private var sumOfSquares = 0.0
-  /// Kernel stamp less fitted time, the extremes: nanoseconds.
+  /// Smallest and largest difference between kernel timestamp and fitted time, in nanoseconds.
   public private(set) var earliest = 0.0
   public private(set) var latest = 0.0
-  /// By how much the rate may be off: a share of it. `nil` before anything is known, and
-  /// if `missingAtMost` is.
+  /// Relative uncertainty of the rate. `nil` before anything is known, or if `missingAtMost` is `nil`.
   public internal(set) var rateUncertainty: Double?
-  /// By how much all fitted times may be late: nanoseconds. It is the constant part of the delay, at most a connection
-  /// interval, and here the shortest usual pause between arrivals. `nil` before there were
-  /// two, if `missingAtMost` is, and after a pause in which the ring may have begun its timer anew.
+  /// Possible common lateness of all fitted times, in nanoseconds: the constant part of the delay. It is at
+  /// most a connection interval, estimated as the shortest usual pause between arrivals. `nil` before there
+  /// were two arrivals, if `missingAtMost` is `nil`, and after a pause in which the ring may have restarted
+  /// its timer.
   public internal(set) var offsetUncertainty: Double?
 
   public init() {}
 
-  /// How late a tick is on average: nanoseconds.
+  /// Mean lateness of a tick, in nanoseconds.
   public var meanLateness: Double { ticks > 0 ? sum / Double(ticks) : 0 }
 
-  /// Root mean square of the residuals about their mean: nanoseconds.
+  /// Root mean square deviation of the residuals from their mean, in nanoseconds.
   public var residual: Double {
     guard ticks > 0 else { return 0 }
     return max(0, sumOfSquares / Double(ticks) - meanLateness * meanLateness).squareRoot()
@@ -44,7 +45,7 @@ public struct ClockReport: Hashable, Sendable {
     takeRateUnknown()
   }
 
-  /// Nothing tells whether the ring made more ticks than came.
+  /// Marks the number of missing ticks and the rate as unknown.
   mutating func takeRateUnknown() {
     (missingAtMost, rateUncertainty, offsetUncertainty) = (nil, nil, nil)
   }

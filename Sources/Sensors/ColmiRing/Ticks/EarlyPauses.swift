@@ -1,9 +1,10 @@
-/// Pauses among the first ticks of a stream that nothing makes up for: ticks were dropped while the rate is unknown.
+/// Finds pauses among the first ticks that no burst makes up for: ticks were dropped while the rate is
+/// unknown.
 ///
-/// After a hold-up of the link the ticks that waited come in a burst, after such a pause they do not. The rate is known by
-/// the ticks that follow the last one; how many are missing in each is known then to a range.
+/// After a delay on the link the waiting ticks arrive in a burst; after a drop they do not. The ticks after
+/// the last pause give the rate, which then gives a range for the number of missing ticks in each pause.
 struct EarlyPauses: Sendable {
-  /// A pause: before which tick, and how many are missing in it.
+  /// A pause: the index of the tick after it, and the bounds of its missing ticks.
   struct Pause: Sendable {
     var place: Int
     var least = 0
@@ -11,27 +12,28 @@ struct EarlyPauses: Sendable {
   }
 
   static let limit = 8
-  /// Pauses that are looked at: nanoseconds, periods or so much longer than one, and times what is usual between events.
+  /// Pauses to examine are longer than `shortest` (nanoseconds), than `fewestEvents` times the usual event
+  /// interval, and than either `fewestPeriods` periods or a period plus `late` (nanoseconds).
   private static let shortest = 80_000_000.0
   private static let fewestPeriods = 2.5
   private static let late = 150_000_000.0
   private static let fewestEvents = 1.2
-  /// Which share of the ticks of a pause comes after a hold-up, at least.
+  /// Least share of a pause's ticks that must follow it if it was a delay.
   private static let shareAfter = 0.8
-  /// By how much an unknown period is off at most.
+  /// Assumed relative error of a period whose uncertainty is unknown.
   private static let largestShare = 0.05
-  /// For so many pauses between events the ticks that waited may come.
+  /// Time in which delayed ticks may arrive, in usual event intervals.
   private static let eventsAfter = 5.0
-  /// A pause between two ticks that parts events: nanoseconds.
+  /// Pause between two ticks that separates events, in nanoseconds.
   private static let event = 4_000_000.0
-  /// What stamps waver by on their way through radio and host: nanoseconds.
+  /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
-  /// The most punctual of so many events is one of the most punctual of all.
+  /// Among this many events, one is as punctual as the most punctual of all.
   private static let events = 3.0
 
   private(set) var found: [Pause] = []
   private var steps: [Double] = []
-  /// Of the ticks so far, since the first one: nanoseconds.
+  /// Times of the ticks since the first one, in nanoseconds.
   private var times: [Double] = []
   private var first: Int64 = 0
 
@@ -46,13 +48,13 @@ struct EarlyPauses: Sendable {
     times.removeAll(keepingCapacity: true)
   }
 
-  /// Takes the stamp of the next tick.
+  /// Takes the timestamp of the next tick.
   mutating func take(_ time: Int64) {
     if times.isEmpty { first = time }
     times.append(Double(time &- first))
   }
 
-  /// Looks for pauses: fills in `found`, all but the numbers of missing ticks.
+  /// Finds pauses. Sets `found`, except for the numbers of missing ticks.
   mutating func find() {
     let count = times.count
     found.removeAll(keepingCapacity: true)
@@ -65,7 +67,7 @@ struct EarlyPauses: Sendable {
     guard steps.count >= 8 else { return }
     steps.sort()
     let usual = steps[steps.count / 2]
-    // With the pauses it would be too long: they are taken out as they are found.
+    // The mean period includes the pauses and is too long; they are subtracted as they are found.
     var period = times[count - 1] / Double(count - 1)
     for _ in 0..<3 {
       found.removeAll(keepingCapacity: true)
@@ -85,7 +87,7 @@ struct EarlyPauses: Sendable {
     }
   }
 
-  /// Whether the ticks that waited come after a pause.
+  /// Whether delayed ticks arrive after a pause.
   private func isMadeUpFor(_ pause: Double, _ place: Int, _ period: Double, _ usual: Double) -> Bool {
     var last = place
     while last < times.count, times[last] - times[place] < max(pause, Self.eventsAfter * usual) {
@@ -97,14 +99,14 @@ struct EarlyPauses: Sendable {
     return false
   }
 
-  /// Fills in how many ticks are missing, and keeps the pauses that are sure to have some.
-  ///
-  /// - Returns: how many may be missing in the others.
+  /// Sets the numbers of missing ticks, and keeps only the pauses that certainly have some.
   ///
   /// - Parameters:
-  ///   - period: nanoseconds, by the ticks after the last pause.
-  ///   - uncertainty: by how much that may be off: a share; `nil` if it is unknown, and so is whether ticks are missing.
-  ///   - interval: between connection events: nanoseconds.
+  ///   - period: nanoseconds, from the ticks after the last pause.
+  ///   - uncertainty: relative uncertainty of `period`. If it is `nil`, it is also unknown whether ticks are
+  ///     missing.
+  ///   - interval: nanoseconds between connection events.
+  /// - Returns: the number of ticks that may be missing in the other pauses.
   mutating func measure(period: Double, uncertainty: Double?, interval: Double) -> Int {
     for pause in found.indices {
       let place = found[pause].place
@@ -128,8 +130,8 @@ struct EarlyPauses: Sendable {
     return doubtful
   }
 
-  /// When a tick would have come by the most punctual of some: nanoseconds since the first of all; how far from it that one is,
-  /// and how many events there are.
+  /// Time at which a tick would have come according to the most punctual tick of a range, in nanoseconds
+  /// since the first tick; the distance to that tick, and the number of events in the range.
   private func edge(
     _ places: Range<Int>, at place: Int, _ period: Double
   ) -> (time: Double, reach: Double, events: Double) {

@@ -1,54 +1,57 @@
-/// Tells whether the sensor dropped ticks among its first ones, while neither its rate nor the link is known.
+/// Detects whether the sensor dropped some of its first ticks, while its rate and the link are unknown.
 ///
-/// A sensor that drops ticks now and then looks like a slower one whose ticks come late. Which of the two it is, is what
-/// costs less to tell (minimum description length; Rissanen, Modeling by shortest data description, Automatica 14,
-/// 465–471, 1978): for each drop the event before which it was, and for each connection event how many ticks it held
-/// back that were there to be sent. Periods are tried from that of the slower sensor down; which of them is the
-/// sensor's, the distribution of the lateness tells, in eighths of a period.
+/// A sensor that sometimes drops ticks looks like a slower one whose ticks are late. The hypothesis with the
+/// shorter description is chosen (minimum description length; Rissanen, Modeling by shortest data
+/// description, Automatica 14, 465–471, 1978). The description has the event of each drop, and for each
+/// connection event the number of available ticks that it held back. Periods are tried downwards from that of
+/// the slower sensor. Among them the distribution of the lateness, in eighths of a period, selects the
+/// sensor's.
 ///
-/// Fixed memory, allocated at the start. Loops go over indices: unless optimised, one over elements allocates.
+/// Memory is fixed and allocated at the start. Loops use indices because a loop over elements allocates in
+/// unoptimised builds.
 struct FirstTicks: Sendable {
-  /// Ticks that are looked at, and events of them, at most.
+  /// Maximum number of ticks that are examined.
   static let limit = 1_024
   private static let eventLimit = 256
   private static let leastEvents = 16
-  /// Events at the end, of which nobody knows what follows.
+  /// Number of events at the end whose successors are unknown.
   private static let openEvents = 6
-  /// The share of its ticks that a sensor drops, at most.
+  /// Largest share of ticks that a sensor drops.
   private static let largestShare = 0.06
-  /// What it costs that a sensor drops ticks at all: natural units of information, as are the costs of events.
+  /// Cost of a sensor that drops ticks at all. All costs are in natural units of information.
   private static let priorCost = 10.0
-  /// What costs so little more is as likely.
+  /// Costs that differ by less than this are equally likely.
   private static let margin = 8.0
-  /// By how much less it must cost with drops than without when there are many ticks: so much, and such a share.
+  /// Required saving through drops when there are many ticks, and its least share of the cost without drops.
   private static let proof = 40.0
   private static let shareOfProof = 0.55
-  /// And by so much in the first seconds.
+  /// Required saving in the first seconds.
   private static let firstProof = 25.0
   private static let leastPlaces = 3
-  /// Even distances differ by at most such a share of their mean.
+  /// Relative range of distances between drops up to which they count as even.
   private static let evenness = 0.3
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
-  /// Of a period, by how much later than the most punctual of the first ticks the line may begin.
+  /// Start of the line after the most punctual tick, in periods.
   private static let phases: InlineArray<2, Double> = [0, 0.25]
 
-  /// Stamps in nanoseconds, and numbers as far as they are known.
+  /// Timestamps in nanoseconds, and tick numbers as known so far.
   private(set) var stamps: [Int64] = []
   private(set) var numbers: [Int] = []
-  /// How many ticks up to each place never came, but for those that its number tells.
+  /// Missing ticks up to each position, in addition to those in its number.
   private(set) var before: [Int] = []
-  /// Of the ticks since the first one.
+  /// Time and number of each tick since the first one.
   private var times: [Double] = []
   private var indices: [Double] = []
-  /// The last tick of each event.
+  /// Index of the last tick of each event.
   private var lasts: [Int] = []
-  /// How late it is, in eighths of a period, and how many whole periods of these never end: what was dropped.
+  /// Lateness of each event in eighths of a period, and the whole periods of it that persist in all later
+  /// events: dropped ticks.
   private var lateness = [Int](repeating: 0, count: eventLimit)
   private var floors = [Int](repeating: 0, count: eventLimit)
-  /// Of all candidates.
+  /// Costs of all candidates.
   private var costs: [Cost] = []
-  /// How many events are so late.
+  /// Number of events by lateness.
   private var histogram = [Int](repeating: 0, count: binLimit)
 
   init() {
@@ -62,7 +65,7 @@ struct FirstTicks: Sendable {
   }
 
   var count: Int { stamps.count }
-  /// From the first tick to the end of the last event: ticks.
+  /// Number of ticks from the first one to the end of the last event.
   private var span: Double { lasts.isEmpty ? 0 : indices[lasts[lasts.count - 1]] }
 
   mutating func removeAll() {
@@ -70,24 +73,24 @@ struct FirstTicks: Sendable {
     numbers.removeAll(keepingCapacity: true)
   }
 
-  /// Takes the next tick; no more than `limit`.
+  /// Takes the next tick. Ignored after `limit` ticks.
   mutating func take(_ time: Int64, at number: Int) {
     guard count < Self.limit else { return }
     stamps.append(time)
     numbers.append(number)
   }
 
-  /// Finds what was dropped: fills in `before`.
+  /// Detects dropped ticks and sets `before`.
   ///
   /// - Parameters:
-  ///   - slow: of the line below all ticks, had none been dropped: nanoseconds.
-  ///   - isPause: whether so many nanoseconds part two events.
-  /// - Returns: the period in nanoseconds, and from which place on ticks are too near the end to tell; `nil` where nothing
-  ///   was dropped.
+  ///   - slow: period of the line below all ticks if none were dropped, in nanoseconds.
+  ///   - isPause: whether a pause of this many nanoseconds separates two events.
+  /// - Returns: the period in nanoseconds, and the first position that is too near the end for a decision;
+  ///   `nil` if nothing was dropped.
   mutating func drops(period slow: Double, isPause: (Int64) -> Bool) -> (period: Double, end: Int)? {
     measure(isPause)
     guard lasts.count >= Self.leastEvents, span <= Double(2 * Self.limit) else { return nil }
-    // Where no event holds anything back there is nothing to tell.
+    // If no event holds anything back, there are no drops to detect.
     var withoutDrops = Double.infinity
     for place in Self.phases.indices { withoutDrops = min(withoutDrops, cost(slow, Self.phases[place]).held) }
     guard withoutDrops > 0 else { return nil }
@@ -120,8 +123,9 @@ struct FirstTicks: Sendable {
     return (best.period, lasts[lasts.count - Self.openEvents - 1] + 1)
   }
 
-  /// Whether three places or more have drops, at uneven distances. A clock that drifts against the controller's, and a burst
-  /// that the link was late with, look like drops as well; the drift comes at even distances.
+  /// Whether at least three positions have drops, at uneven distances. A clock that drifts against the
+  /// controller's, or a burst that the link delayed, also looks like drops; those of a drift are evenly
+  /// spaced.
   private var areUneven: Bool {
     var (places, first, last) = (0, 0.0, 0.0)
     var (shortest, longest) = (Double.infinity, 0.0)
@@ -151,21 +155,21 @@ struct FirstTicks: Sendable {
     }
   }
 
-  /// Over all ticks, a step is a quarter of a period.
+  /// Returns the period of a step. Over all ticks a step is a quarter of a period.
   private func candidate(_ step: Int, _ slow: Double) -> Double {
     slow * (1 - Double(step) / (4 * span))
   }
 
-  /// What it costs to tell the ticks: natural units of information.
+  /// Costs of describing the ticks, in natural units of information.
   private struct Cost: Sendable {
-    /// By how late each event is, in eighths of a period, with drops.
+    /// Cost of the lateness of each event in eighths of a period, with drops.
     var exact = Double.infinity
-    /// By how many ticks each event held back, with drops, and without any.
+    /// Cost of the number of ticks that each event held back, with drops and without.
     var lost = Double.infinity
     var held = Double.infinity
   }
 
-  /// Fills in `lateness` and `floors`.
+  /// Computes the costs; sets `lateness` and `floors`.
   private mutating func cost(_ period: Double, _ phase: Double) -> Cost {
     var earliest = Double.infinity
     for event in lasts.indices {
@@ -176,7 +180,7 @@ struct FirstTicks: Sendable {
     for event in lasts.indices {
       let place = lasts[event]
       let late = (times[place] - period * indices[place] - start) / period
-      // Stamps that make no sense lie anywhere.
+      // Invalid timestamps can have any value.
       lateness[event] = Int(min(late * Double(Self.binsOfPeriod), 1e15).rounded(.down))
     }
     let open = lasts.count - Self.openEvents
@@ -186,7 +190,7 @@ struct FirstTicks: Sendable {
       least = min(least, lateness[event] / Self.binsOfPeriod)
       floors[event] = least
     }
-    // What follows the last ones is not known.
+    // The events after the last ones are unknown.
     for event in open..<lasts.count { floors[event] = floors[open - 1] }
     for bin in histogram.indices { histogram[bin] = 0 }
     var (lost, held) = (0, 0)
@@ -208,7 +212,7 @@ struct FirstTicks: Sendable {
       exact: exact + forDrops, lost: geometric(lost) + forDrops, held: geometric(held))
   }
 
-  /// What it costs to tell numbers of such a sum, one for each event, by the geometric distribution of their mean.
+  /// Cost of describing one number per event with the given sum, by the geometric distribution of their mean.
   private func geometric(_ sum: Int) -> Double {
     let mean = Double(sum) / Double(lasts.count)
     guard mean > 0 else { return 0 }
@@ -216,9 +220,9 @@ struct FirstTicks: Sendable {
   }
 }
 
-/// The natural logarithm of a number above 0, to eleven digits: this layer has no C library.
+/// The natural logarithm of a positive number, to eleven digits. This layer has no C library.
 private func logarithm(_ number: Double) -> Double {
-  // ln m = 2 artanh((m − 1) / (m + 1)), and m is 1 … 2.
+  // ln m = 2 artanh((m − 1) / (m + 1)), with m from 1 to 2.
   let ratio = (number.significand - 1) / (number.significand + 1)
   let square = ratio * ratio
   var sum = 0.0

@@ -1,19 +1,19 @@
-/// How often the events of a link bring a tick that is on time, and how far apart they are.
+/// Statistics of a link's events: the share that brings a tick on time, and their distance.
 struct LinkEvents: Sendable {
-  /// A pause between two ticks that parts events: nanoseconds, or half a period.
+  /// Pause between two ticks that separates events, in nanoseconds; at most half a period.
   private static let pause = 4_000_000.0
-  /// Of how many events the share is.
+  /// Number of events over which `share` is averaged.
   private static let memory = 64.0
-  /// −ln of how seldom chance may look like a loss: one in a million.
+  /// −ln of the probability that chance looks like a loss: one in a million.
   private static let doubt = 14.0
 
   private static let smallBacklog = 4.0
-  /// A row of late events counts half as much after 700 events.
+  /// Decay of `longestRow` per event: half after 700 events.
   private static let rowMemory = 1 - 1.0 / 1_024
 
   private var share = 0.5
   private var wasOnTime = false
-  /// How late the last tick of the event was: periods.
+  /// Lateness of the event's last tick, in periods.
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
@@ -24,24 +24,26 @@ struct LinkEvents: Sendable {
   private var ofFew = 0
   private static let few = 6
   private var last: Int64?
-  /// The pause that nine of ten are longer than: nanoseconds. `nil` before any.
+  /// The tenth percentile of pauses, in nanoseconds. `nil` before the first pause.
   private(set) var shortestPause: Double?
 
   func isPause(_ nanoseconds: Int64, _ period: Double) -> Bool {
     Double(nanoseconds) > min(Self.pause, period / 2)
   }
 
-  /// So many events in a row without a tick that is on time prove that it is not chance: by their share where they come
-  /// as chance has it, and four times the longest row of late ones, where a link at its limit is late for a while.
+  /// Number of consecutive events without a punctual tick that rules out chance. It follows from their share
+  /// if they are random, and is four times the longest row of late events if a link at its limit is late for
+  /// a while.
   var proof: Int {
     max(6, Int((Self.doubt * (1 / share - 0.5)).rounded(.up)), Int((4 * longestRow).rounded(.up)))
   }
 
-  /// By how many periods more than the least an event may be late and still bring proof. Ticks that are lost one after
-  /// the other make it so; a link that is seldom on time makes it so as well, when it has much to catch up with.
+  /// Largest excess of an event's lateness over the least, in periods, at which the event still counts as
+  /// proof. Ticks lost one after another cause an excess, as does a link that is rarely on time and has much
+  /// to catch up on.
   var backlog: Double { share > 0.5 ? Self.smallBacklog : 1 }
 
-  /// - Parameter late: since what is usual, in periods.
+  /// - Parameter late: lateness relative to the usual one, in periods.
   mutating func take(_ time: Int64, late: Double, isOnTime: Bool, _ period: Double) {
     defer { last = time }
     guard let last, isPause(time &- last, period) else {
@@ -61,14 +63,14 @@ struct LinkEvents: Sendable {
     longestRow = max(Double(row), longestRow * Self.rowMemory)
     (wasOnTime, level) = (isOnTime, late)
     let pause = Double(time &- last)
-    // A tenth of the steps go down, by nine times as much.
+    // Settles at the value with a tenth of the pauses below it.
     guard let shortest = shortestPause else { return shortestPause = pause }
     shortestPause = shortest + (pause < shortest ? 0.09 : 0.01) * (pause - shortest)
   }
 }
 
-/// The least lateness of the last seconds: what "on time" means where the line is still settling or a clock is being
-/// slewed. In two blocks, so that old values are forgotten.
+/// The least lateness of the last seconds, which defines "on time" while the line settles or a clock is
+/// slewed. Two blocks let old values expire.
 struct UsualLateness: Sendable {
   private static let blockTicks = 16
   private static let blockNanoseconds: Int64 = 2_000_000_000
@@ -91,22 +93,23 @@ struct UsualLateness: Sendable {
     current = min(current ?? .infinity, lateness)
   }
 
-  /// The line has moved: what was so late is less late now.
+  /// Adjusts the values after the line moved by `shift`.
   mutating func follow(_ shift: Double) {
     before = before.map { $0 - shift }
     current = current.map { $0 - shift }
   }
 }
 
-/// Pauses of the whole stream that nothing makes up for: ticks were dropped, or a link was lost and made again. Fixed memory.
+/// Finds pauses of the whole stream that no burst makes up for: ticks were dropped, or a link was lost and
+/// established again. Fixed memory.
 ///
-/// After a hold-up the ticks that waited come in a burst.
+/// After a delay the waiting ticks arrive in a burst.
 struct StreamPauses: Sendable {
-  /// Pauses that are looked at: nanoseconds, periods, and times what is usual between events.
+  /// Pauses to examine are longer than this: nanoseconds, periods, and multiples of the usual event interval.
   private static let shortest = 100_000_000.0
   private static let fewestPeriods = 2.5
   private static let fewestEvents = 3.0
-  /// A pause between two ticks that parts events: nanoseconds.
+  /// Pause between two ticks that separates events, in nanoseconds.
   private static let pause = 4_000_000.0
   private static let leastTicks = 8
 
@@ -114,17 +117,17 @@ struct StreamPauses: Sendable {
   private var last: Int64 = 0
   private var ticks = 0
   private var usual = 0.0
-  /// The pause that is looked at: its length, its end, and the ticks since then.
+  /// The pause under examination: its length, its end, and the ticks since then.
   private var length = 0.0
   private var end: Int64 = 0
   private var since = 0.0
-  /// From tick to tick on average, pauses included: nanoseconds.
+  /// Mean nanoseconds between ticks, including pauses.
   var period: Double { max(1, Double(last &- (first ?? last)) / Double(max(1, ticks - 1))) }
 
-  /// Takes the stamp of the next tick.
+  /// Takes the timestamp of the next tick.
   ///
-  /// - Parameter period: nanoseconds from tick to tick; `nil` while it is unknown.
-  /// - Returns: the length of a pause that is known now to be without a burst: nanoseconds; 0 for none.
+  /// - Parameter period: nanoseconds between ticks; `nil` while unknown.
+  /// - Returns: the length in nanoseconds of a pause that turned out to have no burst; otherwise 0.
   mutating func take(_ time: Int64, period: Double?) -> Double {
     guard first != nil else {
       (first, last, ticks) = (time, time, 1)
@@ -151,36 +154,39 @@ struct StreamPauses: Sendable {
   }
 }
 
-/// Ticks from which on all are later by whole periods, where no tick shows that it missed an event: ticks were lost, or the
-/// ring's clock has drifted by a connection event against the controller's.
+/// Classifies jumps: positions from which all ticks are later by whole periods although no tick shows that it
+/// missed an event. Either ticks were lost, or the ring's clock drifted by one connection event against the
+/// controller's.
 ///
-/// A drift makes ticks later by the greatest common divisor of period and interval: by one period at most, and only if an
-/// interval is a whole number of periods. It comes at even distances through the whole stream. So of all jumps no more can be
-/// a drift than the longest such series has: so many are doubtful, all others are losses. Fixed memory, allocated at the start.
+/// A drift delays ticks by the greatest common divisor of period and interval: by at most one period, and
+/// only if the interval is a whole number of periods. Its jumps are evenly spaced through the whole stream.
+/// At most the longest such series of jumps can be a drift, and that many are doubtful; all others are
+/// losses. Memory is fixed and allocated at the start.
 struct ClockJumps: Sendable {
-  /// Ticks from one jump of a drift to the next, at least: they are few if the interval is not quite a whole number of periods.
+  /// Least number of ticks between jumps of a drift. It is small if the interval is not quite a whole number
+  /// of periods.
   private static let shortestDistance = 32.0
-  /// And at least so many where crystals alone drift: by 250 ppm at most, the controller's by 50 (Core 5.4, Vol 6, Part B,
-  /// 4.2.1), the ring's by 200. Shorter ones must be a third of all.
+  /// Least number if only crystals drift: by at most 250 ppm, of which 50 are the controller's (Core 5.4, Vol
+  /// 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances must have a third of all jumps.
   private static let shortestOfCrystals = 3_000.0
-  /// Distances of a drift differ by at most such a share, or so many ticks.
+  /// Tolerated difference of a drift's distances: a share, or a number of ticks if that is larger.
   private static let tolerance = 0.01
   private static let leastTolerance = 2.0
-  /// Jumps that are remembered, at most.
+  /// Maximum number of remembered jumps.
   private static let capacity = 512
-  /// An interval is a whole number of periods if it is off by less than this share: if it is off by more, a drift makes no tick
-  /// later by a period at once.
+  /// Relative tolerance for an interval that is a whole number of periods. Beyond it, a drift does not delay
+  /// a tick by a whole period at once.
   private static let nearWhole = 0.01
 
   private var numbers = [Int](repeating: 0, count: capacity)
   private var count = 0
-  /// How many ticks may be lost.
+  /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
 
-  /// Takes the next one.
+  /// Takes the next jump.
   ///
-  /// - Parameter intervalPeriods: the connection interval, in periods; infinite if it is unknown.
-  /// - Returns: whether it is a loss.
+  /// - Parameter intervalPeriods: connection interval in periods; infinite if unknown.
+  /// - Returns: whether the jump is a loss.
   mutating func isLoss(_ ticks: Int, at number: Int, intervalPeriods: Double) -> Bool {
     if ticks > 1 || intervalPeriods < 0.75 { return true }
     let whole = intervalPeriods.rounded()
@@ -196,10 +202,11 @@ struct ClockJumps: Sendable {
     return false
   }
 
-  /// How many of the jumps up to the last one may be a drift: those at one even distance from it, back to the start.
+  /// Number of jumps that may be a drift: the longest evenly spaced series that ends at the last jump and
+  /// reaches back to the start.
   private var longestSeries: Int {
     let last = numbers[count - 1]
-    // A single one, if the next is not due yet.
+    // A single jump, if the next one is not due yet.
     var longest = 1
     for place in 0..<count - 1 {
       let distance = Double(last - numbers[place])
@@ -210,7 +217,8 @@ struct ClockJumps: Sendable {
     return longest
   }
 
-  /// The jumps at a distance from the last one, and from each other; 1 if one is missing. Those that are forgotten count.
+  /// Length of the series with the given distance that ends at the last jump; 1 if a jump is missing.
+  /// Forgotten jumps are counted.
   private func series(_ distance: Double) -> Int {
     let slack = max(Self.leastTolerance, Self.tolerance * distance)
     var (found, at) = (1, Double(numbers[count - 1]))
@@ -219,7 +227,7 @@ struct ClockJumps: Sendable {
       let due = at - distance
       while place >= 0, Double(numbers[place]) > due + slack { place -= 1 }
       guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : 1 }
-      // Of several near it, the nearest.
+      // If several are close, take the nearest.
       while place > 0, abs(Double(numbers[place - 1]) - due) < abs(Double(numbers[place]) - due) {
         place -= 1
       }

@@ -1,19 +1,19 @@
 public import BLEWire
 
-/// What the ring sent at one tick of its timer: a frame of each subtype, or those of them that came.
+/// The frames of one tick of the ring's timer: at most one of each subtype.
 ///
-/// The ring sends the three frames back to back (reference `colmi-ring-protocol.md`, 5.3). Nothing in a frame
-/// says which belong together; `RingTickGrouper` decides.
+/// The ring sends the three frames back to back (reference `colmi-ring-protocol.md`, 5.3). The frames do not
+/// identify their tick; `RingTickGrouper` groups them.
 @frozen public struct RingTick: Hashable, Sendable, BitwiseCopyable {
-  /// What a tick has one frame of each of, in the order of sending.
+  /// The kinds of frames in a tick, in the order of sending.
   @frozen public enum Part: Int, CaseIterable, Sendable { case spO2, ppg, accelerometer }
 
-  /// The kernel's stamp of the first of its frames.
+  /// Kernel timestamp of the tick's first frame.
   public var time: ReceiveTime
   public var spO2: SpO2RawSample?
   public var ppg: PPGRawSample?
   public var accelerometer: AccelerometerSample?
-  /// The kernel's stamps of the single frames; `nil` for those that did not come.
+  /// Kernel timestamps of the frames; `nil` for missing ones.
   public var spO2Time: ReceiveTime?
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
@@ -36,7 +36,7 @@ public import BLEWire
     accelerometerTime = accelerometer.map { _ in time }
   }
 
-  /// The kernel's stamp of one of its frames; `nil` where that did not come.
+  /// Kernel timestamp of a frame; `nil` if it is missing.
   public func time(of part: Part) -> ReceiveTime? {
     switch part {
     case .spO2: spO2Time
@@ -69,7 +69,7 @@ public import BLEWire
 }
 
 extension RingRawSample {
-  /// Its place in a tick; `nil` for a subtype that nobody knows.
+  /// Part of a tick; `nil` for an unknown subtype.
   public var part: RingTick.Part? {
     switch self {
     case .spO2: .spO2
@@ -80,42 +80,44 @@ extension RingRawSample {
   }
 }
 
-/// Groups the frames of the raw stream into ticks, by their order. Fixed memory, allocated at the start; one tick of it.
+/// Groups the frames of the raw stream into ticks by their order. Memory is fixed and holds one tick.
 ///
-/// A tick ends where a subtype comes that it has already, or that is sent before one that it has. So a lost frame
-/// leaves its place empty and does not shift the others. Time says nothing: a link that loses packets may hold back a
-/// part of a tick for seconds, and loses none of it. Only where ticks are half a second apart or more does a pause of six
-/// tenths of a tick part them, for the case that all frames in between were lost by the ring.
+/// A tick ends before a subtype that it already has, or that is sent before one that it has. A lost frame
+/// therefore leaves its place empty and does not shift the others. Time is no criterion: a link that loses
+/// packets can delay part of a tick for seconds without losing it. Only if ticks are at least half a second
+/// apart does a pause of 0.6 ticks separate them, in case the ring lost all frames in between.
 ///
-/// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another: the ring sends a tick at once, so
-/// the frame that usually comes first after a pause is the first of a tick. A link that is full pauses anywhere in a tick.
-/// So another order is believed only if the stream began with it, or if events show that the link has room.
+/// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another one. The ring sends a tick
+/// at once, so the frame that usually comes first after a pause is the first of a tick. A full link, however,
+/// can pause anywhere in a tick. Another order is therefore accepted only if the stream began with it, or if
+/// events show that the link has room.
 public struct RingTickGrouper: Sendable {
   private static let kinds = 3
-  /// Frames after which the order is read from the pauses; then after each doubling, up to the last.
+  /// Number of frames after which the order is determined from the pauses; repeated after each doubling, up
+  /// to `lastLearningFrames`.
   private static let learningFrames = 48
   private static let lastLearningFrames = 3_072
-  /// A frame after such a pause may be the first of a tick: nanoseconds.
+  /// A frame after a pause of this length may be the first of a tick: nanoseconds.
   private static let pause: Int64 = 5_000_000
-  /// How often the first of a tick must have come after a pause to be believed, and so many times as often as others.
+  /// Least number of pauses before the first frame of a tick, and its least ratio to those of other frames.
   private static let leastPauses = 12
   private static let pauseLead = 3
-  /// Ticks that are so far apart, or more, are parted by a pause: nanoseconds.
+  /// Ticks at least this far apart are separated by a pause: nanoseconds.
   private static let slowPeriod = 500_000_000.0
 
   private var tick: RingTick?
-  /// Bits of the kinds that `tick` has.
+  /// Bits of the kinds in `tick`.
   private var present: UInt8 = 0
   private var lastRank = -1
   private var lastTime: Int64 = 0
   private var previousTickTime: Int64?
-  /// From tick to tick, smoothed: nanoseconds.
+  /// Smoothed nanoseconds between ticks.
   private var period: Double?
-  /// Place of each kind in a tick: SpO2, PPG, accelerometer.
+  /// Position of each kind in a tick: SpO2, PPG, accelerometer.
   private var rank: InlineArray<3, Int> = [0, 1, 2]
-  /// How often each kind came after a pause.
+  /// Number of times each kind came after a pause.
   private var pauses: InlineArray<3, Int> = [0, 0, 0]
-  /// How often the kind of the second index followed that of the first.
+  /// Number of times each kind followed another: `3 * first + second`.
   private var followers: InlineArray<9, Int> = .init(repeating: 0)
   private var lastKind: Int?
   private var firstKind: Int?
@@ -148,7 +150,7 @@ public struct RingTickGrouper: Sendable {
     return finished
   }
 
-  /// The last tick, at the end of the stream.
+  /// Returns the last tick at the end of the stream.
   public mutating func finish() -> RingTick? {
     defer {
       tick = nil
@@ -158,9 +160,9 @@ public struct RingTickGrouper: Sendable {
     return tick
   }
 
-  /// Begins with another link: its stream begins with a tick of its own.
+  /// Starts another link, whose stream begins with a new tick.
   ///
-  /// - Returns: the last tick of the link before.
+  /// - Returns: the last tick of the previous link.
   mutating func beginLink() -> RingTick? {
     (lastKind, previousTickTime) = (nil, nil)
     return finish()
@@ -173,7 +175,7 @@ public struct RingTickGrouper: Sendable {
   }
 
   private mutating func smooth(_ interval: Double) {
-    // A wall clock that was set back says nothing about the period, which would run away; nor does a pause of the stream.
+    // Ignore steps back of the wall clock, which would make the period diverge; limit pauses of the stream.
     guard interval >= 0 else { return }
     guard let period else { return self.period = interval }
     self.period = period + 0.1 * (min(interval, 2 * period) - period)
@@ -197,7 +199,7 @@ public struct RingTickGrouper: Sendable {
     readOrder()
   }
 
-  /// Takes another order only where the pauses leave no doubt.
+  /// Adopts another order only if the pauses are unambiguous.
   private mutating func readOrder() {
     var first = 0
     for kind in 1..<Self.kinds where pauses[kind] > pauses[first] { first = kind }

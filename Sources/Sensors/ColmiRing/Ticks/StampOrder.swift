@@ -1,16 +1,17 @@
 import BLEWire
 
-/// Puts frames with one and the same stamp in the order of a ring: what came on the link and what stands in the tables
-/// of a capture then make the same ticks. Fixed memory.
+/// Puts frames with the same timestamp into the ring's order, so that a live link and the tables of its
+/// capture give the same ticks. Fixed memory.
 ///
-/// The table of each subtype keeps its own order, but not which frame of another came between two with one stamp. So
-/// frames with the same stamp are held back until another stamp comes, and then follow each other as the ring sends
-/// them, from the one after the last frame before. More than `capacity` of one subtype with one stamp are let go.
+/// The table of each subtype keeps its own order, but not the order of frames of different subtypes with the
+/// same timestamp. Frames with the same timestamp are therefore held until another timestamp arrives. They
+/// are then released in the ring's order, continuing after the last frame before. If a subtype has more than
+/// `capacity` frames with one timestamp, the held frames are released early.
 struct StampOrder: Sendable {
   static let capacity = 64
   private static let parts = RingTick.Part.allCases.count
 
-  /// A row of `capacity` for each part.
+  /// `capacity` elements for each part.
   private var waiting: [RingRawSample]
   private var taken: InlineArray<3, Int> = [0, 0, 0]
   private var held: InlineArray<3, Int> = [0, 0, 0]
@@ -37,7 +38,7 @@ struct StampOrder: Sendable {
     isLettingGo = true
   }
 
-  /// Nothing more comes.
+  /// Ends the input.
   mutating func finish() { isLettingGo = true }
 
   /// The next frame in order, or `nil` until more are known.

@@ -1,17 +1,17 @@
 public import BLEWire
 public import Physiology
 
-/// A tick with its place on the sensor's own clock.
+/// A tick placed on the sensor's clock.
 @frozen public struct PlacedTick: Hashable, Sendable, BitwiseCopyable {
-  /// With the kernel's stamp, untouched.
+  /// The tick with its original kernel timestamp.
   public let tick: RingTick
-  /// Number of the tick since the first one; ticks that never came have theirs too.
+  /// Number of the tick since the first one; missing ticks are counted too.
   public let index: Int
-  /// When the tick would have arrived had nothing held it up: nanoseconds since the Unix epoch.
+  /// Time at which the tick would have arrived without delay, in nanoseconds since the Unix epoch.
   public let fittedTime: ReceiveTime
-  /// Ticks between the one before and this that never came.
+  /// Number of missing ticks before this one.
   public let missingBefore: Int
-  /// Whether the fit began anew here: nothing is known of the time since the tick before.
+  /// Whether the fit restarted here, which makes the time since the previous tick unknown.
   public let isRestart: Bool
   /// Whether the clock of the timestamps was set before this tick, by a known amount: fitted times jump by it. The sensor's clock and
   /// the numbers go on.
@@ -40,7 +40,7 @@ public import Physiology
       acceleration: signal.acceleration)
   }
 
-  /// What the signal processing takes of it: the green light, and the acceleration.
+  /// Input for the signal processing: the green light and the acceleration.
   @inlinable public var signal: SignalSample {
     SignalSample(
       index: index, time: fittedTime, isRestart: isRestart || isClockSet,
@@ -49,34 +49,40 @@ public import Physiology
   }
 }
 
-/// Places the ticks of a stream on the sensor's clock: numbers them, finds those that never came, and fits their
-/// times. Fixed memory, allocated at the start.
+/// Places the ticks of a stream on the sensor's clock: numbers them, detects missing ones, and fits their
+/// times. Memory is fixed and allocated at the start.
 ///
-/// A tick that comes late was held up, or ticks before it are lost. Only what follows can tell: after a hold-up the
-/// ticks that waited catch up with the clock; after a loss all stay late by whole periods. So where a tick is late by
-/// more than three quarters of a period, measured from the most punctual of the last seconds, the clock waits: until one
-/// of the following is on time, and nothing was lost; or until so many connection events have passed without one, by
-/// how often events bring one on this link, that chance explains it once in a million times. The least lateness in
-/// periods is then what was lost. Events in which the link still catches up prove nothing.
+/// If a tick is late, either it was delayed, or ticks before it were lost. Only later ticks can show which:
+/// after a delay the waiting ticks catch up with the clock; after a loss all ticks stay late by whole
+/// periods. If a tick is late by more than three quarters of a period, relative to the most punctual of the
+/// last seconds, the clock waits for one of two outcomes. If a following tick is on time, nothing was lost.
+/// If so many connection events pass without a punctual tick that chance would cause it once in a million
+/// times on this link, ticks were lost: their number is the least lateness in periods. Events in which the
+/// link still catches up do not count.
 ///
-/// Pauses of the stream in the first seconds, while the rate is unknown, are measured by the rate of the ticks that follow
-/// (`EarlyPauses`). If how many ticks are missing in one is known to a range only, another line begins behind it.
+/// Pauses in the first seconds, when the rate is unknown, are measured by the rate of the ticks that follow
+/// (`EarlyPauses`). If the number of missing ticks in a pause is known only as a range, another line begins
+/// after it.
 ///
-/// In the first seconds, and once more after `FirstTicks.limit` ticks, it is asked whether ticks were dropped rather than
-/// the sensor slower than it looks (`FirstTicks`).
+/// In the first seconds, and again after `FirstTicks.limit` ticks, `FirstTicks` checks whether the sensor
+/// dropped ticks instead of being slower than it seems.
 ///
-/// Ticks come out behind those that go in, by `lagSeconds` and `lagTicks` once the rate is known and by `warmUpSeconds`
-/// at the start, so that the fit has seen both sides of each.
+/// Output lags behind input by `lagSeconds` and `lagTicks` once the rate is known, and by `warmUpSeconds` at
+/// the start, so that the fit includes both sides of each tick.
 ///
-/// Limits: which tick of a burst was lost, stamps cannot tell, only that one was: it is told before the burst. A loss at
-/// the very end of a stream is not told from lateness. A sensor whose own clock stood still, as that of an emulation in a virtual
-/// machine that is paused, looks like one whose ticks of that time never came: frames have no numbers. Where only the
-/// frames were held up, at either end, nothing is missing. Where the connection interval is a whole multiple of the period,
-/// a clock that drifts slowly against the controller's looks like a ring that loses a tick each time they have
-/// drifted apart by one (`ClockJumps`). Where the kernel's clock is set back, or after a pause
-/// of more than `longestGapSeconds` in which nothing was held up, the fit begins anew: a link was lost and made again,
-/// and the ring starts its timer with the stream. A link that comes back sooner leaves the line off by up to half a
-/// period, until its memory has gone, unless `beginLink` tells of it.
+/// Limits:
+/// - Timestamps do not show which tick of a burst was lost; the loss is reported before the burst.
+/// - A loss at the very end of a stream cannot be told from lateness.
+/// - If the sensor's own clock stops, as in an emulation in a paused virtual machine, ticks seem to be
+///   missing, because frames have no numbers. If only the frames were delayed, at either end, nothing is
+///   missing.
+/// - If the connection interval is a whole multiple of the period, a clock that drifts slowly against the
+///   controller's looks like a ring that loses a tick each time they have drifted apart by one
+///   (`ClockJumps`).
+/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` without a delay,
+///   the fit restarts: the link was lost and established again, and the ring starts its timer with the
+///   stream. If a link returns sooner, the line is off by up to half a period until its memory has expired,
+///   unless the caller calls `beginLink`.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
@@ -84,11 +90,12 @@ public struct TickClock: Sendable {
   public static let lagTicks = 24
   public static let minimumWarmUp = 12
   public static let longestGapSeconds = 2.5
-  /// A line that knows its period no better, as a share, leaves no guess for the next link.
+  /// Largest relative uncertainty of the period with which a line serves as the first guess for the next
+  /// link.
   private static let largestGuess = 0.003
-  /// How much later than the most punctual a tick may be and still be on time, in periods.
+  /// Largest lateness relative to the most punctual tick that counts as on time, in periods.
   private static let onTime = 0.75
-  /// After so long a tick that was not on time is late for another reason than a loss: nanoseconds.
+  /// After this time a late tick is not attributed to a loss, in nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
   /// The same where ticks are late by another amount than whole periods, or not as evenly as before: a host that is kept from its work
@@ -96,24 +103,24 @@ public struct TickClock: Sendable {
   private static let unevenDoubt: Int64 = 8_000_000_000
   /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
   private static let phaseOfPause = 1.5
-  /// Late events without proof, from which on ticks may be missing.
+  /// Number of late events without proof from which on ticks may be missing.
   private static let leastDoubt = 6
-  /// Connection events of a stream are no further apart: nanoseconds.
+  /// Longest connection interval of a stream, in nanoseconds.
   private static let longestInterval = 500_000_000.0
-  /// What stamps waver by on their way through radio and host: nanoseconds.
+  /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
-  /// How far stamps may run backwards, as they do from one processor to another: nanoseconds.
+  /// Tolerated backward step of timestamps, as between processors, in nanoseconds.
   private static let largestStepBack: Int64 = 10_000_000
 
-  /// Ticks that never came at the end of a stream are expected to be more than this if one is told as what may be.
+  /// Least expected number of missing ticks at the end of a stream for which one is reported as possible.
   private static let leastLikely = 0.01
-  /// The clock begins after so long even if pauses follow each other too soon for a warm-up after the last one: nanoseconds.
+  /// The clock starts after this time even if the pauses leave no warm-up after the last one: nanoseconds.
   private static let longestWarmUp = 15e9
 
-  /// Ticks of one gap, at most: stamps that make no sense must not overflow the numbers.
+  /// Maximum number of ticks in a gap, so that invalid timestamps cannot overflow the numbers.
   private static let largestGap = 4e9
 
-  /// Ticks waiting: `count` from `head`, of which the first `placed` have a number.
+  /// Queue of ticks: `count` from `head`, of which the first `placed` have a number.
   private var waiting: [RingTick]
   private var numbers: [Int]
   private var missing: [Int]
@@ -121,41 +128,41 @@ public struct TickClock: Sendable {
   private var head = 0
   private var count = 0
   private var placed = 0
-  /// How many of those waiting come before one that was on time: nothing is lost before them.
+  /// Number of waiting ticks that come before a punctual one: nothing was lost before them.
   private var cleared = 0
 
   private var fit: ClockFit?
-  /// The last tick that the fit was given before it was placed, of those of the warm-up.
+  /// The last warm-up tick, which the fit received before it was placed.
   private var lastOfWarmUp = -1
-  /// The first ticks of the stream with their numbers, until they have been looked at again.
+  /// The first ticks of the stream with their numbers, until they have been examined again.
   private var first = FirstTicks()
   private var isFirst = true
-  /// Ticks that never came and are still to be told.
+  /// Missing ticks that are still to be reported.
   private var owed = 0
-  /// Ticks that may be missing, or not.
+  /// Number of ticks whose loss is uncertain.
   private var doubtful = 0
   private var jumps = ClockJumps()
-  /// Pauses among the first ticks, and how many of them have been placed.
+  /// Pauses among the first ticks, and the number of them that have been placed.
   private var early = EarlyPauses()
   private var earlyPlaced = 0
-  /// Ticks that may be missing in those.
+  /// Number of ticks that may be missing in those pauses.
   private var loose = 0
-  /// Ticks that may be missing among the last ones, of which nobody knows what would have followed.
+  /// Number of ticks that may be missing at the end, where no later ticks can decide.
   private var untold = 0
   private var pauses = StreamPauses()
-  /// By how many periods the ring's timer may have jumped in pauses.
+  /// Possible jumps of the ring's timer in pauses, in periods.
   private var phases = 0.0
   private var lastNumber = -1
-  /// The last tick that was on time.
+  /// Number of the last tick that was on time.
   private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
   private var usual = UsualLateness()
   private var events = LinkEvents()
   private var isFinished = false
-  /// Whether the first tick that waits is the first one of a link.
+  /// Whether the first waiting tick is the first of a link.
   private var startsLink = false
-  /// Whether the ticks that have a number go out without a lag, because the next one begins another line.
+  /// Whether numbered ticks are released without a lag because the next tick begins another line.
   private var isSettling = false
   /// What is known of the time between the last tick and the next link.
   private var pause = Pause.measured
@@ -172,19 +179,19 @@ public struct TickClock: Sendable {
     restarts = [Bool](repeating: false, count: Self.capacity)
   }
 
-  /// Nanoseconds from tick to tick, as fitted so far; `nil` while the clock warms up.
+  /// Nanoseconds between ticks as fitted so far; `nil` during the warm-up.
   public var period: Double? { fit?.period }
 
-  /// Ticks that never came, so far.
+  /// Number of missing ticks so far.
   var missingSoFar: Int { tally.missing }
 
-  /// How well it fits so far.
+  /// Quality of the fit so far.
   public var report: ClockReport {
     var report = tally
-    // Each tick that may be missing stretches the line by a period.
+    // Each possibly missing tick stretches the line by a period.
     let doubtful = doubtful + jumps.doubtful
     report.missingAtMost = tally.missing + doubtful + max(untold, untoldByShare) + loose
-    // And if some may be a drift, the next one may be about to come.
+    // If some jumps may be a drift, the next one may be due.
     let next = jumps.doubtful > 0 ? 1.0 : 0
     let stretch = lastNumber > 0 ? (Double(doubtful) + next + phases) / Double(lastNumber) : 0
     report.rateUncertainty = fit?.periodUncertainty.map { $0 + stretch }
@@ -193,14 +200,14 @@ public struct TickClock: Sendable {
     return report
   }
 
-  /// Ticks that may be missing after the last one that was on time, if that is likely for a ring that drops so many.
+  /// Ticks that may be missing after the last punctual one: 1 if that is likely at the ring's drop rate.
   private var untoldByShare: Int {
     guard lastNumber > 0 else { return 0 }
     let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
     return untold > Self.leastLikely * Double(lastNumber) ? 1 : 0
   }
 
-  /// Takes the next tick, in the order of arrival. Call `next` until it gives nothing before the next `take`.
+  /// Takes the next tick, in the order of arrival. Call `next` until it returns `nil` before the next `take`.
   public mutating func take(_ tick: RingTick) {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
     if isFinished {
@@ -217,8 +224,9 @@ public struct TickClock: Sendable {
     place()
   }
 
-  /// A pause of the stream in which ticks were dropped, or the link was lost: how many are missing in it is known if the rate
-  /// is, and to half a period if the ring began its timer anew.
+  /// Accounts for a pause of the stream in which ticks were dropped or the link was lost. The number of
+  /// missing ticks follows if the rate is known; it is accurate to half a period if the ring restarted its
+  /// timer.
   private mutating func note(pause: Double) {
     guard pause > 0 else { return }
     let periods = pause / (fit?.period ?? pauses.period)
@@ -247,14 +255,14 @@ public struct TickClock: Sendable {
     earlyPlaced = 0
   }
 
-  /// Ends the stream: what waits is decided with what is known.
+  /// Ends the stream. Waiting ticks are decided with the present knowledge.
   public mutating func finish() {
     isFinished = true
     if fit == nil { warmUp() }
     place()
   }
 
-  /// The next tick in order, or `nil` until more are known.
+  /// Returns the next tick in order; `nil` if more input is needed.
   public mutating func next() -> PlacedTick? {
     if isSettling, placed == 0 {
       isSettling = false
@@ -272,7 +280,7 @@ public struct TickClock: Sendable {
     placed -= 1
     cleared = max(0, cleared - 1)
     var fitted = fit.time(of: number)
-    // The line may have moved back since the last one went out: times rise all the same.
+    // The line may have moved back since the last tick was released; times must still increase.
     if !restarts[position], lastFitted > .min {
       fitted = max(fitted, lastFitted &+ Int64(min(fit.period / 2, 1e15)))
     }
@@ -295,7 +303,7 @@ public struct TickClock: Sendable {
 
   private mutating func warmUp() {
     guard count > 0 else { return }
-    // A line ends where the stamps run backwards: that tick begins another.
+    // A line ends where the timestamps step back; that tick begins another line.
     let whole = isStepBack(count - 1) ? count - 1 : count
     let (first, last) = (time(0), time(whole - 1))
     let length = Double(last &- first)
@@ -322,7 +330,8 @@ public struct TickClock: Sendable {
     if isFirst { placeFirst(whole, fit.period) }
   }
 
-  /// Begins the line with pauses among the first ticks: its period is that of the ticks after the last one.
+  /// Begins the line if there are pauses among the first ticks. Its period is that of the ticks after the
+  /// last pause.
   private mutating func placePauses(_ whole: Int) {
     let start = early.found[early.found.count - 1].place
     let mean = Double(time(whole - 1) &- time(start)) / Double(whole - 1 - start)
@@ -334,7 +343,8 @@ public struct TickClock: Sendable {
     beginEarly(at: 0, 0)
   }
 
-  /// Begins a line at a tick in the queue among the first ones: with all that follow, unless another line follows.
+  /// Begins a line at a queued tick among the first ones, with all ticks after it unless another line
+  /// follows.
   private mutating func beginEarly(at position: Int, _ number: Int) {
     let start = time(position)
     usual = UsualLateness()
@@ -358,7 +368,7 @@ public struct TickClock: Sendable {
     }
   }
 
-  /// Places the first ticks if some were dropped among them.
+  /// Places the first ticks if some of them were dropped.
   private mutating func placeFirst(_ whole: Int, _ period: Double) {
     for position in 0..<whole { first.take(time(position), at: position) }
     let events = events
@@ -375,8 +385,9 @@ public struct TickClock: Sendable {
     for position in 0..<placed { first.take(time(position), at: numbers[position]) }
   }
 
-  /// Looks at the first ticks once more when there are many: a drop or two in the first seconds cannot be told from a slow
-  /// sensor, more of them can. What went out already keeps its number; the next one tells what was missing.
+  /// Examines the first ticks again when there are many: one or two drops in the first seconds look like a
+  /// slow sensor, more can be distinguished. Released ticks keep their numbers; the next one reports the
+  /// missing ticks.
   private mutating func placeAgain() {
     isFirst = false
     let (events, period) = (events, fit?.period ?? 1)
@@ -392,7 +403,7 @@ public struct TickClock: Sendable {
     refit(first.count, drops.period)
   }
 
-  /// Begins the line anew with so many of the first ticks.
+  /// Restarts the line with the given number of first ticks.
   private mutating func refit(_ count: Int, _ period: Double) {
     fit?.begin(at: first.numbers[0], first.stamps[0], period: period)
     for place in 0..<count { fit?.take(first.stamps[place], at: first.numbers[place] + first.before[place]) }
@@ -404,7 +415,7 @@ public struct TickClock: Sendable {
     position > 0 && time(position) < time(position - 1) &- Self.largestStepBack
   }
 
-  /// Ticks that were due between the last one and the first of a link: none before the first link.
+  /// Number of ticks that were due between the last tick and the first of a link; 0 before the first link.
   private func ticksWithoutLink(until time: Int64, period: Double) -> Int {
     guard lastNumber >= 0, pause == .measured else { return 0 }
     return Int(
@@ -417,7 +428,7 @@ public struct TickClock: Sendable {
     startsLink = false
     let (position, time) = (slot(0), time(0))
     let lost = ticksWithoutLink(until: time, period: period)
-    // A line that began with this link has taken its ticks.
+    // A line that began with this link already has its ticks.
     let isTaken = lastOfWarmUp > lastNumber
     let number = isTaken ? numbers[position] : lastNumber + 1 + lost
     (numbers[position], missing[position], restarts[position]) = (number, number - lastNumber - 1, true)
@@ -445,7 +456,7 @@ public struct TickClock: Sendable {
       let isBack = lost < 0
       let number = lastNumber + 1 + max(0, lost)
       let isLoose = pause.map { $0.most > $0.least } ?? false
-      // Two lines cannot be told apart in a queue that knows one: ticks of the old line go out first.
+      // The queue can hold only one line, so ticks of the old one are released first.
       if isBack || isLoose || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
         guard placed == 0 else {
           isSettling = true
@@ -464,7 +475,7 @@ public struct TickClock: Sendable {
         if pause != nil {
           earlyPlaced += 1
         } else if lost > 0, number <= lastOfWarmUp + lost {
-          // The fit knows it by the number that it had before.
+          // The fit has the tick under its previous number.
           fit?.insert(lost, before: lastNumber + 1)
           lastOfWarmUp += lost
         }
@@ -484,7 +495,7 @@ public struct TickClock: Sendable {
     if first.count == FirstTicks.limit { placeAgain() }
   }
 
-  /// Remembers how late a tick is that has its number.
+  /// Records the lateness of a numbered tick.
   private mutating func note(_ time: Int64, at number: Int) {
     guard let fit else { return }
     let late = fit.lateness(of: time, at: number)
@@ -502,8 +513,8 @@ public struct TickClock: Sendable {
     usual = UsualLateness()
   }
 
-  /// Ticks lost before the one at `position` in the queue: below zero if the stamps run backwards there, `nil` if only
-  /// what follows can tell.
+  /// Number of ticks lost before the one at `position` in the queue; negative if the timestamps step back
+  /// there; `nil` if later ticks must decide.
   private mutating func lostTicks(before position: Int, _ time: Int64) -> Int? {
     guard let fit, lastNumber >= 0 else { return 0 }
     if time < lastTime &- Self.largestStepBack { return -1 }
@@ -528,7 +539,7 @@ public struct TickClock: Sendable {
         cleared = ahead
         return 0
       }
-      // An event brings no proof while the link is catching up, nor while it lags behind what it could do before.
+      // An event is no proof while the link is catching up, or while it is later than it was before.
       if events.isPause(now - before, fit.period) {
         if level <= least + events.backlog * fit.period { quiet += 1 }
         (levels, levelCount) = (levels + level, levelCount + 1)
@@ -542,7 +553,8 @@ public struct TickClock: Sendable {
         isDecided = isLikeBefore(least, mean: levels / levelCount, fit.period)
       }
       if !isDecided, now - betterTime > Self.longestDoubt {
-        // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
+        // The link is punctual so rarely that lateness proves nothing, except for a pause of the whole
+        // stream.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
         _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), fit)
@@ -555,7 +567,7 @@ public struct TickClock: Sendable {
       let isLast = isFinished || count == Self.capacity || ahead < count
       guard isLast else { return nil }
       guard 2 * quiet >= events.proof || isLongPause else {
-        // The end came before it was known whether those that are late will be on time.
+        // The stream ended before the late ticks were decided.
         if ahead == count, isFinished, 6 * quiet >= events.proof {
           untold = max(untold, Int(min((least / fit.period).rounded(), Self.largestGap)))
         }
@@ -563,7 +575,7 @@ public struct TickClock: Sendable {
       }
     }
     let lost = min((least / fit.period).rounded(), Self.largestGap)
-    // It, or one that follows, would be early after the loss: then the loss is behind that one.
+    // If this tick or a later one would be early after the loss, the loss is after that one.
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }

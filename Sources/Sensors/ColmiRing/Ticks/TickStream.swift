@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// Frames of the raw stream in, ticks on the sensor's own clock out: what a capture writes while it runs and what is
-/// made of its tables afterwards. The same frames give the same ticks. Fixed memory, allocated at the start.
+/// Converts frames of the raw stream into ticks on the sensor's own clock, for a running capture and for its
+/// tables. The same frames give the same ticks. Memory is fixed and allocated at the start.
 ///
-/// Ticks come out behind the frames: by `TickClock.lagSeconds`, by `warmUpSeconds` at the start, and where ticks may be
-/// missing until `patience` ticks have told.
+/// Ticks lag behind the frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start. If ticks may
+/// be missing, they lag until later ticks have decided it.
 public struct TickStream: Sendable {
   private var order = StampOrder()
   private var grouper = RingTickGrouper()
@@ -20,10 +20,10 @@ public struct TickStream: Sendable {
 
   public init() {}
 
-  /// Nanoseconds from tick to tick, as fitted so far; `nil` while the clock warms up.
+  /// Nanoseconds between ticks as fitted so far; `nil` during the warm-up.
   public var period: Double? { clock.period }
 
-  /// What came out so far, in numbers. Allocates: not for each tick.
+  /// Summary of the ticks returned so far. Allocates, so do not call it for each tick.
   public var report: TickReport {
     var report = tally.report(clock)
     if isLinkTooSlow {
@@ -35,10 +35,11 @@ public struct TickStream: Sendable {
     return report
   }
 
-  /// Whether the link could not carry all frames so far: see `ClockReport.isLinkTooSlow`.
+  /// Whether the link could not carry all frames so far; see `ClockReport.isLinkTooSlow`.
   public var isLinkTooSlow: Bool { grouper.load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
-  /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
+  /// Takes the next frame, in the order of arrival. Call `next` until it returns `nil` before the next
+  /// `take`.
   ///
   /// - Parameters:
   ///   - link: a number that each link has for itself: the sensor starts its timer anew on each.
@@ -50,13 +51,13 @@ public struct TickStream: Sendable {
     order.take(sample, at: time, link: link, clock)
   }
 
-  /// Ends the stream: `next` gives what is left.
+  /// Ends the stream; `next` then returns the remaining ticks.
   public mutating func finish() {
     order.finish()
     end = .begun
   }
 
-  /// The next tick in order, or `nil` until more are known.
+  /// Returns the next tick in order; `nil` if more input is needed.
   public mutating func next() -> PlacedTick? {
     while true {
       if let placed = clock.next() {
@@ -94,7 +95,7 @@ extension TickStream {
   }
 }
 
-/// A stretch of ticks that never came.
+/// A stretch of missing ticks.
 public struct TickGap: Hashable, Sendable, BitwiseCopyable {
   /// Fitted times of the ticks before and after it.
   public var after: ReceiveTime
@@ -108,34 +109,34 @@ public struct TickGap: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A stream of ticks in numbers.
+/// Summary of a stream of ticks.
 public struct TickReport: Hashable, Sendable {
-  /// What one subtype's frames have brought.
+  /// Statistics of one subtype's frames.
   public struct Part: Hashable, Sendable {
     public var samples = 0
-    /// It comes with each so-many-th tick: 1 in all known firmware. 0 without samples.
+    /// Number of ticks per frame: 1 in all known firmware; 0 without samples.
     public var everyTicks = 0
-    /// Frames that never came, between its first and its last.
+    /// Missing frames between the first and the last.
     public var missing = 0
     /// Whether more may be missing where the clock was set by an amount that is not known.
     public var mayLackMore = false
     /// Kernel stamp less fitted time, root mean square about its mean: nanoseconds.
     public var residual = 0.0
-    /// 99 of 100 stamps are later than the fitted time by at most this: nanoseconds, up to a sixteenth too much.
+    /// 99th percentile of the timestamps' lateness, in nanoseconds; too high by up to a sixteenth.
     public var residualP99 = 0.0
-    /// Samples a second by the sensor's clock; `nil` where there are none.
+    /// Samples per second by the sensor's clock; `nil` without samples.
     public var rate: Double?
 
     public init() {}
   }
 
   public var ticks = 0
-  /// Ticks that have a frame of each kind that came at all.
+  /// Ticks with a frame of each kind that occurs in the stream.
   public var wholeTicks = 0
-  /// Ticks a second by the sensor's clock, over the last minute; `nil` where there are none.
+  /// Ticks per second by the sensor's clock over the last minute; `nil` without ticks.
   public var rate: Double?
   public var clock = ClockReport()
-  /// The first gaps, `TickTally.gapCapacity` at most; `clock.gaps` counts all.
+  /// The first gaps, at most `TickTally.gapCapacity`; `clock.gaps` counts all.
   public var gaps: [TickGap] = []
   /// By `RingTick.Part.rawValue`.
   public var parts = [Part](repeating: Part(), count: RingTick.Part.allCases.count)
@@ -149,36 +150,37 @@ public struct TickReport: Hashable, Sendable {
   }
 }
 
-/// How many frames the connection events of a link bring. Fixed memory.
+/// Statistics of the number of frames in each connection event of a link. Fixed memory.
 ///
-/// A ring that makes more frames than its link carries always has some that wait. So each event brings as many frames
-/// as it can hold, but for those that the radio cuts short, and none brings more. A link with room to spare brings
-/// whole ticks, and more after an event that failed. Limit: a link that holds exactly whole ticks looks like one with
-/// room to spare if the ring drops whole ticks and no event is ever lost.
+/// If a ring makes more frames than its link carries, some always wait. Each event then brings as many frames
+/// as it can hold, except those that the radio cuts short, and none brings more. A link with spare capacity
+/// brings whole ticks, and more after a failed event. Limit: a link that holds exactly whole ticks looks like
+/// one with spare capacity if the ring drops whole ticks and no event is ever lost.
 struct EventLoad: Sendable {
-  /// A pause between two frames that parts events: nanoseconds.
+  /// Pause between two frames that separates events, in nanoseconds.
   private static let pause: Int64 = 4_000_000
   private static let limit = 128
   private static let leastEvents = 32
-  /// An event was lost where the time to the next is longer than usual by such a factor; and how many lost ones tell.
+  /// An event was lost if the time to the next is longer than usual by `longStep`; `leastLost` lost events
+  /// are needed for a decision.
   private static let longStep = 1.5
   private static let leastLost = 4
   private static let framesOfTick = 3
   private static let leastWhole = 8
-  /// Events that bring more than a full one, and that bring fewer by whole ticks, at most: shares.
+  /// Largest shares of events that bring more than a full one, and that bring fewer by whole ticks.
   private static let largestShareAbove = 0.002
   private static let largestShareBelow = 0.01
-  /// Events that bring the same number of ticks where nothing tells whether they are full, at least: a share.
+  /// Least share of events with the same number of ticks if nothing else shows whether they are full.
   private static let leastShareSame = 0.97
 
-  /// By frames; the last counts all that are longer.
+  /// Number of events by frames; the last element counts all longer ones.
   private var events = [Int](repeating: 0, count: limit + 1)
-  /// Those that came after one that was lost, or that ended within a tick.
+  /// Events after a lost one, or after one that ended within a tick.
   private var afterLost = [Int](repeating: 0, count: limit + 1)
   private var frames = 0
   private var last: Int64?
   private var start: Int64 = 0
-  /// From event to event: nanoseconds.
+  /// Nanoseconds between events.
   private var usual = 0.0
   private var isAfterLost = false
 
@@ -197,7 +199,7 @@ struct EventLoad: Sendable {
     frames += 1
   }
 
-  /// Whether the events after lost ones brought no more than others.
+  /// Whether the events after lost ones brought no more frames than others.
   private func catchesNothingUp(_ full: Int) -> Bool {
     var (all, above) = (0, 0)
     for frames in afterLost.indices {
@@ -207,8 +209,8 @@ struct EventLoad: Sendable {
     return all >= Self.leastLost && above == 0
   }
 
-  /// Whether many events bring whole ticks more or less than the usual one. Those of a full link bring the same number each,
-  /// and less only where the radio cuts them short, which seldom falls between two ticks.
+  /// Whether many events bring whole ticks more or fewer than the usual one. Events of a full link all bring
+  /// the same number, and fewer only if the radio cuts them short, which rarely happens between two ticks.
   var hasRoom: Bool {
     var (all, usual) = (0, 1)
     for frames in events.indices {
@@ -227,7 +229,8 @@ struct EventLoad: Sendable {
     return whole > Self.leastWhole + 2 * cut
   }
 
-  /// Of all events, and what a full one brings: as many as half of them, and hardly any more; `nil` if there is no such number.
+  /// Total number of events, and the number of frames in a full one: at least half of the events bring it,
+  /// and hardly any bring more. `nil` if there is no such number.
   private var full: (all: Int, frames: Int)? {
     var all = 0
     for count in events { all += count }
@@ -240,8 +243,8 @@ struct EventLoad: Sendable {
     return full < Self.limit && 2 * events[full] >= all ? (all, full) : nil
   }
 
-  /// Whether events bring the same number of ticks, two or more, and none was lost or cut short that would have shown whether
-  /// they could bring more.
+  /// Whether events bring the same number of ticks, at least two, and no lost or shortened event shows
+  /// whether they could bring more.
   var mayBeFull: Bool {
     guard let (all, full) = full, full > Self.framesOfTick, full.isMultiple(of: Self.framesOfTick) else {
       return false
@@ -266,16 +269,16 @@ struct EventLoad: Sendable {
   }
 }
 
-/// Counts what comes out of a `TickStream`. Fixed memory.
+/// Statistics of a `TickStream`'s output. Fixed memory.
 struct TickTally: Sendable {
   static let gapCapacity = 32
 
-  /// Share of the frames that a ring drops without the link being called too slow.
+  /// Share of frames that a ring may drop before the link counts as too slow.
   private static let largestShareDropped = 0.01
 
   private var ticks = 0
   private var lastTime: ReceiveTime?
-  /// By the bits of the parts that a tick has.
+  /// Number of ticks by the bits of their parts.
   private var combinations: InlineArray<8, Int> = .init(repeating: 0)
   private var parts: [PartTally]
   private var gaps: [TickGap] = []
@@ -285,7 +288,7 @@ struct TickTally: Sendable {
   }
 
   mutating func take(_ placed: PlacedTick) {
-    // Here, where nobody shares it: the first gap of a long stream allocates nothing.
+    // Reserve here while the array is not shared, so that the first gap of a long stream does not allocate.
     if ticks == 0 { gaps.reserveCapacity(Self.gapCapacity) }
     ticks += 1
     combinations[take(.spO2, placed) | take(.ppg, placed) | take(.accelerometer, placed)] += 1
@@ -295,17 +298,17 @@ struct TickTally: Sendable {
     lastTime = placed.fittedTime
   }
 
-  /// - Returns: the part's bit, where the tick has it.
+  /// - Returns: the part's bit if the tick has that part, else 0.
   private mutating func take(_ part: RingTick.Part, _ placed: PlacedTick) -> Int {
     guard let time = placed.tick.steadyTime(of: part) else { return 0 }
     parts[part.rawValue].take(time &- placed.steadyTime, at: placed.index)
     return 1 << part.rawValue
   }
 
-  /// Whether ticks have come in part so often that the ring must have dropped whole ones as well: it sends the frames of a
-  /// tick at once, and the radio loses none.
+  /// Whether so many ticks are incomplete that the ring must have dropped whole ones as well: it sends the
+  /// frames of a tick at once, and the radio loses none.
   ///
-  /// - Parameter missing: ticks that never came.
+  /// - Parameter missing: number of missing ticks.
   func isUneven(missing: Int) -> Bool {
     var (dropped, all) = (0, 0)
     for part in parts where part.samples > 0 {
@@ -329,9 +332,9 @@ struct TickTally: Sendable {
   }
 }
 
-/// One subtype's share of a `TickTally`.
+/// One subtype's part of a `TickTally`.
 private struct PartTally: Sendable {
-  /// Sixteen bins an octave: a quantile is known to a sixteenth.
+  /// Sixteen bins per octave: a quantile is accurate to a sixteenth.
   private static let binsOfOctave = 16
   private static let octaves = 42
 
@@ -341,7 +344,7 @@ private struct PartTally: Sendable {
   private var bins = [Int](repeating: 0, count: Self.octaves * Self.binsOfOctave)
   private var firstIndex = 0
   private var lastIndex = 0
-  /// How often the next one came so many ticks later; the last counts all that are longer.
+  /// Number of frames by distance to the previous one in ticks; the last element counts all longer ones.
   private var steps: InlineArray<9, Int> = .init(repeating: 0)
 
   mutating func take(_ residual: Int64, at index: Int) {
@@ -353,27 +356,27 @@ private struct PartTally: Sendable {
     bins[Self.bin(Double(residual))] += 1
   }
 
-  /// What is not late at all is in the first.
+  /// Bin of a residual. The first bin includes residuals that are not late.
   private static func bin(_ residual: Double) -> Int {
     guard residual >= 1 else { return 0 }
     let place = Int(residual.exponent) * binsOfOctave + Int((residual.significand - 1) * Double(binsOfOctave))
     return min(place, octaves * binsOfOctave - 1)
   }
 
-  /// The upper edge of a bin: nanoseconds.
+  /// Upper edge of a bin, in nanoseconds.
   private static func edge(_ bin: Int) -> Double {
     let share = Double(bin % binsOfOctave + 1) / Double(binsOfOctave)
     return Double(1 << (bin / binsOfOctave)) * (1 + share)
   }
 
-  /// It comes with each so-many-th tick.
+  /// Usual distance between frames, in ticks.
   var everyTicks: Int {
     var usual = 1
     for step in 1..<8 where steps[step] > steps[usual] { usual = step }
     return usual
   }
 
-  /// Frames that never came, between its first and its last.
+  /// Missing frames between the first and the last.
   var missing: Int { max(0, (lastIndex &- firstIndex) / everyTicks &+ 1 &- samples) }
 
   func report(rate: Double?) -> TickReport.Part {

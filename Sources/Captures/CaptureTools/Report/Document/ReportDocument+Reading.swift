@@ -15,7 +15,7 @@ extension ReportDocument {
     _ path: String, title: String?, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
     var document: ReportDocument
-    // A folder has at least two names ("." and ".."); a file has none.
+    // A folder lists at least two names ("." and ".."); a file lists no names.
     if Files.names(in: path).isEmpty {
       document = try log(path, keys, progress)
     } else {

@@ -72,7 +72,7 @@ extension ReportSection {
 
   // MARK: Legend
 
-  /// Describes the marks drawn behind the samples of a stretch; empty if there are none.
+  /// Describes the marks drawn behind the samples of a stretch; empty without marks.
   func legend(in stretch: ClosedRange<Int64>) -> String {
     let kinds = Set(marks.filter { $0.isDrawn && $0.overlaps(stretch) }.map(\.kind))
     var parts: [String] = []
@@ -246,7 +246,7 @@ extension AnalysisReport {
 }
 
 extension AnalysisReport.Variation {
-  /// The median over all good segments, or the reason why there is none; `nil` without segments.
+  /// The median over all good segments, or the reason why it is missing; `nil` without segments.
   fileprivate var figure: ReportSection.Figure? {
     let by = "by \(source.words)"
     guard let median = median({ $0.successiveMilliseconds }) else {

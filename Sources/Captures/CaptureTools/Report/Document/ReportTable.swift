@@ -31,7 +31,7 @@ struct TableTimes: Sendable {
 struct ReportTable: Sendable {
   struct Column: Sendable {
     var name: String
-    /// Unit for display; empty if the column has none.
+    /// Unit for display; empty for a column without a unit.
     var unit: String
     /// Numbers are stored as integers: multiplied by this divisor.
     var divisor: Int

@@ -1,14 +1,14 @@
 internal import CReportPage
 
-/// A file that the page of `ringtap report` is made of; all are in the program.
+/// A file in the page of `ringtap report`; all are embedded in the program.
 package enum PageFile: Sendable {
   case style, data, charts, script
-  /// dygraphs, and what it wants said of it.
+  /// The dygraphs library and its licence notice.
   case library, libraryStyle, libraryLicence
 
   package var octets: [UInt8] {
     var count = 0
-    // SAFETY: the octets are constants of the program, and there are `count` of them.
+    // SAFETY: the bytes are constants of the program, and there are `count` of them.
     return unsafe Array(UnsafeBufferPointer(start: ringtap_page_file(file, &count), count: count))
   }
 

@@ -1,6 +1,6 @@
 import BLEDissector
 
-/// Where a plot of a picture lies, and what its edges stand for.
+/// Position of a plot in a picture, and the values at its edges.
 struct PictureFrame {
   static let left = 76.0
   static let width = 860.0
@@ -17,18 +17,18 @@ struct PictureFrame {
     return Self.left + max(0, min(1, share)) * Self.width
   }
 
-  /// What is beyond the axis lies at its edge.
+  /// Vertical position of a value. Values beyond the axis are at the edge.
   func y(_ value: Double) -> Double {
     let share = max(0, min(1, (high - value) / (high - low)))
     return top + Self.inset + share * (Self.height - 2 * Self.inset)
   }
 
-  /// Above the greatest value and below the least.
+  /// Margin above the greatest value and below the least.
   private static let inset = 4.0
 
   func shows(_ mark: ReportSection.Mark) -> Bool { mark.isDrawn && mark.overlaps(stretch) }
 
-  /// A triangle at the edge for each number beyond it; one where they would lie upon each other.
+  /// Draws a triangle at the edge for each value beyond it, and only one if they would overlap.
   func triangles(_ numbers: [(time: Int64, value: Double)], _ color: String) -> String {
     var path = ""
     var (lastHigh, lastLow) = (-Double.infinity, -Double.infinity)
@@ -43,12 +43,12 @@ struct PictureFrame {
   }
 }
 
-/// A series as the path of a picture: for each column of pixels a stroke that leads by its first, smallest,
-/// largest and last number, in the order in which they came.
+/// The path of a series in a picture. Each pixel column has a stroke through its first, smallest, largest and
+/// last value, in order of arrival.
 struct PicturePath {
   private let style: ReportSection.Chart.Style
   private var path = ""
-  /// The column that is gathered, and where its numbers lie; the latest of them.
+  /// Position of the current pixel column, and its values.
   private var x: Double?
   private var (first, top, bottom, last) = (0.0, 0.0, 0.0, 0.0)
   private var isTopLater = false
@@ -71,7 +71,7 @@ struct PicturePath {
     (x, first, top, bottom, last) = (column, y, y, y, y)
   }
 
-  /// Nothing leads from what came to what comes.
+  /// Interrupts the line: the next value starts a new one.
   private mutating func lift() {
     flush()
     isPenDown = false
@@ -84,7 +84,7 @@ struct PicturePath {
       for y in top < bottom ? [top, bottom] : [top] { path += "M\(place) \(SVG.number(y))h0.01" }
     } else {
       if isPenDown, style == .steps { path += "H\(place)" }
-      // A dash, so that a number that stands alone is seen.
+      // A short dash makes a single value visible.
       path += isPenDown ? "L\(place) \(SVG.number(first))" : "M\(place) \(SVG.number(first))h0.01"
       var y = first
       for next in (isTopLater ? [bottom, top] : [top, bottom]) + [last] where next != y {
@@ -97,8 +97,8 @@ struct PicturePath {
   }
 
   /// - Parameters:
-  ///   - numbers: NaN where there is none.
-  ///   - pause: nanoseconds; over a longer one no line leads.
+  ///   - numbers: NaN for a missing value.
+  ///   - pause: longest interval spanned by the line, in nanoseconds.
   static func element(
     _ numbers: [Double], at times: [Int64], _ style: ReportSection.Chart.Style, pause: Int64,
     in frame: PictureFrame, _ color: String
@@ -110,7 +110,7 @@ struct PicturePath {
       lastTime = time
       if number.isNaN { path.lift() } else { path.add(frame.x(time), frame.y(number)) }
     }
-    // The last step lasts.
+    // The last step lasts to the end.
     if style == .steps, path.x != nil { path.add(frame.x(frame.stretch.upperBound), path.last) }
     path.flush()
     let width = style == .dots ? 3 : 0.8

@@ -4,7 +4,8 @@ import JSONText
 import Recording
 
 extension ReportDocument {
-  /// As one HTML page that needs nothing else: style, scripts and samples are in it, and its policy forbids requests.
+  /// The report as one self-contained HTML page. It includes style, scripts and samples; its content security
+  /// policy forbids requests.
   package var page: [UInt8] {
     var page: [UInt8] = []
     page += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".utf8
@@ -32,7 +33,7 @@ extension ReportDocument {
     return page
   }
 
-  /// In a script only `<` could end it, and it stands in strings alone.
+  /// Escapes `<`, the only character that could end the script element. In JSON it occurs only in strings.
   private static func withoutMarkup(_ json: [UInt8]) -> [UInt8] {
     json.reduce(into: []) { text, octet in
       if octet == UInt8(ascii: "<") { text += "\\u003c".utf8 } else { text.append(octet) }
@@ -83,7 +84,7 @@ extension ReportSection.Facts {
 extension ReportSection {
   fileprivate func encode(_ line: inout JSONLine) {
     line.member("title", title)
-    // More digits than a number of JavaScript has.
+    // A string, because it has more digits than a JavaScript number can hold.
     line.member("startNs", "\(timeAxis.lowerBound)")
     line.member("seconds", offset(timeAxis.upperBound))
     line.member("legend", legend(in: timeAxis))
@@ -122,7 +123,7 @@ extension ReportSection {
 
   private var sortedMarks: [Mark] { marks.sorted { $0.from < $1.from } }
 
-  /// Seconds on the time axis.
+  /// Seconds since the start of the time axis.
   private func offset(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 
   private func encode(_ table: Table, _ line: inout JSONLine) {
@@ -236,7 +237,7 @@ extension ReportSection.Histogram {
 }
 
 extension ReportTable {
-  /// Its times and then its columns, one after the other.
+  /// Times followed by the columns, concatenated.
   fileprivate var packed: [UInt8] { columns.reduce(into: times.octets) { $0 += $1.numbers.octets } }
 }
 
@@ -250,7 +251,7 @@ extension [UInt8] {
     self += "</\(element)>\n".utf8
   }
 
-  /// RFC 4648, 4.
+  /// Appends the data in base64. RFC 4648, 4.
   fileprivate mutating func append(base64 octets: [UInt8]) {
     let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     reserveCapacity(count + (octets.count + 2) / 3 * 4)

@@ -2,11 +2,12 @@ import BLEDissector
 import JSONText
 import Recording
 
-/// A report as one picture for a paper: each plot over the same time, with what is missing. SVG without scripts.
+/// A report as one picture for a publication: an SVG without scripts. All plots have the same time axis, and
+/// missing data are marked.
 ///
-/// Each column of pixels has the first, the smallest, the largest and the last number that fall into it, in the order in which
-/// they came: no peak is lost, and none is made. What lies beyond the
-/// axis (`ValueAxis`) is drawn to the edge, with a triangle, and told.
+/// Each pixel column shows the first, smallest, largest and last value in it, in order of arrival, so that no
+/// peak is lost or added. Values beyond the axis (`ValueAxis`) are drawn to the edge with a triangle, and are
+/// reported in the text.
 struct ReportPicture {
   private var body = ""
   private var y = 30.0
@@ -19,7 +20,7 @@ struct ReportPicture {
     for section in document.sections where !section.charts.isEmpty { draw(section, of: document) }
   }
 
-  /// The whole file.
+  /// The contents of the SVG file.
   var octets: [UInt8] { SVG.page(body, height: y + 10) }
 
   private mutating func draw(_ section: ReportSection, of document: ReportDocument) {
@@ -112,7 +113,7 @@ struct ReportPicture {
     }
   }
 
-  /// Seconds between two labels of the time axis.
+  /// Possible intervals between labels of the time axis, in seconds.
   private static let steps: [Double] = [
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 14_400, 21_600, 43_200, 86_400,
@@ -150,7 +151,7 @@ struct ReportPicture {
   ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 
   private enum Color {
-    /// Okabe and Ito, which people of every colour vision tell apart.
+    /// Colours by Okabe and Ito, which people with any colour vision can distinguish.
     static let series = ["#0072b2", "#d55e00", "#009e73", "#a4508b", "#b07d00", "#3a9bd9"]
     static let gap = "#d55e00"
     static let loss = "#cc003c"
@@ -162,15 +163,15 @@ struct ReportPicture {
 }
 
 extension ReportSection {
-  /// What is drawn.
+  /// The drawn part of the time axis.
   var stretch: ClosedRange<Int64> { view ?? timeAxis }
 
-  /// On the time axis.
+  /// Seconds since the start of the time axis.
   func seconds(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 }
 
 extension ReportSection.Chart {
-  /// The rows of a stretch; a step lasts until the next one, so the one before belongs to it.
+  /// Returns the rows of a stretch. A step lasts until the next one, so for steps the row before is included.
   func rows(of table: ReportTable, in stretch: ClosedRange<Int64>) -> Range<Int> {
     let rows = table.rows(in: stretch)
     return style == .steps ? max(0, rows.lowerBound - 1)..<rows.upperBound : rows
@@ -178,6 +179,6 @@ extension ReportSection.Chart {
 }
 
 extension ReportDocument {
-  /// As one picture.
+  /// The report as one SVG picture.
   package var picture: [UInt8] { ReportPicture(self).octets }
 }
