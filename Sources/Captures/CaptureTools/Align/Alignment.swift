@@ -33,7 +33,7 @@ package struct Alignment: Sendable, Hashable {
     package var rate: Double?
     /// Half-width of the 95 % interval of `rate`, in ticks per second.
     package var rateUncertainty: Double?
-    /// The comparisons that led to the result, along the chain of devices from the reference.
+    /// The comparison that gave the result, with the next device on the chain to the reference.
     package var evidence: [Evidence] = []
     /// Comparisons that found nothing, with their reasons.
     package var refusals: [Refusal] = []

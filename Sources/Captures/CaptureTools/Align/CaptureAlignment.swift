@@ -178,7 +178,7 @@ package enum CaptureAlignment {
       guard let late else { return nil }
       let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
       let placed = sign * line.lag(at: seconds)
-      // The range between the offset at which the strap was placed and its true lateness.
+      // Difference between the offset at which the strap was placed and its true lateness.
       return placed - (distance.upperBound - wait.lowerBound)...placed
         - (distance.lowerBound - wait.upperBound)
     }

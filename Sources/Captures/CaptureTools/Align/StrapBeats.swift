@@ -23,7 +23,7 @@ struct StrapBeats: Sendable {
   private static let longestPause = 10.0
   /// Number of earlier measurements that are compared.
   private static let recent = 30
-  /// Share of steps between measurements that must be within a quarter of the pace.
+  /// Least share of measurements that must be within a quarter of the pace from the line.
   private static let steady = 0.9
   /// Tolerance for contradicting bounds, in seconds.
   private static let tolerance = 0.1
@@ -74,7 +74,7 @@ struct StrapBeats: Sendable {
 
     /// Takes the next measurement.
     ///
-    /// - Returns: how many measurements there are before a missing or doubled interval, if this one proves it.
+    /// - Returns: the number of measurements before a missing or doubled interval, if this one proves it.
     mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
       if let before { most = max(most, before - place - measurement.intervals[0]) }
       place += measurement.intervals.reduce(0, +)

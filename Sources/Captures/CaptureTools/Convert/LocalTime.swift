@@ -1,5 +1,5 @@
 public import BLEWire
-// EDFlib's header includes <time.h>, so the importer attributes the members of C's `tm` to this module.
+// EDFlib's header includes <time.h>, so Swift's importer attributes the members of C's `tm` to this module.
 import CEDF
 import Glibc
 package import SensorSessions

@@ -2,7 +2,8 @@ import BLELinux
 import BLEPacketLog
 import Recording
 
-/// Reads a table stored as arrays. A row is complete if every column's header counts it and every file contains it.
+/// Reads a table stored as arrays. A row is complete if every column's header counts it and every file
+/// contains it.
 final class ArrayTableReader: TableReader {
   let table: RecordedTable
   private(set) var words: [UInt64] = []

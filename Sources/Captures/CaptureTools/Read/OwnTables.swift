@@ -13,10 +13,10 @@ enum OwnTables {
 
   /// Describes a table of text.
   ///
+  /// - Parameters:
   ///   - columns: column names from the first line.
-  ///   - columns: names in the first line.
+  ///   - session: `session.json` of the capture.
   /// - Returns: `nil` if the capture does not list the table, or if it has no time column.
-  /// - Returns: `nil` for one that the capture does not name, or that has no time.
   static func text(
     _ name: String, _ columns: [String], in directory: String, _ session: JSONDocument?
   ) -> RecordedTable? {

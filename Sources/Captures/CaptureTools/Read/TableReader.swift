@@ -111,7 +111,7 @@ final class TextTableReader: TableReader {
       let digit = Int64(line[place]) - 0x30
       guard (0...9).contains(digit) else { return nil }
       let (shifted, isTooLarge) = number.multipliedReportingOverflow(by: 10)
-      // Accumulate as negative, which has one more value.
+      // Accumulate a negative number: there is one more of these.
       let (sum, isStillTooLarge) = shifted.subtractingReportingOverflow(digit)
       guard !isTooLarge, !isStillTooLarge else { return nil }
       number = sum

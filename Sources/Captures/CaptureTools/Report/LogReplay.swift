@@ -11,7 +11,7 @@ public struct LogReplayReport: Hashable, Sendable {
   /// Packets in the log to replay.
   public var packets = 0
   public var findings = ReplayFindings()
-  /// Values that servers sent to this side's hosts.
+  /// Values that servers sent to the local hosts.
   public var notifications = 0
   /// Samples of a ring among them, by `RingStream.rawValue`.
   public var samples = [Int](repeating: 0, count: RingStream.allCases.count)

@@ -69,7 +69,7 @@ public import Physiology
 @frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
   /// 0 marks a reading that the ring dropped.
   public let value: UInt16
-  /// Latched by the ring: it rarely changes, and `value` can exceed it.
+  /// Latched by the ring, and rarely changes; `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// Not always `max` − `min`; its meaning is unknown.
@@ -95,7 +95,7 @@ public import Physiology
 @frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
   /// 0 marks a reading that the ring dropped.
   public let value: UInt16
-  /// Latched by the ring: `value` can exceed it.
+  /// Latched by the ring; `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// `max` − `min`.

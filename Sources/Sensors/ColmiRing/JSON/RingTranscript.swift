@@ -18,7 +18,7 @@ package struct RingTranscript: Hashable, Sendable {
   /// The reason why the packets have no single object.
   package enum Failure: Error, Hashable, Sendable {
     case noPackets
-    /// Several replies that do not form a log.
+    /// Several frames that do not form a log.
     case severalFrames
   }
 

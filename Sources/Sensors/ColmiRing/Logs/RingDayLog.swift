@@ -75,7 +75,7 @@ public struct RingDayLogAssembler: Sendable {
 
   /// - Parameters:
   ///   - kind: any but `activity`, whose log has another form.
-  ///   - day: the requested day, to detect the echo of another request; `nil` accepts any.
+  ///   - day: the requested day, to detect the echo of another request; `nil` accepts the first.
   public init(_ kind: RingLogKind, day: RingDayLog.Day? = nil) {
     precondition(kind != .activity, "the activity log has records, not slots")
     self.kind = kind

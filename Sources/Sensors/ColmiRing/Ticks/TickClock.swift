@@ -79,7 +79,7 @@ public import Physiology
 /// - If the connection interval is a whole multiple of the period, a clock that drifts slowly against the
 ///   controller's looks like a ring that loses a tick each time they have drifted apart by one
 ///   (`ClockJumps`).
-/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` without a delay,
+/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` that is no delay,
 ///   the fit restarts: the link was lost and established again, and the ring starts its timer with the
 ///   stream. If a link returns sooner, the line is off by up to half a period until its memory has expired,
 ///   unless the caller calls `beginLink`.
@@ -103,7 +103,7 @@ public struct TickClock: Sendable {
   private static let unevenDoubt: Int64 = 8_000_000_000
   /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
   private static let phaseOfPause = 1.5
-  /// Number of late events without proof from which on ticks may be missing.
+  /// Number of late events from which on, even without proof, ticks may be missing.
   private static let leastDoubt = 6
   /// Longest connection interval of a stream, in nanoseconds.
   private static let longestInterval = 500_000_000.0
