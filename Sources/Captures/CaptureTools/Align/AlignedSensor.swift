@@ -11,8 +11,8 @@ struct AlignedSensor: Sendable {
   private(set) var motion = MotionSeries()
   /// Seconds from the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether the beats come from optical pulse, which arrives about a quarter of a second after the
-  /// heartbeat.
+  /// Whether the beats come from an optical sensor, which sees them about a quarter of a second after the
+  /// heart.
   private(set) var seesBlood = false
   /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
   /// own.

@@ -30,7 +30,7 @@ struct SignalScan {
   private(set) var length = 0
   private(set) var signals: [Signal]
   private(set) var gaps: [Gap] = []
-  /// Number of gaps, including those beyond `gapLimit`.
+  /// Number of gaps without dropouts, including those beyond `gapLimit`.
   private(set) var gapCount = 0
   /// Samples that the sensor sent without a reading.
   private(set) var dropouts = 0

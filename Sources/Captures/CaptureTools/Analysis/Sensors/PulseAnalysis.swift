@@ -80,8 +80,8 @@ extension AnalysisReport {
 
 /// Finds the pulse in light samples, and the variability of its intervals.
 struct PulseAnalysis: Sendable {
-  /// Highest pulse quality while the sensor's clock is unknown: any error of the rate is an error of the
-  /// pulse.
+  /// Highest pulse quality if the sensor's clock is unknown: the pulse has the same relative error as the
+  /// rate.
   static let qualityWithoutClock = 0.4
 
   /// Whether the link was too slow for the sensor, which leaves its sample rate unknown.
