@@ -4,49 +4,50 @@ import BLEWire
 package import ColmiRing
 package import SensorSessions
 
-/// Somebody who watches a recording: a view in a terminal, the status of a daemon, whoever gets its samples at once.
+/// An observer of a recording: the live view of a terminal, the status of a daemon, or a reader of live
+/// samples.
 ///
-/// The writer's thread tells what it writes; the receive thread knows nothing of it.
+/// The writer's thread reports what it writes; the receive thread is not involved.
 package protocol RecordingWatcher: AnyObject, Sendable {
-  /// - Parameter counts: what has come and what was lost; it does not wait.
+  /// - Parameter counts: returns what was received and lost; it does not block.
   func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts)
-  /// The stream runs, for the first time or again.
+  /// The stream started, for the first time or again.
   func begin()
-  /// What a sensor tells of itself.
+  /// The sensor reported facts about itself.
   func note(_ facts: SensorFacts)
-  /// A link was lost, or the stream runs again on another one. The writer's thread begins a turn afterwards: samples that came
-  /// before are among those it takes then.
+  /// A link was lost, or the stream restarted on another link. The writer's thread begins a turn afterwards,
+  /// in which it takes the samples that were received before.
   func take(_ gap: SessionGap, _ change: GapChange)
-  /// The recording is over: the writer's thread has told all.
+  /// The recording ended, and the writer's thread has reported everything.
   ///
   /// - Parameters:
-  ///   - reason: as in `session.json`, or what kept it from starting.
-  ///   - lost: what had come and was lost.
+  /// - reason: as in `session.json`, or the error that prevented the start.
+  /// - lost: what was received and then lost.
   func end(_ reason: String, lost: Int)
 
-  // On the writer's thread:
+  // Called on the writer's thread:
 
-  /// For how long, in milliseconds, samples may gather before they are taken; `nil`: for as long as costs least. Asked at each
-  /// turn.
+  /// Maximum time, in milliseconds, that samples may gather before they are taken. `nil`: as long as is
+  /// cheapest. Read at each turn.
   var gatherMilliseconds: Int? { get }
-  /// Rows come until `endTurn`: those of all that waits, and more.
+  /// Announces rows until `endTurn`: at least those of everything queued.
   func beginTurn()
   func endTurn()
 
-  /// A sample, behind its rows.
+  /// A sample; its rows were reported before.
   func take(sample: some BitwiseCopyable & Sendable)
   func open(_ tables: [RecordedTable])
-  /// The columns of a table that was opened without.
+  /// Sets the columns of a table that was opened without any.
   func open(_ table: Int, with columns: [RecordedColumn])
   func take(_ row: some RecordedRow, _ table: Int)
   func take(_ placed: PlacedTick)
   /// A PDU of the packet log.
   func take(_ pdu: Span<UInt8>)
-  /// A few times a second at most.
+  /// Called at most a few times a second.
   func take(_ ticks: TickReport?, byteCount: Int)
 }
 
-/// What is told of a gap.
+/// Kind of change reported about a gap.
 package enum GapChange: Hashable, Sendable {
   case lost
   /// The stream runs again.
@@ -62,9 +63,9 @@ extension RecordingWatcher {
   package func take(sample: some BitwiseCopyable & Sendable) {}
 }
 
-/// What came of a device, and what of that was lost.
+/// Counts of what a device sent, and of what was lost of it.
 package struct ReceiveCounts: Hashable, Sendable {
-  /// Raw samples of a ring, values of a sensor.
+  /// Raw samples of a ring, or values of another sensor.
   package var samples = 0
   /// Notifications.
   package var received = 0

@@ -1,18 +1,19 @@
 package import ColmiRing
 package import SensorSessions
 
-/// Several who watch one recording.
+/// Forwards a recording to several watchers.
 package final class RecordingWatchers: RecordingWatcher {
   private let watchers: [any RecordingWatcher]
 
   private init(_ watchers: [any RecordingWatcher]) { self.watchers = watchers }
 
-  /// - Returns: `nil` where there is none, and the one itself where there is one: neither costs a recording anything.
+  /// - Returns: `nil` for an empty array, and the only watcher of an array of one, to avoid the cost of
+  ///   forwarding.
   package static func of(_ watchers: [any RecordingWatcher]) -> (any RecordingWatcher)? {
     watchers.count > 1 ? RecordingWatchers(watchers) : watchers.first
   }
 
-  // Places and not an iterator: unless optimised, each step of that allocates.
+  // Iterates over indices: in unoptimised builds, each step of an iterator allocates.
 
   package func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts) {
     for place in watchers.indices { watchers[place].follow(session, counts) }
@@ -32,7 +33,7 @@ package final class RecordingWatchers: RecordingWatcher {
 
   // MARK: The writer's thread
 
-  /// That of the least patient.
+  /// The shortest time that any watcher asks for.
   package var gatherMilliseconds: Int? {
     var least: Int?
     for place in watchers.indices {

@@ -1,9 +1,9 @@
 import BLEPacketLog
 
-/// What the monitor said last of each adapter that is there: the start of each further file, so that every file of a
-/// series can be read alone.
+/// The latest monitor notes of each present adapter. They are repeated at the start of each further file, so
+/// that every file of a series can be read alone.
 struct AdapterNotes {
-  /// Adapters whose notes are kept; the kernel itself knows no more than 16 at a time by default.
+  /// Number of adapters whose notes are kept. By default the kernel supports at most 16 adapters.
   private static let limit = 64
 
   private struct Note {
@@ -31,7 +31,7 @@ struct AdapterNotes {
     notes.append(Note(record: record, payload: payload.indices.map { payload[$0] }))
   }
 
-  /// Calls `body` with each, in the order in which they came.
+  /// Calls `body` with each note, in order of arrival.
   func forEach(_ body: (MonitorRecordHeader, Span<UInt8>) -> Void) {
     for note in notes {
       let payload = note.payload

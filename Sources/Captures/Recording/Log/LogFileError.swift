@@ -1,13 +1,13 @@
 public import BLEHost
 public import BLELinux
 
-/// Why a log cannot be recorded: the cause, and what to do.
+/// An error that prevents recording a log. Its description has the cause and what to do.
 public enum LogFileError: Error, Hashable, Sendable {
-  /// Nothing recorded is ever overwritten.
+  /// The file exists already; recordings are never overwritten.
   case exists(String)
-  /// What was to be continued is another kind of file.
+  /// The file to append to has another format.
   case foreign(String, LogFilePlan.Format)
-  /// What was to be continued is broken before its end.
+  /// The file to append to is damaged before its end.
   case damaged(String, offset: Int)
   case host(HostError)
   case system(SystemError)

@@ -2,16 +2,17 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 
-/// Where a log goes, and when another file is begun.
+/// Path, format and rotation of a log.
 public struct LogFilePlan: Hashable, Sendable {
-  /// What to do with a log that is there already.
+  /// Action if the log exists already.
   public enum Existing: Hashable, Sendable { case fail, append }
 
-  /// How records become octets. Link type and opcodes are the Linux monitor's, whatever the records come from.
+  /// File format of a log. Link type and opcodes are those of the Linux monitor, regardless of the source.
   public enum Format: Hashable, Sendable {
-    /// As `btmon -w` writes it: 2001. Times in microseconds; each record has the sum of drops.
+    /// The format of `btsnoop`'s monitor type (2001), as `btmon -w` writes it. Timestamps have microseconds;
+    /// each record has the cumulative drop count.
     case btsnoop
-    /// With nanoseconds, an interface for each adapter, and its drops.
+    /// Timestamps have nanoseconds. Each adapter has its own interface and drop count.
     case pcapng
   }
 
@@ -19,23 +20,24 @@ public struct LogFilePlan: Hashable, Sendable {
   public var path: String
   public var format = Format.btsnoop
   public var existing = Existing.fail
-  /// A file is never larger than this, unless by its first record. In octets.
+  /// Maximum size of a file, in bytes. Only a single first record can exceed it.
   public var rotateByteCount: Int?
-  /// How long records go into one file.
+  /// Maximum time that one file covers.
   public var rotateTime: Duration?
-  /// Records in one file.
+  /// Maximum number of records in one file.
   public var rotateCount: Int?
-  /// How many files are kept; the oldest goes.
+  /// Number of files to keep; the oldest is deleted first.
   public var keptFiles: Int?
 
   public init(path: String) { self.path = path }
 
-  /// Then the files are PATH.1, PATH.2 and so on, the newest last; else there is one, PATH.
+  /// Whether the log is split into PATH.1, PATH.2 and so on, the newest last. Otherwise it is the single file
+  /// PATH.
   public var isSeries: Bool { rotateByteCount != nil || rotateTime != nil || rotateCount != nil }
 
   public func path(_ number: Int) -> String { isSeries ? "\(path).\(number)" : path }
 
-  /// Numbers of the series' files that are there, in order.
+  /// Numbers of the existing files of the series, in order.
   func numbersThere() -> [Int] {
     let prefix = Files.name(of: path) + "."
     return Files.names(in: Files.folder(of: path)).compactMap { name in
@@ -47,40 +49,40 @@ public struct LogFilePlan: Hashable, Sendable {
   }
 }
 
-/// The files of a recording, one after the other. After the first failure they take nothing more and count what they
-/// miss.
+/// The files of a recording, one after the other. After the first failure, further records are only counted
+/// as lost.
 struct LogFiles: ~Copyable {
   private let plan: LogFilePlan
   private var writer: PacketLogWriter
-  /// One record, or what stands before or after all.
+  /// Buffer for one record, or for a file's header or trailer.
   private var unit: [UInt8] = []
   private var file: OutputFile
-  /// Numbers of the files that are kept, the current one last.
+  /// Numbers of the kept files; the current one is last.
   private var numbers: [Int]
   private var notes = AdapterNotes()
-  /// Records in earlier files of this recording that the kernel has.
+  /// Records in earlier files of this recording that were written to the kernel.
   private var finishedRecords = 0
-  /// Records of the current file, those that were there before included.
+  /// Records of the current file, including those written before this recording.
   private var fileRecords: Int
   private var fileByteCount: Int
   private var fileBegin: MonotonicTime
-  /// Units of the current file that are no records: what stands before and after them.
+  /// Units of the current file that are not records: its header and trailer.
   private var otherUnits = 0
-  /// Drops of the recording that the files tell of.
+  /// Drops of the recording that the files record.
   private var dropsWritten = 0
   private(set) var taken = 0
   private var finishedByteCount = 0
-  /// Where the current file's records of this recording begin.
+  /// Offset of this recording's first record in the current file.
   private var firstRecordOffset: Int
   private(set) var failure: SystemError?
   /// `nil` for standard output.
   private let folder: OpenFolder?
-  /// Whether somebody took the current file away.
+  /// Whether the current file was removed or replaced.
   private(set) var isGone = false
-  /// What a repair cut off.
+  /// Bytes of a torn record that opening the file cut off.
   let tornByteCount: Int
 
-  /// - Throws: `exists`; `foreign` and `damaged` of what is to be continued.
+  /// - Throws: `exists`; `foreign` or `damaged` if the file to append to cannot be continued.
   static func open(_ plan: LogFilePlan, now: MonotonicTime) throws(LogFileError) -> LogFiles {
     let numbers = plan.isSeries ? plan.numbersThere() : []
     let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.isOccupied(plan.path))
@@ -91,7 +93,7 @@ struct LogFiles: ~Copyable {
       let folder = plan.path == "-" ? nil : try OpenFolder(Files.folder(of: path))
       let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail, in: folder)
       var files = LogFiles(plan, folder, file, numbers.isEmpty ? [1] : numbers, tail, now)
-      // What goes on in a pcapng file is a section of its own, which needs nothing of those before.
+      // Appended pcapng data is a section of its own, independent of earlier sections.
       if tail.byteCount == 0 || plan.format == .pcapng { try files.begin() }
       return files
     } catch { throw .system(error) }
@@ -126,18 +128,18 @@ struct LogFiles: ~Copyable {
 
   var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
   var isPipe: Bool { plan.path == "-" }
-  /// Records of this recording that the kernel has.
+  /// Records of this recording that were written to the kernel.
   var writtenRecords: Int { finishedRecords + (isGone ? 0 : file.writtenUnits - otherUnits) }
-  /// Octets of them in the files.
+  /// Bytes of these records in the files.
   var writtenByteCount: Int {
     finishedByteCount + (isGone ? 0 : max(0, file.writtenByteCount - firstRecordOffset))
   }
   var lost: Int { taken - writtenRecords }
   var paths: [String] { numbers.map { plan.path($0) } }
 
-  /// Takes a record.
+  /// Appends a record.
   ///
-  /// - Parameter drops: records of this recording that were lost before it.
+  /// - Parameter drops: total records of this recording that were lost so far.
   mutating func append(
     _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: Int, now: MonotonicTime
   ) {
@@ -156,7 +158,7 @@ struct LogFiles: ~Copyable {
     } catch { failure = error }
   }
 
-  /// Notices a pipe's reader that has gone, too.
+  /// Flushes buffered records. Fails if the reader of a pipe has closed it.
   mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -165,7 +167,7 @@ struct LogFiles: ~Copyable {
     } catch { failure = error }
   }
 
-  /// Looks whether the file is still there, too.
+  /// Syncs the file. Fails if the file was removed or replaced.
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) { try syncAndLook() } catch { failure = error }
@@ -177,7 +179,7 @@ struct LogFiles: ~Copyable {
     if isGone { throw file.goneError }
   }
 
-  /// Writes what stands after the last record.
+  /// Writes the current file's trailer.
   mutating func end() {
     guard failure == nil else { return }
     do throws(SystemError) { try endFile() } catch { failure = error }
@@ -191,7 +193,8 @@ struct LogFiles: ~Copyable {
     return false
   }
 
-  /// Ends the current file and begins the next. Drops after the last record of the one are told by the other.
+  /// Ends the current file and begins the next. Drops after the last record of the old file are recorded in
+  /// the new one.
   private mutating func rotate(at time: ReceiveTime, _ now: MonotonicTime) throws(SystemError) {
     try endFile()
     try syncAndLook()
@@ -209,7 +212,7 @@ struct LogFiles: ~Copyable {
     }
   }
 
-  /// The file's header and, in a further file, the adapters that are there: one unit.
+  /// Writes the file's header and, in a further file of a series, the present adapters, as one unit.
   private mutating func begin(at time: ReceiveTime? = nil) throws(SystemError) {
     var (start, writer) = ([UInt8](), writer)
     writer.start(into: &start)
@@ -229,7 +232,7 @@ struct LogFiles: ~Copyable {
     firstRecordOffset = fileByteCount
   }
 
-  /// What stands after the last record, if the format has anything to say: one unit.
+  /// Writes the trailer, if the format has one, as one unit.
   private mutating func endFile() throws(SystemError) {
     try file.flush()
     unit.removeAll(keepingCapacity: true)
@@ -249,7 +252,7 @@ extension LogFilePlan.Format {
     }
   }
 
-  /// As people call it.
+  /// Name of the format in messages.
   var name: StaticString {
     switch self {
     case .btsnoop: "btsnoop log of the monitor (2001)"

@@ -2,19 +2,19 @@ package import BLELinux
 package import BLEPacketLog
 package import BLEWire
 
-/// Why a log cannot be read, or not to its end, in the words of all commands.
+/// Messages, shared by all commands, for a log that cannot be read or cannot be read to its end.
 package enum LogProblem {
   package static func name(_ path: String) -> String { path == "-" ? "standard input" : path }
 
-  /// The file cannot be opened, or is none.
+  /// The file cannot be opened, or the path is not a file.
   package static func text(_ error: SystemError) -> String {
     "cannot open the log: \("\(error)".dropFirst(error.call.utf8.count + 2))"
   }
 
   /// - Parameters:
-  ///   - format: `nil` where it was never found out.
-  ///   - file: what a file without format seems to be.
-  ///   - records: those before.
+  /// - format: `nil` if the format is unknown.
+  /// - file: the likely type of a file that is not a packet log.
+  /// - records: number of records before the error.
   package static func text(
     _ error: WireError, _ format: PacketLogFormat?, _ file: ForeignFile?, records: Int
   ) -> String {
@@ -25,7 +25,7 @@ package enum LogProblem {
     return "not a packet log: \(file?.advice ?? "\(error)")"
   }
 
-  /// What can be trusted all the same.
+  /// States how many records before the error are good.
   package static func good(_ records: Int) -> String {
     switch records {
     case 0: ""

@@ -2,30 +2,31 @@ import BLEHost
 import BLELinux
 public import BLEWire
 
-/// Where records come from.
+/// A source of records.
 protocol LogSource: Sendable {
-  /// Begins to hand over to a writer.
+  /// Starts to pass records to `writer`.
   ///
-  /// - Parameter onEnd: called where nothing more will come.
+  /// - Parameter onEnd: called when no more records will come.
   func start(
     into writer: LogWriter, onEnd: @escaping @Sendable () -> Void
   ) async throws(SystemError)
-  /// Hands over what has come so far, and ends.
+  /// Passes on the records received so far, and ends.
   func close() async
 }
 
-/// Records what passes between the kernel and its controllers.
+/// Records the traffic between the kernel and its controllers.
 public struct LogRecording: Sendable {
   public enum Source: Sendable {
-    /// The kernel's monitor: of all adapters, or of one.
+    /// The kernel's monitor, for all adapters or for one.
     case monitor(adapter: UInt16?)
-    /// What another process of ours logs, from the start of its log.
+    /// The log of another running ringtap process, from its start.
     case capture(RunningLog)
-    /// Numbered packets, for tests of the writer; the closure hears how many were handed over, and when.
+    /// Numbered packets, for tests of the writer. The closure is called with the number of packets passed on,
+    /// and the time.
     case synthetic(ratePerSecond: Int, @Sendable (Int, MonotonicTime) -> Void)
   }
 
-  /// How a recording stands, for a progress line.
+  /// State of a recording, for a progress line.
   public struct Progress: Sendable {
     public var records: Int
     public var byteCount: Int
@@ -33,13 +34,13 @@ public struct LogRecording: Sendable {
     public var elapsed: Duration
   }
 
-  /// What ended it.
+  /// Why the recording ended.
   private enum End: Sendable { case count, duration, failure, source }
 
   public var source: Source
   public var plan: LogFilePlan
   public var duration: Duration?
-  /// Records, whatever they are.
+  /// Maximum number of records of any kind.
   public var count: Int?
 
   public init(_ source: Source, to plan: LogFilePlan) {
@@ -47,16 +48,17 @@ public struct LogRecording: Sendable {
     self.plan = plan
   }
 
-  /// Runs to the end. A cancelled task ends it like Ctrl-C: what has come is written.
+  /// Runs to the end. If the task is cancelled, the recording ends as with Ctrl-C: records received so far
+  /// are written.
   ///
   /// - Parameters:
-  ///   - ready: called once, when what happens from now on is recorded.
+  /// - ready: called once, when recording has started.
   ///   - progress: called about once a second.
-  /// - Throws: what kept it from starting; afterwards the report carries the failure.
+  /// - Throws: an error that prevents starting. Later failures are in the report.
   public func run(
     ready: @escaping @Sendable () -> Void, progress: @escaping @Sendable (Progress) -> Void
   ) async throws(LogFileError) -> LogRecordingReport {
-    // First, so that no file is begun where nothing can be recorded.
+    // Open the source first, so that no file is created if nothing can be recorded.
     let source = try open()
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let writer: LogWriter
@@ -88,14 +90,14 @@ public struct LogRecording: Sendable {
       Task { if (try? await Task.sleep(for: duration)) != nil { end.yield(.duration) } }
     }
     var reason: End?
-    // A cancelled task ends the stream of ends.
+    // Cancelling the task ends this stream.
     for await end in ends {
       reason = end
       break
     }
     ticker.cancel()
     timer?.cancel()
-    // Nothing below may be skipped by a cancelled task.
+    // Cancelling the task must skip nothing below.
     let outcome = await Task {
       await source.close()
       return await writer.finish()
@@ -133,7 +135,7 @@ public struct LogRecording: Sendable {
       case nil: "interrupted"
       }
     var lost = LogRecordingReport.Loss(packetLog: writer.queue.dropped, disk: outcome.lostOnDisk)
-    // What is missing in a capture's log, the capture lost before it wrote.
+    // Drops recorded in a capture's log happened before its writer.
     if case .capture = source {
       lost.packetLog += writer.sourceDrops
     } else {

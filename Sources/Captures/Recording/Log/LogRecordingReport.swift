@@ -2,14 +2,14 @@ public import BLELinux
 public import BLEWire
 package import JSONText
 
-/// What was recorded, and what was lost where.
+/// Result of a recording: its files, and the records lost at each stage.
 public struct LogRecordingReport: Sendable {
   public struct Loss: Hashable, Sendable {
-    /// Dropped by the kernel at the monitor's socket: we were too slow.
+    /// Dropped by the kernel at the monitor's socket because ringtap was too slow.
     public var kernelQueue = 0
-    /// Dropped before the writer: the disk was too slow.
+    /// Dropped before the writer because the disk was too slow.
     public var packetLog = 0
-    /// Refused by the disk.
+    /// Lost because writing to the disk failed.
     public var disk = 0
 
     public var total: Int { kernelQueue + packetLog + disk }
@@ -18,18 +18,18 @@ public struct LogRecordingReport: Sendable {
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime
   public var endReason: String
-  /// Records of the monitor, notes included.
+  /// Monitor records, including notes.
   public var packets: Int
-  /// Octets of them in the files.
+  /// Bytes of these records in the files.
   public var byteCount: Int
-  /// Those that are kept, the oldest first.
+  /// Paths of the kept files, oldest first.
   public var files: [String]
-  /// Octets of a torn record that `--append` cut off.
+  /// Bytes of a torn record that `--append` cut off.
   public var repairedByteCount: Int
   public var lost: Loss
   public var failure: SystemError?
 
-  /// One JSON object and a line feed.
+  /// Encodes the report as one JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("startedAtNs", startedAt)

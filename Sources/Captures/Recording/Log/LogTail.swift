@@ -2,22 +2,22 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 
-/// The whole part of a file that is to be continued.
+/// The intact part of a file to append to.
 package struct LogTail: Hashable, Sendable {
-  /// Where the last whole record ends; 0 where not even the file's header is whole.
+  /// End of the last whole record, in bytes; 0 if even the file's header is incomplete.
   package var byteCount = 0
   package var records = 0
-  /// As the last whole record has it.
+  /// Cumulative drop count of the last whole record.
   package var drops = 0
-  /// Octets after the last whole record.
+  /// Bytes after the last whole record.
   package var tornByteCount = 0
 }
 
 extension LogTail {
   /// Reads the file once, from its start.
   ///
-  /// A killed writer leaves a cut record, a power failure perhaps zeros after the last that reached the disk. Both are
-  /// cut off; anything else that is wrong is left alone.
+  /// A killed writer leaves a cut record; a power failure may leave zeros after the last record that reached
+  /// the disk. Both count as torn. Any other error makes the file `damaged`.
   ///
   /// - Throws: `foreign`, `damaged`, `system`.
   package static func of(_ path: String, _ format: LogFilePlan.Format) throws(LogFileError) -> LogTail {
@@ -34,23 +34,23 @@ extension LogTail {
   }
 }
 
-/// Looks for the end of the last whole record of a btsnoop file that comes in pieces.
+/// Finds the end of the last whole record of a btsnoop file that is read in pieces.
 private struct BTSnoopTailScan {
-  /// The longest payload: the monitor's length has 16 bits.
+  /// Maximum payload, in bytes: the monitor's length field has 16 bits.
   private static let payloadLimit: UInt32 = 65_535
 
   private var tail = LogTail()
   private var fileByteCount = 0
   private var start: [UInt8] = []
-  /// The header of the current record, as far as it has come.
+  /// The bytes received so far of the current record's header.
   private var head: [UInt8] = []
-  /// Octets of the current record's payload that are still to come.
+  /// Bytes of the current record's payload still to be read.
   private var payloadRest = 0
   private var isBroken = false
-  /// Whether records without octets and time were the last.
+  /// Whether the last records read have neither payload nor timestamp.
   private var endsInZeros = false
 
-  /// - Returns: whether more is wanted.
+  /// - Returns: `false` if no more data is needed.
   mutating func take(_ piece: Span<UInt8>) -> Bool {
     var offset = 0
     while offset < piece.count, !isBroken {

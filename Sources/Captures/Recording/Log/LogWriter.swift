@@ -3,9 +3,9 @@ import BLEPacketLog
 import BLEWire
 import Synchronization
 
-/// Writes records on a thread of its own. The receive thread only fills a bounded queue.
+/// Writes records on its own thread. The receive thread only fills a bounded queue.
 final class LogWriter: Sendable {
-  /// What is in the files.
+  /// Final contents of the files.
   struct Outcome: Sendable {
     var records = 0
     var byteCount = 0
@@ -13,20 +13,20 @@ final class LogWriter: Sendable {
     var tornByteCount = 0
     var paths: [String] = []
     var failure: SystemError?
-    /// Whether somebody took the last file away.
+    /// Whether the last file was removed or replaced.
     var isRemoved = false
   }
 
-  /// Why it takes no more, before it is finished.
+  /// Why the writer stopped accepting records before `finish`.
   enum End: Hashable, Sendable { case count, failure }
 
-  /// Octets of records that may wait: 13 s of 5,000 records of 40 octets a second.
+  /// Size of the queue, in bytes: 13 s of 5,000 records of 40 bytes a second.
   private static let queueByteCount = 1 << 22
 
   let queue = PacketQueue(byteCount: queueByteCount)
-  /// Signal it when the queue has got something.
+  /// Signal this event after filling the queue.
   var wake: WakeEvent { thread.wake }
-  /// Records that were lost before the queue so far, kept up by the source.
+  /// Records lost before the queue so far; the source keeps it up to date.
   var sourceDrops: Int {
     get { sourceDropCount.load(ordering: .relaxed) }
     set { sourceDropCount.store(newValue, ordering: .relaxed) }
@@ -48,7 +48,7 @@ final class LogWriter: Sendable {
   /// Opens the first file and starts to write.
   ///
   /// - Parameters:
-  ///   - limit: records; what comes after them is left out.
+  /// - limit: maximum number of records; later ones are dropped.
   ///   - onEnd: called once, on the writer's thread.
   static func start(
     _ plan: LogFilePlan, limit: Int = .max, _ onEnd: @escaping @Sendable (End) -> Void
@@ -62,7 +62,7 @@ final class LogWriter: Sendable {
     return writer
   }
 
-  /// How many records and octets were taken so far.
+  /// Number of records accepted, and of bytes written, so far.
   var progress: (records: Int, byteCount: Int) {
     (recordCount.load(ordering: .relaxed), byteCount.load(ordering: .relaxed))
   }
@@ -75,17 +75,17 @@ final class LogWriter: Sendable {
   /// Records lost before the files.
   var drops: Int { queue.dropped + sourceDrops }
 
-  /// Writes what waits, closes the file and tells what is in it.
+  /// Writes the queued records, closes the file and returns the outcome.
   func finish() async -> Outcome { await thread.finish() }
 
   // MARK: The queue's tag
 
-  /// Opcode and adapter in the number that the queue carries; no record of the kernel's has all bits set.
+  /// Combines opcode and adapter into the queue's tag. No kernel record has all bits set.
   static func tag(opcode: UInt16, adapter: UInt16) -> UInt32 { UInt32(adapter) << 16 | UInt32(opcode) }
 }
 
 private struct LogWriterJob: WriterJob, ~Copyable {
-  /// Records between two looks at the clock.
+  /// Maximum records between two reads of the clock.
   private static let turnLimit = 4096
 
   let writer: LogWriter
@@ -98,7 +98,7 @@ private struct LogWriterJob: WriterJob, ~Copyable {
   }
 
   var isIdle: Bool { writer.queue.isEmpty }
-  // A pipe's reader may go while nothing is written.
+  // A pipe's reader may close it while nothing is written.
   var isPending: Bool { files.isPending || isLive && files.failure == nil }
   var isLive: Bool { files.isPipe }
 

@@ -1,29 +1,30 @@
-/// Looks for the end of the last whole block of a pcapng file that comes in pieces. `draft-ietf-opsawg-pcapng`, 3.1.
+/// Finds the end of the last whole block of a pcapng file that is read in pieces. `draft-ietf-opsawg-pcapng`,
+/// 3.1.
 struct PcapNGTailScan {
-  /// Type, total length, and the byte-order magic of a section header: the shortest block has so many octets.
+  /// Type, total length, and a section header's byte-order magic. It is also the size of the shortest block.
   private static let headByteCount = 12
-  /// No block of ours is longer than a packet and its options.
+  /// Maximum block length, in bytes; ringtap's longest block is a packet and its options.
   private static let lengthLimit: UInt32 = 1 << 24
   private static let sectionHeader: UInt32 = 0x0A0D_0D0A
   private static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
-  /// Obsolete packet, simple packet, enhanced packet.
+  /// Block types: obsolete packet, simple packet, enhanced packet.
   private static let packets: Set<UInt32> = [2, 3, 6]
 
   private var tail = LogTail()
   private var fileByteCount = 0
-  /// The start of the current block, as far as it has come.
+  /// The bytes received so far of the current block's head.
   private var head: [UInt8] = []
-  /// Octets of the current block that are still to come after its head.
+  /// Bytes of the current block, after its head, still to be read.
   private var rest = 0
   private var length: UInt32 = 0
-  /// The last four octets, as they stand in the file.
+  /// The last four bytes read, in the order of the file.
   private var last: UInt32 = 0
   private var isBigEndian = false
   private var isBroken = false
-  /// Whether an empty block was the last thing read: nothing but zeros may follow.
+  /// Whether the last block read was empty: only zeros may follow.
   private var endsInZeros = false
 
-  /// - Returns: whether more is wanted.
+  /// - Returns: `false` if no more data is needed.
   mutating func take(_ piece: Span<UInt8>) -> Bool {
     var offset = 0
     while offset < piece.count, !isBroken {
@@ -33,7 +34,7 @@ struct PcapNGTailScan {
       if endsInZeros {
         isBroken = octet != 0
       } else if rest > 0 {
-        // All but the length at the block's end is passed over.
+        // Skips everything but the length at the block's end.
         let skipped = min(max(0, rest - 5), piece.count - offset)
         offset += skipped
         rest -= 1 + skipped
@@ -64,7 +65,7 @@ struct PcapNGTailScan {
       return
     }
     isBroken = length < Self.headByteCount || length > Self.lengthLimit || !length.isMultiple(of: 4)
-    // No file begins with another block.
+    // A file must begin with a section header.
     if tail.byteCount == 0, word(0) != Self.sectionHeader { isBroken = true }
     rest = Int(length) - Self.headByteCount
     if !isBroken, rest == 0 { endBlock() }
@@ -80,7 +81,7 @@ struct PcapNGTailScan {
     head.removeAll(keepingCapacity: true)
   }
 
-  /// Of the head, in the section's byte order.
+  /// A 32-bit word of the head, in the section's byte order.
   private func word(_ offset: Int) -> UInt32 {
     let word = (0..<4).reduce(UInt32(0)) { $0 << 8 | UInt32(head[offset + $1]) }
     return isBigEndian ? word : word.byteSwapped
@@ -88,7 +89,7 @@ struct PcapNGTailScan {
 
   func result(_ path: String) throws(LogFileError) -> LogTail {
     if tail.byteCount == 0 {
-      // The same in both byte orders.
+      // The magic is the same in both byte orders.
       let magic: [UInt8] = [0x0A, 0x0D, 0x0D, 0x0A]
       guard !isBroken, magic.starts(with: head.prefix(4)) else { throw .foreign(path, .pcapng) }
       return LogTail(tornByteCount: fileByteCount)

@@ -2,15 +2,15 @@ public import BLELinux
 import JSONText
 import Synchronization
 
-/// A packet log that some process of ours writes now, for others to read along.
+/// A packet log that a running ringtap process is writing, and that other processes can follow.
 public struct RunningLog: Hashable, Sendable {
-  /// Whose packets a log has.
+  /// Source of a log's packets.
   public struct Origin: Hashable, Sendable {
-    /// The adapter or the transport.
+    /// The adapter or transport.
     public var adapter: String
-    /// How the radio is reached.
+    /// How ringtap accesses the radio.
     public var mode: String
-    /// The device, where the log is of one link.
+    /// The device, if the log covers a single link.
     public var device: String?
     public var deviceName: String?
 
@@ -22,32 +22,33 @@ public struct RunningLog: Hashable, Sendable {
     }
   }
 
-  /// The log, from the root.
+  /// Absolute path of the log.
   public var path: String
-  /// What its process left word in; locked as long as the log grows.
+  /// Path of the announcement file; its process holds a lock on it while the log grows.
   public var word: String
 
   /// - Parameters:
-  ///   - path: of the log.
-  ///   - word: of the file in `RuntimeFolder` that tells of it.
+  /// - path: path of the log.
+  ///   - word: path of its announcement file in `RuntimeFolder`.
   public init(path: String, word: String) {
     self.path = path
     self.word = word
   }
 }
 
-/// Tells other processes of a packet log as long as this one writes it.
+/// Announces a packet log to other processes while this process writes it.
 ///
-/// A file of one JSON object in `RuntimeFolder`: `pid`, `log`, `adapter`, `mode`, `device`, `deviceName`.
+/// The announcement is a file of one JSON object in `RuntimeFolder`: `pid`, `log`, `adapter`, `mode`,
+/// `device`, `deviceName`.
 public final class LogAnnouncement: Sendable {
   private static let number = Atomic<Int>(0)
 
   private let file: Mutex<LockedFile?>
 
   /// - Parameters:
-  ///   - path: of a log that is there.
-  ///   - origin: who writes it, and of what.
-  /// - Throws: what keeps others from hearing of it; the log itself is none the worse.
+  /// - path: path of an existing log.
+  /// - origin: the source of the log's packets.
+  /// - Throws: an error that prevents the announcement. The log itself is not affected.
   public init(of path: String, _ origin: RunningLog.Origin) throws(SystemError) {
     let folder = try RuntimeFolder.make()
     Self.removeStale(in: folder)
@@ -68,10 +69,10 @@ public final class LogAnnouncement: Sendable {
     self.file = Mutex(file)
   }
 
-  /// The log is complete.
+  /// Removes the announcement, because the log is complete.
   public func end() { file.withLock { $0 = nil } }
 
-  /// What killed processes left.
+  /// Removes announcements left by killed processes.
   private static func removeStale(in folder: String) {
     for name in Files.names(in: folder) where name.hasSuffix(".json") {
       let path = folder + "/" + name

@@ -3,9 +3,9 @@ import ColmiRing
 
 /// A time at which the wall clock was set.
 public struct ClockStep: Hashable, Sendable {
-  /// When it was seen, by the clock as it was set.
+  /// When the step was noticed, by the clock after it.
   public let seenAt: ReceiveTime
-  /// By how much it was set: below zero back.
+  /// Size of the step; negative if the clock was set back.
   public let span: TimeSpan
   /// Rows of each table before it, by the table's name; empty if no sample came after it.
   public package(set) var rows: [String: Int] = [:]

@@ -2,16 +2,16 @@ import BLEHost
 import BLEPacketLog
 import BLEWire
 
-/// The kinds of packet log that a capture leaves.
+/// File formats of a capture's packet log.
 public enum CaptureLogFormat: String, CaseIterable, Sendable {
-  /// Times in microseconds; what most programs read.
+  /// Timestamps in microseconds; readable by most programs.
   case btsnoop
-  /// Times in nanoseconds, as the tables have them.
+  /// Timestamps in nanoseconds, as in the tables.
   case pcapng
 
   public var fileName: String { "packets.\(rawValue)" }
 
-  /// Of a log of HCI packets, by the end of its name.
+  /// The format of an HCI log, by its file extension.
   init(path: String) { self = path.hasSuffix(".pcapng") ? .pcapng : .btsnoop }
 
   var writer: PacketLogWriter {
@@ -22,19 +22,19 @@ public enum CaptureLogFormat: String, CaseIterable, Sendable {
   }
 }
 
-/// Turns the PDUs of links, and the events around them, into the records of a packet log.
+/// Converts the PDUs of links, and events about them, to records of a packet log.
 struct LinkLogWriter {
-  /// H4 type octet and record header that `BTSnoopWriter` puts before a packet.
+  /// Size of the record header and H4 type byte that `BTSnoopWriter` puts before a packet, in bytes.
   private static let overheadByteCount = BTSnoopRecordHeader.byteCount + 1
 
   private var btsnoop = BTSnoopWriter()
-  /// `nil` for btsnoop, which needs no record put together first.
+  /// `nil` for btsnoop, which encodes records directly.
   private var other: PacketLogWriter?
   private var drops = 0
 
   init(_ format: CaptureLogFormat) { if format != .btsnoop { other = format.writer } }
 
-  /// The head of the file.
+  /// Writes the file's header.
   mutating func start(into octets: inout [UInt8]) {
     let encoder = btsnoop
     guard other != nil else {
@@ -44,9 +44,9 @@ struct LinkLogWriter {
     other?.start(into: &octets)
   }
 
-  /// One record of a `PacketTap`.
+  /// Appends one record of a `PacketTap`.
   ///
-  /// - Parameter dropped: packets that were lost before this one, in all.
+  /// - Parameter dropped: total packets lost before this one.
   mutating func append(
     _ content: Span<UInt8>, _ tag: PacketTap.Tag, _ time: ReceiveTime, dropped: Int,
     to octets: inout [UInt8]

@@ -2,15 +2,15 @@ public import BLELinux
 import CBluetoothLinux
 import Glibc
 
-/// A small file that says something as long as its process lives: it is locked all the time, and the kernel takes the
-/// lock back however the process ends. So nobody who reads it need guess.
+/// A small file that is locked while its process lives. The kernel releases the lock however the process
+/// ends, so readers can tell whether the contents are current.
 public struct LockedFile: ~Copyable {
   private let descriptor: FileDescriptor
   public let path: String
 
-  /// Writes it whole and locked; a file of that name, which a killed process left, is replaced.
+  /// Writes the complete file and locks it. Replaces a file of that name that a killed process left.
   ///
-  /// `flock(LOCK_EX)`, then `rename` into place.
+  /// Uses `flock(LOCK_EX)`, then `rename`.
   public init(creating path: String, _ octets: [UInt8]) throws(SystemError) {
     let draft = path + ".new"
     let descriptor = FileDescriptor(
@@ -28,7 +28,7 @@ public struct LockedFile: ~Copyable {
   deinit { unsafe _ = unlink(path) }
 }
 
-/// Whether the process that wrote a `LockedFile` still has it.
+/// Checks whether the process that wrote a `LockedFile` still holds it.
 public struct LockWatch: ~Copyable, Sendable {
   private let descriptor: FileDescriptor
 
@@ -39,7 +39,7 @@ public struct LockWatch: ~Copyable, Sendable {
       })
   }
 
-  /// `flock(LOCK_SH)`, which is refused as long as the writer lives.
+  /// Uses `flock(LOCK_SH)`, which fails while the writer lives.
   public var isHeld: Bool {
     guard flock(descriptor.rawValue, LOCK_SH | LOCK_NB) != 0 else {
       flock(descriptor.rawValue, LOCK_UN)
@@ -49,21 +49,21 @@ public struct LockWatch: ~Copyable, Sendable {
   }
 }
 
-/// Where running processes of this program leave word for others.
+/// Folder in which running ringtap processes announce themselves.
 ///
-/// Root's is `/run/ringtap`; everybody else's is in `$XDG_RUNTIME_DIR`, or, where there is none, in `/tmp`.
-/// `$RINGTAP_RUNTIME_DIR` takes the place of all.
+/// For root it is `/run/ringtap`. For other users it is in `$XDG_RUNTIME_DIR`, or in `/tmp` if that is not
+/// set. `$RINGTAP_RUNTIME_DIR` overrides both.
 public enum RuntimeFolder {
-  /// Where this process looks: in its user's folder, and in root's.
+  /// Folders that this process reads: its user's and root's.
   public static var all: [String] {
     if let chosen { return [chosen] }
     let own = own
     return own == root ? [root] : [own, root]
   }
 
-  /// The folder of this process' user, made where it is not there.
+  /// Returns the folder of this process's user, and creates it if necessary.
   ///
-  /// - Throws: EPERM where it is another user's: somebody else could have made it in `/tmp`.
+  /// - Throws: EPERM if the folder belongs to another user, who could have created it in `/tmp`.
   public static func make() throws(SystemError) -> String {
     let path = chosen ?? own
     try Files.createDirectory(path)

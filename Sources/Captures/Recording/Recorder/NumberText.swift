@@ -1,27 +1,27 @@
 import Glibc
 
-/// Numbers as text, as C's `printf` has them.
+/// Formats numbers as text, like C's `printf`.
 public enum NumberText {
-  /// `%.*f`: rounded to so many decimals.
+  /// `%.*f`: rounded to the given number of decimals.
   public static func fixed(_ number: Double, _ decimals: Int) -> String {
     printed("%.*f", number, decimals)
   }
 
-  /// `%.*g`: rounded to so many digits, without zeros at the end.
+  /// `%.*g`: rounded to the given number of digits, without trailing zeros.
   public static func significant(_ number: Double, _ digits: Int) -> String {
     printed("%.*g", number, digits)
   }
 
   private static func printed(_ format: String, _ number: Double, _ precision: Int) -> String {
-    // The longest number has 309 digits before its point.
+    // The longest number has 309 digits before the point.
     var text = [CChar](repeating: 0, count: 320 + precision)
     let count = text.count
-    // SAFETY: the text has `count` octets; the format takes an int and a double.
+    // SAFETY: the text has `count` bytes; the format takes an int and a double.
     let length = unsafe withVaList([CInt(precision), number]) { unsafe vsnprintf(&text, count, format, $0) }
     return String(decoding: text.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// `%0*d`: with zeros before it, up to so many digits.
+  /// `%0*d`: padded with leading zeros to the given number of digits.
   public static func padded(_ number: Int, _ digits: Int) -> String {
     let text = "\(number.magnitude)"
     let sign = number < 0 ? "-" : ""

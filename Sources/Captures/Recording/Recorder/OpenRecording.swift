@@ -3,11 +3,11 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// The files of a recording: made on the first link whose device is what is wanted, kept through all that follow.
+/// The files of a recording, created on the first link to a suitable device and kept for all later links.
 final class OpenRecording: Sendable {
-  /// What is open.
+  /// The open files.
   struct Files: ~Copyable {
-    /// As it was when the files were made.
+    /// The report at the time when the files were created.
     let report: SessionReport
     let begunAt: MonotonicTime
     let directory: String
@@ -15,10 +15,10 @@ final class OpenRecording: Sendable {
     let recorder: Recorder
     var announcement: LogAnnouncement?
 
-    /// Closes all, with the report about what is in them.
+    /// Closes all files, and completes the report.
     ///
-    /// - Parameter take: what the report says of the tables.
-    /// - Returns: what kept a file from taking everything, and where the directory is now.
+    /// - Parameter take: enters the tables' results in the report.
+    /// - Returns: the error that kept a file from being written completely, and the directory's current path.
     consuming func finish(
       _ report: inout SessionReport, _ packets: PacketQueue, _ clock: LoopClock,
       _ take: (inout SessionReport, Recorder.Outcome) -> Void
@@ -52,21 +52,21 @@ final class OpenRecording: Sendable {
   private let failed: @Sendable () -> Void
   private let files = Mutex<Files?>(nil)
 
-  /// - Parameter failed: called where the disk refuses to go on.
+  /// - Parameter failed: called if writing to disk fails.
   init(_ directory: String, _ clock: LoopClock, failed: @escaping @Sendable () -> Void) {
     self.directory = directory
     self.clock = clock
     self.failed = failed
   }
 
-  /// For each link.
+  /// Creates the files if necessary; called for each link.
   ///
   /// - Parameters:
-  ///   - report: what is known before the first one.
-  ///   - begunAt: `startedAt` of the report by the clock that is never stepped.
-  ///   - announce: tells other processes of the packet log.
-  ///   - start: makes the files.
-  /// - Throws: what keeps a file from being made.
+  /// - report: the report as known before the first link.
+  ///   - begunAt: the report's `startedAt` on the monotonic clock.
+  ///   - announce: announces the packet log to other processes.
+  ///   - start: creates the files.
+  /// - Throws: an error that prevents creating a file.
   func begin(
     _ report: SessionReport, begunAt: MonotonicTime, on connection: Connection,
     announce: () -> LogAnnouncement? = { nil },
@@ -74,7 +74,7 @@ final class OpenRecording: Sendable {
   ) async throws(HostError) {
     if let recorder = files.withLock({ $0?.recorder }) {
       await connection.addWake(recorder.wake)
-      // The stream may run already.
+      // The stream may already be running.
       return recorder.wake.signal()
     }
     do throws(SystemError) {
@@ -83,9 +83,9 @@ final class OpenRecording: Sendable {
       let recorder = try await clock.standing { () async throws(SystemError) in try await start(pace) }
       recorder.onFailure(failed)
       await connection.addWake(recorder.wake)
-      // The stream may run already.
+      // The stream may already be running.
       recorder.wake.signal()
-      // A closure cannot consume what it captures, but it can take it.
+      // A closure cannot consume a captured value, but it can take it.
       var made: Files? = Files(
         report: report, begunAt: begunAt, directory: directory, folder: folder, recorder: recorder,
         announcement: announce())
@@ -93,9 +93,9 @@ final class OpenRecording: Sendable {
     } catch { throw .system(error) }
   }
 
-  /// Has the writer's thread look at once for whom it tells, if there are files.
+  /// Makes the writer's thread begin a turn at once, if there are files.
   func hurry() { files.withLock { $0?.recorder }?.hurry() }
 
-  /// The open files, if any were made. Once only.
+  /// Returns the open files, if any were created; `nil` on later calls.
   func take() -> Files? { files.withLock { $0.take() } }
 }

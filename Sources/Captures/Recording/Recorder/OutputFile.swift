@@ -1,48 +1,50 @@
 public import BLELinux
 import Glibc
 
-/// An output file of whole units (rows, records): whatever happens, it ends with a whole one.
+/// An output file of whole units (rows, records), which always ends with a whole unit.
 ///
-/// Units are gathered in a buffer. Where the disk takes only a part of it, the file is cut back to the last
-/// whole unit, so that what is there stays readable. No link is followed, but those of `/dev/stdout` and its like.
+/// Units are buffered. If the disk takes only part of the buffer, the file is cut back to its last whole
+/// unit, so that it stays readable. Symbolic links are not followed, except for `/dev/stdout` and the like.
 public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
-  /// As many rows as the buffer has room for: no row and no record is shorter than 16 octets.
+  /// Maximum number of units in the buffer: no row or record is shorter than 16 bytes.
   private static let bufferedUnits = bufferByteCount / 16
 
   private var output: NamedOutput
   public let path: String
-  /// Its name in the folder that it was made in.
+  /// Name in the folder in which it was created.
   private let name: FileName
-  /// Whether its name led to it when it was made: a device has none that matters.
+  /// Whether to check that the name still leads to this file. It is not checked for devices.
   private var isWatched = false
-  /// Units that the kernel has.
+  /// Units written to the kernel.
   public private(set) var writtenUnits = 0
   private var buffer: [UInt8] = []
-  /// Where each unit of the buffer ends.
+  /// End of each unit in the buffer.
   private var ends: [Int] = []
-  /// Octets of the file that the kernel has, those that were there before included.
+  /// Bytes of the file that are in the kernel, including those that existed before.
   public private(set) var writtenByteCount = 0
-  /// Octets of it that were there, or that the disk has.
+  /// Bytes that existed before or that are on disk.
   private var syncedByteCount = 0
   private var failure: SystemError?
-  /// Standard output may be a file that was not empty, or not ours alone.
+  /// `false` for standard output, which may be a file that was not empty or is shared.
   private let canBeCut: Bool
 
-  /// What to do about a file that is there already.
+  /// Action if the file exists.
   public enum Existing: Hashable, Sendable {
-    /// Takes its place once the new one is finished. A device or a pipe is written as it is.
+    /// Replaces it once the new file is finished. A device or a pipe is written in place.
     case replace
-    /// Throws EEXIST, now or where it has come before the new one is finished. A device or a pipe is written as it is.
+    /// Throws EEXIST, now or if one appears before the new file is finished. A device or a pipe is written in
+    /// place.
     case refuse
     case fail
-    /// Goes on after so many octets of it, and cuts off what follows them. None: makes it, where it is not there.
+    /// Appends after `byteCount` bytes, and cuts off the rest. If `byteCount` is 0, a missing file is
+    /// created.
     case extend(byteCount: Int)
   }
 
   /// Creates a file with mode 0644.
   ///
-  /// `open(O_WRONLY | O_NOFOLLOW)`, with `O_CREAT | O_EXCL`, or with `ftruncate` and `lseek`.
+  /// Uses `open(O_WRONLY | O_NOFOLLOW)`, with `O_CREAT | O_EXCL`, or with `ftruncate` and `lseek`.
   public init(creating path: String, ifExists existing: Existing) throws(SystemError) {
     output = try Self.open(path, existing)
     self.path = path
@@ -52,7 +54,7 @@ public struct OutputFile: ~Copyable, Sendable {
     reserve()
   }
 
-  /// Standard output. Where it is full or closed, it may end inside a unit.
+  /// Opens standard output. If it is full or closed, it may end inside a unit.
   public init(toStandardOutput: Void) throws(SystemError) {
     let descriptor = FileDescriptor(
       owning: try checked("dup standard output") { fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) })
@@ -85,7 +87,7 @@ public struct OutputFile: ~Copyable, Sendable {
       })
     guard case .extend(let byteCount) = existing else { return NamedOutput(inPlace: descriptor, path) }
     let number = descriptor.rawValue
-    // Somebody has cut it: what follows would stand after octets that nobody wrote.
+    // The file was cut meanwhile: appended data would follow a hole.
     guard lseek(number, 0, SEEK_END) >= byteCount else {
       throw SystemError(call: "go on with \(path)", number: ESTALE)
     }
@@ -94,13 +96,13 @@ public struct OutputFile: ~Copyable, Sendable {
     return NamedOutput(inPlace: descriptor, path)
   }
 
-  /// Whether units wait in the buffer.
+  /// Whether the buffer has unwritten units.
   public var isPending: Bool { !ends.isEmpty }
 
-  /// Whether the kernel has octets that a power failure may take back.
+  /// Whether the kernel has bytes that a power failure could lose.
   public var isUnsynced: Bool { canBeCut && failure == nil && syncedByteCount < writtenByteCount }
 
-  /// Whether it is a pipe whose reader has gone: the next write would fail.
+  /// Whether it is a pipe whose reader closed it, so that the next write would fail.
   public var hasLostItsReader: Bool {
     var poll = pollfd(fd: output.descriptor.rawValue, events: 0, revents: 0)
     // SAFETY: one entry, which outlives the call.
@@ -109,7 +111,8 @@ public struct OutputFile: ~Copyable, Sendable {
 
   /// Appends one unit.
   ///
-  /// - Throws: ENOSPC and its like once the buffer is full and does not go out; the same error ever after.
+  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written; every later call throws the
+  ///   same error.
   public mutating func append(_ unit: (inout [UInt8]) -> Void) throws(SystemError) {
     if let failure { throw failure }
     unit(&buffer)
@@ -117,10 +120,10 @@ public struct OutputFile: ~Copyable, Sendable {
     if buffer.count >= Self.bufferByteCount { try flush() }
   }
 
-  /// Appends one unit that is there already.
+  /// Appends one encoded unit.
   public mutating func append(_ unit: [UInt8]) throws(SystemError) { try append { $0 += unit } }
 
-  /// Hands everything to the kernel.
+  /// Writes everything to the kernel.
   public mutating func flush() throws(SystemError) {
     if let failure { throw failure }
     var sent = 0
@@ -140,11 +143,11 @@ public struct OutputFile: ~Copyable, Sendable {
     if let failure { throw failure }
   }
 
-  /// Waits until the disk has what the kernel has. Call `flush` before.
+  /// Waits until the written data is on disk. Call `flush` before.
   ///
-  /// `fdatasync`. A file that is no disk's (a device, a pipe) has nothing to wait for.
+  /// Uses `fdatasync`. Returns at once for a file that is not on a disk (a device, a pipe).
   ///
-  /// - Throws: EIO and its like; the same error ever after.
+  /// - Throws: EIO or similar; every later call throws the same error.
   public mutating func sync() throws(SystemError) {
     guard isUnsynced else { return }
     let number = output.descriptor.rawValue
@@ -157,8 +160,9 @@ public struct OutputFile: ~Copyable, Sendable {
     syncedByteCount = writtenByteCount
   }
 
-  /// Has the disk get all octets that the kernel has, though not the file's length. Before `sync` of any of several files, whose
-  /// commit may note the lengths of all; and of a new file, so that a power failure leaves it with its head or not at all.
+  /// Writes all bytes to disk that the kernel has, but not the file's length. Use it before the `sync` of any
+  /// of several files, whose commit may record the lengths of all. Use it also for a new file, so that after
+  /// a power failure it exists either with its header or not at all.
   package mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard failure == nil, canBeCut else { return }
     do throws(SystemError) { try output.descriptor.writeOut(extent) } catch {
@@ -167,8 +171,8 @@ public struct OutputFile: ~Copyable, Sendable {
     }
   }
 
-  /// Replaces the whole content with `octets`, in place: the blocks that the file has are used again, so a
-  /// file that was made large enough can be rewritten on a full disk.
+  /// Replaces the whole content with `octets`, in place. The file's blocks are reused, so a file that was
+  /// created large enough can be rewritten on a full disk.
   public mutating func replace(with octets: Span<UInt8>) throws(SystemError) {
     let number = output.descriptor.rawValue
     try output.descriptor.appendsAlways(false)
@@ -176,7 +180,8 @@ public struct OutputFile: ~Copyable, Sendable {
     try output.descriptor.writeAll(octets)
     try checked("ftruncate \(path)") { ftruncate(number, off_t(octets.count)) }
   }
-  /// Hands everything to the disk, and gives a file that is to replace another its name. Nothing more can be appended.
+  /// Writes everything to disk, and renames a replacement file to its final name. Nothing can be appended
+  /// afterwards.
   public mutating func finish() throws(SystemError) {
     try flush()
     try sync()
@@ -187,15 +192,15 @@ public struct OutputFile: ~Copyable, Sendable {
 // MARK: Whether it is there
 
 extension OutputFile {
-  /// Makes a file that is not there yet in a folder that is open, and watches it.
+  /// Creates a new file in an open folder, and watches it.
   ///
-  /// - Parameter path: what it is called in messages.
+  /// - Parameter path: path of the file in messages.
   package init(creating name: String, in folder: OpenFolder, _ path: String) throws(SystemError) {
     let descriptor: FileDescriptor
     do throws(SystemError) { descriptor = try folder.create(name) } catch {
       throw SystemError(call: "open \(path)", number: error.number)
     }
-    // Where somebody cuts the file, no hole comes to be.
+    // Appending avoids a hole if the file is cut.
     try descriptor.appendsAlways(true)
     output = NamedOutput(inPlace: descriptor, path)
     (self.path, self.name, canBeCut) = (path, FileName(name), true)
@@ -203,7 +208,7 @@ extension OutputFile {
     watch(in: folder)
   }
 
-  /// Makes a log that is not there yet, where a person says, and watches it. A device or a pipe is written as it is.
+  /// Creates a new log at a path chosen by the user, and watches it. A device or a pipe is written in place.
   package static func log(_ path: String, in folder: OpenFolder) throws(SystemError) -> OutputFile {
     if Files.exists(path), !Files.isOccupied(path) {
       return try OutputFile(creating: path, ifExists: .refuse)
@@ -211,24 +216,26 @@ extension OutputFile {
     return try OutputFile(creating: Files.name(of: path), in: folder, path)
   }
 
-  /// Lets `isGone` tell from now on, if it is a file at all, and of a file system whose files can be told from each other.
+  /// Enables `isGone`, if it is a file on a file system with distinct inode numbers.
   package mutating func watch(in folder: OpenFolder) {
     isWatched = folder.holds(name, output.descriptor)
   }
 
-  /// Whether it was removed, replaced, moved out of the folder, or cut: nobody finds there what was written.
+  /// Whether the file was removed, replaced, moved out of the folder, or cut, so that the written data is
+  /// lost.
   package func isGone(from folder: OpenFolder) -> Bool {
     isWatched && (isCut || !folder.holds(name, output.descriptor))
   }
 
-  /// Whether it is shorter than what the kernel took.
+  /// Whether the file is shorter than the data written to it.
   package var isCut: Bool { isWatched && output.descriptor.isShorter(than: writtenByteCount) }
 
-  /// What is told of it where it is gone.
+  /// The error to report if `isGone`.
   package var goneError: SystemError { isCut ? .cut(path) : .removed(path) }
 
-  /// Puts a new file in its place that the disk has, so that a power failure leaves the one or the other; where there is no room
-  /// for two, like `replace(with:)`. Where the file has gone from its folder, it is made again.
+  /// Replaces the file with a new one that is on disk, so that a power failure leaves either the old or the
+  /// new file. If there is no room for both, it is rewritten like in `replace(with:)`. If it was removed from
+  /// its folder, it is created again.
   package mutating func replace(
     with octets: Span<UInt8>, in folder: OpenFolder
   ) throws(SystemError) {

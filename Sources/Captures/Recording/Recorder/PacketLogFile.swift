@@ -5,15 +5,16 @@ package import BLEWire
 public import SensorSessions
 import Synchronization
 
-/// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
-/// nanoseconds where its name ends so.
+/// A log of all packets between a host and its controller, written on its own thread. The format is pcapng
+/// with nanoseconds if the name ends in `.pcapng`, otherwise btsnoop.
 ///
-/// A `CapturingTransport` fills `ring`. What that has no room for is counted, in the records' own field for it.
+/// A `CapturingTransport` fills `ring`. Packets dropped because the ring is full are counted in the records'
+/// own drop field.
 public final class PacketLogFile: Sendable {
-  /// What is in the file.
+  /// Final contents of the file.
   public struct Outcome: Hashable, Sendable {
     public var packets = 0
-    /// Packets that our queue or the disk did not take.
+    /// Packets that were dropped because the queue was full or the disk failed.
     public var lost = 0
     public var failure: SystemError?
 
@@ -35,10 +36,10 @@ public final class PacketLogFile: Sendable {
   /// Creates the file and starts to write.
   ///
   /// - Parameters:
-  ///   - path: pcapng where it ends so, else btsnoop.
-  ///   - origin: what other processes hear of the log; nothing if not given.
-  ///   - onFailure: called once, on the writer's thread, where it takes nothing more.
-  /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
+  /// - path: path of the log. It is pcapng if it ends in `.pcapng`, otherwise btsnoop.
+  ///   - origin: description for other processes; the log is not announced if `nil`.
+  ///   - onFailure: called once, on the writer's thread, if writing fails.
+  /// - Throws: EEXIST if the file exists: recordings are never overwritten.
   public static func start(
     _ path: String, announcing origin: RunningLog.Origin? = nil,
     onFailure: @escaping @Sendable (SystemError) -> Void = { _ in }
@@ -49,25 +50,25 @@ public final class PacketLogFile: Sendable {
       try await log.writer.start(named: "ringtap-log", orThrow: { $0 }) { () throws(SystemError) in
         try PacketLogJob(path, ring, onFailure)
       }
-      // The log is none the worse where nobody can be told.
+      // Announcing is best effort: the log does not depend on it.
       if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
       return log
     } catch { throw .system(error) }
   }
 
-  /// The transport, with this log around it.
+  /// Returns a transport that logs its packets here.
   ///
   /// - Parameters:
-  ///   - transport: what carries the packets.
-  ///   - keys: `logged` for who wants to decrypt what somebody else has recorded of the air.
+  /// - transport: the transport that carries the packets.
+  ///   - keys: `logged` to be able to decrypt a sniffer's capture of the same link.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {
     CapturingTransport(transport, into: ring, waking: writer.wake, keys: keys)
   }
 
-  /// Takes what an adapter tells that has no packets: one of advertising, as the events that would tell it. Receive thread
-  /// only.
+  /// Logs an advertising report of an adapter without packets, as the HCI events that would report it. Call
+  /// it on the receive thread only.
   package func log(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     report.events { event in
       let packet = [UInt8](encoding: 1 + event.count) {
@@ -79,7 +80,7 @@ public final class PacketLogFile: Sendable {
     writer.wake.signal()
   }
 
-  /// Writes what waits and closes the file.
+  /// Writes the queued packets and closes the file.
   public func finish() async -> Outcome {
     let outcome = await writer.finish()
     announcement.withLock { $0.take() }?.end()
@@ -118,7 +119,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   var isIdle: Bool { ring.isEmpty }
   var isPending: Bool { isHolding || failure == nil && (file.isPending || file.isUnsynced) }
   var isHolding: Bool { !order.isEmpty }
-  // Seldom many packets, and often somebody who waits for them.
+  // Packets are often few, and readers follow the log live.
   var isLive: Bool { true }
 
   var outcome: PacketLogFile.Outcome {
@@ -141,7 +142,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
 
   private mutating func append(_ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, dropped: Int) {
     taken += 1
-    // After a failure the rest is only counted.
+    // After a failure, packets are only counted.
     guard failure == nil else { return }
     var header = PacketRecordHeader()
     header.time = time

@@ -1,12 +1,13 @@
 import BLEWire
 
-/// Puts the records of a `PacketQueue` in the order of their times.
+/// Sorts the records of a `PacketQueue` by time.
 ///
-/// A packet has the time at which the kernel got it, and waits in its socket until the receive thread reads it. What is sent
-/// meanwhile has a later time and is handed over before, as are packets of a link whose socket was read first. So a record
-/// waits here until what comes cannot be earlier: until others are later by `window`, or a turn of the writer has passed.
+/// A packet's timestamp is the time when the kernel received it; the packet then waits in its socket until
+/// the receive thread reads it. Packets sent meanwhile are queued before it but have later timestamps; so do
+/// packets of a link whose socket was read first. A record therefore waits here until later records cannot
+/// precede it: until others are later by `window`, or a turn of the writer has passed.
 ///
-/// Of one thread. Fixed memory, allocated at the start.
+/// For use on a single thread. Memory has a fixed size and is allocated at the start.
 final class PacketOrder {
   static let recordLimit = Limit(
     4_096, "packets that wait to be put in order", by: .air,
@@ -17,25 +18,25 @@ final class PacketOrder {
   /// H4 type, header and data of an ACL packet. Core 5.4, Vol 4, Part E, 5.4.2.
   private static let longestRecord = 1 + 4 + 65_535
   private static let window = TimeSpan(nanoseconds: 100_000_000)
-  /// A record that is earlier than the one before by more has another clock: the old one was set.
+  /// Maximum step back in time between records. A larger one means that the clock was set.
   private static let largestStep = TimeSpan(nanoseconds: 10_000_000_000)
 
   private struct Entry: BitwiseCopyable {
     let time: ReceiveTime
     let tag: UInt32
-    /// Records dropped before this place of the order, in all.
+    /// Total records dropped before this position.
     var dropped: Int
-    /// In `octets`.
+    /// Offset in `octets`.
     var start: Int
     let count: Int
-    /// Whether it was there when the turn before ended.
+    /// Whether the record was present when the previous turn ended.
     var isOld = false
   }
 
-  /// In the order of their times, and of their arrival where these are the same.
+  /// In order of time; records with equal times in order of arrival.
   private var entries: [Entry] = []
   private var octets: [UInt8] = []
-  /// Takes the octets that stay when others go.
+  /// Receives the remaining bytes when others are removed.
   private var spare: [UInt8] = []
 
   init() {
@@ -46,12 +47,12 @@ final class PacketOrder {
 
   var isEmpty: Bool { entries.isEmpty }
 
-  /// Whether the next record has room, of any length that a packet of HCI can have.
+  /// Whether there is room for a record of any length that an HCI packet can have.
   var hasRoom: Bool {
     entries.count < Self.recordLimit.count && octets.count + Self.longestRecord <= Self.byteLimit.count
   }
 
-  /// Takes a record as `PacketQueue.pop` gives it.
+  /// Adds a record in the form of `PacketQueue.pop`.
   func take(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ record: Span<UInt8>) {
     var entry = Entry(time: time, tag: tag, dropped: dropped, start: octets.count, count: record.count)
     octets.append(addingCapacity: record.count) { $0.append(record) }
@@ -70,17 +71,17 @@ final class PacketOrder {
     return step > .zero && step <= Self.largestStep
   }
 
-  /// Why records are to be written.
+  /// Reason for writing records.
   enum Occasion {
     /// A turn of the writer ends.
     case turn
     /// There is no room.
     case need
-    /// Nothing more comes.
+    /// No more records will come.
     case end
   }
 
-  /// Lends the records that are due to `body`, as `PacketQueue.pop` does, and frees them.
+  /// Passes the records that are due to `body`, in the form of `PacketQueue.pop`, and removes them.
   func write(
     _ occasion: Occasion,
     _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void

@@ -4,46 +4,46 @@ import BLEWire
 import ColmiRing
 import Synchronization
 
-/// Writes the tables and the packet log of a recording on a thread of its own.
+/// Writes the tables and the packet log of a recording on its own thread.
 ///
-/// The receive thread only fills two bounded queues. What the samples are and which tables become of them is the business
-/// of some `SampleTables`.
+/// The receive thread only fills two bounded queues. A `SampleTables` type defines the samples and their
+/// tables.
 package final class Recorder: Sendable {
-  /// What is in the files.
+  /// Final contents of the files.
   package struct Outcome: Sendable {
-    /// Of each table.
+    /// Rows of each table.
     package var rows: [Int] = []
-    /// Samples without a reading, of the first tables; `nil` for what has no such thing.
+    /// Samples without a reading, for the first tables; `nil` for a table to which this does not apply.
     var dropouts: [Int?] = []
-    /// Times that a sensor's counts began anew, likewise.
+    /// Restarts of the sensor's counters, for the first tables; `nil` for a table without counters.
     var restarts: [Int?] = []
-    /// What became known of the sensor's clock.
+    /// Findings about the sensor's clock.
     var ticks: TickReport?
-    /// Place of the table of ticks among the rows.
+    /// Index of the table of ticks in `rows`.
     var tickTable: Int?
-    /// Samples that have no row.
+    /// Samples without a row.
     var account = TableAccount()
-    /// Samples and packets that the disk did not take.
+    /// Samples and packets lost because writing to disk failed.
     package var lostSamples = 0
     var lostPackets = 0
-    /// Of the wall clock, where it was watched.
+    /// Steps of the wall clock, if it was watched.
     var clockSteps: ClockWatch?
     package var failure: SystemError?
-    /// What somebody took away.
+    /// Files that were removed during the recording.
     package var removed: [RemovedFile] = []
   }
 
   /// Whether the source waits for the writer.
   enum Pace: Hashable, Sendable { case held, free }
 
-  /// Octets of packets that may wait: about 6 s of the fastest ring stream.
+  /// Size of the packet queue, in bytes: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
 
   private let writer: WriterThread<Outcome>
   private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
   fileprivate let onRemoval: @Sendable (FileRemoval) -> Void
 
-  /// Signal it when the queues have got something.
+  /// Signal this event after filling a queue.
   var wake: WakeEvent { writer.wake }
 
   private init(
@@ -56,14 +56,14 @@ package final class Recorder: Sendable {
   /// Creates the files and starts the writer.
   ///
   /// - Parameters:
-  ///   - directory: is there.
-  ///   - samples: what the receive thread fills.
-  ///   - tableFormat: of the tables.
-  ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
-  ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
-  ///   - live: gets to see what is recorded, where somebody watches.
-  ///   - syncInterval: how old may be what the disk lacks: a second or more, of arrays 25 s at most.
-  ///   - onRemoval: called on the writer's thread where files have gone.
+  /// - directory: path of an existing folder.
+  ///   - samples: queue that the receive thread fills.
+  ///   - tableFormat: file format of the tables.
+  ///   - packets: queue that a `PacketTap` fills; `nil` for no packet log.
+  ///   - pace: `.held` if the source waits until the queues are empty, as a replayed log does.
+  ///   - live: watcher of the recording, if any.
+  ///   - syncInterval: maximum age of data not yet on disk: at least a second, and for arrays at most 25 s.
+  ///   - onRemoval: called on the writer's thread if files were removed.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
@@ -83,8 +83,8 @@ package final class Recorder: Sendable {
     return recorder
   }
 
-  /// Keeps virtual time from going on while `hasWork`. A sample may come before its link can wake the writer, which it does
-  /// from when the stream runs on: then time itself does.
+  /// Stops virtual time while `hasWork` returns true. A sample may arrive before its link can wake the
+  /// writer, which is possible only once the stream runs; the clock then wakes it.
   func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
     clock.hold { [weak wake] in
       guard let wake, hasWork() else { return false }
@@ -93,13 +93,13 @@ package final class Recorder: Sendable {
     }
   }
 
-  /// Calls `body` once if the disk refuses to go on.
+  /// Calls `body` once if writing to disk fails.
   func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
 
-  /// Has the writer's thread begin a turn, whether anything waits or not: it may be about to sleep.
+  /// Makes the writer's thread begin a turn, even if nothing is queued or the thread is about to sleep.
   func hurry() { writer.wake.interrupt() }
 
-  /// Writes what waits, closes the files and tells what is in them.
+  /// Writes the queued data, closes the files and returns the outcome.
   func finish() async -> Outcome { await writer.finish() }
 
   fileprivate func reportFailure() { failureReport.withLock { $0.take() }?() }

@@ -2,9 +2,9 @@ import BLEHost
 package import BLELinux
 import BLEWire
 
-/// The open files of a recording. After the first failure they take nothing more and count what they miss.
+/// The open files of a recording. After the first failure, rows and packets are only counted as lost.
 package struct RecordingFiles: ~Copyable {
-  /// A class, so that there may be none.
+  /// A class, so that it can be optional.
   private final class PacketLog {
     var file: OutputFile
     /// See `TableFile`.
@@ -16,22 +16,22 @@ package struct RecordingFiles: ~Copyable {
   private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
-  /// `nil` where none is wanted.
+  /// `nil` if there is no packet log.
   private let log: PacketLog?
   private var encoder: LinkLogWriter
   private var packetsTaken = 0
-  /// Who watches, if anybody does.
+  /// Watcher of the recording, if any.
   let live: (any RecordingWatcher)?
   private var failure: SystemError?
-  /// Files that were found to be gone, with when that was.
+  /// Files that were found to be removed, with the time.
   private var gone: [RemovedFile] = []
-  /// Those of them that nobody was told of.
+  /// The removed files that were not reported yet.
   private var news: [RemovedFile] = []
 
   /// - Parameters:
-  ///   - tableFormat: of the tables.
-  ///   - format: of the packet log; `nil` for none.
-  ///   - live: gets to see each row.
+  /// - tableFormat: file format of the tables.
+  ///   - format: format of the packet log; `nil` for none.
+  ///   - live: watcher that receives each row.
   package init(
     in directory: String, _ descriptions: [RecordedTable], as tableFormat: TableFormat = .csv,
     log format: CaptureLogFormat?, live: (any RecordingWatcher)? = nil
@@ -62,7 +62,8 @@ package struct RecordingFiles: ~Copyable {
     return PacketLog(log)
   }
 
-  /// Whether something waits for a flush or for the disk. First asked when a stream pauses, it must not allocate, as `flush`.
+  /// Whether data is waiting for a flush or a sync. Like `flush`, it must not allocate, because it is first
+  /// called when a stream pauses.
   var isPending: Bool {
     guard failure == nil else { return false }
     if let log, !log.isGone, log.file.isPending || log.file.isUnsynced { return true }
@@ -79,7 +80,7 @@ package struct RecordingFiles: ~Copyable {
 
   package var hasFailed: Bool { failure != nil }
 
-  /// Octets that the kernel has.
+  /// Bytes written to the kernel.
   var writtenByteCount: Int {
     tables.reduce(log?.file.writtenByteCount ?? 0) { $0 + $1.writtenByteCount }
   }
@@ -112,7 +113,7 @@ package struct RecordingFiles: ~Copyable {
     } catch { fail(error) }
   }
 
-  /// Tells the columns of a table that was made without, before any row.
+  /// Sets the columns of a table that was created without any, before its first row.
   mutating func open(_ table: Int, with columns: [RecordedColumn]) {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -136,16 +137,17 @@ package struct RecordingFiles: ~Copyable {
   package mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      // Not over the tables: unless optimised, each step of that allocates.
+      // Not `for table in tables`: in unoptimised builds each step of that allocates.
       for place in tables.indices { try tables[place].flush() }
       if let log, !log.isGone { try log.file.flush() }
     } catch { fail(error) }
   }
 
-  /// Waits until the disk has what the kernel has.
+  /// Waits until the written data is on disk.
   ///
-  /// First the octets of all files. The log is the first to wait: with it ext4 commits the lengths of all. So no length is on
-  /// the disk before the octets, and no array's header before its length. One commit is enough for all.
+  /// The bytes of all files are written first. The log is synced next; with it, ext4 commits the lengths of
+  /// all files. So no length reaches the disk before the bytes, and no array's header before its length. One
+  /// commit suffices for all files.
   package mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -161,7 +163,7 @@ package struct RecordingFiles: ~Copyable {
     for place in tables.indices { try tables[place].writeOut(extent) }
   }
 
-  /// Looks whether somebody took files away.
+  /// Checks whether files were removed.
   mutating func lookForRemoved() {
     guard failure == nil else { return }
     for place in tables.indices where tables[place].hasGone(from: folder) {
@@ -179,7 +181,7 @@ package struct RecordingFiles: ~Copyable {
     news.append(file)
   }
 
-  /// What was found to be gone since this was last asked; `nil` for nothing.
+  /// Returns the files newly found to be removed since the last call; `nil` if there are none.
   mutating func takeRemoval() -> FileRemoval? {
     if news.isEmpty { return nil }
     defer { news = [] }
@@ -187,20 +189,20 @@ package struct RecordingFiles: ~Copyable {
     return FileRemoval(files: news, leaves: hasOthers ? .others : .nothing)
   }
 
-  /// Nothing more comes: completes the index, if there is one.
+  /// Completes the index, if there is one, because no more rows come.
   ///
   /// - Parameter rate: rows a second of the table of ticks.
   package mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()
-    // It tells how many rows there are.
+    // The index states the number of rows, so they must be on disk first.
     sync()
     do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate, in: folder) } catch {
       if failure == nil { fail(error) }
     }
   }
 
-  /// Saves what the other files can still take; a full disk may have room for a small rest.
+  /// Flushes the other files after a failure; a full disk may have room for a small remainder.
   private mutating func fail(_ error: SystemError) {
     failure = error
     for table in tables { try? table.flush() }

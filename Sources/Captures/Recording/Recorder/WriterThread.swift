@@ -2,41 +2,42 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// What a writer's thread does: it empties queues into files.
+/// The work of a writer's thread: to empty queues into files.
 protocol WriterJob: ~Copyable, SendableMetatype {
-  /// What is in the files.
+  /// Final contents of the files.
   associatedtype Outcome: Sendable
 
   /// Whether the queues are empty.
   var isIdle: Bool { get }
-  /// Whether what was taken must still be flushed or synced.
+  /// Whether data remains to be flushed or synced.
   var isPending: Bool { get }
-  /// Whether something waits for the next turn though somebody reads along: then that comes soon.
+  /// Whether records wait for the next turn although the file has a live reader; the turn then follows soon.
   var isHolding: Bool { get }
-  /// Whether each turn ends with a flush: somebody reads along.
+  /// Whether each turn ends with a flush, because the file has a live reader.
   var isLive: Bool { get }
-  /// Whether the thread may let the queues fill for a moment before it takes from them: then it wakes a few times a second
-  /// by itself while something comes, and is woken when nothing has come for long, or a queue becomes full.
+  /// Whether the thread may let the queues fill for a moment before it empties them. It then wakes by itself
+  /// a few times a second while data arrives. It must be woken after a long pause or when a queue is nearly
+  /// full.
   var gathers: Bool { get }
-  /// That moment, in milliseconds: a quarter of a second unless somebody wants samples sooner.
+  /// Length of that moment, in milliseconds: 250 unless a watcher wants samples sooner.
   var gatherMilliseconds: Int { get }
-  /// How old may be what the disk lacks.
+  /// Maximum age of data not yet on disk.
   var syncInterval: Duration { get }
-  /// After `end`.
+  /// Final contents of the files; valid after `end`.
   var outcome: Outcome { get }
 
-  /// Takes what waits in the queues. At `.some` it may leave a rest to the next turn, so that a fast source does not
-  /// put off the flush.
+  /// Empties the queues. With `.some`, it may leave a remainder for the next turn, so that a fast source does
+  /// not delay the flush.
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime)
-  /// Hands everything to the kernel.
+  /// Writes everything to the kernel.
   mutating func flush()
-  /// Hands everything that the kernel has to the disk.
+  /// Syncs everything to disk.
   mutating func sync()
-  /// Looks whether the files are still there: once a second, and at the end.
+  /// Checks whether the files still exist: once a second, and at the end.
   mutating func look()
-  /// The end of a turn: the place to tell of a failure.
+  /// Ends a turn; reports a failure here.
   mutating func endTurn()
-  /// Nothing more comes.
+  /// Writes the rest, because no more data comes.
   mutating func end()
 }
 
@@ -48,23 +49,23 @@ extension WriterJob where Self: ~Copyable {
   mutating func look() {}
 }
 
-/// How much of the queues a turn takes.
+/// How much of the queues a turn empties.
 enum WriterTurn: Hashable, Sendable { case some, all }
 
-/// A thread that writes, so that the receive thread only fills bounded queues.
+/// A thread that writes files, so that the receive thread only fills bounded queues.
 ///
-/// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is
-/// with the kernel within half a second, where a killed process cannot lose it, and on the disk within a second, where a power
-/// failure cannot, unless its job hands it on less often (`Recorder`, `--sync-interval`). For that it hands it on earlier than once
-/// a second: by what the disk took last time, twice, and by the tenth of a second for which a packet waits (`PacketOrder`). A disk
-/// that takes more than a quarter of the interval is late.
+/// It sleeps without a timer while the queues are empty, and preempts no thread when it wakes. Data is in the kernel within
+/// half a second, so a killed process cannot lose it, and on disk within a second, so a power failure cannot,
+/// unless the job asks for a longer interval (`Recorder`, `--sync-interval`). To meet that limit, it starts a
+/// sync earlier: by twice the time of the last sync, and by the 100 ms that a packet may wait
+/// (`PacketOrder`). If a sync takes more than a quarter of the interval, data is on disk late.
 final class WriterThread<Outcome: Sendable>: Sendable {
-  /// Signal it when a queue has got something.
+  /// Signal this event after filling a queue.
   let wake: WakeEvent
   private let isStopping = Atomic<Bool>(false)
   private let outcome = OneShot<Outcome>()
 
-  /// - Parameter isUrgent: whether a queue is so full that the thread must not let it fill any longer.
+  /// - Parameter isUrgent: whether a queue is so full that the thread must empty it now.
   init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
     wake = try WakeEvent(urgent: isUrgent)
   }
@@ -72,7 +73,7 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   /// Starts the thread, and returns when the files are open.
   ///
   /// - Parameters:
-  ///   - failure: what this caller calls a thread that could not be started.
+  /// - failure: converts an error if the thread could not be started.
   ///   - open: opens the files, on the thread.
   func start<Job: WriterJob & ~Copyable, Failure: Error>(
     named name: String, orThrow failure: (SystemError) -> Failure,
@@ -85,7 +86,7 @@ final class WriterThread<Outcome: Sendable>: Sendable {
     try await started.get()
   }
 
-  /// Writes what waits, closes the files and tells what is in them.
+  /// Writes the queued data, closes the files and returns the outcome.
   func finish() async -> Outcome {
     isStopping.store(true, ordering: .sequentiallyConsistent)
     wake.interrupt()
@@ -110,10 +111,10 @@ final class WriterThread<Outcome: Sendable>: Sendable {
     var lastFlush = SystemClock.monotonic()
     var (lastSync, lastLook) = (lastFlush, lastFlush)
     var syncTime = Duration.zero
-    // In milliseconds: for how long there was nothing to take.
+    // Time for which the queues were empty, in milliseconds.
     var quiet = 0
     while true {
-      // Read first: what came before the stop is drained below.
+      // Read this first: data queued before the stop is drained below.
       let isLast = isStopping.load(ordering: .sequentiallyConsistent)
       let now = SystemClock.monotonic()
       let hadNothing = job.isIdle
@@ -138,8 +139,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       }
       job.endTurn()
       if isLast { return }
-      // As long as something comes it looks by itself: whoever fills the queues makes no system call to wake it, however short
-      // the moments are.
+      // While data arrives, the thread polls, however short its pauses. So the threads that fill the queues
+      // need no system call to wake it.
       let moment = job.gatherMilliseconds
       quiet = hadNothing ? min(quiet + moment, WriterPeriod.gather) : 0
       let isQuiet = quiet >= WriterPeriod.gather
@@ -159,19 +160,19 @@ final class WriterThread<Outcome: Sendable>: Sendable {
 }
 
 enum WriterPeriod {
-  /// In milliseconds. Half of the flush's, which bounds what a killed process loses; a thirtieth of what the queues of a
-  /// capture hold at the fastest stream of a ring. Shorter ones cost the receive thread its processor or its cache more
-  /// often, and save nothing.
+  /// In milliseconds. Half of the flush period, which limits what a killed process loses, and a thirtieth of
+  /// what a capture's queues hold at a ring's fastest stream. Shorter pauses interrupt the receive thread
+  /// more often, and save nothing.
   static let gather = 250
   /// In milliseconds.
   static let flush = 500
-  /// In milliseconds: what a packet waits for an earlier one where somebody reads along.
+  /// In milliseconds: how long a packet waits for an earlier one while a live reader follows.
   static let hold = 20
-  /// In milliseconds: how long a packet waits to be put in order.
+  /// In milliseconds: how long a packet waits to be sorted.
   static let packet = 100
   static let look = Duration.seconds(1)
 
-  /// Milliseconds, rounded up.
+  /// Milliseconds until `time`, rounded up and at most `limit`.
   static func until(_ time: MonotonicTime?, atMost limit: Int) -> Int {
     guard let time else { return limit }
     let rest = TimeSpan(from: SystemClock.monotonic().nanoseconds, to: time.nanoseconds).nanoseconds

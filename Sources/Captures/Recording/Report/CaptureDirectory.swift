@@ -4,9 +4,9 @@ import BLEWire
 import Glibc
 import JSONText
 
-/// The folder of one capture and its `session.json`.
+/// The folder of one capture, with its `session.json`.
 package struct CaptureDirectory: ~Copyable {
-  /// Room that `session.json` takes from the start, so that it can be completed on a full disk.
+  /// Space reserved for `session.json` at the start, in bytes, so that it can be completed on a full disk.
   private static let reservedByteCount = 8192
 
   private static let fileName = "session.json"
@@ -15,18 +15,18 @@ package struct CaptureDirectory: ~Copyable {
   private let folder: OpenFolder
   private var session: OutputFile
 
-  /// Nothing recorded is ever overwritten: asked before a stream is started for nothing.
+  /// Fails if there is a capture at the path, which is never overwritten. Call it before starting a stream.
   ///
-  /// - Throws: EEXIST where a capture is there already.
+  /// - Throws: EEXIST if the folder contains a capture.
   static func refuse(_ path: String) throws(HostError) {
     guard !Files.exists(path + "/" + fileName) else {
       throw .system(SystemError(call: "open \(path)/\(fileName)", number: EEXIST))
     }
   }
 
-  /// Makes the folder and a first `session.json`.
+  /// Creates the folder and a first `session.json`.
   ///
-  /// - Throws: EEXIST where a capture is there already: nothing recorded is ever overwritten.
+  /// - Throws: EEXIST if the folder contains a capture, which is never overwritten.
   package init(creating path: String, _ report: SessionReport) throws(SystemError) {
     try Files.createDirectory(path)
     let folder = try OpenFolder(path)
@@ -38,11 +38,12 @@ package struct CaptureDirectory: ~Copyable {
     self.session = session
   }
 
-  /// Where it is now; `nil` where it was removed.
+  /// Current path of the folder; `nil` if it was removed.
   var place: String? { folder.place(openedAs: path) }
 
-  /// Completes `session.json`, wherever the folder was moved to; makes it again where it was removed. On a full disk that is in
-  /// place, and it may be without its lists, which have no limit: their counts are there.
+  /// Completes `session.json`, even if the folder was moved, and creates it again if it was removed. On a
+  /// full disk it is rewritten in place, and may lack its lists, which have no size limit; their counts are
+  /// present.
   package mutating func finish(_ report: SessionReport) throws(SystemError) {
     do throws(SystemError) {
       try session.replace(with: Self.text(report, paddedTo: 0).span, in: folder)
@@ -58,7 +59,7 @@ package struct CaptureDirectory: ~Copyable {
     var line = JSONLine()
     report.encode(into: &line)
     var octets = line.octets
-    // White space before the final line feed leaves it valid JSON.
+    // White space before the final line feed keeps the JSON valid.
     let missing = max(0, byteCount - octets.count)
     octets.insert(contentsOf: [UInt8](repeating: UInt8(ascii: " "), count: missing), at: octets.count - 1)
     return octets

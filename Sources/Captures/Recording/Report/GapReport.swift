@@ -3,8 +3,8 @@ import BLEWire
 import JSONText
 import SensorSessions
 
-/// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
-/// `unsubscribedValues`, `gaps` of `session.json`: what the link cost.
+/// Effects of lost links: the members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`,
+/// `attRequests`, `medianRecoveryMs`, `unsubscribedValues` and `gaps` of `session.json`.
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
@@ -58,7 +58,7 @@ extension SessionReport {
     if let length = gap.lengthNanoseconds { line.member("lengthMs", milliseconds(length)) }
   }
 
-  /// To the microsecond.
+  /// Rounded to the microsecond.
   static func milliseconds(_ nanoseconds: Int64) -> Double {
     (Double(nanoseconds) / 1000).rounded() / 1000
   }
@@ -74,7 +74,7 @@ extension JSONLine {
 }
 
 extension SessionReport {
-  /// What a session that is over knows of its links.
+  /// Takes the properties of the links from a session that has ended.
   mutating func take(_ session: DeviceSession) async {
     let statistics = await session.statistics
     malformed = statistics.malformed
@@ -95,7 +95,7 @@ extension SessionReport {
   }
 
   private mutating func fill(_ links: [DeviceSession.LinkSummary]) {
-    // Each link is asked for the same: a wish that is refused again is no news.
+    // Each link is requested the same parameters, so repeated refusals are dropped.
     for change in links.flatMap(\.changes) {
       if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
       changes.append(change)

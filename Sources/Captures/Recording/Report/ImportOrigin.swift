@@ -1,9 +1,9 @@
 package import BLEWire
 import JSONText
 
-/// The member `importedFrom` of `session.json`: the packet log that a capture was made of.
+/// The member `importedFrom` of `session.json`: the packet log that a capture was imported from.
 package struct ImportOrigin: Hashable, Sendable {
-  /// An attribute whose values were taken, and how it is known what it is.
+  /// An attribute whose values were imported, and how it was identified.
   package struct Attribute: Hashable, Sendable {
     package var handle: AttributeHandle
     package var uuid: BluetoothUUID
@@ -17,10 +17,10 @@ package struct ImportOrigin: Hashable, Sendable {
     }
   }
 
-  /// Its name, without the folders.
+  /// File name of the log.
   package var log: String
   package var attributes: [Attribute] = []
-  /// What of a ring's messages was told, by kind, and of those that nobody knows, by their command.
+  /// Number of a ring's messages by kind, and of unknown ones by command.
   package var messages: [(name: String, count: Int)] {
     counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
   }

@@ -1,30 +1,31 @@
 package import JSONText
 
 extension SessionReport {
-  /// What did not reach the tables, each loss in exactly one place.
+  /// Losses before the tables. Each loss is counted in exactly one place.
   public struct Loss: Hashable, Sendable {
-    /// A place where something is lost. The raw value is its key in JSON.
+    /// A place of loss. The raw value is its key in JSON.
     public enum Place: String, CaseIterable, Sendable {
       /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
       case kernelQueue
-      /// Our queue between receive thread and writer was full.
+      /// The queue between receive thread and writer was full.
       case sampleQueue
-      /// The queue of the packet log was full, the disk did not take it, or the file was removed: packets that are missing there,
-      /// not samples. Of an imported log, packets that its writer lost.
+      /// The queue of the packet log was full, writing to disk failed, or the file was removed. Counts
+      /// packets missing there, not samples. In an imported log, packets that its writer lost.
       case packetLog
-      /// The disk did not take rows, or their file was removed. A ring's sample is one; a strap's value is one of `heart_rate`, and
-      /// one of `rr_intervals` for each interval.
+      /// Writing rows to disk failed, or their file was removed. A ring's sample is one row; a strap's value
+      /// is one row of `heart_rate`, and one row of `rr_intervals` for each interval.
       case disk
-      /// Notifications that a log's writer cut: it kept less of them than there was.
+      /// Notifications that a log's writer truncated.
       case cut
-      /// Samples that are missing by the sensor's own clock: of a Polar sensor by the times of its frames, of a ring by its ticks,
-      /// each of which has a sample of each kind. Times without a link do not count.
+      /// Samples missing by the sensor's own clock: by frame times for a Polar sensor; by ticks for a ring,
+      /// where each tick has a sample of each kind. Times without a link do not count.
       case missing
-      /// Notifications that came too late for their place in the order.
+      /// Notifications that arrived too late for their place in the order.
       case late
-      /// Notifications that fit no table: they belong to another stream that ran at the same time, or their scale is not known.
+      /// Notifications that fit no table, because they belong to another simultaneous stream or their scale
+      /// is unknown.
       case unplaced
-      /// Notifications and ATT PDUs that broke their format.
+      /// Notifications and ATT PDUs with an invalid format.
       case malformed
     }
 
@@ -72,7 +73,7 @@ extension SessionReport {
 }
 
 extension SessionReport.Loss.Place {
-  /// Where it is, in two words at most.
+  /// Short name, at most two words.
   package var name: String {
     switch self {
     case .kernelQueue: "kernel queue"
@@ -82,7 +83,7 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// What happened to so many.
+  /// Text for a number of losses.
   fileprivate func text(_ count: Int, _ ledger: Ledger) -> String {
     switch self {
     case .kernelQueue: return "\(count) in the kernel queue"
@@ -100,17 +101,18 @@ extension SessionReport.Loss.Place {
   }
 }
 
-/// What came of a device, what of it is lost, and whether that can be known: the one text that every command shows of it.
+/// Received data, losses, and whether losses can be detected. It provides the text that every command shows.
 package struct Ledger: Hashable, Sendable {
-  /// Notifications.
+  /// Number of notifications.
   package var received = 0
   package var loss = SessionReport.Loss()
-  /// Notifications that came twice, and are recorded once.
+  /// Notifications received twice and recorded once.
   package var repeated = 0
-  /// Whether the sensor numbers its samples, or tells their times: only then does a loss before this machine show.
+  /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
+  /// detected.
   package var isNumbered = false
   package var isImported = false
-  /// Whether it says how many samples are missing by the sensor's clock: older captures do not.
+  /// Whether the number of samples missing by the sensor's clock is known: older captures lack it.
   package var knowsMissing = true
 
   package init() {}
@@ -121,7 +123,7 @@ package struct Ledger: Hashable, Sendable {
     isImported = report.origin != nil
   }
 
-  /// - Parameter session: `session.json`. What an older one does not say is 0.
+  /// - Parameter session: a `session.json`. Members missing in an older format count as 0.
   package init(_ session: JSONDocument) {
     func count(_ document: JSONDocument?) -> Int { max(0, document?.integer() ?? 0) }
     received = count(session["received"])
@@ -145,7 +147,7 @@ package struct Ledger: Hashable, Sendable {
     "\(count) \(count == 1 ? "sample" : "samples")"
   }
 
-  /// The members `received`, `repeated`, `numbered` and `lost`, as `session.json` has them.
+  /// Encodes the members `received`, `repeated`, `numbered` and `lost` of `session.json`.
   package func encode(into line: inout JSONLine) {
     line.member("received", received)
     line.member("repeated", repeated)
@@ -153,7 +155,7 @@ package struct Ledger: Hashable, Sendable {
     line.member("lost") { line in loss.encode(into: &line) }
   }
 
-  /// A line of what is lost, and one of what came twice, if anything did.
+  /// A line about losses, and another if notifications were received twice.
   package var lines: [String] {
     repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
   }

@@ -2,8 +2,8 @@ package import BLEHost
 public import BLEWire
 package import JSONText
 
-/// The member `connection` of `session.json`: what was asked, what is in force, what changed when. What the kernel
-/// does not tell is not claimed.
+/// The member `connection` of `session.json`: requested parameters, current parameters, and changes with
+/// their times. Parameters that the kernel does not report are omitted.
 extension SessionReport {
   func encodeConnection(_ line: inout JSONLine) {
     line.member("connection") { line in
@@ -48,7 +48,7 @@ extension SessionReport {
 }
 
 extension SessionReport {
-  /// Whether samples of a bonded device may have come over a link without encryption.
+  /// Whether samples of a bonded device may have been received over an unencrypted link.
   package var hasUnencryptedBond: Bool {
     changes.contains {
       if case .security(let security) = $0.value { security.isBonded && !security.isEncrypted } else { false }
@@ -57,7 +57,8 @@ extension SessionReport {
 }
 
 extension LinkSecurity {
-  /// - Parameter document: an object of `session.json`'s `connection`; `nil` if it says nothing of encryption.
+  /// - Parameter document: an object of `session.json`'s `connection`; the result is `nil` if it has no
+  ///   `encrypted`.
   package init?(_ document: JSONDocument) {
     guard let isEncrypted = document["encrypted"]?.flag else { return nil }
     self.init(isEncrypted: isEncrypted, isBonded: document["bonded"]?.flag ?? false)
@@ -66,7 +67,7 @@ extension LinkSecurity {
     isSecureConnections = document["secureConnections"]?.flag
   }
 
-  /// What `session.json` tells of encryption, each once, in the order in which it came; empty if it tells nothing.
+  /// Distinct encryption states in `session.json`, in order. Empty if the file has none.
   package static func all(in session: JSONDocument?) -> [LinkSecurity] {
     let connection = session?["connection"]
     let objects = (connection?["changes"]?.array ?? []) + [connection?["inForce"]].compactMap(\.self)
@@ -90,7 +91,7 @@ extension LinkChange {
 }
 
 extension LEPHY {
-  /// As `--phy` takes it.
+  /// Name of the PHY as an argument of `--phy`.
   public var name: String {
     switch self {
     case .le1M: "1m"

@@ -1,13 +1,14 @@
 public import BLELinux
 package import JSONText
 
-/// What a receive thread was asked for, as `session.json` and `ringtap bench` tell it: a measurement with it is none without.
+/// Tuning of a receive thread, as shown in `session.json` and `ringtap bench`, because measurements depend on
+/// it.
 public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
   public var tuning: LoopTuning
-  /// Whether the process's memory stayed resident.
+  /// Whether the process's memory was locked.
   public var locksMemory: Bool
 
-  /// - Returns: `nil` where nothing was asked for.
+  /// - Returns: `nil` if the tuning is the default.
   public init?(_ loop: EventLoop) {
     guard !loop.tuning.isDefault else { return nil }
     (tuning, locksMemory) = (loop.tuning, loop.locksMemory)
@@ -24,7 +25,7 @@ public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
     return parts.joined(separator: ", ")
   }
 
-  /// The member `receiveThread`.
+  /// Encodes the member `receiveThread`.
   package func encode(into line: inout JSONLine) {
     line.member("receiveThread") { line in
       if tuning.spinMicroseconds > 0 { line.member("spinMicroseconds", tuning.spinMicroseconds) }

@@ -1,7 +1,9 @@
-/// When a recording ends, beside a link that stays lost, a full disk and a cancelled task. All `nil`: only these.
+/// Limits that end a recording. Without limits, it ends only with a link lost for good, a full disk or a
+/// cancelled task.
 public struct RecordingLimits: Sendable {
   public var duration: Duration?
-  /// Samples of a ring, values of a sensor; the recording, packet log included, ends with the last of them.
+  /// Samples of a ring, or values of another sensor. The recording, including its packet log, ends with the
+  /// last of them.
   public var count: Int?
 
   public init(duration: Duration? = nil, count: Int? = nil) {

@@ -2,22 +2,22 @@ import BLELinux
 public import BLEWire
 import JSONText
 
-/// A file of a recording that somebody removed, replaced, cut or moved out of its directory while it was written.
+/// A file of a recording that was removed, replaced, cut or moved out of its directory during the recording.
 public struct RemovedFile: Hashable, Sendable {
-  /// What was done to it.
+  /// Kind of change to the file.
   public enum Change: String, Hashable, Sendable {
     /// Removed, replaced or moved away.
     case removed
-    /// Made shorter than what had been written to it, as logrotate's `copytruncate` does.
+    /// Made shorter than the data written to it, as logrotate's `copytruncate` does.
     case cut
   }
 
-  /// In the capture's directory.
+  /// Name in the capture's directory.
   public let name: String
   public let change: Change
-  /// When the recording saw that it had gone: a second or so after something was last written to it.
+  /// Time when the recording noticed it: about a second after the last write to the file.
   public let noticedAt: ReceiveTime
-  /// Rows or packets that had been written to it, and those that came afterwards: all are lost.
+  /// Rows or packets written to it before, and those received afterwards. All are lost.
   public internal(set) var rows = 0
 
   init(name: String, change: Change, noticedAt: ReceiveTime) {
@@ -27,19 +27,19 @@ public struct RemovedFile: Hashable, Sendable {
   }
 }
 
-/// Files that a recording found to be gone.
+/// Files that a recording found to be removed.
 public struct FileRemoval: Hashable, Sendable {
-  /// What is left to write to.
+  /// Files that are left to write to.
   public enum Rest: Hashable, Sendable {
     case others
-    /// The recording ends.
+    /// No files are left, so the recording ends.
     case nothing
   }
 
   public let files: [RemovedFile]
   public let leaves: Rest
 
-  /// What a person is told when it is noticed.
+  /// Message for the user when the removal is noticed.
   public func text(in directory: String) -> String {
     switch leaves {
     case .nothing: "\(directory) was removed, and what was recorded into it is lost; the recording ends"
@@ -57,7 +57,7 @@ public struct FileRemoval: Hashable, Sendable {
       + (files.count == 1 ? " was " : " were ") + what
   }
 
-  /// What a person is told at the end.
+  /// Message for the user at the end.
   static func text(_ files: [RemovedFile], in directory: String) -> String {
     names(files, directory) + " during the recording; lost with "
       + (files.count == 1 ? "it: " : "them: ") + files.map { "\($0.rows)" }.joined(separator: ", ")
@@ -66,7 +66,7 @@ public struct FileRemoval: Hashable, Sendable {
 }
 
 extension SessionReport {
-  /// The member `removedFiles` of `session.json`, where there are any.
+  /// Encodes the member `removedFiles` of `session.json`, if there are any.
   func encodeRemovedFiles(_ line: inout JSONLine) {
     guard !removedFiles.isEmpty else { return }
     line.member(

@@ -1,18 +1,18 @@
 package import BLELinux
 package import JSONText
 
-/// `session.json` of a capture, as it is read again.
+/// Reads the `session.json` of a capture.
 package enum SessionDocument {
-  /// Octets, at most.
+  /// Maximum size in bytes.
   private static let limit = 1 << 23
 
-  /// Why it cannot be read.
+  /// Why the file cannot be read.
   package enum Problem: Error, CustomStringConvertible {
     case file(SystemError)
     case content(JSONDocument.Failure)
-    /// JSON, but not what a recording writes.
+    /// Valid JSON, but not written by a recording.
     case form(String)
-    /// Written by a later version of this program.
+    /// Written by a later version of ringtap.
     case laterFormat(Int)
 
     package var description: String {
@@ -26,12 +26,12 @@ package enum SessionDocument {
     }
   }
 
-  /// Whether nothing has its name, not even a link that leads nowhere.
+  /// Whether no file has this name, not even a dangling link.
   package static func isMissing(in directory: String) -> Bool {
     !Files.names(in: directory).contains("session.json")
   }
 
-  /// Why a document does not say what was lost; `nil` if it does.
+  /// Why a document does not state the losses; `nil` if it does.
   package static func unknownLoss(_ document: JSONDocument) -> String? {
     guard document["received"] != nil, document["lost"] != nil else { return "session.json does not say it" }
     guard document["endedAtNs"] != nil else {
@@ -40,7 +40,7 @@ package enum SessionDocument {
     return Ledger(document).knowsMissing ? nil : "session.json is of an older format"
   }
 
-  /// What is wrong with a document that is there.
+  /// Describes the damage of an existing document; `nil` if there is none.
   package static func damage(in directory: String) -> String? {
     guard !isMissing(in: directory) else { return nil }
     do throws(Problem) {
@@ -61,14 +61,14 @@ package enum SessionDocument {
     return document
   }
 
-  /// Counts whose absence says nothing, and whose presence must be a number.
+  /// Counts that may be absent, but must be numbers if present.
   private static let counts = ["received", "malformed", "repeated", "gapCount", "links"]
 
   private static func check(_ document: JSONDocument) throws(Problem) {
     guard case .object(let members) = document, !members.isEmpty else {
       throw .form("it is no JSON object with members")
     }
-    // Format 1 has no number.
+    // Format 1 has no version number.
     if let version = members["formatVersion"] {
       guard let number: Int = version.integer(), number > 0 else {
         throw .form("its formatVersion is no number")

@@ -4,20 +4,20 @@ public import ColmiRing
 package import JSONText
 public import SensorSessions
 
-/// Everything `session.json` says; also the last line of `capture --json`.
+/// The contents of `session.json`, which are also the last line of `capture --json`.
 public struct SessionReport: Hashable, Sendable {
-  /// Samples of one table that are in its file.
+  /// Number of samples in one table's file.
   public struct Stream: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
-    /// Those without a reading of the light; `nil` for what has none.
+    /// Samples without a reading of the light; `nil` if this does not apply.
     public var dropouts: Int?
-    /// Times that the sensor's counts began anew or went back; `nil` for a table without counts.
+    /// Number of times that the sensor's counters restarted or went back; `nil` for a table without counters.
     public var restarts: Int?
-    /// Those behind the time, of a sensor that a program described itself.
+    /// Columns after the time, of a user-defined sensor.
     package var columns: [RecordedColumn] = []
-    /// Its share of the ticks; `nil` for what does not come in ticks.
+    /// Statistics of its share of the ticks; `nil` if it has no ticks.
     public var part: TickReport.Part?
 
     package init(name: String, file: String, samples: Int) {
@@ -27,94 +27,97 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// Of what a capture's directory has in it: 1, which no file names, had other columns, 0 for a dropout, and integers for
-  /// nanoseconds since the Unix epoch. See `OldTables`.
+  /// Version of a capture's file format. Version 1, which `session.json` does not state, had other columns, 0
+  /// for a dropout, and integers for nanoseconds since the Unix epoch. See `OldTables`.
   public static let formatVersion = 2
 
   public var device: DeviceAddress
   public var deviceName: String?
   public var adapter: String
   public var mode: String
-  /// How the receive thread got at its processor, where anything was asked for.
+  /// Tuning of the receive thread, if not the default.
   public var receiveThread: ReceiveThreadReport?
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
-  /// By how much the wall clock, whose stamps all times here are, was set forward meanwhile, beside the clock that is
-  /// never stepped; `nil` where it went on as it should.
+  /// How far the wall clock, which all timestamps here use, was set forward during the recording, compared
+  /// with the monotonic clock; `nil` if it was not set.
   public var clockStepNanoseconds: Int64?
-  /// Each time at which it was set, of the first ones, and how many there were.
+  /// The first steps of the wall clock, and the number of all.
   public var clockSteps: [ClockStep] = []
   public var clockStepCount = 0
   /// Pauses of an imported log that may as well be times at which its clock was set forward.
   package var clockDoubts: [ClockStep] = []
   /// Notifications that arrived while recording.
   public var received = 0
-  /// Notifications and ATT PDUs that broke their format.
+  /// Notifications and ATT PDUs with an invalid format.
   public var malformed: Int {
     get { lost.malformed }
     set { lost.malformed = newValue }
   }
-  /// The last of these, in words.
+  /// Description of the last of these.
   public var lastMalformed: String?
-  /// Whole frames that are no samples: replies of the ring.
+  /// Complete frames that are not samples: replies of the ring.
   public var otherFrames = 0
-  /// Samples that came a second time, on another characteristic or by the sensor's clock; recorded once.
+  /// Samples received again, on another characteristic or by the sensor's clock; recorded once.
   public var repeated = 0
-  /// Whether the sensor numbers its samples, or tells their times: else a loss before this machine does not show.
+  /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
+  /// detected.
   public internal(set) var isNumbered = false
-  /// Notifications that a log's writer cut, but of which a sample is recorded.
+  /// Notifications that a log's writer truncated, but from which a sample was recorded.
   package var usedCuts = 0
-  /// Kinds of sensors that were taken over.
+  /// Kinds of sensors whose account was added.
   private var accountCount = 0
-  /// Samples with our stamp because the kernel gave none.
+  /// Samples timestamped by ringtap because the kernel provided no timestamp.
   public var withoutKernelStamp = 0
-  /// What the controller sent meanwhile that could not be used: notifications may be missing. See `Adapter.faults`.
+  /// Unusable packets from the controller during the recording: notifications may be missing. See
+  /// `Adapter.faults`.
   public var adapterFaults = 0
   public var lost = Loss()
-  /// Files that somebody took away during the recording.
+  /// Files that were removed during the recording.
   public var removedFiles: [RemovedFile] = []
   public var streams: [Stream] = []
-  /// What became known of the sensor's clock, and the table that says it tick by tick.
+  /// Findings about the sensor's clock, and the file of the table of ticks.
   public var ticks: TickReport?
   public var ticksFile: String?
-  /// Rows of it that are in its file.
+  /// Rows in that file.
   public var tickRows = 0
   public var packetLog: String?
-  /// ATT_MTU in force, and the link's handle on its controller.
+  /// ATT_MTU of the link, and its connection handle.
   public var mtu: Int?
   public var connectionHandle: ConnectionHandle?
-  /// The kernel's receive queue, in octets of kernel memory.
+  /// Size of the kernel's receive queue, in bytes of kernel memory.
   public var receiveBufferByteCount: Int?
-  /// What the link was asked for.
+  /// Requested parameters of the link.
   public var asked = LinkRequest()
-  /// What became known of the link, in order; empty where the kernel keeps it to itself.
+  /// Changes of the link's parameters, in order; empty if the kernel does not report them.
   public var changes: [LinkChange] = []
-  /// Times without a link, in order, and how many there were of them and of links: of very many not all are kept.
+  /// Times without a link, in order, and the numbers of gaps and links. If there are very many gaps, not all
+  /// are kept.
   public var gaps: [SessionGap] = []
   public var gapCount = 0
   public var linkCount = 0
-  /// ATT requests over all links: each is a round trip.
+  /// ATT requests over all links; each is a round trip.
   public var attRequests = 0
-  /// Responses of the device that belong to no request. They were ignored.
+  /// Responses of the device to no request. They were ignored.
   public var strayResponses = 0
-  /// Values of handles that nobody had subscribed to. They were ignored.
+  /// Values of handles without a subscription. They were ignored.
   public var unsubscribedValues = 0
-  /// What is odd about the device.
+  /// Unusual behaviour of the device.
   public var remarks: [LinkRemark] = []
-  /// Those of each link until its first sample, in order; a link without samples has no place.
+  /// ATT requests of each link before its first sample, in order, without links that had no samples.
   public var requestsBeforeFirstSample: [Int] = []
-  /// Links that began with the attributes that an earlier one had found.
+  /// Links that reused the attributes discovered on an earlier link.
   public var linksWithKnownAttributes = 0
-  /// Stamps of the first sample of all and of the last.
+  /// Timestamps of the first and the last sample.
   public var firstSampleAt: ReceiveTime?
   public var lastSampleAt: ReceiveTime?
   /// From the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
-  /// The controller's word for the end of the last link, where it is known.
+  /// The controller's reason for the end of the last link, if known.
   public var disconnectReason: HCIStatus?
 
-  /// The packet log that it was made of; `nil` for what was recorded.
+  /// The packet log that the capture was imported from; `nil` if it was recorded.
   package var origin: ImportOrigin?
 
   package init(
@@ -127,7 +130,7 @@ public struct SessionReport: Hashable, Sendable {
     self.startedAt = startedAt
   }
 
-  /// Takes over what a sink counted.
+  /// Takes the counts of a sink.
   mutating func take(_ counts: SampleCounts) {
     received = counts.received
     malformed += counts.malformed
@@ -155,7 +158,7 @@ public struct SessionReport: Hashable, Sendable {
     if let ticks = outcome.ticks { take(ticks, as: format) }
   }
 
-  /// Takes over which samples have no row. Ticks that were due while there was no link are in no loss.
+  /// Adds samples without a row. Ticks that were due while there was no link are not counted as lost.
   package mutating func take(_ account: TableAccount) {
     repeated += account.repeated
     lost.late += account.late
@@ -170,11 +173,12 @@ public struct SessionReport: Hashable, Sendable {
     lost.missing += account.missing(max(0, missing), besides: elsewhere)
   }
 
-  /// The last ticks before a gap are late on a link that fails, the first behind it while the new one catches up: which of them
-  /// the missing ones stood before, timestamps cannot tell (`TickClock`). Nanoseconds.
+  /// Maximum distance of missing ticks from a gap, in nanoseconds. The last ticks before a gap are late on a
+  /// failing link; the first ones after it are late while the new link catches up. Timestamps cannot show
+  /// which of them follow the missing ticks (`TickClock`).
   package static let gapDoubt: Int64 = 500_000_000
 
-  /// Whether more than half of a stretch lies in a gap, or close to it.
+  /// Whether more than half of a stretch is in a gap or close to it.
   private static func covers(_ gap: SessionGap, _ stretch: TableAccount.Stretch) -> Bool {
     let from = Double((gap.lastSampleAt ?? gap.lostAt).nanoseconds) - Double(gapDoubt)
     let to = Double((gap.firstSampleAt ?? gap.connectedAt ?? gap.lostAt).nanoseconds) + Double(gapDoubt)
@@ -182,7 +186,7 @@ public struct SessionReport: Hashable, Sendable {
     return 2 * (min(to, before) - max(from, after)) > before - after
   }
 
-  /// Takes over what became known of a ring's clock.
+  /// Takes the findings about a ring's clock.
   package mutating func take(_ ticks: TickReport, as format: TableFormat) {
     self.ticks = ticks
     ticksFile = format.fileName(TickRows.table.name)
@@ -192,7 +196,7 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// One JSON object and a line feed.
+  /// Encodes the report as one JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("formatVersion", Self.formatVersion)

@@ -3,7 +3,7 @@ import ColmiRing
 package import JSONText
 
 extension TickReport {
-  /// The members of `clock`.
+  /// Encodes the members of `clock`.
   package func encodeClock(into line: inout JSONLine) {
     line.member("residualRmsNs", clock.residual)
     line.member("meanLatenessNs", clock.meanLateness)
@@ -31,7 +31,7 @@ extension TickReport {
 }
 
 extension TickReport.Part {
-  /// The members beside those of its stream.
+  /// Encodes the members besides those of its stream.
   package func encode(into line: inout JSONLine) {
     guard samples > 0 else { return }
     if let rate { line.member("rateHz", rate) }

@@ -1,20 +1,22 @@
-/// The values that a plot's axis spans: all in view but outliers. `data.js` has the same rule for the page.
+/// The range of a plot's axis: all values in view except outliers. `data.js` implements the same rule for the
+/// web page.
 ///
-/// A number is left out where it is far, alone and rare, all three:
-/// - far: more than three widths of the core beyond the core. The core is the hull, over all series that are shown, of what
-///   lies between the 2nd and the 98th percentile of each.
-/// - alone: in its series no other of the five rows before and after it is far. A burst of motion has many such samples, a wave
-///   of an electrocardiogram some.
-/// - rare: of its series' numbers at most one in 200 is so, or two of few. R peaks come more often, however narrow.
+/// A number is an outlier if it is far, alone and rare:
+/// - far: more than three widths of the core away from the core. The core spans, over all shown series, the
+///   values between the 2nd and the 98th percentile of each.
+/// - alone: no other of the five rows before and after it in its series is far. A burst of motion has many
+///   such samples, a wave of an electrocardiogram several.
+/// - rare: at most one in 200 of its series' numbers is such, or two in a short series. R peaks are more
+///   frequent, however narrow.
 ///
-/// Of fewer than 64 numbers none is left out: who zooms in on an outlier sees it.
+/// Fewer than 64 numbers have no outliers: users who zoom in on an outlier see it.
 package struct ValueAxis: Sendable {
   package struct Rule: Hashable, Sendable {
-    /// The axis spans at least this, in its unit, and at least this share of its greatest value: what hardly changes must
-    /// not look as if it did.
+    /// Minimum span of the axis: absolute, in its unit, and as a share of its greatest value. Values that
+    /// hardly change must not appear to change.
     package var leastSpan: Double
     package var leastShare: Double
-    /// What it spans in any case.
+    /// Values that the axis always includes.
     package var includes: ClosedRange<Double>?
     /// Sums and settings have no outliers.
     package var keepsAll: Bool
@@ -27,9 +29,10 @@ package struct ValueAxis: Sendable {
       (self.includes, self.keepsAll) = (includes, keepsAll)
     }
 
-    /// The smallest spans of a quantity. A hand at rest moves by some mg, and the light of a weak pulse changes by 1 %.
+    /// The minimum spans for a quantity. A hand at rest moves by some mg; the light of a weak pulse changes
+    /// by 1 %.
     ///
-    /// - Parameter unit: as in `RecordedColumn`, or as a report writes it.
+    /// - Parameter unit: as in `RecordedColumn` or in a report.
     package init(unit: String) {
       self.init()
       switch unit {
@@ -47,11 +50,11 @@ package struct ValueAxis: Sendable {
 
   package private(set) var low: Double
   package private(set) var high: Double
-  /// Places of those left out, rising, for each series.
+  /// Indices of the outliers of each series, ascending.
   package private(set) var outliers: [[Int]]
 
-  /// - Parameter series: numbers in view, NaN where a row has none; all of the same length.
-  /// - Returns: `nil` without any number.
+  /// - Parameter series: numbers in view, NaN if a row has none; all series have the same length.
+  /// - Returns: `nil` if there are no numbers.
   package init?(_ series: [[Double]], _ rule: Rule) {
     let cores = series.map { rule.keepsAll ? Self.hull($0[...]) : Self.core($0) }
     guard let core = Self.union(cores) else { return nil }
@@ -80,7 +83,7 @@ package struct ValueAxis: Sendable {
   private static let neighbours = 5
   private static let rarity = 200
   private static let fewest = 64
-  /// Of more rows each second, third … tells the percentiles.
+  /// Maximum number of rows used for the percentiles. Of more rows, every second, third and so on is used.
   private static let sampleLimit = 8_192
 
   private static func core(_ numbers: [Double]) -> ClosedRange<Double>? {
@@ -109,7 +112,7 @@ package struct ValueAxis: Sendable {
     return alone.count <= max(2, count * step(numbers) / rarity) ? alone.map { far[$0] } : []
   }
 
-  /// - Returns: at least as wide as the rule asks for; not below 0 for that.
+  /// - Returns: a span of at least the width that the rule requires; widening does not extend it below 0.
   private static func widened(_ span: ClosedRange<Double>, _ rule: Rule) -> ClosedRange<Double> {
     let (low, high) = (span.lowerBound, span.upperBound)
     var least = max(rule.leastSpan, max(abs(low), abs(high)) * rule.leastShare)
@@ -124,7 +127,7 @@ package struct ValueAxis: Sendable {
 
   private static func hull(_ numbers: ArraySlice<Double>) -> ClosedRange<Double>? {
     var (low, high) = (Double.infinity, -Double.infinity)
-    // False for NaN.
+    // Comparisons with NaN are false.
     for number in numbers {
       if number < low { low = number }
       if number > high { high = number }

@@ -3,7 +3,7 @@ import BLEStack
 public import BLEWire
 import SensorSessions
 
-/// A value of a sensor of your own, decoded on the receive thread.
+/// A value of a user-defined sensor, decoded on the receive thread.
 ///
 /// ```swift
 /// struct Breath: SensorSample {
@@ -17,28 +17,28 @@ import SensorSessions
 /// }
 /// ```
 ///
-/// It goes through a queue without an allocation: hold numbers, no arrays, texts or objects. A value that throws is skipped and
-/// counted as malformed.
+/// Values pass through a queue without allocation, so the type may hold numbers, but no arrays, strings or
+/// objects. A value whose initialiser throws is skipped and counted as malformed.
 public protocol SensorSample: NotificationSample {
-  /// When the kernel had it: what the initialiser got.
+  /// Time of reception by the kernel, as passed to the initialiser.
   var time: ReceiveTime { get }
 }
 
-/// A column of the table that a recording of a sensor of your own leaves: its name, its unit, and what stands in it.
+/// A column in the recorded table of a user-defined sensor: its name, unit and values.
 ///
-/// The first column of every table is `time_ns`, the kernel's receive time in nanoseconds since 1970; it is there by itself.
-/// Have the name say the unit: `depth_ml`.
+/// The first column of every table is always `time_ns`, the kernel's receive time in nanoseconds since 1970.
+/// Include the unit in the name: `depth_ml`.
 public struct SensorColumn<Sample: SensorSample>: Sendable {
   fileprivate let column: RecordedColumn
   fileprivate let value: @Sendable (Sample) -> Double?
 
-  /// A number.
+  /// A column of numbers.
   ///
   /// - Parameters:
-  ///   - name: of the column, without commas.
-  ///   - unit: as UCUM has it, such as `1/min` or `mL`; empty where there is none.
-  ///   - decimals: digits behind the point, 0 … 9.
-  ///   - value: of a sample; `nil` leaves the cell empty, which is not 0.
+  /// - name: name of the column, without commas.
+  ///   - unit: UCUM unit, such as `1/min` or `mL`; empty if there is none.
+  ///   - decimals: digits after the point, 0 … 9.
+  ///   - value: returns the value for a sample; `nil` leaves the cell empty, which is not 0.
   public static func number(
     _ name: String, unit: String = "", decimals: Int, _ value: @escaping @Sendable (Sample) -> Double?
   ) -> SensorColumn {
@@ -47,18 +47,17 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
   }
 }
 
-/// What plays the part of a sensor that is not at hand.
+/// Emulation of a sensor, for use without the hardware.
 package enum SensorEmulation: Sendable {
-  /// As `virtual:` has it, such as `heart-rate`.
+  /// A specification as in `virtual:`, such as `heart-rate`.
   case specification(String)
-  /// One characteristic that notifies values by their number, from 0.
+  /// One characteristic that notifies values. The closure returns the value for a number, from 0.
   case values(
     name: String, service: BluetoothUUID, characteristic: BluetoothUUID, @Sendable (Int) -> [UInt8])
 }
 
 extension SensorKind where Sample: SensorSample {
-  /// A sensor of your own, which notifies one characteristic: how it is found, how its values are read, what is recorded of
-  /// it, and how it is emulated.
+  /// A user-defined sensor that notifies one characteristic: how it is found, decoded, recorded and emulated.
   ///
   /// ```swift
   /// let belt = SensorKind(
@@ -71,18 +70,20 @@ extension SensorKind where Sample: SensorSample {
   /// }
   /// ```
   ///
-  /// It then is a kind as those that are built in: lost links are made again, attributes of an earlier link are used again,
-  /// packets are logged. For a sensor that must be asked before it streams write a `SensorSession`.
+  /// It behaves like the built-in kinds: it reconnects after a lost link, reuses attributes discovered on an
+  /// earlier link, and logs packets. For a sensor that needs requests before it streams, write a
+  /// `SensorSession`.
   ///
   /// - Parameters:
-  ///   - name: what is looked for, in a word or two; also its advertised name where it is emulated, at most 29 octets.
-  ///   - type: what a value is decoded to.
-  ///   - service: has the characteristic, and is advertised.
-  ///   - nameStarts: how the advertised name of one begins that does not advertise its service.
-  ///   - characteristic: notifies or indicates.
-  ///   - table: the file of a recording, without its ending; `values` if not given.
-  ///   - columns: those of the table, behind the time.
-  ///   - emulation: the octets of an emulated one's value by its number, from 0.
+  /// - name: one or two words for messages, also the advertised name of the emulated sensor; at most 29
+  ///   bytes.
+  ///   - type: type of the decoded values.
+  ///   - service: the service that contains the characteristic, and is advertised.
+  ///   - nameStarts: prefixes of the advertised name, for sensors that do not advertise the service.
+  ///   - characteristic: the characteristic that notifies or indicates.
+  ///   - table: name of the recorded table's file, without extension; `values` by default.
+  ///   - columns: columns of the table after the time.
+  ///   - emulation: returns the bytes of an emulated value for its number, from 0.
   public init(
     _ name: String, of type: Sample.Type, service: BluetoothUUID, nameStarts: [String] = [],
     characteristic: BluetoothUUID, table: String = "values", columns: [SensorColumn<Sample>],
@@ -129,7 +130,7 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
   func stop() async { try? await link.client.unsubscribe(all: characteristic) }
 }
 
-/// The one table of such a sensor.
+/// The single table of a user-defined sensor.
 private struct ValueTables<Sample: SensorSample>: SampleTables {
   let tables: [RecordedTable]
   private let columns: [SensorColumn<Sample>]

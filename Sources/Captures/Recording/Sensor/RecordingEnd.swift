@@ -3,15 +3,15 @@ import BLELinux
 import SensorSessions
 import Synchronization
 
-/// Waits for the first thing that ends a recording, and tells meanwhile of its links.
+/// Waits for the first event that ends a recording, and reports on its links meanwhile.
 final class RecordingEnd: Sendable {
   enum Reason: Hashable, Sendable {
     case count, duration, interrupted, disk
-    /// Somebody removed all files.
+    /// All files were removed.
     case removed
-    /// The sensor stopped the stream by itself, though the link is up.
+    /// The sensor stopped the stream by itself, although the link is up.
     case sensor
-    /// The session is over: the link was lost for good, or the stream did not start.
+    /// The session ended: the link was lost for good, or the stream did not start.
     case session(HostError?)
   }
 
@@ -19,10 +19,10 @@ final class RecordingEnd: Sendable {
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
-    /// Samples may come, and be enough, before there are files for them.
+    /// Enough samples may be received before their files exist.
     var hasFiles = false
     var early: Reason?
-    /// Told already.
+    /// Remarks that were already reported.
     var remarks: Set<LinkRemark> = []
   }
 
@@ -36,9 +36,9 @@ final class RecordingEnd: Sendable {
     self.limits = limits
   }
 
-  /// Looks at the session from now on, and at the clock once the stream runs.
+  /// Follows the session from now on, and starts the time limit when the stream runs.
   ///
-  /// - Parameter live: learns when the stream runs.
+  /// - Parameter live: the watcher to inform when the stream runs.
   func follow(
     _ live: (any RecordingWatcher)?, _ news: @escaping @Sendable (SensorRecording.News) -> Void
   ) async {
@@ -90,7 +90,7 @@ final class RecordingEnd: Sendable {
     if reason.current != nil { task.cancel() }
   }
 
-  /// Returns the reason; a cancelled task is `interrupted`.
+  /// Returns the reason; `interrupted` if the task is cancelled.
   func wait() async -> Reason {
     let reason = await self.reason.value(ifCancelled: .interrupted)
     for task in state.withLock({ $0.tasks }) { task.cancel() }
@@ -99,7 +99,7 @@ final class RecordingEnd: Sendable {
 
   func finish(_ reason: Reason) { self.reason.set(reason) }
 
-  /// The samples are to end the recording: once there are files for them.
+  /// Ends the recording because of its samples, but not before there are files for them.
   func finish(_ end: SampleEnd) {
     let reason: Reason = end == .limit ? .count : .sensor
     let isEarly = state.withLock { state in
@@ -109,7 +109,7 @@ final class RecordingEnd: Sendable {
     if !isEarly { finish(reason) }
   }
 
-  /// The files are made.
+  /// Records that the files exist.
   func filesAreMade() {
     let early = state.withLock { state in
       state.hasFiles = true
@@ -120,12 +120,12 @@ final class RecordingEnd: Sendable {
 }
 
 extension RecordingEnd.Reason {
-  /// How long a recording that was interrupted lets its sensor take to stop, and then its adapter to end the link.
+  /// Timeouts for an interrupted recording: for its sensor to stop, and for its adapter to end the link.
   private static let patience = (sensor: Duration.milliseconds(600), adapter: Duration.milliseconds(750))
 
-  /// Waits for the end of a session that was cancelled. Whoever interrupts it is not kept waiting by a silent device.
+  /// Waits for a cancelled session to end. After an interruption, a silent device does not delay it.
   ///
-  /// - Returns: what ended it before, if anything did.
+  /// - Returns: the error that had ended the session before, if any.
   func end(of running: Task<HostError?, Never>, _ session: DeviceSession) async -> HostError? {
     guard self == .interrupted else { return await running.value }
     let loop = session.adapter.loop
@@ -139,7 +139,7 @@ extension RecordingEnd.Reason {
     return await over.value()
   }
 
-  /// What ended the recording before its time.
+  /// The error that ended the recording early.
   var failure: HostError? {
     switch self {
     case .count, .duration, .interrupted, .disk, .removed: nil
@@ -150,12 +150,12 @@ extension RecordingEnd.Reason {
 
   private static let stopped = "the sensor stopped the stream by itself"
 
-  /// As in `session.json`.
+  /// The text of the reason in `session.json`.
   ///
   /// - Parameters:
-  ///   - hasStreamed: a stream has started.
+  /// - hasStreamed: whether a stream has started.
   ///   - lost: the last gap.
-  ///   - patience: in vain.
+  ///   - patience: how long reconnecting was tried.
   func text(hasStreamed: Bool, lost: SessionGap?, patience: Duration) -> String {
     switch self {
     case .count: "count reached"

@@ -2,9 +2,9 @@ public import BLEHost
 public import BLEWire
 import SensorSessions
 
-/// Recordings of several sensors at once over one adapter, each with its own directory and report.
+/// Simultaneous recordings of several sensors over one adapter, each with its own directory and report.
 public struct RecordingGroup: Sendable {
-  /// How one of them ended.
+  /// Result of one recording.
   public struct Outcome: Sendable {
     public var recording: SensorRecording
     public var result: Result<SensorRecording.Result, HostError>
@@ -12,17 +12,18 @@ public struct RecordingGroup: Sendable {
 
   private let members: [(kind: AnySensorKind, recording: SensorRecording)]
 
-  /// - Parameter members: all over the same adapter, no two of the same sensor or directory.
+  /// - Parameter members: recordings over the same adapter, each with its own sensor and directory.
   public init(_ members: [(kind: AnySensorKind, recording: SensorRecording)]) { self.members = members }
 
-  /// The directory of one sensor in that of the group: its address, such as `70-CB-0D-00-A1-B2`.
+  /// Directory of one sensor inside the group's: its address, such as `70-CB-0D-00-A1-B2`.
   public static func directory(of address: DeviceAddress, in directory: String) -> String {
     directory + "/" + address.fileName
   }
 
-  /// Runs all to their ends; one that fails does not disturb the others. Cancelling ends all like Ctrl-C.
+  /// Runs all recordings to their ends. If one fails, the others continue. Cancelling ends all as with
+  /// Ctrl-C.
   ///
-  /// - Returns: in the order of the members.
+  /// - Returns: outcomes in the order of the members.
   public func run() async -> [Outcome] {
     await withTaskGroup(of: (Int, Outcome).self) { group in
       for (index, member) in members.enumerated() {

@@ -4,24 +4,24 @@ import BLEWire
 import ColmiRing
 public import SensorSessions
 
-/// One kind of sensor in one value: how it is found, what is done on a link to it, what its samples are, and the tables
-/// that a recording of it leaves.
+/// One kind of sensor: how it is found, the session on a link to it, its samples, and the tables of a
+/// recording.
 ///
-/// The kinds that are known are its static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
+/// The built-in kinds are static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
 public struct SensorKind<Sample: NotificationSample>: Sendable {
-  /// How it is found.
+  /// Search criteria.
   public let search: SensorSearch
-  /// What plays its part where none is at hand.
+  /// Emulation for use without the hardware.
   package let emulation: SensorEmulation
   private let feed: @Sendable () -> SensorFeed<Sample>
   private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
   /// - Parameters:
-  ///   - search: how it is found.
-  ///   - type: what is done on each link.
-  ///   - settings: what the stream is started with.
-  ///   - emulation: what plays its part.
-  ///   - tables: those of a recording.
+  /// - search: search criteria.
+  ///   - type: type of the session on each link.
+  ///   - settings: settings to start the stream with.
+  ///   - emulation: emulation for use without the hardware.
+  ///   - tables: returns the tables of a recording.
   package init<Session: SensorSession, Tables: SampleTables>(
     _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings, emulation: SensorEmulation,
     _ tables: @escaping @Sendable (Session) -> Tables
@@ -32,7 +32,7 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
     recorder = { recording throws(HostError) in try await recording.record(type, settings, tables) }
   }
 
-  /// What streams over the links of one session.
+  /// Returns a feed that streams samples over the links of one session.
   package func makeFeed() -> SensorFeed<Sample> { feed() }
 
   func record(_ recording: SensorRecording) async throws(HostError) -> SensorRecording.Result {
@@ -41,7 +41,7 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
 }
 
 extension SensorKind where Sample == RingRawReading {
-  /// COLMI rings, which seldom advertise their service. The samples are those of the raw stream.
+  /// COLMI rings, which rarely advertise their service. The samples are those of the raw stream.
   public static var ring: SensorKind {
     var search = SensorSearch("ring", services: [RingUUID.commandService])
     search.matchesName = { RingName.matches($0) }
@@ -55,9 +55,9 @@ extension SensorKind where Sample == HeartRateSample {
   /// Straps and watches with the Heart Rate service.
   public static var heartRate: SensorKind { heartRate(.none) }
 
-  /// The same with something done before the first measurement.
+  /// Straps and watches with the Heart Rate service, after some preparation.
   ///
-  /// - Parameter preparation: such as setting the energy expended to 0.
+  /// - Parameter preparation: an action before the first measurement, such as resetting the energy expended.
   public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
     let search = SensorSearch(
       "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
@@ -68,7 +68,8 @@ extension SensorKind where Sample == HeartRateSample {
 }
 
 extension SensorKind where Sample == TemperatureSample {
-  /// Health Thermometer, and CORE sensors, whose own service stands in the scan response only.
+  /// Sensors with the Health Thermometer service, and CORE sensors, whose own service is only in the scan
+  /// response.
   public static var thermometer: SensorKind {
     let search = SensorSearch(
       "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
@@ -90,12 +91,13 @@ extension SensorKind where Sample == CyclingSample {
 }
 
 extension SensorKind where Sample == PolarFrameSample {
-  /// Polar sensors that have raw data, of which the electrocardiogram is taken. Their service for it is not advertised.
+  /// Polar sensors with raw data; the stream is the electrocardiogram. They do not advertise the raw data
+  /// service.
   public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
 
-  /// The same with other streams.
+  /// Polar sensors with other streams.
   ///
-  /// - Parameter settings: which, and how often they are sampled.
+  /// - Parameter settings: the streams and their sample rates.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
     let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
     return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
@@ -104,9 +106,9 @@ extension SensorKind where Sample == PolarFrameSample {
   }
 }
 
-/// A kind of sensor whatever its samples are: where several kinds are in one list.
+/// A kind of sensor with any type of sample, for lists of several kinds.
 public struct AnySensorKind: Sendable {
-  /// How it is found.
+  /// Search criteria.
   public let search: SensorSearch
   private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
@@ -120,14 +122,15 @@ public struct AnySensorKind: Sendable {
     try await recorder(recording)
   }
 
-  /// All that are built in, by their names in commands and configurations.
+  /// All built-in kinds, by their names in commands and configurations.
   public static let named: [(name: String, kind: AnySensorKind)] = [
     ("ring", AnySensorKind(.ring)), ("heart-rate", AnySensorKind(.heartRate)),
     ("thermometer", AnySensorKind(.thermometer)), ("cycling", AnySensorKind(.cycling)),
     ("polar", AnySensorKind(.polar)),
   ]
 
-  /// - Parameter name: such as `heart-rate`; of a Polar sensor with its streams, if they are not the electrocardiogram: `polar:ecg,acc`.
+  /// - Parameter name: such as `heart-rate`. For streams of a Polar sensor other than the electrocardiogram:
+  ///   `polar:ecg,acc`.
   public init?(named name: String) {
     if name.hasPrefix("polar:") {
       guard let settings = PolarSession.Settings(named: String(name.dropFirst("polar:".count))) else {
@@ -142,6 +145,6 @@ public struct AnySensorKind: Sendable {
 }
 
 extension SensorRecording {
-  /// Records a kind that is one of several.
+  /// Records a sensor of a kind chosen at run time.
   public func run(_ kind: AnySensorKind) async throws(HostError) -> Result { try await kind.record(self) }
 }

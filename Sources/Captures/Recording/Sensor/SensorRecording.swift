@@ -4,10 +4,10 @@ import BLEStack
 public import BLEWire
 public import SensorSessions
 
-/// One recording of a sensor of any kind: connect, discover, subscribe, write, stop the stream.
+/// A recording of a sensor of any kind: connects, discovers, subscribes, writes, and stops the stream.
 ///
-/// Samples go from the receive thread through a bounded queue to the writer's thread. A lost link is made again while the plan
-/// is patient, and the tables go on.
+/// Samples pass from the receive thread through a bounded queue to the writer's thread. A lost link is
+/// reconnected for as long as `plan.patience` allows, and the tables continue.
 ///
 /// ```swift
 /// var recording = SensorRecording(of: address, on: adapter, into: "walk", RecordingLimits(duration: .seconds(60)))
@@ -15,56 +15,58 @@ public import SensorSessions
 /// let result = try await recording.run(.ring)
 /// ```
 public struct SensorRecording: Sendable {
-  /// What happened to a recording.
+  /// An event of a recording.
   public enum News: Sendable {
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)
-    /// Something about the device is odd: once each.
+    /// The device behaves unusually; each remark is reported once.
     case remark(LinkRemark)
-    /// Somebody took files away. Told on the writer's thread.
+    /// Files were removed. Reported on the writer's thread.
     case removed(FileRemoval)
   }
 
-  /// What remains: the report, and what ended it early if anything did.
+  /// Result of a recording: the report, and the error that ended it early, if any.
   public struct Result: Sendable {
     public var report: SessionReport
-    /// Samples with a value: a strap off the body sends others.
+    /// Samples with a value. A strap off the body sends samples without one.
     public var values: Int
     public var failure: HostError?
-    /// Where the files are, elsewhere than asked for where somebody moved the directory meanwhile; `nil` where it was removed.
+    /// Path of the files: another than requested if the directory was moved meanwhile; `nil` if it was
+    /// removed.
     public var directory: String?
     /// Whether it was cancelled.
     public var isInterrupted = false
   }
 
-  /// The device, and how to connect to it; the packet log has a tap of its own.
+  /// The device, and how to connect to it. The recording replaces its tap to log packets.
   public var plan: DeviceSession.Plan
-  /// The advertised name, where it is known.
+  /// The advertised name, if known.
   public var deviceName: String?
   public var adapter: any Adapter
-  /// Is made; nothing may be in it.
+  /// Path of the directory to create; it must not contain a capture.
   public var directory: String
   public var limits: RecordingLimits
-  /// From when the time to the first sample counts; `nil`: from `run`.
+  /// Start of the time to the first sample; `nil` for the start of `run`.
   public var begunAt: ReceiveTime?
   public var news: @Sendable (News) -> Void = { _ in }
-  /// Whether other processes hear of the packet log while it is written.
+  /// Whether to announce the packet log to other processes while it is written.
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
   public var tableFormat = TableFormat.csv
-  /// How old may be what the disk lacks (`fdatasync`), one second or more: what a power failure costs at most. Arrays are handed
-  /// to it every 25 s at least. The kernel has it within half a second, where an end of this program costs nothing.
+  /// Maximum age of data not yet on disk (`fdatasync`), at least one second: the most that a power failure
+  /// can lose. Arrays are synced at least every 25 s. Data is in the kernel within half a second, where it
+  /// survives the end of the program.
   public var syncInterval = Duration.seconds(1)
-  /// For who watches; `nil`: nothing of the recording wakes while the sensor is silent.
+  /// Watcher of the recording. If `nil`, the recording causes no wake-ups while the sensor is silent.
   package var live: (any RecordingWatcher)?
 
   /// - Parameters:
-  ///   - peer: the sensor.
-  ///   - name: its advertised name, where it is known.
-  ///   - adapter: the way to it.
-  ///   - directory: is made.
-  ///   - limits: when to end.
+  /// - peer: address of the sensor.
+  ///   - name: its advertised name, if known.
+  ///   - adapter: adapter to connect with.
+  ///   - directory: path of the directory to create.
+  ///   - limits: limits that end the recording.
   public init(
     of peer: DeviceAddress, named name: String? = nil, on adapter: any Adapter, into directory: String,
     _ limits: RecordingLimits = RecordingLimits()
@@ -76,11 +78,11 @@ public struct SensorRecording: Sendable {
     self.limits = limits
   }
 
-  /// Records until there is a reason to end, and stops the stream. A cancelled task ends it like Ctrl-C: the files are
-  /// complete.
+  /// Records until there is a reason to end, and stops the stream. If the task is cancelled, it ends as with
+  /// Ctrl-C: the files are complete.
   ///
-  /// - Parameter kind: of the sensor.
-  /// - Throws: what kept it from starting; once the stream runs, the result carries the failure instead.
+  /// - Parameter kind: kind of the sensor.
+  /// - Throws: an error that prevents starting. Once the stream runs, failures are in the result instead.
   public func run<Sample>(_ kind: SensorKind<Sample>) async throws(HostError) -> Result {
     try await kind.record(self)
   }
@@ -88,9 +90,9 @@ public struct SensorRecording: Sendable {
   /// Records a kind of sensor.
   ///
   /// - Parameters:
-  ///   - type: what is done on each link.
-  ///   - settings: what the stream is started with.
-  ///   - tables: of the session on the first link.
+  /// - type: type of the session on each link.
+  ///   - settings: settings to start the stream with.
+  ///   - tables: returns the tables for the session on the first link.
   func record<Session: SensorSession, Tables: SampleTables>(
     _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
@@ -126,7 +128,7 @@ public struct SensorRecording: Sendable {
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
     await end.follow(live) { [live, news] item in
-      // Samples from before are told before, by the writer's thread.
+      // Lets the writer's thread report earlier samples first.
       if live != nil { recording.hurry() }
       news(item)
     }
@@ -144,7 +146,7 @@ public struct SensorRecording: Sendable {
       }
       end.filesAreMade()
     }
-    // Its end is ours to choose: a cancelled task must not skip what is below.
+    // Runs in its own task: a cancelled task must not skip the steps below.
     let running = adapter.loop.task { () -> HostError? in
       do throws(HostError) {
         try await session.run(profile)
@@ -153,7 +155,7 @@ public struct SensorRecording: Sendable {
     }
     adapter.loop.task { end.finish(.session(await running.value)) }
     let reason = await end.wait()
-    // That stops the stream and closes the link: the sensor's battery depends on it.
+    // This stops the stream and closes the link, to save the sensor's battery.
     running.cancel()
     let ended = await reason.end(of: running, session)
     guard let files = recording.take() else { throw ended ?? .gatt(.closed(.closedLocally)) }
@@ -165,7 +167,7 @@ public struct SensorRecording: Sendable {
     report.take(sink.counts)
     report.deviceName = profile.facts?.model ?? deviceName
     if let error = sink.lastMalformed { report.lastMalformed = error.description }
-    // Samples of a log have its times.
+    // Samples of a log have its timestamps.
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
@@ -176,7 +178,7 @@ public struct SensorRecording: Sendable {
       isInterrupted: reason == .interrupted)
   }
 
-  /// Makes the files.
+  /// Creates the files.
   private func recorder<Tables: SampleTables>(
     of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ pace: Recorder.Pace,
     _ onRemoval: @escaping @Sendable (FileRemoval) -> Void
@@ -189,7 +191,7 @@ public struct SensorRecording: Sendable {
     return recorder
   }
 
-  /// The recording is none the worse where nobody can be told.
+  /// Announcing is best effort: the recording does not depend on it.
   private func announce() -> LogAnnouncement? {
     guard isAnnounced else { return nil }
     return try? LogAnnouncement(
@@ -198,7 +200,7 @@ public struct SensorRecording: Sendable {
         adapter: adapter.name, mode: adapter.mode, device: plan.peer.description, deviceName: deviceName))
   }
 
-  /// What is known when the files are made.
+  /// The report at the time when the files are created.
   private func emptyReport(of tables: [RecordedTable], at startedAt: ReceiveTime) -> SessionReport {
     var report = SessionReport(
       device: plan.peer, deviceName: deviceName, adapter: adapter.name, mode: adapter.mode,

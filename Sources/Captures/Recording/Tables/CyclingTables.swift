@@ -3,8 +3,8 @@ import BLESensors
 package import ColmiRing
 package import SensorSessions
 
-/// The table of a cyclist's sensor. What it does not count is empty, and so is a rate if nothing turned since the row before, or
-/// if the sensor began anew.
+/// The table of a cycling sensor. Values that the sensor does not count are empty. A rate is also empty if
+/// nothing turned since the row before, or if the sensor restarted.
 package struct CyclingTables: SampleTables {
   package init() {}
 

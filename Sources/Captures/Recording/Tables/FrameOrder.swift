@@ -1,52 +1,53 @@
-/// The order of one stream's frames by the sensor's clock: which frame is next, which came before, and which belongs to
-/// another stream.
+/// Orders one stream's frames by the sensor's clock: finds which frame is next, which is a repetition, and
+/// which belongs to another stream.
 ///
-/// A sensor may send a frame twice, and two sensors may send at once through one attribute. Their rows in one table would let
-/// times go back. A clock that was set, or a sensor that was switched on anew, is neither: the stream goes on by another
-/// clock. A single frame cannot show the difference, so up to three frames are held until the next ones do.
+/// A sensor may send a frame twice, and two sensors may send at once through one attribute. If both were
+/// recorded in one table, its times would go back. If instead the clock was set or the sensor restarted, the
+/// stream continues on another clock. A single frame cannot show the difference, so up to three frames are
+/// held until later ones do.
 struct FrameOrder: Sendable {
-  /// A frame, as far as its order depends on it.
+  /// The properties of a frame that decide its order.
   struct Frame: Sendable {
-    /// Time of its last sample by the sensor, in nanoseconds; 0 is unknown.
+    /// Time of its last sample by the sensor's clock, in nanoseconds; 0 if unknown.
     var device: UInt64
-    /// Least time of its samples by the sensor, in nanoseconds; 0 is unknown.
+    /// Minimum time that its samples span by the sensor's clock, in nanoseconds; 0 if unknown.
     var duration: UInt64
     /// Timestamp by the kernel: nanoseconds since the Unix epoch.
     var timestamp: Int64
-    /// Number of the link that it came over; later links have higher ones.
+    /// Number of the link that delivered it; later links have higher numbers.
     var link: Int
-    /// Digest of its octets.
+    /// Digest of its bytes.
     var digest: UInt64
   }
 
   enum Verdict: Hashable, Sendable {
-    /// Follows the one before, on the same link or another.
+    /// Follows the previous frame, on the same link or another.
     case next(isSameLink: Bool)
-    /// First frame by another clock.
+    /// First frame on another clock.
     case begins
-    /// Came before.
+    /// Was received before.
     case repeated
-    /// Belongs before frames that have come.
+    /// Belongs before frames that were already received.
     case late
     /// Belongs to another stream.
     case foreign
-    /// The frames that follow tell.
+    /// Undecided until later frames arrive.
     case held
   }
 
-  /// What becomes of the frames that were held. They come before the frame that settled it.
+  /// Decision about the held frames, which precede the frame that caused it.
   enum HeldFrames: Hashable, Sendable {
     case stay
-    /// They are the first by another clock.
+    /// They are the first on another clock.
     case begin
     case late
     case foreign
   }
 
-  /// A clock that frames went by.
+  /// A sensor clock that frames follow.
   private struct Line: Sendable {
     var device: UInt64
-    /// Least difference between the kernel's clock and the sensor's.
+    /// Minimum difference between the kernel's clock and the sensor's.
     var offset: Int64
     var frames = 1
 
@@ -56,28 +57,28 @@ struct FrameOrder: Sendable {
 
     mutating func take(_ frame: Frame) {
       let offset = Self.offset(frame)
-      // Clocks drift by less than a thousandth.
+      // Clocks drift by less than 0.1 %.
       let drift = Int64(clamping: (frame.device &- device) / 1_000)
       self.offset = offset < self.offset ? offset : min(offset, self.offset &+ drift)
       device = frame.device
       frames += 1
     }
 
-    /// Whether a frame was sent by this clock, however late it came.
+    /// Whether a frame arrived too early to follow this clock.
     func isEarly(_ frame: Frame) -> Bool { Self.offset(frame) &- offset < -FrameOrder.tolerance }
     func isLate(_ frame: Frame) -> Bool { Self.offset(frame) &- offset > FrameOrder.longestDelay }
     func fits(_ frame: Frame) -> Bool { !isEarly(frame) && !isLate(frame) }
   }
 
-  /// How far off a clock may be before it was set: nanoseconds.
+  /// Deviation, in nanoseconds, beyond which a clock must have been set.
   private static let tolerance: Int64 = 2_000_000_000
-  /// How long a frame may be under way before it is one of another clock: nanoseconds.
+  /// Maximum delay of a frame, in nanoseconds. A later frame follows another clock.
   private static let longestDelay: Int64 = 10_000_000_000
-  /// Frames by another clock that prove it, while none comes by the old one.
+  /// Frames that prove another clock if no frame follows the old one meanwhile.
   static let heldLimit = 3
-  /// Frames that are known again.
+  /// Number of recent frames remembered, to recognise repetitions.
   private static let recentLimit = 256
-  /// Clocks of other streams that are known again.
+  /// Number of other streams' clocks remembered.
   private static let otherLimit = 4
 
   private var line: Line?
@@ -115,16 +116,16 @@ struct FrameOrder: Sendable {
     return consider(frame, isBehind: isBehind)
   }
 
-  /// Nothing more comes.
+  /// Ends the stream and decides about the held frames.
   mutating func finish() -> HeldFrames { settle(asOther: false) }
 
-  /// Whether a frame goes on where the stream is.
+  /// Whether a frame continues the stream.
   private func follows(_ frame: Frame, _ line: Line) -> Bool {
     guard frame.device > line.device else { return false }
     let elapsed = frame.device - line.device
-    // Samples of two streams cannot be measured by one sensor at once.
+    // One sensor cannot measure samples of two streams at once.
     guard elapsed >= frame.duration else { return false }
-    // A short step is one whatever happened to the kernel's clock.
+    // A short step continues the stream even if the kernel's clock was set.
     return elapsed < UInt64(Self.tolerance) || !line.isEarly(frame)
   }
 
@@ -136,7 +137,7 @@ struct FrameOrder: Sendable {
     return isFirst ? .next(isSameLink: true) : .begins
   }
 
-  /// Takes a frame that is not by the stream's clock, or not in its order.
+  /// Handles a frame that does not follow the stream's clock or its order.
   private mutating func consider(_ frame: Frame, isBehind: Bool) -> (Verdict, HeldFrames) {
     if let known = candidate, frame.device > known.device, known.fits(frame) {
       candidate?.take(frame)
@@ -153,9 +154,9 @@ struct FrameOrder: Sendable {
     return (.held, held)
   }
 
-  /// Decides about the frames that are held.
+  /// Decides about the held frames.
   ///
-  /// - Parameter asOther: whether the stream goes on by its own clock.
+  /// - Parameter asOther: whether the stream continues on its own clock.
   private mutating func settle(asOther: Bool) -> HeldFrames {
     guard let candidate else { return .stay }
     self.candidate = nil

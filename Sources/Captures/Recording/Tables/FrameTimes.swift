@@ -1,64 +1,67 @@
 import BLEWire
 import Physiology
 
-/// Puts the samples of frames that bear the sensor's own time on the clock of the kernel's stamps.
+/// Converts the samples of frames with sensor timestamps to the kernel's clock.
 ///
-/// A frame is stamped when it has come, and bears the time of its last sample. Through the two goes the same fit that a
-/// ring's ticks have (`ClockFit`), so far as frames have come: what comes later no longer changes a row. From frame to frame
-/// the times keep their order, since a frame's samples are stretched or pressed by a tenth at most where the line moves.
+/// The kernel timestamps a frame on arrival; the frame contains the time of its last sample. A `ClockFit`,
+/// the same as for a ring's ticks, relates the two, from the frames so far: later frames do not change a row.
+/// Times stay in order from frame to frame, because the interval between samples is stretched or compressed
+/// by at most a tenth if the fit moves.
 ///
-/// A constant delay from the sensor to the kernel is in all times, as nobody here can see it; and a frame of which the sensor
-/// tells no time lies before its stamp at the nominal rate.
+/// A constant delay from the sensor to the kernel is in all times, because it cannot be measured here. A
+/// frame without a sensor time is placed before its timestamp at the nominal rate.
 struct FrameTimes: Sendable {
-  /// The fit's ticks, as frames come at any distance: in nanoseconds of the sensor.
+  /// Tick of the fit, in nanoseconds of the sensor's clock; frames come at any interval.
   private static let step: UInt64 = 1_000_000
-  /// How far off the line a frame may be before one of the clocks is taken for set anew.
+  /// Deviation from the fit, in nanoseconds, beyond which one of the clocks is considered set.
   private static let tolerance = 2e9
-  /// By how much samples may lie closer together or further apart than the sensor says.
+  /// Maximum relative change of the interval between samples.
   private static let stretch = 0.1
-  /// Stamps and distances beyond this, 146 years, are none: no difference of what is below overflows.
+  /// Limit of timestamps and intervals, 146 years in nanoseconds. Larger ones are ignored, so that no
+  /// difference overflows.
   private static let limit: UInt64 = 1 << 62
 
   private var fit: ClockFit?
-  /// The sensor's time at which the fit began.
+  /// Sensor time at the start of the fit.
   private var origin: UInt64 = 0
-  /// Of the last sample so far: by the sensor, and as it was told.
+  /// The last sample so far: its sensor time and its converted time.
   private var last: (device: UInt64, time: Int64)?
 
-  /// The latest time that a row has.
+  /// Latest time of a row so far.
   private var latest: Int64?
 
-  /// Where the samples of one frame lie.
+  /// Converts the sample times of one frame.
   struct Placed: Sendable {
     fileprivate let end: Int64
     fileprivate let device: UInt64
-    /// Nanoseconds for one of the sensor's.
+    /// Nanoseconds of the kernel's clock for each nanosecond of the sensor's.
     fileprivate let pace: Double
 
-    /// When a sample was measured: nanoseconds since the Unix epoch.
+    /// Time at which a sample was measured: nanoseconds since the Unix epoch.
     ///
-    /// - Parameter device: its time by the sensor.
+    /// - Parameter device: the sample's time by the sensor's clock.
     func time(_ device: UInt64) -> Int64 {
       let before = min(self.device - min(device, self.device), FrameTimes.limit)
       return end &- Int64((Double(before) * pace).rounded())
     }
   }
 
-  /// Begins a new line with the next frame: the sensor's clock began anew.
+  /// Starts a new fit with the next frame, because the sensor's clock restarted.
   mutating func restart() { (fit, last) = (nil, nil) }
 
-  /// Takes the next frame.
+  /// Places the next frame.
   ///
   /// - Parameters:
-  ///   - stamp: of the frame, by the kernel.
-  ///   - device: its last sample's time by the sensor, in nanoseconds.
-  ///   - duration: time that its samples take by the sensor, in nanoseconds.
+  /// - stamp: the frame's timestamp by the kernel.
+  ///   - device: sensor time of the frame's last sample, in nanoseconds.
+  ///   - duration: time that the samples span by the sensor's clock, in nanoseconds.
   mutating func place(_ stamp: ReceiveTime, device: UInt64, duration: UInt64 = 0) -> Placed {
     let ideal = fitted(stamp.nanoseconds, device)
     defer { latest = last?.time }
     guard let last, device > last.device, device - last.device < Self.limit else {
       self.last = (device, ideal)
-      // A frame by another clock is pressed behind the rows before it, unless the kernel's clock was set back.
+      // Compress a frame on another clock to fit behind the earlier rows, unless the kernel's clock was set
+      // back.
       var pace = 1.0
       if let latest, ideal > latest, duration > 0 {
         pace = min(1, Double(ideal &- latest) / Double(duration))
@@ -73,7 +76,7 @@ struct FrameTimes: Sendable {
     return Placed(end: end, device: device, pace: pace)
   }
 
-  /// When the sample was measured, by the line through all frames so far.
+  /// Converts a sample's time by the fit of all frames so far.
   private mutating func fitted(_ stamp: Int64, _ device: UInt64) -> Int64 {
     guard stamp.magnitude < Self.limit else {
       (fit, last) = (nil, nil)
@@ -92,10 +95,10 @@ struct FrameTimes: Sendable {
     return (fit?.time(of: index) ?? stampOfTick) &+ Int64((rest * (fit?.period ?? period)).rounded())
   }
 
-  /// A new line from here on.
+  /// Starts a new fit.
   private mutating func begin(_ stamp: Int64, _ device: UInt64) -> Int64 {
     origin = device
-    // Quartz is right to a hundred parts in a million or better: its nominal second is a good guess.
+    // Quartz clocks are accurate to 100 ppm or better, so their nominal second is a good start.
     fit = ClockFit(index: 0, time: stamp, period: Double(Self.step), isKnown: true)
     last = nil
     return stamp

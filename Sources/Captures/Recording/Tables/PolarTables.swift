@@ -3,13 +3,13 @@ package import BLESensors
 package import ColmiRing
 package import SensorSessions
 
-/// The tables of the raw streams of a Polar sensor: a row for each sample of a frame.
+/// The tables of a Polar sensor's raw streams, with a row for each sample of a frame.
 package struct PolarTables: SampleTables {
   private var rows: [PolarRows]
 
   /// - Parameters:
-  ///   - sampleRate: in hertz; `nil` where nobody heard the start of the stream.
-  ///   - factor: from counts to units; `nil` likewise.
+  /// - sampleRate: in hertz; `nil` if the start of the stream was not received.
+  ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     rows = [PolarRows(type, sampleRate: sampleRate, factor: factor)]
   }
@@ -24,7 +24,7 @@ package struct PolarTables: SampleTables {
     }
   }
 
-  /// Those that may be recorded under a name with so many channels.
+  /// Tables with this name and number of channels that could be recorded.
   package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
     guard channelCount > 0 else { return [] }
     let types = (0...63 as ClosedRange<UInt8>).map { PolarMeasurementType(rawValue: $0) }
@@ -57,7 +57,7 @@ package struct PolarTables: SampleTables {
     files.append(row, to: place)
   }
 
-  /// Takes over what the start of a stream on another link says; what is `nil` stays.
+  /// Adopts the settings of a stream that starts on another link; `nil` keeps the current value.
   package mutating func take(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     guard let place = rows.firstIndex(where: { $0.type == type }) else { return }
     rows[place].take(sampleRate: sampleRate, factor: factor)
@@ -71,12 +71,12 @@ package struct PolarTables: SampleTables {
   }
 }
 
-/// The samples of one raw stream as rows, in the units of its table.
+/// Converts the samples of one raw stream to rows, in the units of its table.
 package struct PolarRows {
   package let type: PolarMeasurementType
-  /// Of the first frame with samples. The rows of others would not fit.
+  /// Channels of the first frame with samples. Frames with another number are not recorded.
   package private(set) var channelCount: Int?
-  /// What of its frames is in no row.
+  /// Counts of samples without a row.
   package private(set) var account = TableAccount()
   private var factor: Double?
   fileprivate private(set) var sampleRate: UInt16?
@@ -88,12 +88,13 @@ package struct PolarRows {
   private var offset: Int64 = 0
   private var times = FrameTimes()
   fileprivate private(set) var hasRows = false
-  /// Of one sample.
+  /// Values of one sample.
   private var values: [Int64] = []
 
   /// - Parameters:
-  ///   - sampleRate: in hertz; `nil` where nobody heard the start of the stream.
-  ///   - factor: from counts to units; `nil` likewise: frames that need it are left out.
+  /// - sampleRate: in hertz; `nil` if the start of the stream was not received.
+  ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received. Frames
+  ///     that need it are then skipped.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     self.type = type
     self.factor = factor
@@ -101,7 +102,7 @@ package struct PolarRows {
     clock = PolarSampleClock(sampleRateHertz: sampleRate ?? (type == .ecg ? Self.ecgRate : nil))
   }
 
-  /// Takes over what the start of the stream on another link says; what is `nil` stays.
+  /// Adopts the settings of a stream that starts on another link; `nil` keeps the current value.
   package mutating func take(sampleRate: UInt16?, factor: Double?) {
     self.factor = factor ?? self.factor
     guard let sampleRate, sampleRate != self.sampleRate else { return }
@@ -110,10 +111,10 @@ package struct PolarRows {
     clock = PolarSampleClock(sampleRateHertz: sampleRate)
   }
 
-  /// The one rate that an electrocardiogram has, in hertz. Reference `sensor-services.md`, 5.3.
+  /// The only sample rate of an electrocardiogram, in hertz. Reference `sensor-services.md`, 5.3.
   private static let ecgRate: UInt16 = 130
 
-  /// Of the table.
+  /// Name of the table.
   package static func name(_ type: PolarMeasurementType) -> String {
     switch type {
     case .ecg: "ecg"
@@ -123,14 +124,14 @@ package struct PolarRows {
     }
   }
 
-  /// Columns before those of the channels.
+  /// Number of columns before those of the channels.
   package static let timeCount = times.count
   private static let times: [RecordedColumn] = [
     .time("time_ns"), .time("frame_time_ns"), .time("device_time_ns"),
   ]
 
-  /// When each sample was measured, the kernel's stamp of the frame it came in, the sensor's own time, and the channels;
-  /// what nobody names is numbered.
+  /// The columns: time of the sample's measurement, kernel timestamp of its frame, sensor time, and channels.
+  /// Channels without a known name are numbered.
   package static func columns(_ type: PolarMeasurementType, _ channelCount: Int) -> [RecordedColumn] {
     switch (type, channelCount) {
     case (.ecg, 1): return times + [RecordedColumn("ecg_uv", .int32, unit: "uV")]
@@ -148,7 +149,7 @@ package struct PolarRows {
 
   /// Takes the next frame of the stream, and lends the rows that became certain with it. A frame that came before has none.
   ///
-  /// - Parameter body: gets each row, and whether it is the first of the table.
+  /// - Parameter body: called with each row, and whether it is the table's first.
   package mutating func take(
     _ sample: PolarFrameSample, _ body: (_ row: borrowing PolarRow, _ isFirst: Bool) -> Void
   ) {
@@ -169,7 +170,7 @@ package struct PolarRows {
     }
   }
 
-  /// Lends the rows of frames that were held: nothing more comes.
+  /// Ends the stream, and passes the rows of held frames to `body`.
   package mutating func finish(_ body: (_ row: borrowing PolarRow, _ isFirst: Bool) -> Void) {
     settle(order.finish(), body)
     account.missing += clock.doubtfulSampleCount
@@ -194,7 +195,8 @@ package struct PolarRows {
     times.restart()
   }
 
-  /// Its samples were taken for missing when the frame after it came; a frame where none are missing is of another stream.
+  /// Its samples were counted as missing when a later frame arrived. If none were, it belongs to another
+  /// stream.
   private mutating func noteLate(_ sample: PolarFrameSample) {
     var count = 0
     sample.withFrame { count = $0.sampleCount }
@@ -203,7 +205,7 @@ package struct PolarRows {
     account.missing -= count
   }
 
-  /// - Returns: `nil` for a frame without rows: one that holds no samples, or whose rows do not fit the table.
+  /// - Returns: `nil` for a frame without rows: it has no samples, or its rows do not fit the table.
   private mutating func fact(of sample: PolarFrameSample) -> FrameOrder.Frame? {
     var fact: FrameOrder.Frame?
     let period = clock.periodNanoseconds
@@ -214,7 +216,7 @@ package struct PolarRows {
         account.unplaced += 1
         return
       }
-      // Timestamps are right to a sample or two, and nominal rates to a tenth.
+      // Timestamps are accurate to a sample or two, nominal rates to a tenth.
       let samples = Double(max(0, frame.sampleCount - 2)) * (clock.isMeasured ? 0.97 : 0.9)
       fact = FrameOrder.Frame(
         device: frame.timestampNanoseconds,
@@ -267,7 +269,7 @@ package struct PolarRows {
     }
   }
 
-  /// The time so many samples before a frame's last one, by the nominal rate.
+  /// Time of the sample that comes this number of samples before a frame's last one, by the nominal rate.
   private func nominal(_ time: ReceiveTime, _ samples: Int) -> Int64 {
     time.nanoseconds &- (sampleRate.map { Int64(samples) * 1_000_000_000 / Int64($0) } ?? 0)
   }
@@ -291,7 +293,7 @@ package struct PolarRows {
 package struct PolarRow: RecordedRow {
   package let type: PolarMeasurementType
   package var channelCount: Int { values.count }
-  /// When it was measured, on the clock of the kernel's stamps: nanoseconds since the Unix epoch.
+  /// Time of measurement by the kernel's clock: nanoseconds since the Unix epoch.
   package let time: Int64
   fileprivate let frameTime: ReceiveTime
   fileprivate let deviceTime: Int64?

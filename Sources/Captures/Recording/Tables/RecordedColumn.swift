@@ -1,26 +1,26 @@
-/// How the tables of a recording are kept.
+/// File format of a recording's tables.
 public enum TableFormat: String, CaseIterable, Sendable {
-  /// A file of text for each table.
+  /// A text file for each table.
   case csv
-  /// A folder for each table, with a NumPy array for each column, and `columns.json` about all of them.
+  /// A folder for each table, with a NumPy array for each column, and a `columns.json` that describes them.
   case npy
 
-  /// What holds a table: a file or a folder.
+  /// Name of a table's file or folder.
   package func fileName(_ table: String) -> String { self == .csv ? table + ".csv" : table }
 }
 
 /// A column of a recorded table.
 package struct RecordedColumn: Hashable, Sendable {
-  /// What its cells are. In memory a cell is a word (`TableCell`), in an array as many octets as its type has.
+  /// Type of the cells. In memory, a cell is one word (`TableCell`); in an array, its type decides the size.
   package enum Kind: Hashable, Sendable {
     case int16, uint16, int32, int64
-    /// Exact for the numbers of 16 bits that it is used for; a missing one is NaN.
+    /// Exact for the 16-bit numbers that it is used for. NaN if missing.
     case float32(decimals: Int)
     case float64(decimals: Int)
-    /// One of a few words; a missing one is empty.
+    /// One of a few words. Empty if missing.
     case word([String])
 
-    /// As NumPy names it.
+    /// Name of the type in NumPy.
     package var type: String {
       switch self {
       case .int16: "<i2"
@@ -33,7 +33,7 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// In an array.
+    /// Size of a cell in an array, in bytes.
     package var byteCount: Int {
       switch self {
       case .int16, .uint16: 2
@@ -43,7 +43,7 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Whether a cell may be empty. Of the integers only the longest has a number to spare.
+    /// Whether a cell may be empty. Of the integers, only the longest has a spare value.
     package var canBeMissing: Bool {
       switch self {
       case .int16, .uint16, .int32: false
@@ -51,7 +51,7 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Numbers that it holds; `nil` where it holds none, or any.
+    /// Range of the numbers that a cell can hold; `nil` if it holds words or any number.
     package var range: ClosedRange<Int64>? {
       switch self {
       case .int16: -0x8000...0x7FFF
@@ -61,15 +61,15 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Characters of the longest word, "intermediate".
+    /// Length of the longest word, "intermediate", in characters.
     static let wordLimit = 12
   }
 
   package var name: String
   package var kind: Kind
-  /// As UCUM or the name's end has it; empty where there is none.
+  /// UCUM unit, or the one at the end of the name; empty if there is none.
   package var unit = ""
-  /// Whether 0 is a dropout, as in tables of format 1; since then a dropout is an empty cell.
+  /// Whether 0 means a dropout, as in format 1. Later formats leave the cell empty.
   package var zeroIsDropout = false
 
   package init(_ name: String, _ kind: Kind, unit: String = "") {
@@ -78,7 +78,7 @@ package struct RecordedColumn: Hashable, Sendable {
     self.unit = unit
   }
 
-  /// The number of a cell; `nil` where there is none.
+  /// The value of a cell; `nil` if it is missing or not a number.
   package func number(_ word: UInt64) -> Double? {
     let number = TableCell.number(word, kind)
     return zeroIsDropout && number == 0 ? nil : number
@@ -90,9 +90,10 @@ package struct RecordedColumn: Hashable, Sendable {
   }
 }
 
-/// A cell as one word, by the kind of its column: an integer, the bits of a `Double`, the place of a word in its list.
+/// A cell as one word. Depending on its column's kind: an integer, the bits of a `Double`, or an index into
+/// the list of words.
 package enum TableCell {
-  /// Of integers. As `datetime64[ns]` it is NumPy's "not a time".
+  /// Missing integer. NumPy reads it as "not a time" in `datetime64[ns]`.
   package static let missing = UInt64(bitPattern: .min)
   package static let missingNumber = Double.nan.bitPattern
 
@@ -110,7 +111,7 @@ package enum TableCell {
     }
   }
 
-  /// The number, where it is one.
+  /// The value; `nil` if it is missing or not a number.
   package static func number(_ word: UInt64, _ kind: RecordedColumn.Kind) -> Double? {
     switch kind {
     case .int16, .uint16, .int32, .int64: word == missing ? nil : Double(Int64(bitPattern: word))

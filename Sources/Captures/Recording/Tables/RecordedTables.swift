@@ -3,14 +3,14 @@ package import ColmiRing
 
 /// A table of a recording.
 package struct RecordedTable: Hashable, Sendable {
-  /// As in `session.json`.
+  /// Name in `session.json`.
   package var name: String
-  /// Empty where only the first sample tells them.
+  /// Columns; empty if the first sample decides them.
   package var columns: [RecordedColumn]
   package var content = Content.samples
-  /// Rows a second that the sensor was asked for; `nil` where they come when they come.
+  /// Requested rows a second; `nil` if the sensor has no fixed rate.
   package var rateHz: Double?
-  /// Whether a program described it: only the capture says what its columns are.
+  /// Whether a user's program describes the table: only the capture knows its columns.
   package var isOwn = false
 
   package init(
@@ -23,31 +23,31 @@ package struct RecordedTable: Hashable, Sendable {
   }
 
   package enum Content: Hashable, Sendable {
-    /// What was received: what is missing of it is a loss.
+    /// Received data: a missing row is a loss.
     case samples
-    /// What can be made again of other tables.
+    /// Data that can be rebuilt from other tables.
     case derived
   }
 
-  /// The first line of its text, with its end; empty without columns.
+  /// The header line of the CSV file, with its line feed; empty without columns.
   package var header: String {
     columns.isEmpty ? "" : columns.map(\.name).joined(separator: ",") + "\n"
   }
 
-  /// Of its text.
+  /// Name of the CSV file.
   package var fileName: String { TableFormat.csv.fileName(name) }
 }
 
-/// The tables that one kind of sensor fills: what of it crosses from the receive thread to the writer, and which rows
-/// become of that. A new sensor that is to be recorded needs one of these.
+/// The tables of one kind of sensor: the samples passed from the receive thread to the writer, and the rows
+/// made from them. To record a new sensor, add a type that conforms to this protocol.
 ///
-/// It lives on the writer's thread.
+/// It is used on the writer's thread.
 package protocol SampleTables: Sendable {
   associatedtype Sample: BitwiseCopyable & Sendable
 
-  /// Those with samples first.
+  /// The tables, those with samples first.
   var tables: [RecordedTable] { get }
-  /// Appends the rows of a sample. Numbers of tables are their places in `tables`.
+  /// Appends the rows of a sample. A table's number is its index in `tables`.
   mutating func append(_ sample: Sample, to files: inout RecordingFiles)
   /// When the kernel had a sample.
   static func time(of sample: Sample) -> ReceiveTime
@@ -55,56 +55,57 @@ package protocol SampleTables: Sendable {
   mutating func begin(_ clock: ClockSetting)
   /// Nothing more comes.
   mutating func finish(_ files: inout RecordingFiles)
-  /// What became known of the sensor's clock; `nil` where the tables have none.
+  /// Findings about the sensor's clock; `nil` if the tables have none.
   var ticks: TickReport? { get }
-  /// Samples without a reading so far, of the first tables; `nil` for a table that has no such thing.
+  /// Samples without a reading so far, for the first tables; `nil` for a table to which this does not apply.
   var dropouts: [Int?] { get }
-  /// Samples that have no row, so far.
+  /// Samples without a row so far.
   var account: TableAccount { get }
-  /// Times so far that the sensor's counts began anew or went back, of the first tables; `nil` for a table without counts.
+  /// Number of times so far that the sensor's counters restarted or went back, for the first tables; `nil`
+  /// for a table without counters.
   var restarts: [Int?] { get }
 }
 
-/// Samples of a sensor that have no row in its tables, as far as its own clock or numbering shows them.
+/// Samples without a row in a sensor's tables, as far as the sensor's own clock or numbering shows them.
 package struct TableAccount: Hashable, Sendable {
-  /// A stretch in which something is missing.
+  /// A stretch of time in which samples are missing.
   package struct Stretch: Hashable, Sendable {
     package var after: ReceiveTime
     package var before: ReceiveTime
     package var count: Int
-    /// Those of ticks of which nothing came.
+    /// Samples of ticks from which nothing was received.
     var whole = 0
   }
 
-  /// Stretches that are kept, to tell those in which there was no link; further ones count as losses.
+  /// Number of stretches kept, to recognise those without a link. Further ones count as losses.
   static let stretchLimit = 1_024
 
-  /// Whether the sensor has a clock or numbers, so that a loss shows.
+  /// Whether the sensor has a clock or numbering that shows losses.
   package var isNumbered = false
   /// Samples missing by the sensor's clock.
   package var missing = 0
-  /// Where samples of a ring are missing. They count, though no link was there.
+  /// Stretches in which samples of a ring are missing. These are included even if there was no link.
   package var stretches: [Stretch] = []
-  /// Samples that came, of those that would be missing otherwise, and the notifications that brought them.
+  /// Samples received, of the kinds whose loss would show, and the notifications that contained them.
   package var samples = 0
   package var notifications = 0
-  /// Notifications that came too late for their place in the order.
+  /// Notifications that arrived too late for their place in the order.
   package var late = 0
-  /// Notifications that fit no row: they belong to another stream, or their scale is not known.
+  /// Notifications that fit no row, because they belong to another stream or their scale is unknown.
   package var unplaced = 0
-  /// Notifications that came twice, and are recorded once.
+  /// Notifications received twice and recorded once.
   package var repeated = 0
 
   package init() {}
 
-  /// Samples missing by the sensor's clock, but for those of notifications that are known to be lost elsewhere.
+  /// Samples missing by the sensor's clock, except those of notifications already counted as lost elsewhere.
   ///
   /// - Parameters:
-  ///   - missing: all that are missing.
-  ///   - lost: notifications that a queue dropped, that were cut or malformed.
+  /// - missing: all missing samples.
+  ///   - lost: notifications that a queue dropped, or that were cut or malformed.
   package func missing(_ missing: Int, besides lost: Int) -> Int {
     guard lost > 0, notifications > 0 else { return missing }
-    // They bring as many samples as others do, to a tenth and some at their ends.
+    // Lost notifications have as many samples as others, give or take a tenth and a few at the ends.
     let explained = Double(lost) * Double(samples) / Double(notifications)
     return Double(missing) <= explained * 1.1 + 2 ? 0 : missing - Int(explained.rounded())
   }

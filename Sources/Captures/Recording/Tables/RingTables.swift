@@ -2,9 +2,9 @@ package import BLEWire
 package import ColmiRing
 package import SensorSessions
 
-/// The tables of a ring: one for each subtype as it came, and one of ticks.
+/// The tables of a ring: one for each subtype as received, and one of ticks.
 package struct RingTables: SampleTables {
-  /// The place of the table `samples`.
+  /// Index of the table `samples`.
   private static let ticksTable = RingStream.allCases.count
 
   private var stream = TickStream()
@@ -16,7 +16,7 @@ package struct RingTables: SampleTables {
   package var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
   package var ticks: TickReport? { stream.report }
   package var dropouts: [Int?] { RingStream.allCases.map { $0.hasDropouts ? droppedOut[$0.rawValue] : nil } }
-  /// By `RingStream.rawValue`.
+  /// Dropouts by `RingStream.rawValue`.
   private var droppedOut: InlineArray<3, Int> = .init(repeating: 0)
 
   package static func time(of sample: RingRawReading) -> ReceiveTime { sample.time }
@@ -47,31 +47,31 @@ package struct RingTables: SampleTables {
   }
 }
 
-/// Samples of a ring that are missing by its clock: those of ticks that never came, and those that a tick lacks.
+/// Counts the samples missing by a ring's clock: those of ticks never received, and those that a tick lacks.
 package struct RingLosses: Sendable {
-  /// Fastest ticks that a ring has, a second. What comes faster is played from a log or a test as fast as it is taken: its
-  /// timestamps say nothing of the ring's clock.
+  /// Maximum tick rate of a ring, a second. Faster ticks are replayed from a log or a test, whose timestamps
+  /// say nothing about the ring's clock.
   private static let fastestTicks = 1_000.0
 
   private struct Last: Sendable {
     var index: Int
     var time: ReceiveTime
-    /// Ticks that had been missing by then.
+    /// Number of missing ticks up to then.
     var missingTicks: Int
   }
 
   private var account = TableAccount()
-  /// By `RingTick.Part.rawValue`: the last tick that had it.
+  /// The last tick that had the part, by `RingTick.Part.rawValue`.
   private var last: [Last?] = RingTick.Part.allCases.map { _ in nil }
   private var missing: [Int] = RingTick.Part.allCases.map { _ in 0 }
-  /// Likewise, those of ticks of which nothing came.
+  /// Missing samples that belong to ticks from which nothing was received, by `RingTick.Part.rawValue`.
   private var whole: [Int] = RingTick.Part.allCases.map { _ in 0 }
   private var missingTicks = 0
 
   package init() {}
 
   package mutating func take(_ placed: PlacedTick) {
-    // Here, before any is missing: the first stretch of a long stream allocates nothing.
+    // Reserve before any sample is missing, so that the first stretch of a long stream does not allocate.
     if !account.isNumbered { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
     account.isNumbered = true
     missingTicks += placed.missingBefore
@@ -98,8 +98,9 @@ package struct RingLosses: Sendable {
     last[part.rawValue] = Last(index: placed.index, time: placed.fittedTime, missingTicks: missingTicks)
   }
 
-  /// - Parameter report: tells which parts come with each tick: others are not missing if a tick lacks them. If timestamps are off
-  ///   by more than the ticks are apart, it proves no whole tick missing; if by much more, neither that none is.
+  /// - Parameter report: states which parts come with each tick; the absence of other parts is not a loss. If
+  ///   the timestamps' residual exceeds one tick period, it cannot prove that whole ticks are missing; beyond
+  ///   3 periods, it cannot prove that none are.
   package func account(_ report: TickReport) -> TableAccount {
     guard let rate = report.rate, rate <= Self.fastestTicks else { return TableAccount() }
     var account = account
@@ -119,7 +120,8 @@ package struct RingLosses: Sendable {
     return account
   }
 
-  /// Periods by which timestamps may be off for a missing tick to be proven, and for none to be missing.
+  /// Limits of the timestamps' residual, in tick periods: up to `proof`, missing ticks are certain; up to
+  /// `doubt`, their absence is.
   private static let proof = 1.0
   private static let doubt = 3.0
 }

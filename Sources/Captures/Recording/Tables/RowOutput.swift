@@ -2,21 +2,21 @@ import BLEWire
 package import ColmiRing
 package import JSONText
 
-/// A row of a recorded table, whatever it is written as.
+/// A row of a recorded table, in any output format.
 package protocol RecordedRow {
-  /// Puts out the cells of its columns in their order.
+  /// Appends the cells of its columns to `output`, in order.
   func encode<Output: RowOutput>(into output: inout Output)
 }
 
-/// What takes the cells of a row.
+/// Output that accepts the cells of a row.
 package protocol RowOutput {
   mutating func append(_ number: Int64)
-  /// Rounded half away from zero where it becomes text.
+  /// Rounded half away from zero when converted to text.
   mutating func append(_ number: Double, decimals: Int)
   mutating func append(word: String)
   /// Cells without a value.
   mutating func appendMissing(_ count: Int)
-  /// The cells of a raw sample, as many as its table has behind the time.
+  /// Appends the cells of a raw sample: all columns of its table after the time.
   mutating func append(_ sample: RingRawSample)
 }
 
@@ -31,7 +31,7 @@ extension RowOutput {
 }
 
 extension RecordedRow {
-  /// Appends it as a line of CSV.
+  /// Appends the row as a line of CSV.
   package func appendRow(to text: inout [UInt8]) {
     var row = TextRow(&text)
     encode(into: &row)
@@ -39,15 +39,15 @@ extension RecordedRow {
   }
 }
 
-/// Cells as text between commas.
+/// Cells as comma-separated text.
 struct TextRow: RowOutput {
   private var octets: [UInt8] = []
   private var isFirst = true
 
-  /// Takes the text that the row is appended to, and leaves an empty one, so that nothing is copied.
+  /// Takes over the text to append to, and leaves an empty array in its place, to avoid a copy.
   init(_ text: inout [UInt8]) { swap(&octets, &text) }
 
-  /// Ends the line and gives the text back.
+  /// Ends the line and moves the text back.
   mutating func end(_ text: inout [UInt8]) {
     octets.append(UInt8(ascii: "\n"))
     swap(&octets, &text)
@@ -81,12 +81,12 @@ struct TextRow: RowOutput {
   }
 }
 
-/// Cells as words, by the kinds of the columns.
+/// Cells as words, encoded by the kinds of the columns.
 package struct WordRow: RowOutput, Sendable {
-  /// Rows one after the other.
+  /// Words of consecutive rows.
   package private(set) var words: [UInt64] = []
   private let kinds: [RecordedColumn.Kind]
-  /// The column of the next cell.
+  /// Column of the next cell.
   private var place = 0
 
   package init(_ columns: [RecordedColumn], wordCapacity: Int) {
@@ -94,7 +94,7 @@ package struct WordRow: RowOutput, Sendable {
     words.reserveCapacity(wordCapacity + columns.count)
   }
 
-  /// A row is whole: the next cell is the first of another.
+  /// Ends the row. The next cell is the first of another row.
   package mutating func endRow() {
     precondition(place == kinds.count, "\(place) cells for \(kinds.count) columns")
     place = 0
@@ -128,7 +128,7 @@ package struct WordRow: RowOutput, Sendable {
     }
   }
 
-  /// A cell that is a word already.
+  /// Appends a cell that is already encoded.
   mutating func append(cell: UInt64) {
     words.append(cell)
     place += 1
@@ -156,11 +156,11 @@ package struct WordRow: RowOutput, Sendable {
     append(Int64(diff))
   }
 
-  /// 512 counts are 1 g; exact.
+  /// Counts to g, exactly: 512 counts are 1 g.
   private mutating func append(g counts: Int16) { append(Double(counts) / 512, decimals: 6) }
 }
 
-/// A row of words with the columns that say what they are.
+/// A row of words with the columns that describe them.
 package struct WordCells: RecordedRow {
   package let columns: [RecordedColumn]
   package let words: [UInt64]
@@ -187,7 +187,7 @@ package struct WordCells: RecordedRow {
 }
 
 extension JSONLine {
-  /// The cells of a row as members by the names of their columns; an empty one is `null`.
+  /// Appends the cells of a row as members named after their columns; an empty cell is `null`.
   package mutating func members(of row: some RecordedRow, _ columns: [RecordedColumn]) {
     var words = WordRow(columns, wordCapacity: columns.count)
     row.encode(into: &words)
@@ -195,7 +195,7 @@ extension JSONLine {
     members(columns, words.words)
   }
 
-  /// Likewise, of words. Times are strings: as numbers, JavaScript and jq would round them.
+  /// Appends cells as members. Times are strings, because JavaScript and jq would round numbers of that size.
   package mutating func members(_ columns: [RecordedColumn], _ words: [UInt64]) {
     for (column, word) in zip(columns, words) {
       key(column.name)
@@ -203,7 +203,6 @@ extension JSONLine {
     }
   }
 
-  /// One cell.
   package mutating func value(_ word: UInt64, _ column: RecordedColumn) {
     guard !TableCell.isMissing(word, column.kind) else { return null() }
     switch column.kind {

@@ -2,7 +2,7 @@ import BLESensors
 package import BLEWire
 package import SensorSessions
 
-/// The tables of a heart-rate sensor: measurements, and the intervals between beats that came with them.
+/// The tables of a heart-rate sensor: measurements, and the beat-to-beat intervals received with them.
 package struct HeartRateTables: SampleTables {
   package init() {}
 
@@ -43,7 +43,7 @@ package struct HeartRateRow: RecordedRow {
   package func encode<Output: RowOutput>(into output: inout Output) {
     let measurement = sample.measurement
     output.append(sample.time.nanoseconds)
-    // Without contact the rate is a left-over or 0.
+    // Without contact, the rate is outdated or 0.
     output.append(measurement.contact == .notDetected ? nil : Int64(measurement.beatsPerMinute))
     switch measurement.contact {
     case .notSupported: output.appendMissing(1)
@@ -70,7 +70,7 @@ package struct RRIntervalRow: RecordedRow {
   }
 }
 
-/// The table of a thermometer or CORE sensor. Without a reading there is a state and no number.
+/// The table of a thermometer or CORE sensor. A row without a reading has a state and no number.
 package struct TemperatureTables: SampleTables {
   package init() {}
 
@@ -111,7 +111,7 @@ package struct TemperatureRow: RecordedRow {
     output.append(
       core.skinTemperature.map { TemperatureSample.convert($0, from: core.unit, to: .celsius) }, decimals: 3)
     output.append(core.quality.map { Int64($0.level) })
-    // 0 is none received.
+    // 0 means that no heart rate was received.
     output.append(core.heartRate.flatMap { $0 == 0 ? nil : Int64($0) })
     output.append(core.heatStrainIndexTenths.map { Double($0) / 10 }, decimals: 1)
   }

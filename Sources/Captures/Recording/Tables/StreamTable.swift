@@ -7,7 +7,7 @@ public import SensorSessions
 public enum RingStream: Int, CaseIterable, Sendable {
   case accelerometer, ppg, spO2
 
-  /// - Returns: the table of a sample; `nil` for a subtype that nobody knows.
+  /// - Returns: the table of a sample; `nil` for an unknown subtype.
   package init?(_ sample: RingRawSample) {
     switch sample {
     case .accelerometer: self = .accelerometer
@@ -17,7 +17,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
     }
   }
 
-  /// As in `session.json`.
+  /// Name in `session.json`.
   public var name: String {
     switch self {
     case .accelerometer: "accelerometer"
@@ -30,10 +30,10 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
   package var table: RecordedTable { RecordedTable(name: name, columns: columns) }
 
-  /// Whether a sample of it may lack its reading.
+  /// Whether a sample may lack its reading.
   package var hasDropouts: Bool { self != .accelerometer }
 
-  /// Its place in a tick.
+  /// The corresponding part of a tick.
   package var part: RingTick.Part {
     switch self {
     case .accelerometer: .accelerometer
@@ -49,11 +49,13 @@ public enum RingStream: Int, CaseIterable, Sendable {
     }
   }
 
-  /// The columns of a sample, by names that no other stream has. Counts are the sensor's own; 512 counts are 1 g.
+  /// The columns of a sample, with names that no other stream uses. Counts are raw sensor values; 512 counts
+  /// are 1 g.
   ///
-  /// Where the light was not measured its column is empty; what belongs to the LED, green or red, is there all the same.
+  /// If the light was not measured, its column is empty, but the values of the LED, green or red, are
+  /// present.
   ///
-  /// - Parameter kind: of counts that are always there with the others of their sample.
+  /// - Parameter kind: kind of the columns that always have a value if the sample does.
   package func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
     switch self {
     case .accelerometer:
@@ -71,15 +73,15 @@ public enum RingStream: Int, CaseIterable, Sendable {
       + ["max", "min", "diff"].map { .counts("\(led)_\($0)_counts", kind) }
   }
 
-  /// The table's first line as text.
+  /// Header line of the CSV file.
   package var header: String { table.header }
 }
 
 extension RingRawReading: RecordedRow {
-  /// The table it belongs to; `nil` for a subtype that nobody knows.
+  /// The table of this reading; `nil` for an unknown subtype.
   public var stream: RingStream? { RingStream(sample) }
 
-  /// Octets of the longest row's values: three counts of 7, three accelerations of 11.
+  /// Maximum size of a row's values, in bytes: three counts of 7, three accelerations of 11.
   fileprivate static let valueLimit = 64
 
   package func encode<Output: RowOutput>(into output: inout Output) {
@@ -93,7 +95,8 @@ extension [UInt8] {
     append(addingCapacity: OutputSpan<UInt8>.decimalLimit) { $0.append(decimal: number) }
   }
 
-  /// With so many digits behind the point, rounded half away from zero; nothing for what is no number or too large.
+  /// Appends a number with `decimals` digits after the point, rounded half away from zero. Appends nothing if
+  /// it is not finite or too large.
   package mutating func append(_ number: Double, decimals: Int) {
     var scale: Int64 = 1
     for _ in 0..<decimals { scale *= 10 }
@@ -111,26 +114,26 @@ extension [UInt8] {
     }
   }
 
-  /// An empty one where there is no number.
+  /// Appends a comma and the number, if there is one.
   package mutating func appendColumn(_ number: Int64?) {
     append(UInt8(ascii: ","))
     if let number { append(decimal: number) }
   }
 
-  /// With so many digits behind the point; an empty one where there is no number.
+  /// Appends a comma and the number with `decimals` digits after the point, if there is one.
   package mutating func appendColumn(_ number: Double?, decimals: Int) {
     append(UInt8(ascii: ","))
     if let number { append(number, decimals: decimals) }
   }
 
-  /// The values of a raw sample.
+  /// Appends the values of a raw sample, each after a comma.
   package mutating func appendColumns(_ sample: RingRawSample) {
     append(addingCapacity: RingRawReading.valueLimit) { $0.append(columns: sample) }
   }
 }
 
 extension OutputSpan<UInt8> {
-  /// Octets of the longest number.
+  /// Length of the longest number, in bytes.
   fileprivate static var decimalLimit: Int { 20 }
 
   fileprivate mutating func append(columns sample: RingRawSample) {
@@ -150,7 +153,7 @@ extension OutputSpan<UInt8> {
 
   fileprivate mutating func append(decimal number: Int64) {
     if number < 0 { append(UInt8(ascii: "-")) }
-    // From the last digit on, and then in their order.
+    // Produce the digits last to first, then append them in order.
     var digits = InlineArray<20, UInt8>(repeating: 0)
     var first = digits.count
     var rest = number.magnitude
@@ -174,7 +177,8 @@ extension OutputSpan<UInt8> {
     append(column: Int64(diff))
   }
 
-  /// Counts as g with six decimals: 1 count is 1953.125 µg, rounded away from zero at half.
+  /// Appends a comma and the counts as g with six decimals: 1 count is 1953.125 µg, rounded half away from
+  /// zero.
   fileprivate mutating func append(microG counts: Int16) {
     append(UInt8(ascii: ","))
     if counts < 0 { append(UInt8(ascii: "-")) }

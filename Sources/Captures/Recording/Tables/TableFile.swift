@@ -1,11 +1,12 @@
 import BLELinux
 
-/// The file or folder of one table. A class, since arrays hold no noncopyable values.
+/// The file or folder of one table. It is a class because arrays cannot hold noncopyable values.
 final class TableFile {
-  /// Its columns become known with `open` at the latest.
+  /// The description; columns are known after `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
-  /// Whether it was found to be removed, moved away or cut: it takes nothing more, and has no rows that anybody finds.
+  /// Whether the table was found to be removed, moved away or cut. It then accepts no rows and reports none
+  /// as written.
   private(set) var isGone = false
   private let format: TableFormat
   private let directory: String
@@ -24,7 +25,7 @@ final class TableFile {
     if !table.columns.isEmpty { try open(in: folder) }
   }
 
-  /// Tells the columns of a table that was made without.
+  /// Sets the columns of a table that was created without any.
   func open(with columns: [RecordedColumn], in folder: OpenFolder) throws(SystemError) {
     table.columns = columns
     try open(in: folder)
@@ -41,7 +42,7 @@ final class TableFile {
     }
   }
 
-  /// Rows that the kernel has; of text the first unit is the header.
+  /// Rows written to the kernel. The first unit of a text file is its header.
   var rowsWritten: Int {
     if isGone { return 0 }
     return switch format {
@@ -50,7 +51,7 @@ final class TableFile {
     }
   }
 
-  /// Octets that the kernel has.
+  /// Bytes written to the kernel.
   var writtenByteCount: Int {
     switch format {
     case .csv: text?.writtenByteCount ?? 0
@@ -58,11 +59,11 @@ final class TableFile {
     }
   }
 
-  /// Cells of the first column, where the format keeps them.
+  /// First and last cell of the first column, if the format keeps them.
   var firstCell: UInt64? { columns?.firstCell }
   var lastCell: UInt64? { columns?.lastCell }
 
-  /// Whether something waits for a flush or for the disk.
+  /// Whether rows are waiting for a flush or a sync.
   var isPending: Bool {
     if isGone { return false }
     return switch format {
@@ -71,19 +72,19 @@ final class TableFile {
     }
   }
 
-  /// Its name in the capture's directory.
+  /// Name in the capture's directory.
   var fileName: String { format.fileName(table.name) }
 
-  /// Looks whether it is still there.
+  /// Checks whether the table still exists.
   ///
-  /// - Returns: whether it has gone since the last look.
+  /// - Returns: whether it was removed since the last check.
   func hasGone(from folder: OpenFolder) -> Bool {
     guard !isGone else { return false }
     isGone = text?.isGone(from: folder) ?? columns?.isGone(from: folder) ?? false
     return isGone
   }
 
-  /// Whether it is gone because somebody cut it.
+  /// Whether the table counts as removed because it was cut.
   var isCut: Bool { text?.isCut ?? columns?.isCut ?? false }
 
   func append(_ row: some RecordedRow) throws(SystemError) {

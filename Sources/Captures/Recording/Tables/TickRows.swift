@@ -1,8 +1,8 @@
 import BLEWire
 package import ColmiRing
 
-/// The rows of the table `samples`: one for each tick, on the sensor's own clock, with the kernel's stamp and the values of
-/// each subtype that came.
+/// Produces the rows of the table `samples`: one for each tick by the sensor's own clock, with the kernel's
+/// timestamp and the values of each subtype received.
 package struct TickRows: Sendable {
 
   package init() {}
@@ -46,7 +46,7 @@ struct TickRow: RecordedRow {
 }
 
 extension RingTick {
-  /// Stamp and values; empty where it did not come.
+  /// Appends timestamp and values, or empty cells if the part was not received.
   fileprivate func encode<Output: RowOutput>(_ part: Part, into output: inout Output) {
     guard let time = time(of: part), let sample = sample(of: part) else {
       return output.appendMissing(part == .accelerometer ? 7 : 5)

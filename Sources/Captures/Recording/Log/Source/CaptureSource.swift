@@ -3,10 +3,10 @@ import BLEPacketLog
 import BLEWire
 import Synchronization
 
-/// Hands what another process' log has and gets to a log's writer, as if the monitor had said it.
+/// Follows the log of another process and passes its records to a writer, as if the monitor had sent them.
 ///
-/// It reads the file behind that process, so the process need not know: a slow reader costs it nothing, and loses
-/// nothing. What it has flushed is seen a tenth of a second later.
+/// It reads the log's file, so the other process is not involved: a slow reader neither delays it nor loses
+/// records. Flushed records are seen at most 100 ms later.
 final class CaptureSource: LogSource {
   private static let pauseMilliseconds = 100
 
@@ -14,11 +14,11 @@ final class CaptureSource: LogSource {
   private let pause: WakeEvent
   private let isStopping = Atomic<Bool>(false)
   private let hasStarted = Atomic<Bool>(false)
-  /// Ends when the thread has.
+  /// Ends when the thread ends.
   private let done: AsyncStream<Never>
   private let doneContinuation: AsyncStream<Never>.Continuation
 
-  /// - Throws: ENOENT where the log or its process is gone.
+  /// - Throws: ENOENT if the log or its process no longer exists.
   init(_ log: RunningLog) throws(SystemError) {
     self.log = log
     _ = try LockWatch(log.word)
@@ -30,7 +30,7 @@ final class CaptureSource: LogSource {
   func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     let log = log
     try SystemThread.start(named: "ringtap-source") {
-      // A log that cannot be read any further has ended.
+      // A log that cannot be read further has ended.
       try? self.follow(log, into: writer)
       self.doneContinuation.finish()
       onEnd()
@@ -51,7 +51,7 @@ final class CaptureSource: LogSource {
     let watch = try LockWatch(log.word)
     var reader = PacketLogReader()
     while true {
-      // Asked first: what was written before the end is read below.
+      // Check this first, so that records written before the end are still read below.
       let isGrowing = watch.isHeld && !isStopping.load(ordering: .sequentiallyConsistent)
       while true {
         let count = try input.read(into: &piece)

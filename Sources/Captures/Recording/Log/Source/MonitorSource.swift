@@ -1,9 +1,9 @@
 import BLELinux
 import BLEWire
 
-/// Hands what the kernel's monitor says to a log's writer, on the receive thread.
+/// Passes records from the kernel's monitor to a log's writer, on the receive thread.
 actor MonitorSource: LogSource {
-  /// Batches in one turn: then the loop's jobs have theirs.
+  /// Maximum batches in one turn, so that other jobs of the loop get to run.
   private static let turnLimit = 8
   private static let slots = 32
 
@@ -15,12 +15,12 @@ actor MonitorSource: LogSource {
   private let adapter: UInt16?
   private var writer: LogWriter?
   private var token: UInt64?
-  /// Records shorter than their own header.
+  /// Number of records shorter than their own header.
   private(set) var malformed = 0
 
-  /// Opens the monitor; what comes waits in the socket.
+  /// Opens the monitor. Records wait in the socket until `start`.
   ///
-  /// - Parameter adapter: the only one to record; records that belong to no adapter are kept all the same.
+  /// - Parameter adapter: the only adapter to record. Records that belong to no adapter are always kept.
   init(adapter: UInt16?) throws(SystemError) {
     let descriptor = try MonitorSocket.open()
     loop = try EventLoop(name: "ringtap-monitor")
@@ -41,7 +41,7 @@ actor MonitorSource: LogSource {
     token = try loop.add(source, descriptor, for: .readable)
   }
 
-  /// Takes what waits in the socket and ends.
+  /// Takes the records waiting in the socket, and ends.
   func close() {
     if let token {
       receive(batches: .max)
@@ -59,14 +59,15 @@ actor MonitorSource: LogSource {
     guard let writer else { return }
     var rest = batches
     while rest > 0 {
-      // The monitor's socket has no peer and no error of its own: a failure here is a moment's lack of memory.
+      // The monitor's socket has no peer and no errors of its own: a failure here is a temporary lack of
+      // memory.
       guard let count = try? slab.receive(from: descriptor), count > 0 else { break }
       writer.sourceDrops = descriptor.receiveQueueDrops ?? slab.drops
       for index in 0..<count {
         push(slab.datagram(index), slab.time(index) ?? SystemClock.now(), into: writer.queue)
       }
       writer.wake.signal()
-      // What comes meanwhile is the next turn's.
+      // Records that arrive meanwhile are left for the next turn.
       rest = count < slab.slots ? 0 : rest - 1
     }
   }

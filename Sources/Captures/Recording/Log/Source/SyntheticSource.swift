@@ -2,10 +2,10 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// Numbered notifications at an even rate, instead of the kernel's: what shows that a log loses none of them.
+/// Numbered notifications at an even rate instead of the kernel's records, to test that a log loses none.
 final class SyntheticSource: LogSource {
-  /// ACL data from the controller on handle 0x0040, an ATT notification of attribute 0x0010; four octets of number,
-  /// little-endian, follow. Core 5.4, Vol 4, Part E, 5.4.2 and Vol 3, Part F, 3.4.7.1.
+  /// ACL data from the controller on handle 0x0040: an ATT notification of attribute 0x0010. A number of four
+  /// bytes, little-endian, follows. Core 5.4, Vol 4, Part E, 5.4.2 and Vol 3, Part F, 3.4.7.1.
   private static let start: [UInt8] = [
     0x40, 0x20, 0x0B, 0x00, 0x07, 0x00, 0x04, 0x00, 0x1B, 0x10, 0x00,
   ]
@@ -18,7 +18,7 @@ final class SyntheticSource: LogSource {
   private let pause: WakeEvent
   private let isStopping = Atomic<Bool>(false)
 
-  /// - Parameter onPush: hears how many have been handed over, and when.
+  /// - Parameter onPush: called with the number of packets passed on so far, and the time.
   init(
     ratePerSecond: Int, _ onPush: @escaping @Sendable (Int, MonotonicTime) -> Void
   ) throws(SystemError) {

@@ -1,24 +1,26 @@
 package import BLELinux
 import Glibc
 
-/// A one-dimensional NumPy array that grows on disk (`.npy`, format 1.0) and opens at any moment.
+/// A one-dimensional NumPy array (`.npy`, format 1.0) that grows on disk and can be opened at any time.
 ///
-/// The header takes a page from the start and says how many elements there are. Elements are appended first and claimed
-/// afterwards, each by a system call of its own, so a process that is killed between the two leaves a file that is longer
-/// than its header says. `numpy.load` opens such a file, also with `mmap_mode`, and refuses one that is shorter: here the
-/// kernel always has what is claimed. The claim itself lies in one sector, which a disk writes whole or not at all.
+/// The header occupies one page and states the number of elements. Elements are appended first and claimed in
+/// the header afterwards, each by its own system call. A process killed between the two leaves a file that is
+/// longer than its header states. `numpy.load` opens such a file, also with `mmap_mode`, but refuses one that
+/// is shorter. Here the kernel always has the claimed elements. The count lies in one sector, which a disk
+/// writes whole or not at all.
 ///
-/// A power failure is another matter: the disk must not get the header before the elements and the file's length. So `writeOut`
-/// hands it the elements alone, whose pages are others than the header's; then another file's `sync` has the file system note the
-/// lengths of all; and `sync`, which hands it the header, is the last. What the kernel writes by itself, after half a minute,
-/// comes in no such order: `syncLimit` is before that.
+/// After a power failure, the disk must not have the header without the elements and the file's length. So
+/// `writeOut` writes only the elements to disk, whose pages differ from the header's. Another file's `sync`
+/// then makes the file system record the lengths of all files. `sync`, which writes the header, comes last.
+/// The kernel by itself writes pages in no such order after 30 s; `syncLimit` is shorter than that.
 ///
 /// NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays".
 package final class ArrayFile {
-  /// A page and a block of most file systems; a multiple of 64, as the format asks for.
+  /// Size of the header, in bytes: a page and a block of most file systems. The format requires a multiple of
+  /// 64.
   package static let headerByteCount = 4096
-  /// How long the kernel may have a header that the disk has not: it writes by itself what is 30 s old
-  /// (`vm.dirty_expire_centisecs`).
+  /// Maximum time that the kernel may hold a header not yet on disk. The kernel writes pages by itself after
+  /// 30 s (`vm.dirty_expire_centisecs`).
   package static let syncLimit = Duration.seconds(25)
 
   private static let claimByteCount = 128
@@ -27,25 +29,25 @@ package final class ArrayFile {
 
   package let path: String
   private let name: FileName
-  /// Octets of the elements that the kernel has, claimed or not.
+  /// Bytes of elements written to the kernel, claimed or not.
   package private(set) var byteCount = 0
   private let descriptor: FileDescriptor
-  /// What of the header is ever written again. White space follows.
+  /// The part of the header that is rewritten. White space follows it.
   private var header: [UInt8]
-  /// Where the header's number of elements stands.
+  /// Offset of the number of elements in the header.
   private let countOffset: Int
-  /// Octets of the elements that the disk has; none before it has the header.
+  /// Bytes of elements on disk; -1 until the header is on disk.
   private var syncedByteCount = -1
   /// See `OutputFile`.
   private let isWatched: Bool
 
-  /// Creates an empty array in a file of mode 0644 that is not there yet.
+  /// Creates an empty array in a new file with mode 0644.
   ///
   /// - Parameters:
-  ///   - name: of the file.
-  ///   - folder: its own.
-  ///   - path: what the file is called in messages.
-  ///   - type: of the elements as NumPy names it, such as `<i8`; 16 characters at most.
+  /// - name: name of the file.
+  ///   - folder: the folder that contains it.
+  ///   - path: path of the file in messages.
+  ///   - type: NumPy type of the elements, such as `<i8`; at most 16 characters.
   package init(
     creating name: String, in folder: OpenFolder, _ path: String, type: String
   ) throws(SystemError) {
@@ -55,7 +57,7 @@ package final class ArrayFile {
       throw SystemError(call: "open \(path)", number: error.number)
     }
     isWatched = folder.holds(self.name, descriptor)
-    // The magic string, version 1.0, and the length of what follows in a little-endian number of two octets.
+    // The magic string, version 1.0, and the length of the rest as a little-endian 16-bit number.
     header = [0x93] + Array("NUMPY".utf8) + [1, 0]
     header += [UInt8((Self.headerByteCount - 10) & 0xFF), UInt8((Self.headerByteCount - 10) >> 8)]
     header += "{'descr': '\(type)', 'fortran_order': False, 'shape': (".utf8
@@ -69,15 +71,16 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Whether the kernel has octets that a power failure may take back.
+  /// Whether the kernel has bytes that a power failure could lose.
   package var isUnsynced: Bool { syncedByteCount < byteCount }
 
-  /// Hands elements to the kernel, unclaimed.
+  /// Writes elements to the kernel without claiming them.
   ///
-  /// - Throws: ENOSPC and its like; `byteCount` then tells how much was taken, maybe a part of an element.
+  /// - Throws: ENOSPC or similar. `byteCount` then includes the bytes that were written, which may end with
+  ///   part of an element.
   package func append(_ elements: Span<UInt8>) throws(SystemError) {
     var sent = 0
-    // Behind a hole nothing is of use; `isGone` tells.
+    // Data after a hole is useless; `isGone` reports the cut.
     if isCut { return }
     do throws(SystemError) {
       while sent < elements.count {
@@ -88,9 +91,9 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Lets the header say that there are so many elements.
+  /// Writes the number of elements into the header.
   ///
-  /// `pwrite`, over octets that the file has.
+  /// Uses `pwrite` over existing bytes of the file.
   package func claim(_ count: Int) throws(SystemError) {
     setCount(count)
     do throws(SystemError) {
@@ -99,14 +102,14 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Takes away what follows so many octets of elements. Nothing may be appended any more.
+  /// Truncates the elements to `byteCount` bytes. The caller must append nothing afterwards.
   package func cut(to byteCount: Int) {
-    // It is a courtesy: what is not claimed is not read.
+    // Best effort: readers ignore unclaimed elements.
     _ = ftruncate(descriptor.rawValue, off_t(Self.headerByteCount + byteCount))
     self.byteCount = byteCount
   }
 
-  /// Has the disk get the elements, though neither the file's length nor the header.
+  /// Writes the elements to disk, but neither the file's length nor the header.
   package func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard isUnsynced else { return }
     do throws(SystemError) { try descriptor.writeOut(extent, from: Self.headerByteCount) } catch {
@@ -114,9 +117,9 @@ package final class ArrayFile {
     }
   }
 
-  /// Waits until the disk has what the kernel has.
+  /// Waits until the written data is on disk.
   ///
-  /// `fdatasync`. A file that is no disk's has nothing to wait for.
+  /// Uses `fdatasync`. Returns at once for a file that is not on a disk.
   package func sync() throws(SystemError) {
     guard isUnsynced else { return }
     let number = descriptor.rawValue
@@ -126,19 +129,19 @@ package final class ArrayFile {
     syncedByteCount = byteCount
   }
 
-  /// Whether it was removed, replaced, moved out of its folder, or cut.
+  /// Whether the file was removed, replaced, moved out of its folder, or cut.
   package func isGone(from folder: OpenFolder) -> Bool {
     isWatched && (isCut || !folder.holds(name, descriptor))
   }
 
-  /// Whether it is shorter than what the kernel took.
+  /// Whether the file is shorter than the data written to it.
   package var isCut: Bool { isWatched && descriptor.isShorter(than: Self.headerByteCount + byteCount) }
 
   private func named(_ error: SystemError) -> SystemError {
     SystemError(call: "write \(path)", number: error.number)
   }
 
-  /// Octet by octet: the writer's thread allocates nothing.
+  /// Byte by byte, because the writer's thread must not allocate.
   private func setCount(_ count: Int) {
     var divisor = 1
     while count / divisor >= 10 { divisor *= 10 }

@@ -1,13 +1,13 @@
 import BLELinux
 import BLEWire
 
-/// A table as a folder of NumPy arrays, one for each column.
+/// A table stored as a folder of NumPy arrays, one for each column.
 ///
-/// Rows are gathered in memory of fixed size. A flush writes the cells of each column, then lets each header claim them, the
-/// first column's last: whenever the program ends, all columns have at least as many elements as the first one, the time.
-/// Where the disk takes only a part, what is there is as long as the column that got least.
+/// Rows are buffered in memory of fixed size. A flush writes the cells of each column, then updates each
+/// header, the first column's last. Whenever the program ends, no column has fewer elements than the first
+/// one, the time. If the disk takes only part of a flush, the table is as long as its shortest column.
 package struct ColumnFiles: ~Copyable {
-  /// Words of the rows that wait.
+  /// Words of buffered rows.
   private static let wordLimit = 1 << 13
 
   private let columns: [RecordedColumn]
@@ -16,19 +16,19 @@ package struct ColumnFiles: ~Copyable {
   private let name: FileName
   private var rows: WordRow
   private var octets: [UInt8] = []
-  /// Rows that the kernel has, and those that the headers tell of.
+  /// Rows written to the kernel, and rows claimed by the headers.
   private(set) var writtenRows = 0
   private var claimedRows = 0
   private var failure: SystemError?
-  /// Cells of the first column: when the table begins and ends.
+  /// First and last cell of the first column: begin and end of the table.
   private(set) var firstCell: UInt64?
   private(set) var lastCell: UInt64?
 
-  /// Makes the folder and its empty arrays.
+  /// Creates the folder and its empty arrays.
   ///
   /// - Parameters:
-  ///   - directory: of the capture.
-  ///   - path: what the folder is called in messages.
+  /// - directory: the capture's folder.
+  ///   - path: path of the new folder in messages.
   init(
     _ columns: [RecordedColumn], in directory: OpenFolder, _ path: String
   ) throws(SystemError) {
@@ -51,7 +51,7 @@ package struct ColumnFiles: ~Copyable {
   package static func fileName(_ column: RecordedColumn) -> String { column.name + ".npy" }
 
   var isPending: Bool { !rows.words.isEmpty || claimedRows < writtenRows }
-  /// Of all arrays, without their headers.
+  /// Bytes of all arrays, without their headers.
   var writtenByteCount: Int { arrays.reduce(0) { $0 + $1.byteCount } }
   var isUnsynced: Bool {
     for place in arrays.indices where failure == nil && arrays[place].isUnsynced { return true }
@@ -60,7 +60,8 @@ package struct ColumnFiles: ~Copyable {
 
   /// Appends one row.
   ///
-  /// - Throws: ENOSPC and its like once the memory is full and does not go out; the same error ever after.
+  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written; every later call throws the
+  ///   same error.
   mutating func append(_ row: some RecordedRow) throws(SystemError) {
     if let failure { throw failure }
     row.encode(into: &rows)
@@ -68,7 +69,7 @@ package struct ColumnFiles: ~Copyable {
     if rows.words.count >= Self.wordLimit { try spill() }
   }
 
-  /// Hands everything to the kernel, headers included.
+  /// Writes everything to the kernel, including headers.
   mutating func flush() throws(SystemError) {
     if let failure { throw failure }
     try spill()
@@ -84,7 +85,8 @@ package struct ColumnFiles: ~Copyable {
     }
   }
 
-  /// Waits until the disk has what the kernel has, the first column last: no other has fewer elements.
+  /// Waits until the written data is on disk. The first column is synced last, so no other column has fewer
+  /// elements.
   mutating func sync() throws(SystemError) {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -95,10 +97,10 @@ package struct ColumnFiles: ~Copyable {
     }
   }
 
-  /// Whether an array was removed or moved away, or their folder out of that of the capture.
+  /// Whether an array was removed or moved away, or the folder was moved out of the capture.
   func isGone(from directory: OpenFolder) -> Bool {
     if !directory.holds(name, folder) { return true }
-    // Not over the arrays: unless optimised, each step of that allocates.
+    // Iterates over indices: in unoptimised builds, iterating over the arrays allocates on each step.
     for place in arrays.indices where arrays[place].isGone(from: folder) { return true }
     return false
   }
@@ -109,11 +111,11 @@ package struct ColumnFiles: ~Copyable {
     return false
   }
 
-  /// Hands the rows to the kernel, unclaimed.
+  /// Writes the rows to the kernel without claiming them.
   private mutating func spill() throws(SystemError) {
     let count = rows.words.count / columns.count
     guard count > 0 else { return }
-    // Where one finds no room the others go on: what counts is what all have.
+    // Keep writing the other columns after one fails: only the rows present in all columns count.
     var refusal: SystemError?
     for place in columns.indices {
       octets.removeAll(keepingCapacity: true)
@@ -132,27 +134,27 @@ package struct ColumnFiles: ~Copyable {
     claimedRows = writtenRows
   }
 
-  /// Keeps what all columns have.
+  /// Keeps the rows that all columns have.
   private mutating func fail(_ error: SystemError) throws(SystemError) {
     failure = error
     let whole = zip(arrays, columns).map { $0.byteCount / $1.kind.byteCount }.min() ?? 0
     noteEnds(whole - writtenRows)
     writtenRows = whole
     for (array, column) in zip(arrays, columns) { array.cut(to: whole * column.kind.byteCount) }
-    // The headers lie where the file has octets already, which a full disk takes.
+    // The headers overwrite existing bytes, which works even on a full disk.
     do throws(SystemError) { try claim() } catch { writtenRows = claimedRows }
     rows.removeAll()
     throw error
   }
 
-  /// - Parameter count: rows of those that wait which the kernel has got.
+  /// - Parameter count: number of buffered rows that were written to the kernel.
   private mutating func noteEnds(_ count: Int) {
     guard count > 0, count * columns.count <= rows.words.count else { return }
     if firstCell == nil { firstCell = rows.words[0] }
     lastCell = rows.words[(count - 1) * columns.count]
   }
 
-  /// The cells of one column, as its array has them.
+  /// Encodes the cells of one column as its array stores them.
   private mutating func gather(_ column: Int, _ count: Int) {
     let (kind, words, stride) = (columns[column].kind, rows.words, columns.count)
     octets.append(addingCapacity: count * kind.byteCount) { output in

@@ -1,10 +1,10 @@
 import BLELinux
 import JSONText
 
-/// `columns.json` of a recording in arrays: which file has which column of which table, of what type, in what unit.
+/// The `columns.json` of a recording in arrays: file, type and unit of each table's columns.
 ///
-/// It is there from the start, with `rows` of `null`: how many there are stands in the arrays themselves. The end puts a complete
-/// one in its place, on a full disk in the room that it took before.
+/// It exists from the start, with `rows` set to `null`; the arrays themselves have their lengths. At the end
+/// a complete index replaces it, on a full disk in the space reserved at the start.
 package struct ColumnIndex: ~Copyable {
   package static let fileName = "columns.json"
   private static let reservedByteCount = 16_384
@@ -21,7 +21,7 @@ package struct ColumnIndex: ~Copyable {
     self.file = file
   }
 
-  /// Replaces what it says.
+  /// Replaces the contents.
   ///
   /// - Parameter rate: rows a second of the table of ticks.
   mutating func write(
@@ -48,7 +48,7 @@ package struct ColumnIndex: ~Copyable {
     }
     line.endLine()
     var octets = line.octets
-    // White space before the final line feed leaves it valid JSON.
+    // White space before the final line feed keeps the JSON valid.
     let missing = isComplete ? 0 : max(0, reservedByteCount - octets.count)
     octets.insert(contentsOf: [UInt8](repeating: UInt8(ascii: " "), count: missing), at: octets.count - 1)
     return octets
@@ -79,7 +79,7 @@ package struct ColumnIndex: ~Copyable {
 }
 
 extension RecordedColumn.Kind {
-  /// What stands where there is no value.
+  /// Representation of a missing value.
   fileprivate var missingName: String {
     switch self {
     case .int16, .uint16, .int32: "never"
