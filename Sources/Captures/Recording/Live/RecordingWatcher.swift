@@ -21,8 +21,8 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   /// The recording ended, and the writer's thread has reported everything.
   ///
   /// - Parameters:
-  /// - reason: as in `session.json`, or the error that prevented the start.
-  /// - lost: what was received and then lost.
+  ///   - reason: as in `session.json`, or the error that prevented the start.
+  ///   - lost: what was received and then lost.
   func end(_ reason: String, lost: Int)
 
   // Called on the writer's thread:

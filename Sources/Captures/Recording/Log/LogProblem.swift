@@ -12,9 +12,9 @@ package enum LogProblem {
   }
 
   /// - Parameters:
-  /// - format: `nil` if the format is unknown.
-  /// - file: the likely type of a file that is not a packet log.
-  /// - records: number of records before the error.
+  ///   - format: `nil` if the format is unknown.
+  ///   - file: the likely type of a file that is not a packet log.
+  ///   - records: number of records before the error.
   package static func text(
     _ error: WireError, _ format: PacketLogFormat?, _ file: ForeignFile?, records: Int
   ) -> String {

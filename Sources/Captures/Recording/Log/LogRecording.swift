@@ -52,7 +52,7 @@ public struct LogRecording: Sendable {
   /// are written.
   ///
   /// - Parameters:
-  /// - ready: called once, when recording has started.
+  ///   - ready: called once, when recording has started.
   ///   - progress: called about once a second.
   /// - Throws: an error that prevents starting. Later failures are in the report.
   public func run(

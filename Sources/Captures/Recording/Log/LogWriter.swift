@@ -48,7 +48,7 @@ final class LogWriter: Sendable {
   /// Opens the first file and starts to write.
   ///
   /// - Parameters:
-  /// - limit: maximum number of records; later ones are dropped.
+  ///   - limit: maximum number of records; later ones are dropped.
   ///   - onEnd: called once, on the writer's thread.
   static func start(
     _ plan: LogFilePlan, limit: Int = .max, _ onEnd: @escaping @Sendable (End) -> Void

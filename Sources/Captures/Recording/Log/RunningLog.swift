@@ -28,7 +28,7 @@ public struct RunningLog: Hashable, Sendable {
   public var word: String
 
   /// - Parameters:
-  /// - path: path of the log.
+  ///   - path: path of the log.
   ///   - word: path of its announcement file in `RuntimeFolder`.
   public init(path: String, word: String) {
     self.path = path
@@ -46,8 +46,8 @@ public final class LogAnnouncement: Sendable {
   private let file: Mutex<LockedFile?>
 
   /// - Parameters:
-  /// - path: path of an existing log.
-  /// - origin: the source of the log's packets.
+  ///   - path: path of an existing log.
+  ///   - origin: the source of the log's packets.
   /// - Throws: an error that prevents the announcement. The log itself is not affected.
   public init(of path: String, _ origin: RunningLog.Origin) throws(SystemError) {
     let folder = try RuntimeFolder.make()

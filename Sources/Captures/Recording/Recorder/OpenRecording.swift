@@ -62,7 +62,7 @@ final class OpenRecording: Sendable {
   /// Creates the files if necessary; called for each link.
   ///
   /// - Parameters:
-  /// - report: the report as known before the first link.
+  ///   - report: the report as known before the first link.
   ///   - begunAt: the report's `startedAt` on the monotonic clock.
   ///   - announce: announces the packet log to other processes.
   ///   - start: creates the files.

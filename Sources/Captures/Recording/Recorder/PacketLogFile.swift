@@ -36,7 +36,7 @@ public final class PacketLogFile: Sendable {
   /// Creates the file and starts to write.
   ///
   /// - Parameters:
-  /// - path: path of the log. It is pcapng if it ends in `.pcapng`, otherwise btsnoop.
+  ///   - path: path of the log. It is pcapng if it ends in `.pcapng`, otherwise btsnoop.
   ///   - origin: description for other processes; the log is not announced if `nil`.
   ///   - onFailure: called once, on the writer's thread, if writing fails.
   /// - Throws: EEXIST if the file exists: recordings are never overwritten.
@@ -59,7 +59,7 @@ public final class PacketLogFile: Sendable {
   /// Returns a transport that logs its packets here.
   ///
   /// - Parameters:
-  /// - transport: the transport that carries the packets.
+  ///   - transport: the transport that carries the packets.
   ///   - keys: `logged` to be able to decrypt a sniffer's capture of the same link.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed

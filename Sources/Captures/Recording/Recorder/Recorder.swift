@@ -56,7 +56,7 @@ package final class Recorder: Sendable {
   /// Creates the files and starts the writer.
   ///
   /// - Parameters:
-  /// - directory: path of an existing folder.
+  ///   - directory: path of an existing folder.
   ///   - samples: queue that the receive thread fills.
   ///   - tableFormat: file format of the tables.
   ///   - packets: queue that a `PacketTap` fills; `nil` for no packet log.

@@ -29,7 +29,7 @@ package struct RecordingFiles: ~Copyable {
   private var news: [RemovedFile] = []
 
   /// - Parameters:
-  /// - tableFormat: file format of the tables.
+  ///   - tableFormat: file format of the tables.
   ///   - format: format of the packet log; `nil` for none.
   ///   - live: watcher that receives each row.
   package init(

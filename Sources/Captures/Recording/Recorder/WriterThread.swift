@@ -54,11 +54,11 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 
 /// A thread that writes files, so that the receive thread only fills bounded queues.
 ///
-/// It sleeps without a timer while the queues are empty, and preempts no thread when it wakes. Data is in the kernel within
-/// half a second, so a killed process cannot lose it, and on disk within a second, so a power failure cannot,
-/// unless the job asks for a longer interval (`Recorder`, `--sync-interval`). To meet that limit, it starts a
-/// sync earlier: by twice the time of the last sync, and by the 100 ms that a packet may wait
-/// (`PacketOrder`). If a sync takes more than a quarter of the interval, data is on disk late.
+/// It sleeps without a timer while the queues are empty, and preempts no thread when it wakes. Data is in the
+/// kernel within half a second, so a killed process cannot lose it, and on disk within a second, so a power
+/// failure cannot, unless the job asks for a longer interval (`Recorder`, `--sync-interval`). To meet that
+/// limit, it starts a sync earlier: by twice the time of the last sync, and by the 100 ms that a packet may
+/// wait (`PacketOrder`). If a sync takes more than a quarter of the interval, data is on disk late.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal this event after filling a queue.
   let wake: WakeEvent
@@ -73,7 +73,7 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   /// Starts the thread, and returns when the files are open.
   ///
   /// - Parameters:
-  /// - failure: converts an error if the thread could not be started.
+  ///   - failure: converts an error if the thread could not be started.
   ///   - open: opens the files, on the thread.
   func start<Job: WriterJob & ~Copyable, Failure: Error>(
     named name: String, orThrow failure: (SystemError) -> Failure,

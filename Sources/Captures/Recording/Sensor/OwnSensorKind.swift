@@ -35,7 +35,7 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
   /// A column of numbers.
   ///
   /// - Parameters:
-  /// - name: name of the column, without commas.
+  ///   - name: name of the column, without commas.
   ///   - unit: UCUM unit, such as `1/min` or `mL`; empty if there is none.
   ///   - decimals: digits after the point, 0 … 9.
   ///   - value: returns the value for a sample; `nil` leaves the cell empty, which is not 0.
@@ -75,8 +75,8 @@ extension SensorKind where Sample: SensorSample {
   /// `SensorSession`.
   ///
   /// - Parameters:
-  /// - name: one or two words for messages, also the advertised name of the emulated sensor; at most 29
-  ///   bytes.
+  ///   - name: one or two words for messages, also the advertised name of the emulated sensor; at most 29
+  ///     bytes.
   ///   - type: type of the decoded values.
   ///   - service: the service that contains the characteristic, and is advertised.
   ///   - nameStarts: prefixes of the advertised name, for sensors that do not advertise the service.

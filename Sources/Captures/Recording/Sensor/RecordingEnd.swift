@@ -153,7 +153,7 @@ extension RecordingEnd.Reason {
   /// The text of the reason in `session.json`.
   ///
   /// - Parameters:
-  /// - hasStreamed: whether a stream has started.
+  ///   - hasStreamed: whether a stream has started.
   ///   - lost: the last gap.
   ///   - patience: how long reconnecting was tried.
   func text(hasStreamed: Bool, lost: SessionGap?, patience: Duration) -> String {

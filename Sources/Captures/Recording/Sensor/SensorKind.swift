@@ -17,7 +17,7 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
   /// - Parameters:
-  /// - search: search criteria.
+  ///   - search: search criteria.
   ///   - type: type of the session on each link.
   ///   - settings: settings to start the stream with.
   ///   - emulation: emulation for use without the hardware.

@@ -62,7 +62,7 @@ public struct SensorRecording: Sendable {
   package var live: (any RecordingWatcher)?
 
   /// - Parameters:
-  /// - peer: address of the sensor.
+  ///   - peer: address of the sensor.
   ///   - name: its advertised name, if known.
   ///   - adapter: adapter to connect with.
   ///   - directory: path of the directory to create.
@@ -90,7 +90,7 @@ public struct SensorRecording: Sendable {
   /// Records a kind of sensor.
   ///
   /// - Parameters:
-  /// - type: type of the session on each link.
+  ///   - type: type of the session on each link.
   ///   - settings: settings to start the stream with.
   ///   - tables: returns the tables for the session on the first link.
   func record<Session: SensorSession, Tables: SampleTables>(

@@ -52,7 +52,7 @@ struct FrameTimes: Sendable {
   /// Places the next frame.
   ///
   /// - Parameters:
-  /// - stamp: the frame's timestamp by the kernel.
+  ///   - stamp: the frame's timestamp by the kernel.
   ///   - device: sensor time of the frame's last sample, in nanoseconds.
   ///   - duration: time that the samples span by the sensor's clock, in nanoseconds.
   mutating func place(_ stamp: ReceiveTime, device: UInt64, duration: UInt64 = 0) -> Placed {

@@ -8,7 +8,7 @@ package struct PolarTables: SampleTables {
   private var rows: [PolarRows]
 
   /// - Parameters:
-  /// - sampleRate: in hertz; `nil` if the start of the stream was not received.
+  ///   - sampleRate: in hertz; `nil` if the start of the stream was not received.
   ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     rows = [PolarRows(type, sampleRate: sampleRate, factor: factor)]
@@ -92,7 +92,7 @@ package struct PolarRows {
   private var values: [Int64] = []
 
   /// - Parameters:
-  /// - sampleRate: in hertz; `nil` if the start of the stream was not received.
+  ///   - sampleRate: in hertz; `nil` if the start of the stream was not received.
   ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received. Frames
   ///     that need it are then skipped.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {

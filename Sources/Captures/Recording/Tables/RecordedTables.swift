@@ -101,7 +101,7 @@ package struct TableAccount: Hashable, Sendable {
   /// Samples missing by the sensor's clock, except those of notifications already counted as lost elsewhere.
   ///
   /// - Parameters:
-  /// - missing: all missing samples.
+  ///   - missing: all missing samples.
   ///   - lost: notifications that a queue dropped, or that were cut or malformed.
   package func missing(_ missing: Int, besides lost: Int) -> Int {
     guard lost > 0, notifications > 0 else { return missing }

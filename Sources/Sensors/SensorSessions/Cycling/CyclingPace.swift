@@ -1,31 +1,32 @@
 import BLESensors
 import BLEWire
 
-/// Turns of a bicycle's wheel and crank from one measurement to the next.
+/// Revolutions of a bicycle's wheel and crank from one measurement to the next.
 ///
-/// A sensor's counts and times are evidence, not truth: a count that grows faster than a wheel or a crank can turn, goes back, or
-/// has a time that disagrees with the time of arrival belongs to a sensor that began anew, or to a wheel that rolled back. There
-/// is no rate then; the step is counted, and the next one starts from it.
+/// The sensor's counts and times are not trusted. If a count grows faster than a wheel or crank can turn,
+/// goes back, or has a time that disagrees with the time of arrival, the sensor restarted or the wheel rolled
+/// back. There is then no rate; the step is counted as a restart, and the next step starts from the new
+/// count.
 public struct CyclingPace: Sendable {
-  /// What happened to one of the counts since it came last.
+  /// Change of one counter since the previous measurement.
   public struct Step: Hashable, Sendable {
-    /// Turns a minute. `nil` if nothing turned, after a restart, and after a silence in which the sensor's clock, which wraps
-    /// every 64 s, may have wrapped.
+    /// Revolutions a minute. `nil` if nothing turned, after a restart, and after a silence in which the
+    /// sensor's clock, which wraps every 64 s, may have wrapped.
     public internal(set) var perMinute: Double?
-    /// `nil` if it is not known.
+    /// Revolutions; `nil` if unknown.
     public internal(set) var turns: Int?
-    /// Whether the count or its time began anew or went back.
+    /// Whether the count or its time restarted or went back.
     public internal(set) var isRestart = false
   }
 
-  /// Measurements in which a count began anew or went back.
+  /// Number of measurements in which a count restarted or went back.
   public private(set) var restarts = 0
   private var wheel = TurnCounter(limit: CyclingSpeed.fastestWheel, wrap: 0x1_0000_0000)
   private var crank = TurnCounter(limit: CyclingSpeed.fastestCrank, wrap: 0x1_0000)
 
   public init() {}
 
-  /// - Returns: of the wheel and of the crank; `nil` for what the measurement does not count.
+  /// - Returns: steps of the wheel and of the crank; `nil` for a counter that the measurement lacks.
   public mutating func step(_ sample: CyclingSample) -> (wheel: Step?, crank: Step?) {
     let measurement = sample.measurement
     let wheel = measurement.wheel.map {
@@ -38,33 +39,34 @@ public struct CyclingPace: Sendable {
     return (wheel, crank)
   }
 
-  /// - Returns: turns a minute of the wheel and of the crank, as in `Step`.
+  /// - Returns: revolutions a minute of the wheel and of the crank, as in `Step`.
   public mutating func take(_ sample: CyclingSample) -> (wheel: Double?, crank: Double?) {
     let (wheel, crank) = step(sample)
     return (wheel?.perMinute, crank?.perMinute)
   }
 }
 
-/// One count of a cyclist's sensor, with the time of its last turn.
+/// One counter of a cycling sensor, with the time of its last revolution.
 private struct TurnCounter: Sendable {
   private struct State {
     var count: Int64
     var ticks: UInt16
     var time: ReceiveTime
-    /// When `ticks` came first.
+    /// Time when `ticks` was first received.
     var turnedAt: ReceiveTime
   }
 
-  /// Seconds. After a longer silence the sensor's clock may have wrapped.
+  /// In seconds. After a longer silence, the sensor's clock may have wrapped.
   private static let horizon = 60.0
-  /// Seconds by which a link delays a measurement, at most, and in which a sensor notifies a turn.
+  /// In seconds: maximum delay of a measurement by the link, and of the sensor's notification of a
+  /// revolution.
   private static let slack = 10.0
-  /// Of the sensor's clock, in seconds.
+  /// Period of the sensor's clock, in seconds.
   private static let ticksWrap = 64.0
 
-  /// Turns a minute that are possible.
+  /// Maximum revolutions a minute.
   private let limit: Double
-  /// What the count wraps at.
+  /// Modulus of the count.
   private let wrap: Int64
   private var last: State?
 
@@ -86,7 +88,8 @@ private struct TurnCounter: Sendable {
       step.turns = most < Double(wrap) ? 0 : nil
       return step
     }
-    // In a long silence the count itself may have run over, and a clock that was set back says nothing.
+    // In a long silence, the count itself may have wrapped. If the kernel's clock was set back, nothing is
+    // known.
     guard most < Double(wrap), silence >= 0 else { return step }
     guard Double(turns) <= most else {
       step.isRestart = true
@@ -97,11 +100,11 @@ private struct TurnCounter: Sendable {
       step.turns = Int(turns)
       return step
     }
-    // The sensor's seconds, with the wrap that comes nearest to the time of arrival.
+    // The sensor's seconds, with the number of wraps that comes closest to the time of arrival.
     var seconds = Double(ticks &- before.ticks) / 1024
     seconds += ((elapsed - seconds) / Self.ticksWrap).rounded() * Self.ticksWrap
     if turns > 0, !hasNewTime {
-      // Some count the turn first, and tell its time with the next measurement.
+      // Some sensors count the revolution first and report its time in the next measurement.
       last?.count = before.count
       last?.turnedAt = before.turnedAt
       return step

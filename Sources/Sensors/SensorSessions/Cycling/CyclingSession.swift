@@ -3,7 +3,7 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A measurement of a cyclist's sensor and when it came.
+/// A measurement of a cycling sensor, with its receive time.
 public struct CyclingSample: NotificationSample {
   public let time: ReceiveTime
   public let measurement: CyclingSpeed
@@ -18,15 +18,15 @@ public struct CyclingSample: NotificationSample {
   }
 }
 
-/// A connected sensor of a bicycle's wheel, crank, or both, and its stream.
+/// A connected cycling sensor for wheel, crank or both, and its stream.
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingSession: SensorSession {
   private let link: SensorLink
 
-  /// Finds the measurement and subscribes.
+  /// Discovers the measurement characteristic and subscribes to it.
   ///
-  /// - Throws: `unsuitable` where the device has no such service.
+  /// - Throws: `unsuitable` if the device does not have the service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<CyclingSample>
   ) async throws(HostError) -> CyclingSession {
@@ -44,6 +44,6 @@ public struct CyclingSession: SensorSession {
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  /// Tells the sensor to send no more.
+  /// Unsubscribes from the measurements.
   public func stop() async { await link.stopListening() }
 }

@@ -3,11 +3,11 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Copies every packet, both ways, into a ring that a log writer drains.
+/// Copies every packet, in both directions, into a ring that a log writer drains.
 public final class CapturingTransport: PacketTransport {
-  /// What becomes of keys in the packets.
+  /// Handling of keys in the logged packets.
   public enum Keys: Hashable, Sendable {
-    /// There are zeros in their place.
+    /// Replaced with zeros.
     case concealed
     case logged
   }
@@ -18,11 +18,11 @@ public final class CapturingTransport: PacketTransport {
   private let wake: WakeEvent?
 
   /// - Parameters:
-  ///   - inner: what carries the packets.
-  ///   - ring: gets whole packets, H4 type octet first, tagged with the direction's raw value. A full ring
-  ///     drops the record and counts it.
-  ///   - wake: signalled when there is something in the ring.
-  ///   - keys: whoever has them can listen to the links of that device.
+  ///   - inner: the transport that carries the packets.
+  ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction.
+  ///     A full ring drops and counts packets.
+  ///   - wake: signalled when the ring has data.
+  ///   - keys: logged keys allow their reader to decrypt the device's links.
   public init(
     _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed

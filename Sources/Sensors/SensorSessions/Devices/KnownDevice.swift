@@ -4,15 +4,16 @@ import BLESensors
 public import BLEStack
 import ColmiRing
 
-/// A device that this program was connected to, and what it learned of it.
+/// A device that ringtap has connected to, with the information learned about it.
 public struct KnownDevice: Hashable, Sendable {
-  /// What it is good for, by its services.
+  /// Kind of the device, by its services.
   public enum Kind: String, Hashable, Sendable {
     case ring, polar, core, thermometer, cycling
     case heartRate = "heart-rate"
     case other
 
-    /// - Parameter services: of a device; a sensor with several is what tells most of it.
+    /// - Parameter services: services of a device. If it matches several kinds, the most informative one is
+    ///   chosen.
     public init(_ services: [GATTDatabase.Service]) {
       let uuids = services.map(\.uuid)
       if uuids.contains(RingUUID.commandService) {
@@ -51,7 +52,7 @@ public struct KnownDevice: Hashable, Sendable {
   /// As it was advertised last.
   public var name: String?
   public var kind: Kind
-  /// Of the last discovery.
+  /// Time of the last discovery.
   public var lastSeen: ReceiveTime
   public var discovery: GATTDiscoveryResult
   /// What it ended links at, the oldest first.
@@ -69,10 +70,10 @@ public struct KnownDevice: Hashable, Sendable {
     kind = Kind(discovery.database.services)
   }
 
-  /// Takes in what a later connection found.
+  /// Adds the results of a later connection.
   ///
-  /// A few services that were asked for and are as they were do not displace the whole tree; others do: then the device
-  /// has changed, and what is known of the rest is not true any more.
+  /// A partial discovery that agrees with the known attributes does not replace them. If it contradicts them,
+  /// the device has changed, and all known attributes are replaced.
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
@@ -88,7 +89,7 @@ public struct KnownDevice: Hashable, Sendable {
       }
     case .none:
       discovery = later
-      // It is what it was, wherever it has it now.
+      // Without services, the kind stays as it was.
       return
     }
     kind = Kind(discovery.database.services)
@@ -151,14 +152,15 @@ public struct KnownDevice: Hashable, Sendable {
     discovery.absent += later.absent.filter { !discovery.absent.contains($0) }
   }
 
-  /// Whether the address will be the device's tomorrow: a public or a static random one. Core 5.4, Vol 6, Part B, 1.3.
+  /// Whether the device keeps the address: it is public or static random. Core 5.4, Vol 6, Part B, 1.3.
   public static func isLasting(_ address: DeviceAddress) -> Bool {
     address.type == .public || address.octet(5) >> 6 == 0b11
   }
 }
 
 extension GATTDatabase.Service {
-  /// The same but for its includes, for which a search for one service does not ask.
+  /// Whether both services are equal, ignoring includes, which a search for a single service does not
+  /// request.
   fileprivate func agrees(with other: GATTDatabase.Service) -> Bool {
     range == other.range && uuid == other.uuid && characteristics == other.characteristics
   }

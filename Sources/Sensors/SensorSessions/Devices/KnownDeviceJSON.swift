@@ -3,7 +3,7 @@ import BLEStack
 import BLEWire
 package import JSONText
 
-/// The file of a known device: one JSON object, whose keys are those of `ringtap gatt --json` where it has the same.
+/// The file of a known device: one JSON object. Keys shared with `ringtap gatt --json` have the same names.
 extension KnownDevice {
   /// Of the keys. A file with a higher one is of a later program, and left alone.
   static let version = 2
@@ -13,7 +13,7 @@ extension KnownDevice {
 
   /// Why a file is not used.
   enum Unreadable: Error, Hashable {
-    /// It is no JSON, or lacks what it must have.
+    /// The file is not valid JSON, or lacks a required member.
     case damaged(String)
     case ofLaterVersion(Int)
   }
@@ -26,7 +26,8 @@ extension KnownDevice {
     line.endLine()
   }
 
-  /// Of the content as this program writes it: 64 bits of FNV-1a, in hexadecimal. It finds damage, not malice.
+  /// Checksum of the content as ringtap writes it: 64-bit FNV-1a, in hexadecimal. It detects damage, not
+  /// tampering.
   private var checksum: String {
     var line = JSONLine()
     line.object { encodeContent(into: &$0) }
@@ -56,7 +57,7 @@ extension KnownDevice {
       })
   }
 
-  /// Who it is, without its attributes.
+  /// Encodes the identity of the device, without its attributes.
   package func encodeSummary(into line: inout JSONLine) {
     line.member("address", address.description)
     line.member("addressType", address.type.name)
@@ -113,7 +114,8 @@ extension KnownDevice {
     if let checksum = file["checksum"] {
       guard checksum.text == self.checksum else { throw .damaged("its checksum is of something else") }
     } else {
-      // Of an earlier program: nothing says that the handles are as they were written. They are shown, and not used.
+      // Written by an earlier ringtap without a checksum, so the handles may be damaged. They are shown, but
+      // not used.
       discovery.extent = .none
     }
   }

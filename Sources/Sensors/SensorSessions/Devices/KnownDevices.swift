@@ -4,36 +4,36 @@ public import BLELinux
 public import BLEStack
 import JSONText
 
-/// The devices that this program was connected to: a folder with a JSON file for each.
+/// The devices that ringtap has connected to, stored as a folder with a JSON file for each.
 ///
-/// Each file is replaced as a whole, so that a reader, and whoever comes after a crash, sees the old one or the new one.
-/// It is for its owner's eyes only: names and addresses tell who was near. What cannot be read is set aside with a
-/// warning, and never keeps a command from its job.
+/// Each file is replaced atomically, so that readers see either the old or the new contents, also after a
+/// crash. Only the owner can read the files, because names and addresses show which devices were nearby. An
+/// unreadable file is renamed with a warning and does not make a command fail.
 public struct KnownDevices: Sendable {
-  /// Of one file; a device with all 65,535 handles used has a tenth of it.
+  /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of it.
   static let fileLimit = 64 << 20
 
   public let folder: String
   private let warn: @Sendable (String) -> Void
 
   /// - Parameters:
-  ///   - folder: has a file for each device; made when it is needed.
-  ///   - warn: gets a line about each file that is damaged or of a later version.
+  ///   - folder: path of the folder with a file for each device; created when needed.
+  ///   - warn: called with a line about each file that is damaged or of a later version.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn
   }
 
-  /// Where they are kept if nobody says otherwise; `nil` without a home.
+  /// Default path of the folder; `nil` without a home directory.
   public static var standardFolder: String? { StateFolder.path.map { $0 + "/devices" } }
 
-  /// All of them, the one seen last first.
+  /// All known devices, the most recently seen first.
   public func all() -> [KnownDevice] {
     Files.names(in: folder).filter { $0.hasSuffix(".json") }.compactMap { read(folder + "/" + $0) }
       .sorted { ($1.lastSeen.nanoseconds, $0.address.bits) < ($0.lastSeen.nanoseconds, $1.address.bits) }
   }
 
-  /// Those that a person means: by address, whatever its type, or by name, exactly.
+  /// Devices with this address, of either type, or with exactly this name.
   public func named(_ text: String) -> [KnownDevice] {
     if let address = DeviceAddress(text) {
       return [AddressType.public, .random].compactMap { device(at: address.with(type: $0)) }
@@ -46,15 +46,15 @@ public struct KnownDevices: Sendable {
     return Files.exists(path) ? read(path) : nil
   }
 
-  /// Adds what a connection found to what is known of the device.
+  /// Adds the results of a connection to the known information about a device.
   ///
-  /// An address that the device changes by itself is not worth remembering: it is left out.
+  /// Devices whose address changes are not stored.
   ///
   /// - Parameters:
-  ///   - address: the file's name.
-  ///   - name: as it was advertised; `nil` where it is not known, which leaves the one that is.
-  ///   - time: when it was connected.
-  ///   - discovery: what its attributes are.
+  ///   - address: address of the device, which is also the file's name.
+  ///   - name: the advertised name; `nil` keeps the stored one.
+  ///   - time: time of the connection.
+  ///   - discovery: discovered attributes of the device.
   public func remember(
     _ address: DeviceAddress, name: String?, at time: ReceiveTime, _ discovery: GATTDiscoveryResult
   ) throws(SystemError) {
@@ -93,7 +93,7 @@ public struct KnownDevices: Sendable {
     let address = device.address
     guard KnownDevice.isLasting(address) else { return }
     let path = path(address)
-    // Still there means that it is of a later version: what that knows must not be lost.
+    // If the file still exists, a later version wrote it. Its contents must not be lost.
     if Files.exists(path), self.device(at: address) == nil { return }
     var line = JSONLine()
     device.encode(into: &line)
@@ -102,7 +102,7 @@ public struct KnownDevices: Sendable {
     try Files.replace(path, with: octets.span, mode: 0o600)
   }
 
-  /// - Returns: whether there was one.
+  /// - Returns: whether the device was known.
   @discardableResult
   public func forget(_ address: DeviceAddress) throws(SystemError) -> Bool {
     let path = path(address)
@@ -111,12 +111,13 @@ public struct KnownDevices: Sendable {
     return true
   }
 
-  /// Forgets all, and takes away what was set aside and what a killed process left.
+  /// Forgets all devices, and removes damaged files and those left by a killed process.
   ///
-  /// - Returns: how many devices there were.
+  /// - Returns: the number of known devices.
   public func forgetAll() throws(SystemError) -> Int {
     var count = 0
-    // Not `contains(".json")`, here and below: that takes the matching of regular expressions into the program.
+    // Not `contains(".json")`, here and below, because that links regular expression matching into the
+    // program.
     for name in Files.names(in: folder) where name.indices.contains(where: { name[$0...].hasPrefix(".json") })
     {
       try Files.remove(folder + "/" + name)
@@ -160,6 +161,6 @@ public struct KnownDevices: Sendable {
 }
 
 extension DeviceAddress {
-  /// For names of files: `70-CB-0D-00-A1-B2`.
+  /// Form of the address for file names: `70-CB-0D-00-A1-B2`.
   package var fileName: String { String(description.map { $0 == ":" ? "-" : $0 }) }
 }

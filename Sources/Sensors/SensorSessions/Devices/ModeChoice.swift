@@ -1,20 +1,20 @@
 package import BLEHost
 public import BLELinux
 
-/// Which mode beside the kernel's host suits: `coexist` where `bluetoothd` runs, else `raw`, as far as this process
-/// may. Connecting by address needs nothing in either.
+/// The preferred mode that shares the radio with the kernel: `coexist` if `bluetoothd` is running, otherwise
+/// `raw`, within the privileges of this process. Connecting by address needs no privilege in either mode.
 public struct ModeChoice: Hashable, Sendable {
   public enum Mode: String, Hashable, Sendable {
     case raw, coexist
   }
 
   public let mode: Mode
-  /// What a person should know of it.
+  /// Explanation for the user.
   public let reason: String?
 
   /// - Parameters:
-  ///   - daemon: the process number of `bluetoothd`, `nil` where it does not run.
-  ///   - capabilities: those of this process.
+  ///   - daemon: process ID of `bluetoothd`, or `nil` if it is not running.
+  ///   - capabilities: capabilities of this process.
   public init(daemon: Int?, capabilities: Set<ProcessFacts.Capability>) {
     switch (daemon, capabilities.contains(.netAdmin), capabilities.contains(.netRaw)) {
     case (.some, false, true):
@@ -41,7 +41,7 @@ public struct ModeChoice: Hashable, Sendable {
 }
 
 extension ModeChoice {
-  /// What suits this process, here and now.
+  /// The preferred mode for this process and system.
   package static func here() -> ModeChoice {
     let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
       ProcessFacts.has($0) || $0 == .netAdmin && InheritedSockets.has(.management)
@@ -50,9 +50,9 @@ extension ModeChoice {
       daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
   }
 
-  /// An adapter of the kernel, used in this mode.
+  /// An adapter of the kernel in this mode.
   ///
-  /// - Parameter note: takes what a person should know, one line each, on the receive thread.
+  /// - Parameter note: called on the receive thread with lines for the user.
   package func adapter(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
   ) -> any SecuringAdapter {

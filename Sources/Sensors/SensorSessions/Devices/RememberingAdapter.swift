@@ -4,10 +4,10 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// An adapter that remembers each device whose attributes are discovered over it, with the name that a scan gave it.
+/// An adapter that stores each device whose attributes are discovered through it, with the name from a scan.
 ///
-/// A decorator, so that whoever connects need not know. The files are written by a task, never by the loop's thread: a
-/// slow disk delays nobody but `close`.
+/// It is a decorator, so callers need no changes. Files are written by a task and never on the loop's thread:
+/// a slow disk delays only `close`.
 public actor RememberingAdapter: Adapter {
   private let base: any Adapter
   private let journal: DeviceJournal
@@ -21,9 +21,9 @@ public actor RememberingAdapter: Adapter {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
 
   /// - Parameters:
-  ///   - base: what scans and connects.
-  ///   - devices: where it is kept.
-  ///   - warn: gets a line where something cannot be remembered.
+  ///   - base: the adapter that scans and connects.
+  ///   - devices: storage for the devices.
+  ///   - warn: called with a line if a device cannot be stored.
   public init(
     _ base: any Adapter, _ devices: KnownDevices, warn: @escaping @Sendable (String) -> Void
   ) {
@@ -91,14 +91,15 @@ public actor RememberingAdapter: Adapter {
 
   public func hold(while body: @escaping @Sendable () -> Bool) async { await base.hold(while: body) }
 
-  /// Lets the adapter go when all is written.
+  /// Closes the adapter, and returns when everything is written.
   public func close() async {
     await base.close()
     await journal.finish()
   }
 }
 
-/// What a `RememberingAdapter` heard, on its way to the files. It does not hold the adapter, as connections hold it.
+/// Queue of information that a `RememberingAdapter` received and that remains to be written. It does not
+/// retain the adapter, because connections retain it.
 private final class DeviceJournal: Sendable {
   static let names = Limit(
     4_096, "names of advertisers, for when one is connected", by: .air,
@@ -108,7 +109,7 @@ private final class DeviceJournal: Sendable {
   private let devices: KnownDevices
   private let warn: @Sendable (String) -> Void
   private let names = Mutex(RecentTable<DeviceAddress, String>(limit: names.count))
-  /// The last of the tasks that write: each waits for the one before.
+  /// The last of the writing tasks; each waits for the previous one.
   private let writing = Mutex<Task<Void, Never>?>(nil)
 
   init(_ devices: KnownDevices, _ warn: @escaping @Sendable (String) -> Void) {
@@ -116,7 +117,7 @@ private final class DeviceJournal: Sendable {
     self.warn = warn
   }
 
-  /// On the receive thread.
+  /// Call on the receive thread.
   func learn(_ report: borrowing AdvertisingReport) {
     guard let (name, isComplete) = report.name(), !name.isEmpty else { return }
     let address = report.address
@@ -139,7 +140,7 @@ private final class DeviceJournal: Sendable {
     if names.withLock({ $0[peer] }) != nil { remember(peer, discovery, at: time) }
   }
 
-  /// On the receive thread.
+  /// Call on the receive thread.
   func remember(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
     let (name, forgotten) = names.withLock { ($0[peer], $0.forgotten) }
     if name == nil, forgotten > 0 {
@@ -166,6 +167,6 @@ private final class DeviceJournal: Sendable {
     }
   }
 
-  /// Returns when all is written.
+  /// Waits until everything is written.
   func finish() async { await writing.withLock { $0 }?.value }
 }

@@ -3,9 +3,10 @@ package import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// A datagram socket that is connected already in place of a radio, one ATT PDU to a datagram.
+/// A connected datagram socket instead of a radio, with one ATT PDU in each datagram.
 ///
-/// It has the receive path of the `raw` mode without a kernel that has Bluetooth: for measuring what that path costs.
+/// It uses the receive path of the `raw` mode without Bluetooth in the kernel, to measure the cost of that
+/// path.
 package actor SocketAdapter: Adapter {
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -26,7 +27,7 @@ package actor SocketAdapter: Adapter {
 
   package func stopScan() async throws(HostError) {}
 
-  /// Once. What is asked for of the link has nobody to ask.
+  /// Connects; works only once. The requested link parameters are ignored.
   package func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {

@@ -1,11 +1,11 @@
 import BLELinux
 
-/// Where this program keeps what it remembers from one run to the next.
+/// Folder for data that ringtap keeps between runs.
 public enum StateFolder {
-  /// `$XDG_STATE_HOME/ringtap`; under systemd `$STATE_DIRECTORY`; root's is `/var/lib/ringtap`, everybody else's
-  /// `~/.local/state/ringtap`. `nil` without a home.
+  /// `$XDG_STATE_HOME/ringtap`, or `$STATE_DIRECTORY` under systemd. Otherwise `/var/lib/ringtap` for root
+  /// and `~/.local/state/ringtap` for other users; `nil` without a home directory.
   ///
-  /// XDG Base Directory Specification 0.8: a path that is not absolute does not count.
+  /// XDG Base Directory Specification 0.8: relative paths are ignored.
   public static var path: String? {
     if let home = folder("XDG_STATE_HOME") { return home + "/ringtap" }
     if let service = folder("STATE_DIRECTORY") { return service }
@@ -15,7 +15,7 @@ public enum StateFolder {
 
   private static func folder(_ name: String) -> String? {
     guard let path = ProcessFacts.environment(name), path.hasPrefix("/") else { return nil }
-    // systemd lists several with colons between them; the first is the one that the unit names first.
+    // systemd separates several directories with colons, in the order of the unit; use the first.
     return path.split(separator: ":").first.map(String.init)
   }
 }

@@ -3,7 +3,7 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A measurement of a heart-rate sensor and when it came.
+/// A measurement of a heart-rate sensor, with its receive time.
 public struct HeartRateSample: NotificationSample {
   public let time: ReceiveTime
   public let measurement: HeartRateMeasurement
@@ -16,17 +16,18 @@ public struct HeartRateSample: NotificationSample {
     (self.measurement, self.time) = (measurement, time)
   }
 
-  /// Without contact there is nothing to measure.
+  /// Without skin contact, a measurement has no value.
   public var isValue: Bool { measurement.contact != .notDetected }
 
-  /// Many straps without contact detection send a rate of 0 before they stop.
+  /// Whether the strap may stop after this measurement. Many straps without contact detection send a rate of
+  /// 0 before they stop.
   public var mayBeLast: Bool { !isValue || measurement.beatsPerMinute == 0 }
 
-  /// Beats a minute; 0 where the strap has found none yet.
+  /// Beats a minute; 0 if the strap has not found a rate yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 
-  /// The times between successive beats that have ended since the measurement before, oldest first; exact multiples of
-  /// 1/1024 s. Empty where the strap does not send them, or none has ended.
+  /// Intervals between successive beats since the previous measurement, oldest first; exact multiples of
+  /// 1/1024 s. Empty if the strap does not send them, or if no interval has ended.
   public var rrIntervals: [Duration] {
     // 10¹⁸ / 1024.
     measurement.rrIntervals.indices.map {
@@ -42,13 +43,14 @@ public struct HeartRateSample: NotificationSample {
 public struct HeartRateSession: SensorSession {
   private let link: SensorLink
 
-  /// Finds the measurement and subscribes.
+  /// Discovers the measurement characteristic and subscribes to it.
   ///
   /// - Parameters:
-  ///   - settings: what is done before the first measurement comes.
-  ///   - connection: a link to the strap.
-  ///   - sink: takes each measurement.
-  /// - Throws: `unsuitable` where the device has no heart-rate service, or no control point though the energy shall be reset.
+  ///   - settings: action before the first measurement.
+  ///   - connection: connection to the strap.
+  ///   - sink: receives each measurement.
+  /// - Throws: `unsuitable` if the device has no heart-rate service, or if the energy shall be reset and
+  ///   there is no control point.
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> HeartRateSession {
@@ -57,7 +59,7 @@ public struct HeartRateSession: SensorSession {
     return try await HeartRateSession(SensorLink(connection, need), settings, sink)
   }
 
-  /// A reset is for the first link: the energy of a session is one sum.
+  /// Only the first link resets the energy, so that a session has a single total.
   public static func again(_ settings: Preparation) -> Preparation { .none }
 
   public enum Preparation: Hashable, Sendable {
@@ -87,11 +89,11 @@ public struct HeartRateSession: SensorSession {
     } catch { throw .gatt(error) }
   }
 
-  /// A measurement a second is usual. A strap that is not worn may say nothing at first, and later.
+  /// Most sensors measure once a second. A strap that is not worn may send nothing, at the start or later.
   public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(20), beginsAtOnce: false) }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  /// Tells the sensor to send no more.
+  /// Unsubscribes from the measurements.
   public func stop() async { await link.stopListening() }
 }

@@ -4,18 +4,19 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A frame of raw data as it came, copied on the receive thread.
+/// A frame of raw data as received, copied on the receive thread.
 public struct PolarFrameSample: NotificationSample {
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
-  /// A frame whose content is not samples, such as facts about a measurement, or not known, has none.
+  /// Whether the frame has samples: `false` for a frame of another content, such as facts about a
+  /// measurement, or of an unknown one.
   public let isValue: Bool
   package let type: PolarMeasurementType
-  /// Number of the link that it came over, in ascending order.
+  /// Number of the link that delivered it; later links have higher numbers.
   package let link: Int
 
-  /// - Throws: for what is no whole frame.
+  /// - Throws: `WireError` if the value is not a complete frame.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     try self.init(decoding: value, at: time, link: 0)
   }
@@ -31,10 +32,10 @@ public struct PolarFrameSample: NotificationSample {
     self.time = time
   }
 
-  /// A `PolarFrame`.
+  /// The bytes of a `PolarFrame`.
   public var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
 
-  /// Lends it as a frame, without a copy on the heap.
+  /// Passes the sample as a frame to `body`, without a heap copy.
   package func withFrame(_ body: (borrowing PolarFrame) -> Void) {
     let octets = storage.span
     guard let frame = try? PolarFrame(validating: octets.extracting(first: byteCount)) else { return }
@@ -43,9 +44,10 @@ public struct PolarFrameSample: NotificationSample {
 }
 
 extension SampleSink<PolarFrameSample> {
-  /// Takes one frame of raw data. A frame of another stream is no sample: no table has a place for it. Receive thread only.
+  /// Takes one frame of raw data. A frame of an unrequested stream is not a sample, because it has no table.
+  /// Call on the receive thread only.
   ///
-  /// - Parameter link: its number.
+  /// - Parameter link: number of the link.
   package func take(
     _ value: Span<UInt8>, of types: [PolarMeasurementType], at time: ReceiveTime, link: Int = 0
   ) {
@@ -56,7 +58,7 @@ extension SampleSink<PolarFrameSample> {
   }
 }
 
-/// A value that the control point indicated.
+/// A value indicated by the control point.
 private struct PolarAnswer: NotificationSample {
   let byteCount: Int
   let storage: InlineArray<512, UInt8>
@@ -71,15 +73,16 @@ private struct PolarAnswer: NotificationSample {
   var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
 }
 
-/// A connected Polar sensor with raw streams running, one or several at once.
+/// A connected Polar sensor with one or more raw streams running.
 ///
-/// Online Measurement (2024): MTU, indications of the control point, notifications of the data, settings, start.
+/// Online Measurement (2024): exchange the MTU, enable the control point's indications and the data
+/// notifications, get the settings, start.
 public struct PolarSession: SensorSession {
-  /// The streams wanted, each once, and how fast.
+  /// The requested streams, each once, and their sample rates.
   public struct Settings: Hashable, Sendable {
     public struct Stream: Hashable, Sendable {
       public var type: PolarMeasurementType
-      /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
+      /// In hertz, one of the rates that the sensor offers; `nil` for the usual rate of the stream.
       public var sampleRate: UInt16?
 
       public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
@@ -90,7 +93,7 @@ public struct PolarSession: SensorSession {
 
     public var streams: [Stream]
 
-    /// - Precondition: there is one.
+    /// - Precondition: `streams` is not empty.
     public init(_ streams: [Stream]) {
       precondition(!streams.isEmpty)
       self.streams = streams
@@ -100,12 +103,12 @@ public struct PolarSession: SensorSession {
       self.init([Stream(type, sampleRate: sampleRate)])
     }
 
-    /// Streams by the names that commands have for them.
+    /// Streams by their names in commands.
     public static let named: [(name: String, type: PolarMeasurementType)] = [
       ("ecg", .ecg), ("acc", .accelerometer), ("ppg", .ppg),
     ]
 
-    /// - Parameter text: names with commas between them, each once: `ecg,acc`.
+    /// - Parameter text: comma-separated names, each once: `ecg,acc`.
     public init?(named text: String) {
       let names = text.split(separator: ",", omittingEmptySubsequences: false)
       let types = names.compactMap { name in Self.named.first { $0.name == name }?.type }
@@ -114,19 +117,19 @@ public struct PolarSession: SensorSession {
     }
   }
 
-  /// A stream as the sensor has started it.
+  /// A stream that the sensor has started.
   public struct Stream: Hashable, Sendable {
     public let type: PolarMeasurementType
     /// In hertz.
     public let sampleRate: UInt16
-    /// From counts to units; see `PolarUnits`.
+    /// Conversion from counts to units; see `PolarUnits`.
     public let factor: Double
   }
 
-  /// For an answer of the control point.
+  /// Timeout for a response of the control point.
   static let patience = Duration.seconds(5)
 
-  /// In the order in which they were wanted.
+  /// In the order of the request.
   public let streams: [Stream]
 
   private let link: SensorLink
@@ -134,13 +137,14 @@ public struct PolarSession: SensorSession {
   private let data: GATTDatabase.Characteristic
   private let answers: SampleChannel<PolarAnswer>
 
-  /// Finds the raw data, subscribes, asks for the settings and starts the streams.
+  /// Discovers the raw data service, subscribes, gets the settings and starts the streams.
   ///
-  /// - Throws: `unsuitable` where the device has no raw data, not one of these streams, or not this rate.
+  /// - Throws: `unsuitable` if the device has no raw data, or does not offer one of the streams or sample
+  ///   rates.
   public static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
-    // Its frames are as long as the MTU allows.
+    // Frames are as long as the MTU allows.
     do throws(GATTError) { try await GATTClient(connection).exchangeMTU() } catch { throw .gatt(error) }
     let link = try await SensorLink(
       connection, SensorNeed([PolarUUID.controlPoint, PolarUUID.data], of: PolarUUID.service))
@@ -158,7 +162,8 @@ public struct PolarSession: SensorSession {
     let number = sink.nextLink()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
-      // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
+      // The sensor stops by itself on its charger, or when another central takes over. Reference
+      // `sensor-services.md`, 5.2.
       _ = try await link.client.subscribe(point) { notification, _ in
         let event = try? PolarStopEvent(decoding: notification.value)
         if event?.types.contains(where: types.contains) == true { sink.end() }
@@ -188,7 +193,8 @@ public struct PolarSession: SensorSession {
       factor: started.compactMap(\.factor).first.map(Double.init) ?? 1)
   }
 
-  /// One value of each setting: the rate asked for or usual, of the others the largest.
+  /// Chooses one value for each setting: the requested or usual sample rate, and the largest value of the
+  /// others.
   ///
   /// Reference `sensor-services.md`, 5.3.
   private static func choose(
@@ -214,10 +220,10 @@ public struct PolarSession: SensorSession {
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  /// Raw data go on, worn or not.
+  /// Raw data streams continue whether the sensor is worn or not.
   public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
 
-  /// Stops the streams and tells the sensor to send no more. One that does not answer is left to the end of the link.
+  /// Stops the streams and unsubscribes. If the sensor does not respond, the end of the link stops them.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     for stream in streams { _ = try? await conversation.settings(PolarRequest(.stop, stream.type)) }
@@ -225,14 +231,14 @@ public struct PolarSession: SensorSession {
   }
 }
 
-/// Requests to the control point, one at a time, and their answers.
+/// Sends requests to the control point, one at a time, and waits for the responses.
 private struct PolarConversation: Sendable {
   let link: SensorLink
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
-  /// What the sensor offers; of one that will not say, as a log has of another program that did not ask, what such sensors
-  /// have in common.
+  /// Settings that the sensor offers. If it does not tell, for example in a log of a program that did not
+  /// ask, the usual settings of such sensors.
   func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
     do { return try await settings(PolarRequest(.getSettings, type)) } catch {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
@@ -240,7 +246,7 @@ private struct PolarConversation: Sendable {
     }
   }
 
-  /// What the sensor says of itself; `nil` where it does not.
+  /// Whether the sensor supports a measurement; `nil` if it does not say.
   func measures(_ type: PolarMeasurementType) async -> Bool? {
     guard let octets = try? await link.client.read(point.valueHandle),
       let features = try? PolarFeatures(decoding: octets.span)
@@ -248,8 +254,8 @@ private struct PolarConversation: Sendable {
     return features.contains(type)
   }
 
-  /// - Returns: the settings in the answer.
-  /// - Throws: `unsuitable` for a status other than success; what the link ended with where no answer came.
+  /// - Returns: the settings in the response.
+  /// - Throws: `unsuitable` for a status other than success or a missing response; `gatt` if the write fails.
   func settings(_ request: PolarRequest) async throws(HostError) -> [PolarSetting] {
     let connection = link.connection
     let timer = connection.loop.after(PolarSession.patience) { await connection.close() }
@@ -279,7 +285,7 @@ private struct PolarConversation: Sendable {
 }
 
 extension PolarSetting {
-  /// Of an H10 its ECG, of a Verity Sense the others. Reference `sensor-services.md`, 5.3.
+  /// Usual settings: ECG of an H10, the others of a Verity Sense. Reference `sensor-services.md`, 5.3.
   fileprivate static func usual(of type: PolarMeasurementType) -> [PolarSetting] {
     switch type {
     case .ecg: [PolarSetting(.sampleRate, [130]), PolarSetting(.resolution, [14])]

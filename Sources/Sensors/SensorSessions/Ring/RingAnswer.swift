@@ -2,14 +2,14 @@ import BLEWire
 package import ColmiRing
 package import JSONText
 
-/// An answer as programs get it: one JSON object a line, with the keys of `ringtap ring decode`.
+/// A ring's answer as programs read it: one JSON object per line, with the keys of `ringtap ring decode`.
 package enum RingAnswer: FieldSource, Sendable {
   case reply(RingReply)
   case dayLog(RingDayLog)
   case activityLog(RingActivityLog)
   case bigData(RingBigDataAnswer)
   case intervalTemperature(RingIntervalTemperatureLog)
-  /// There is no log for the day.
+  /// The ring has no log for the day.
   case noData(RingLogKind)
 
   package func append(to line: inout JSONLine) {

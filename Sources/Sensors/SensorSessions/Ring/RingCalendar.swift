@@ -1,18 +1,18 @@
 public import BLEWire
 public import ColmiRing
 
-/// Turns the ring's clock, which knows no zone, into instants, and back.
+/// Converts times of the ring's clock, which has no time zone, to instants and back.
 public struct RingCalendar: Sendable {
-  /// What is added to UTC at an instant (seconds since 1970) to get what the ring's clock shows, in seconds.
+  /// Offset of the ring's clock from UTC at an instant (seconds since 1970), in seconds.
   private let offset: @Sendable (Int64) -> Int32
 
-  /// For a ring that keeps local time. It does not follow daylight saving by itself: logs from before a change are
-  /// read by the offset of their own day.
+  /// Calendar of a ring that keeps local time. The ring does not switch to daylight saving time by itself:
+  /// logs from before a change are read with the offset of their own day.
   public init(offset: @escaping @Sendable (Int64) -> Int32) { self.offset = offset }
 
   public static let utc = RingCalendar { _ in 0 }
 
-  /// What the ring's clock should show at an instant.
+  /// Time that the ring's clock should show at an instant.
   ///
   /// - Throws: `dateOutOfRange` outside of 2000 … 2099.
   public func clock(at time: ReceiveTime) throws(RingValueError) -> RingDateTime {
@@ -21,12 +21,12 @@ public struct RingCalendar: Sendable {
       secondsSince1970: seconds, convention: .local(utcOffsetSeconds: offset(seconds)))
   }
 
-  /// In seconds, at an instant.
+  /// Offset from UTC at an instant, in seconds.
   public func utcOffset(at time: ReceiveTime) -> Int { Int(offset(time.nanoseconds / 1_000_000_000)) }
 
-  /// When the ring's clock showed so many minutes after the midnight of a day.
+  /// Instant at which the ring's clock showed this number of minutes after the midnight of a day.
   ///
-  /// - Parameter minute: may be negative, for the evening before.
+  /// - Parameter minute: may be negative, for the previous evening.
   func time(_ date: RingDate, minute: Int) -> ReceiveTime {
     let shown = Int64(date.timestamp) + Int64(minute) * 60
     let guess = shown - Int64(offset(shown))
@@ -35,14 +35,14 @@ public struct RingCalendar: Sendable {
 }
 
 extension RingDate {
-  /// - Parameter days: not so many that 2000 is passed.
+  /// - Parameter days: number of days; the result must not be before 2000.
   package func before(days: Int) -> RingDate {
     let date = CivilDate(
       daysSince1970: CivilDate(year: Int(year), month: Int(month), day: Int(day)).daysSince1970 - days)
     return (try? RingDate(year: date.year, month: date.month, day: date.day)) ?? self
   }
 
-  /// How many days this lies before `other`; negative where it lies after it.
+  /// Number of days from this date to `other`; negative if `other` is earlier.
   package func days(before other: RingDate) -> Int {
     (Int(other.timestamp) - Int(timestamp)) / 86_400
   }

@@ -4,9 +4,9 @@ import BLEStack
 import BLEWire
 public import ColmiRing
 
-/// What is put together from several answers.
+/// Checks that combine several answers.
 extension RingConversation {
-  /// The strings of the Device Information service; `nil` for those that the ring lacks.
+  /// The revisions in the Device Information service; `nil` for those that the ring lacks.
   public func revisions() async throws(RingError) -> (hardware: String?, firmware: String?) {
     do throws(GATTError) {
       let database = GATTDatabase(services: try await connection.discoverServices(.deviceInformation))
@@ -23,9 +23,9 @@ extension RingConversation {
     } catch { throw .host(.gatt(error)) }
   }
 
-  /// Compares the newest entries of today's logs with what the ring's clock should show.
+  /// Compares the newest entries of today's logs with the expected time of the ring's clock.
   ///
-  /// Heart rates are left out: their slots after now may be stale.
+  /// Heart rates are ignored, because their slots after now may be outdated.
   public func judgeClock(
     _ now: RingDateTime, localOffsetMinutes: Int
   ) async throws(RingError) -> RingClockCheck.Finding {
@@ -49,7 +49,7 @@ extension RingConversation {
     return try? RingDateTime(date: date, hour: minute / 60, minute: minute % 60)
   }
 
-  /// The ring's today is taken for `date`.
+  /// Assumes that the ring's today is `date`.
   private func newestStress(_ date: RingDate) async throws(RingError) -> (
     time: RingDateTime, slotMinutes: Int
   )? {
@@ -62,7 +62,7 @@ extension RingConversation {
     return (time, log.intervalMinutes)
   }
 
-  /// `nil` where the ring does not answer the question.
+  /// Returns `nil` if the ring does not answer the request.
   private func unlessLacking<Value: Sendable>(
     _ body: () async throws(RingError) -> Value?
   ) async throws(RingError) -> Value? {

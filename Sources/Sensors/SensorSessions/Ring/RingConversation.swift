@@ -4,37 +4,37 @@ import BLEStack
 import BLEWire
 public import ColmiRing
 
-/// Questions to a connected ring, and what it says to them.
+/// Requests to a connected ring, and its answers.
 ///
-/// Nothing but the opcode ties a reply to its request, and rings tell things unasked, so each frame is dispatched on
-/// what it is: the request that waits looks at it first, and what is not for it is counted and left alone. One
-/// request waits at a time, as the rings want it (reference `colmi-ring-protocol.md`, 1.4); others queue. Lives on
-/// the connection's loop.
+/// Only the opcode relates a reply to its request, and rings also send data unasked. So each frame is
+/// dispatched by its content: it is offered to the pending request first; if that does not use it, it is
+/// counted and ignored. Rings handle one request at a time (reference `colmi-ring-protocol.md`, 1.4); others
+/// queue. The actor runs on the connection's loop.
 public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
-    /// Frames and messages that are damaged. They are skipped.
+    /// Damaged frames and messages, which were skipped.
     public internal(set) var malformed = 0
-    /// Replies that nobody waited for: late ones, and those of another command.
+    /// Replies that no request was waiting for: late ones, and those to another command.
     public internal(set) var foreign = 0
-    /// What the ring told of its own accord.
+    /// Frames and messages that the ring sent unasked.
     public internal(set) var unasked = 0
-    /// Requests that nothing answered, and logs that stopped half-way.
+    /// Requests without an answer, and incomplete logs.
     public internal(set) var timeouts = 0
   }
 
-  /// What came from the ring.
+  /// Data received from the ring.
   enum Arrival {
     case reply(RingReply, frame: [UInt8])
     case message(RingBigData)
   }
 
-  /// What an arrival is to the request that waits.
+  /// Meaning of received data for the pending request.
   enum Turn {
-    /// Not for it.
+    /// Belongs to another request.
     case foreign
-    /// Known already: no progress.
+    /// A repetition; no progress.
     case known
-    /// A part of the answer: the time runs anew.
+    /// A part of the answer; restarts the timeout.
     case part
     case last
   }
@@ -52,12 +52,12 @@ public actor RingConversation {
   private struct Pending {
     let patience: Duration
     let take: (Arrival) -> Turn
-    /// When a part of the answer came, before that when the request went out.
+    /// Time of the latest part of the answer, or of the request before any.
     var latest: MonotonicTime
     let ending: OneShot<Ending>
   }
 
-  /// How long a reply, or the next frame of a log, may take. With a peripheral latency of 4 a ring takes 0.6 s
+  /// Timeout for a reply, or for the next frame of a log. With a peripheral latency of 4, a ring takes 0.6 s
   /// (reference, 1.4).
   public static let defaultPatience = Duration.seconds(3)
 
@@ -67,22 +67,22 @@ public actor RingConversation {
   let ring: RingLink
 
   public internal(set) var counters = Counters()
-  /// The latest damaged frame's error, in words.
+  /// Description of the latest damaged frame.
   public private(set) var lastMalformed: String?
-  /// What the ring said that it can do; `nil` until its time was set, as it tells only then.
+  /// Capabilities of the ring; `nil` until its time is set, because it reports them only then.
   public internal(set) var capabilities: RingCapabilities?
 
-  /// Naps that the ring told of its own accord, each once: rings do before they answer for the nights.
+  /// Naps that the ring reported unasked, each once; rings send them before the answer about nights.
   public private(set) var naps: [RingBigDataAnswer] = []
-  /// More than a week ever holds.
+  /// More than a week's naps.
   private static let napLimit = 64
 
   private var pending: Pending?
   private let turns = Turns()
   private var reassembler = RingBigDataReassembler()
-  /// Whoever follows a measurement.
+  /// Called with each measurement frame while measuring.
   var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
-  /// What the measurement waits for.
+  /// Signalled when the measurement's time or the link ends.
   var measurementEnd: OneShot<Void>?
 
   private init(_ ring: RingLink, patience: Duration) {
@@ -93,12 +93,12 @@ public actor RingConversation {
 
   /// Discovers the ring's services and subscribes to its replies.
   ///
-  /// - Throws: `unsuitable` where the device has no ring service, and what the link says.
+  /// - Throws: `unsuitable` if the device has no ring service, and errors of the link.
   public static func begin(
     on connection: Connection, patience: Duration = defaultPatience
   ) async throws(HostError) -> RingConversation {
     do throws(HostError) { return try await start(on: connection, patience) } catch {
-      // A ring that has changed may refuse what is asked of handles that an earlier link found.
+      // A ring that has changed may refuse requests for handles from an earlier discovery.
       guard case .gatt(.refused) = error, await connection.usesEarlierDiscovery else { throw error }
       await connection.attributesChanged(in: .all)
       await connection.endSubscriptions()
@@ -112,14 +112,14 @@ public actor RingConversation {
     let conversation = RingConversation(try await RingLink(connection), patience: patience)
     do throws(GATTError) {
       try await conversation.listen()
-      // Answers of the big data channel are as long as the MTU allows.
+      // Answers on the big data channel are as long as the MTU allows.
       try await conversation.ring.client.validate()
     } catch { throw .gatt(error) }
     return conversation
   }
 
   private func listen() async throws(GATTError) {
-    // The sinks run on the loop's thread, which is this actor's.
+    // The sinks run on the loop's thread, which is this actor's executor.
     _ = try await ring.client.subscribe(ring.attributes.replies) { [weak self] notification, time in
       let frame = copy(notification.value)
       self?.assumeIsolated { $0.received(frame: frame, at: time) }
@@ -158,7 +158,7 @@ public actor RingConversation {
   private func received(bigData octets: [UInt8]) {
     var events: [RingBigDataReassembler.Event] = []
     reassembler.receive(octets.span) { events.append($0) }
-    // A message in pieces is progress although nothing is complete.
+    // Part of a message is progress although nothing is complete.
     if events.isEmpty { pending?.latest = connection.loop.clock.monotonic() }
     for event in events {
       switch event {
@@ -170,7 +170,7 @@ public actor RingConversation {
     }
   }
 
-  /// Of section 4 of the reference: a nap comes unasked.
+  /// Naps arrive unasked; section 4 of the reference.
   private func unclaimed(_ message: RingBigData) {
     guard let reply = try? RingBigDataReply(decoding: message), case .nap = reply else {
       counters.foreign += 1
@@ -186,7 +186,7 @@ public actor RingConversation {
     lastMalformed = why
   }
 
-  /// - Returns: whether the request that waits took it.
+  /// - Returns: whether the pending request used the data.
   private func offer(_ arrival: Arrival) -> Bool {
     guard let waiting = pending, waiting.ending.current == nil else { return false }
     switch waiting.take(arrival) {
@@ -205,11 +205,12 @@ public actor RingConversation {
 
   // MARK: Requests
 
-  /// Sends a request and offers what comes to `take`, until that has the last of the answer or nothing of it came for
-  /// `patience`.
+  /// Sends a request and offers received data to `take`, until it has the last part of the answer, or until
+  /// no part arrived for `patience`.
   ///
-  /// - Throws: also `interrupted` where the task is cancelled, while it waits for others' requests too.
-  /// - Returns: `false` where the time ran out.
+  /// - Throws: `interrupted` if the task is cancelled, also while it waits for other requests; otherwise
+  ///   errors of the link.
+  /// - Returns: `false` if the request timed out.
   func exchange(
     _ request: Outgoing, patience: Duration? = nil, _ take: @escaping (Arrival) -> Turn
   ) async throws(RingError) -> Bool {
@@ -222,7 +223,7 @@ public actor RingConversation {
       patience: patience ?? self.patience, take: take, latest: connection.loop.clock.monotonic(),
       ending: ending)
     defer { pending = nil }
-    // Looked at now that `linkEnded` finds this request: a link that ends meanwhile is not missed.
+    // Check this now that `linkEnded` can see the request, so that the end of the link is not missed.
     if let end = await connection.end { throw .host(.gatt(.closed(end))) }
     do throws(GATTError) {
       switch request {
@@ -244,12 +245,12 @@ public actor RingConversation {
     }
   }
 
-  /// Sends a command that has no reply.
+  /// Sends a command without a reply.
   func send(_ command: RingCommand) async throws(RingError) {
     do throws(GATTError) { try await ring.write(command) } catch { throw .host(.gatt(error)) }
   }
 
-  /// Ends a request once nothing of its answer came for its patience.
+  /// Ends a request when no part of its answer arrived within its timeout.
   private func watch(_ ending: OneShot<Ending>) async {
     let clock = connection.loop.clock
     while let pending, pending.ending === ending, ending.current == nil {

@@ -2,18 +2,18 @@ public import BLEHost
 import BLELinux
 import BLEStack
 
-/// Why a ring did not give what it was asked for.
+/// An error of a request to a ring.
 public enum RingError: Error, Hashable, Sendable {
   case host(HostError)
-  /// The ring does not know the command; 0xEE is the only code that was seen.
+  /// The ring does not support the command; 0xEE is the only code observed.
   case refused(opcode: UInt8, code: UInt8)
-  /// Nothing came within the time given.
+  /// No reply arrived within the timeout.
   case noReply(to: String, seconds: Double)
-  /// The ring says by its capabilities that it has none.
+  /// The ring's capabilities do not include the feature.
   case lacking(String)
   /// The device has no big data channel.
   case noBigData
-  /// A reply whose content makes no sense.
+  /// The content of a reply is invalid.
   case senseless(String)
   /// The task was cancelled.
   case interrupted

@@ -6,11 +6,11 @@ import ColmiRing
 
 /// A connected ring: its characteristics, and the commands of the raw stream.
 package struct RingLink: Sendable {
-  /// Where a ring has what is needed here.
+  /// The ring's characteristics.
   struct Attributes: Hashable, Sendable {
     var command: GATTDatabase.Characteristic
     var replies: GATTDatabase.Characteristic
-    /// Some rings send the raw stream here, or here too.
+    /// Some rings send the raw stream on this characteristic, instead of or in addition to `replies`.
     var bigData: GATTDatabase.Characteristic?
     var bigDataWrite: GATTDatabase.Characteristic?
   }
@@ -19,24 +19,24 @@ package struct RingLink: Sendable {
   let attributes: Attributes
   let client: GATTClient
 
-  /// Finds the ring's two services: by discovery, where it is not certain that they are where an earlier link found them.
+  /// Finds the ring's two services. Discovers them unless those of an earlier link are known to be valid.
   ///
-  /// - Throws: `unsuitable` where the device has no ring service.
+  /// - Throws: `unsuitable` if the device has no ring service.
   package init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
     let database: GATTDatabase
     do throws(GATTError) {
       let found = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
-      // A service that is not found by its UUID is looked for among all.
+      // If the service is not found by UUID, discover all services.
       database = Self.attributes(in: found) == nil ? try await client.discover() : found
     } catch { throw .gatt(error) }
     attributes = try Self.attributes(in: database, of: connection.peer)
   }
 
-  /// Finds only what the raw stream needs; `listenFurther` has the rest.
+  /// Finds only the attributes that the raw stream needs; `listenFurther` finds the others.
   ///
-  /// - Throws: `unsuitable` where the device has no ring service.
+  /// - Throws: `unsuitable` if the device has no ring service.
   package init(toStream connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
@@ -63,7 +63,8 @@ package struct RingLink: Sendable {
     return found
   }
 
-  /// Of the first service that has both characteristics; one whose replies can be turned on is preferred.
+  /// Attributes of the first service with both characteristics; one whose replies can be enabled is
+  /// preferred.
   private static func attributes(in database: GATTDatabase) -> Attributes? {
     let pairs = database.services.filter { $0.uuid == RingUUID.commandService }.compactMap { service in
       let alone = GATTDatabase(services: [service])
@@ -80,13 +81,14 @@ package struct RingLink: Sendable {
       bigDataWrite: database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService))
   }
 
-  /// Subscribes, then starts the stream: a ring loses writes that come before the subscription. Raw frames come where replies
-  /// do, from some rings also by the second channel (reference `colmi-ring-protocol.md`, 5).
+  /// Subscribes, then starts the stream, because a ring ignores writes before the subscription. Raw frames
+  /// arrive on the characteristic of replies, and with some rings also on the second channel (reference
+  /// `colmi-ring-protocol.md`, 5).
   ///
-  /// The MTU may wait: raw frames fit into the smallest. Nor does the start wait: it goes out behind the subscription, and
-  /// the first frame answers both.
+  /// The MTU exchange can wait, because raw frames fit into the smallest MTU. The start command is sent right
+  /// after the subscription, and the first frame acknowledges both.
   ///
-  /// - Parameter take: gets every notification of the ring, on the receive thread.
+  /// - Parameter take: called with every notification of the ring, on the receive thread.
   package func startRaw(
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(HostError) {
@@ -110,9 +112,9 @@ package struct RingLink: Sendable {
     _ = try await client.subscribe(channel, followedBy: start, take)
   }
 
-  /// Finds the other attributes, and subscribes to the second channel, too.
+  /// Finds the other attributes, and subscribes to the second channel.
   ///
-  /// - Parameter isSilent: nothing has come by the first: the ring is told again to start.
+  /// - Parameter isSilent: whether the first channel sent nothing; the start command is then repeated.
   package func listenFurther(
     isSilent: Bool,
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
@@ -124,9 +126,10 @@ package struct RingLink: Sendable {
     try await listen(to: bigData, andStart: isSilent, take)
   }
 
-  /// Stops the stream. A ring that does not answer in time is left to the end of the link.
+  /// Stops the stream. If the ring does not respond in time, closes the connection.
   ///
-  /// Twice, 120 ms apart: one stop does not always take effect (reference `colmi-ring-protocol.md`, 5.4).
+  /// Sends the command twice, 120 ms apart: one stop does not always take effect (reference
+  /// `colmi-ring-protocol.md`, 5.4).
   package func stopRaw(within patience: Duration) async {
     let timer = connection.loop.after(patience) { await connection.close() }
     defer { timer.cancel() }
@@ -137,7 +140,7 @@ package struct RingLink: Sendable {
     }
   }
 
-  /// Whether it has both characteristics of the big data channel.
+  /// Whether the ring has both characteristics of the big data channel.
   var hasBigData: Bool { attributes.bigData != nil && attributes.bigDataWrite != nil }
 
   /// - Precondition: `hasBigData`.

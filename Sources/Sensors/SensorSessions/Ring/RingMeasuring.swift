@@ -6,16 +6,16 @@ public import ColmiRing
 
 /// Measurements on demand. Section 3, 0x69 and 0x6A.
 extension RingConversation {
-  /// A measurement that nobody keeps alive ends after about a minute.
+  /// A measurement without keep-alive ends after about a minute.
   static let keepAliveInterval = Duration.seconds(20)
 
-  /// Measures for a time, or until the task is cancelled; the measurement is stopped whatever happens.
+  /// Measures for a duration or until the task is cancelled. The measurement is stopped in every case.
   ///
   /// - Parameters:
-  ///   - measurement: what is measured.
-  ///   - duration: `nil` for no end of its own.
-  ///   - body: takes each frame, on the loop's thread: it must not block.
-  /// - Throws: `lacking`, `refused` or `noReply` where it does not start, and `host` where the link ends meanwhile.
+  ///   - measurement: the quantity to measure.
+  ///   - duration: `nil` to measure until cancelled.
+  ///   - body: called with each frame, on the loop's thread: it must not block.
+  /// - Throws: `lacking`, `refused` or `noReply` if it does not start, and `host` if the link ends meanwhile.
   public func measure(
     _ measurement: RingMeasurement, for duration: Duration?,
     _ body: @escaping @Sendable (RingMeasurementFrame, ReceiveTime) -> Void
@@ -35,7 +35,7 @@ extension RingConversation {
     measurementListener = nil
     let value = lastValue
     let isOpen = await connection.end == nil
-    // A cancelled task must still tell the ring.
+    // The ring must be told even if the task is cancelled.
     if isOpen {
       await connection.loop.uninterrupted { await self.stop(measurement, value) }
     }
@@ -53,7 +53,7 @@ extension RingConversation {
   }
 
   private func start(_ measurement: RingMeasurement) async throws(RingError) {
-    // As the maker's app has it.
+    // The same actions as the vendor's app.
     let action: RingMeasurementAction = measurement == .heartRate ? .start0 : .start25
     let command = RingRequest.measure(measurement, action).command
     var refusal: UInt8?
@@ -72,7 +72,7 @@ extension RingConversation {
     }
   }
 
-  /// Returns when the time is over, the task is cancelled or the link has ended.
+  /// Returns when the duration has elapsed, the task is cancelled or the link has ended.
   private func lasting(_ measurement: RingMeasurement, _ duration: Duration?) async {
     let loop = connection.loop
     let keepAlive = loop.task { [weak self] in
@@ -84,7 +84,7 @@ extension RingConversation {
     let over = OneShot<Void>()
     measurementEnd = over
     defer { measurementEnd = nil }
-    // Looked at now that `linkEnded` finds this measurement: a link that ends meanwhile is not missed.
+    // Check this now that `linkEnded` can see the measurement, so that the end of the link is not missed.
     guard await connection.end == nil else { return }
     let timer = duration.map { loop.after($0) { over.set(()) } }
     await over.value(ifCancelled: ())
@@ -97,7 +97,7 @@ extension RingConversation {
       switch arrival {
       case .reply(.measurementStopped(measurement, _), _), .reply(.refused(RingOpcode.stopMeasuring, _), _):
         .last
-      // The last frames overtake the reply.
+      // The last frames may arrive before the reply.
       case .reply(.measurement, _): .known
       default: .foreign
       }

@@ -3,9 +3,9 @@ import BLEStack
 import BLEWire
 public import ColmiRing
 
-/// What a ring can be asked. Sections are those of reference `colmi-ring-protocol.md`.
+/// Requests to a ring. Sections are those of reference `colmi-ring-protocol.md`.
 extension RingConversation {
-  /// Asks for something that one frame answers.
+  /// Sends a request that is answered with one frame.
   ///
   /// - Throws: `refused`, `noReply`, `host`, `interrupted`.
   public func ask(_ request: RingRequest) async throws(RingError) -> RingReply {
@@ -22,7 +22,7 @@ extension RingConversation {
     return try Self.accepted(answer)
   }
 
-  /// Sends what some firmwares acknowledge and others do in silence.
+  /// Sends a request that some firmwares acknowledge and others execute silently.
   ///
   /// - Throws: `refused`, `host`, `interrupted`.
   public func tell(_ request: RingRequest) async throws(RingError) {
@@ -38,7 +38,7 @@ extension RingConversation {
     if let answer { _ = try Self.accepted(answer) }
   }
 
-  /// Switches off, restarts or erases: ask the user first. No reply comes.
+  /// Switches off, restarts or erases the ring; ask the user first. There is no reply.
   public func order(_ request: RingDangerousRequest) async throws(RingError) {
     try await send(request.command)
   }
@@ -48,12 +48,12 @@ extension RingConversation {
     if case .refused(let refused, _) = reply { return refused == opcode }
     guard frame[0] == opcode else { return false }
     guard let place = actionPlace(opcode) else { return true }
-    // The reply to a read may leave the action out: an RT11CR's to 0x0A is all zero.
+    // The reply to a read may lack the action: an RT11CR's reply to 0x0A is all zero.
     let isWrite = command.octet(place) == RingSettingAction.write.rawValue
     return (frame[place] == RingSettingAction.write.rawValue) == isWrite
   }
 
-  /// The octet that says whether a setting is read or written.
+  /// Index of the byte that distinguishes reading a setting from writing it.
   private static func actionPlace(_ opcode: UInt8) -> Int? {
     switch opcode {
     case RingOpcode.preferences, RingOpcode.heartRateLogSettings: 1
@@ -78,7 +78,7 @@ extension RingConversation {
 
   // MARK: Time and capabilities
 
-  /// Sets the ring's clock. With its reply the ring tells what it can do, which is kept.
+  /// Sets the ring's clock. The reply includes the ring's capabilities, which are stored.
   public func setTime(_ time: RingDateTime) async throws(RingError) -> RingTimeReply {
     guard case .time(let reply) = try await ask(.setTime(time, language: .english)) else {
       throw .senseless("no reply to setting the time")
@@ -89,7 +89,7 @@ extension RingConversation {
     return reply
   }
 
-  /// The answer, `nil` where the ring does not know the question or stays silent.
+  /// Returns the answer, or `nil` if the ring does not support the request or does not reply.
   public func optional(_ request: RingRequest) async throws(RingError) -> RingReply? {
     do throws(RingError) { return try await ask(request) } catch {
       switch error {
@@ -99,17 +99,17 @@ extension RingConversation {
     }
   }
 
-  /// - Throws: `lacking` where the ring told its capabilities and this is not among them.
+  /// - Throws: `lacking` if the ring reported its capabilities and this is not one of them.
   public func require(_ capability: RingCapabilities, _ name: String) throws(RingError) {
     if let capabilities, capabilities.isDisjoint(with: capability) { throw .lacking(name) }
   }
 
   // MARK: Logs
 
-  /// A day of heart rates, stress or heart rate variability.
+  /// Returns a day of heart rates, stress or heart rate variability.
   ///
-  /// - Parameter date: by the ring's clock; `today` as well.
-  /// - Returns: `nil` where the ring has none; incomplete where frames were lost or the log stopped half-way.
+  /// - Parameter date: by the ring's clock; may be today.
+  /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped early.
   public func heartRateLog(of date: RingDate) async throws(RingError) -> RingDayLog? {
     try await dayLog(.heartRate, .heartRateLog(timestamp: date.timestamp), .timestamp(date.timestamp))
   }
@@ -125,13 +125,14 @@ extension RingConversation {
       .heartRateVariability, .heartRateVariabilityLog(daysAgo: daysAgo), .daysAgo(daysAgo))
   }
 
-  /// Any log of slots, by its request.
+  /// Returns a log of slots for any such request.
   func dayLog(
     _ kind: RingLogKind, _ request: RingRequest, _ day: RingDayLog.Day
   ) async throws(RingError) -> RingDayLog? {
     var progress = LogProgress<RingDayLog>()
     var assembler = RingDayLogAssembler(kind, day: day)
-    // A late log of another day: its frames look like ours, but for the echo in the second.
+    // Whether a late log of another day is arriving. Its frames look the same, except for the echo in the
+    // second.
     var isOther = false
     let isAnswered = try await exchange(.command(request.command)) { arrival in
       guard case .reply(_, let octets) = arrival, let frame = try? RingFrame(validating: octets.span) else {
@@ -145,7 +146,7 @@ extension RingConversation {
         assembler = RingDayLogAssembler(kind, day: day)
         return .foreign
       }
-      // Nothing is left to wait for, whatever was lost before.
+      // Even if frames were lost before, no more will arrive.
       return progress.take(step, isAtEnd: assembler.hasLastFrame)
     }
     if let refusal = progress.refusal { throw .refused(opcode: kind.rawValue, code: refusal) }
@@ -154,7 +155,7 @@ extension RingConversation {
     return progress.log
   }
 
-  /// A day's steps.
+  /// Returns the steps of a day.
   public func activityLog(daysAgo: UInt8) async throws(RingError) -> RingActivityLog? {
     var progress = LogProgress<RingActivityLog>()
     var assembler = RingActivityLogAssembler()
@@ -171,7 +172,7 @@ extension RingConversation {
     return progress.log
   }
 
-  /// What a log's assembler came to.
+  /// Result of a log's assembler so far.
   private struct LogProgress<Log: Sendable> {
     var log: Log?
     var refusal: UInt8?
@@ -194,7 +195,7 @@ extension RingConversation {
 
   // MARK: Big data
 
-  /// Asks on the big data channel. A message with a wrong checksum is counted and skipped.
+  /// Sends a request on the big data channel. A message with a wrong checksum is counted and skipped.
   ///
   /// - Throws: `noBigData`, `noReply`, `senseless`, `host`, `interrupted`.
   public func ask(_ request: RingBigDataRequest) async throws(RingError) -> RingBigDataAnswer {
@@ -212,7 +213,7 @@ extension RingConversation {
     } catch { throw .senseless("\(error)") }
   }
 
-  /// Tries each form of a request until the ring answers one: firmwares differ.
+  /// Tries each form of a request until the ring answers one, because firmwares differ.
   func ask(anyOf requests: [RingBigDataRequest]) async throws(RingError) -> RingBigDataAnswer {
     var latest = RingError.noBigData
     for request in requests {
@@ -224,7 +225,8 @@ extension RingConversation {
     throw latest
   }
 
-  /// All nights that the ring has. Today's is asked for by itself: the ring leaves it out of the others.
+  /// Returns all nights that the ring has. Today's is requested separately, because the ring omits it from
+  /// the others.
   public func nights() async throws(RingError) -> [RingBigDataAnswer] {
     let days: [RingBigDataRequest] = [.sleepLog(.day(daysAgo: 0xFF)), .sleepLog(.all), .sleepLog(.plain)]
     let past = try await ask(anyOf: days)
@@ -249,11 +251,12 @@ extension RingConversation {
     return try await ask(.temperature(days: days))
   }
 
-  /// A day's temperatures at the ring's own interval, packet after packet.
+  /// Returns a day's temperatures at the ring's own interval, requested packet by packet.
   ///
-  /// - Returns: incomplete where a packet did not come or contradicts those before; `nil` where the ring has none of the
-  ///   day.
-  /// - Throws: `lacking` where the ring says so, `noReply` where it does not even answer for the first packet.
+  /// - Returns: an incomplete log if a packet is missing or contradicts earlier ones; `nil` if the ring has
+  ///   no data for the day.
+  /// - Throws: `lacking` if the ring's capabilities exclude it, `noReply` if it does not answer the first
+  ///   request.
   public func intervalTemperature(
     daysAgo: UInt8
   ) async throws(RingError) -> RingIntervalTemperatureLog? {
@@ -272,7 +275,7 @@ extension RingConversation {
       guard case .intervalTemperature(let received) = answer.reply else {
         throw .senseless("it is no packet of temperatures")
       }
-      // No packets: nothing is stored.
+      // Without packets, nothing is stored.
       if received.packetCount == 0 { return nil }
       switch assembler.receive(received) {
       case .complete(let log): return log
@@ -287,8 +290,8 @@ extension RingConversation {
     return assembler.finish()
   }
 
-  /// What the ring says that it can do where it tells without its clock being set: whether it wants a bond, and has
-  /// interval temperature. `nil` where it does not tell.
+  /// Capabilities that the ring reports even if its clock was not set: whether it requires a bond, and has
+  /// interval temperature. `nil` if it does not report them.
   private func support() async throws(RingError) -> RingCapabilities? {
     if let capabilities { return capabilities }
     guard case .deviceSupport(let support)? = try await optional(.deviceSupport) else { return nil }
@@ -296,7 +299,7 @@ extension RingConversation {
   }
 }
 
-/// A message of the big data channel and what it says.
+/// A decoded message of the big data channel.
 public struct RingBigDataAnswer: Hashable, Sendable {
   public let message: RingBigData
   public let reply: RingBigDataReply

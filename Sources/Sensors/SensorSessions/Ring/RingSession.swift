@@ -4,11 +4,11 @@ public import BLEWire
 public import ColmiRing
 import Synchronization
 
-/// A raw sample of a ring with its kernel stamp, decoded on the receive thread.
+/// A raw sample of a ring with its kernel timestamp, decoded on the receive thread.
 public struct RingRawReading: NotificationSample, BitwiseCopyable {
   public let time: ReceiveTime
   public let sample: RingRawSample
-  /// Number of the link that it came over, in ascending order.
+  /// Number of the link that delivered it; later links have higher numbers.
   package let link: Int
 
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
@@ -25,7 +25,7 @@ public struct RingRawReading: NotificationSample, BitwiseCopyable {
 }
 
 extension RingRawReading: CustomStringConvertible {
-  /// The sensor's counts, without the time: `ppg 10625`, `spo2 8123`, `accelerometer 12 -7 511`.
+  /// The sensor's counts without the time: `ppg 10625`, `spo2 8123`, `accelerometer 12 -7 511`.
   public var description: String {
     switch sample {
     case .accelerometer(let sample): "accelerometer \(sample.x) \(sample.y) \(sample.z)"
@@ -36,20 +36,20 @@ extension RingRawReading: CustomStringConvertible {
   }
 }
 
-/// A connected ring whose raw stream runs, for whoever wants the samples as they come.
+/// A connected ring with its raw stream, for readers of live samples.
 public struct RingSession: SensorSession {
-  /// How long the ring may take to obey a stop.
+  /// Timeout for stopping the ring.
   private static let stopPatience = Duration.seconds(2)
 
-  /// About 8 s of the fastest stream (2,083/s).
+  /// Samples of about 8 s of the fastest stream (2,083/s).
   public static let queueCapacity = 1 << 14
   private let ring: RingLink
   private let times: SampleTimes
   private let take: @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// Finds the channel of the stream, subscribes and starts it.
+  /// Finds the characteristics of the stream, subscribes and starts it.
   ///
-  /// - Throws: `unsuitable` where the device has no ring service.
+  /// - Throws: `unsuitable` if the device has no ring service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<RingRawReading>
   ) async throws(HostError) -> RingSession {
@@ -63,9 +63,9 @@ public struct RingSession: SensorSession {
     return session
   }
 
-  /// Listens to the second channel, too.
+  /// Subscribes to the second channel, too.
   ///
-  /// - Returns: with nothing in it: `ringtap ring info` asks who it is.
+  /// - Returns: empty facts; `ringtap ring info` reads the identity.
   public func complete() async throws(HostError) -> SensorFacts? {
     do throws(GATTError) {
       try await ring.listenFurther(isSilent: times.first == nil, take)
@@ -73,14 +73,14 @@ public struct RingSession: SensorSession {
     return SensorFacts()
   }
 
-  /// A stock ring sends each of its values once a second.
+  /// A standard ring sends each of its values once a second.
   public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
 }
 
 extension SampleSink<RingRawReading> {
-  /// Checks, decodes and queues one notification of a ring. Receive thread only.
+  /// Checks, decodes and queues one notification of a ring. Call on the receive thread only.
   package func take(
     _ notification: borrowing HandleValueNotification, of source: RawSource, at time: ReceiveTime,
     link: Int = 0
@@ -95,20 +95,20 @@ extension SampleSink<RingRawReading> {
   }
 }
 
-/// The attribute that brought the first value of a link: some rings repeat the stream on a second one, and some sensors have two
-/// characteristics of one type.
+/// The attribute that delivered the first value of a link. Some rings repeat the stream on a second
+/// attribute, and some sensors have two characteristics of one type.
 package final class RawSource: Sendable {
   private let known = Atomic<UInt16>(0)
 
   package init() {}
 
-  /// `nil` while nothing has come.
+  /// `nil` before the first value.
   package var first: AttributeHandle? {
     let source = known.load(ordering: .relaxed)
     return source == 0 ? nil : AttributeHandle(source)
   }
 
-  /// Receive thread only.
+  /// Call on the receive thread only.
   package func isFirst(_ handle: AttributeHandle) -> Bool {
     let source = known.load(ordering: .relaxed)
     if source == 0 { known.store(handle.rawValue, ordering: .relaxed) }

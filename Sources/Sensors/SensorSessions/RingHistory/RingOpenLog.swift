@@ -1,7 +1,7 @@
 import BLEWire
 import ColmiRing
 
-/// One log on its way from a ring, frame by frame, as somebody recorded it: nobody waits, and nobody asks again.
+/// A log of a ring, assembled frame by frame from a recording: there are no timeouts and no retries.
 struct RingOpenLog: Sendable {
   enum Log: Sendable {
     case day(RingDayLog)
@@ -10,25 +10,25 @@ struct RingOpenLog: Sendable {
 
   enum Step: Sendable {
     case taken
-    /// Complete, or with nothing left to wait for.
+    /// The log is complete, or nothing more of it can follow.
     case ended(Log)
-    /// It contradicts what the log is so far.
+    /// The frame contradicts the log so far.
     case rejected
-    /// It is of another log of the kind: this one ended unseen.
+    /// The frame belongs to another log of the same kind, so the end of this one was not recorded.
     case ofAnother
   }
 
-  /// A ring sends the frames of a log within a second; after this much silence comes another log.
+  /// Maximum pause inside a log, which a ring sends within a second. After a longer one, another log begins.
   static let silence = Duration.seconds(10)
 
   let kind: RingLogKind
-  /// What the host asked for; where the ring's echo of it did not come.
+  /// Day that the host requested, for logs without the ring's echo of it.
   let asked: RingDayLog.Day?
-  /// When the first frame came.
+  /// Time of the first frame.
   let start: ReceiveTime
   private(set) var latest: ReceiveTime
   private(set) var frameCount = 0
-  /// Of the latest frame: 0 for the header.
+  /// Position of the latest frame; 0 for the header.
   private var place = -1
   private var octets: [UInt8] = []
   private var days: RingDayLogAssembler?
@@ -55,7 +55,7 @@ struct RingOpenLog: Sendable {
     return step
   }
 
-  /// The log as far as it came; `nil` without the header that says what its frames mean.
+  /// The log as received so far; `nil` without the header that defines its frames.
   mutating func finish() -> Log? {
     days == nil ? records.finish().map { .activity($0) } : days?.finish().map { .day($0) }
   }
@@ -84,7 +84,7 @@ struct RingOpenLog: Sendable {
     }
   }
 
-  /// A ring sends frames in order.
+  /// Position of a frame in its log; a ring sends frames in order.
   private static func place(of bytes: Span<UInt8>, _ kind: RingLogKind) -> Int {
     guard kind == .activity else { return Int(bytes[1]) }
     return bytes[1] == 0xF0 ? 0 : Int(bytes[5]) + 1
@@ -94,7 +94,7 @@ struct RingOpenLog: Sendable {
 }
 
 extension ReceiveTime {
-  /// Whether no more than `duration` lies between both. A log's times may be anything.
+  /// Whether both times are at most `duration` apart. Times of a log can have any value.
   func isNear(_ other: ReceiveTime, within duration: Duration) -> Bool {
     let (difference, overflow) = nanoseconds.subtractingReportingOverflow(other.nanoseconds)
     return !overflow && difference.magnitude <= UInt64(duration / .nanoseconds(1))

@@ -1,18 +1,18 @@
 import BLEWire
 import ColmiRing
 
-/// What a ring stored, as rows of its tables.
+/// Converts a ring's stored data to rows of its tables.
 struct RingRows: Sendable {
   typealias Row = RingTable.Row
 
   /// The time zone of the ring's clock.
   let calendar: RingCalendar
-  /// What the ring's clock showed when it answered: its days ago count from there.
+  /// Time shown by the ring's clock when it answered; "days ago" are counted from it.
   let now: RingDateTime
 
-  /// - Parameter date: the day that was asked for.
+  /// - Parameter date: the requested day.
   func of(_ log: RingDayLog, on date: RingDate) -> [Row] {
-    // Slots of today that are yet to come may be stale.
+    // Today's slots after now may have outdated values.
     let last = date == now.date ? Int(now.hour) * 60 + Int(now.minute) : 1440
     return log.entries.filter { $0.slot * log.intervalMinutes <= last }.map { entry in
       let value = String(entry.value)
@@ -66,7 +66,7 @@ struct RingRows: Sendable {
 }
 
 extension RingSleep.Stage {
-  /// As in the table of sleep.
+  /// Name in the table of sleep.
   package var text: String {
     switch self {
     case .none: "none"

@@ -2,15 +2,15 @@ package import BLEWire
 package import ColmiRing
 import JSONText
 
-/// What a ring and its host said to each other, as rows of the ring's history and as messages, from packets that somebody
-/// recorded.
+/// Converts the recorded packets between a ring and its host to rows of the ring's history and to messages.
 ///
-/// Days are those of the ring's clock: as the host set it in the log, before that as `calendar` has it. What the host
-/// asked for, the echo in the ring's answer, and dates in the answer itself say of which day a log is. Pieces of logs and
-/// of messages may stand between other frames; what lost some of its pieces gives the rows that came, and says so.
+/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before.
+/// The day of a log follows from the host's request, the echo in the ring's answer, or dates in the answer.
+/// Parts of logs and messages may be interleaved with other frames. If parts are missing, the received rows
+/// are kept and the log is marked incomplete.
 package struct RingStory {
   package internal(set) var counts = Counts()
-  /// What the ring's clock shows ahead of the log's, in seconds, since the host set it; `nil` before.
+  /// Offset of the ring's clock from the log's, in seconds, since the host set it; `nil` before.
   package var clockOffset: Int64? { clock.offset }
 
   var clock: RingStoryClock
@@ -20,23 +20,23 @@ package struct RingStory {
   private var temperatures: RingIntervalTemperatureAssembler?
   private var received = RingBigDataReassembler()
   private var sent = RingBigDataReassembler()
-  /// When the latest piece came, either way.
+  /// Time of the latest part, in each direction.
   private var latestPiece: [RingTranscript.Direction: ReceiveTime] = [:]
   private var line = JSONLine()
   private let message: (Span<UInt8>) -> Void
 
   private enum Request {
     case of(RingDayLog.Day)
-    /// Of several days, before any was answered.
+    /// Several days were requested before the first was answered.
     case several
   }
 
   /// - Parameters:
-  ///   - calendar: how the ring's clock is read; `nil` for the offset between the time that the host set and the time of
-  ///     the log, to the quarter of an hour.
-  ///   - fallback: how it is read until the host sets it, where `calendar` is `nil`.
-  ///   - message: takes a line of JSON with its end for each frame, log and message but those of the raw stream: when,
-  ///     which way, and what `ringtap ring decode` says of it.
+  ///   - calendar: time zone of the ring's clock. If `nil`, it is the offset between the time that the host
+  ///     set and the time of the log, rounded to a quarter of an hour.
+  ///   - fallback: time zone until the host sets the clock, if `calendar` is `nil`.
+  ///   - message: called with a JSON line, including its line feed, for each frame, log and message except
+  ///     those of the raw stream. It has time and direction, and the output of `ringtap ring decode`.
   package init(
     calendar: RingCalendar?, fallback: RingCalendar = .utc,
     message: @escaping (Span<UInt8>) -> Void = { _ in }
@@ -45,7 +45,7 @@ package struct RingStory {
     self.message = message
   }
 
-  /// A value on the ring's command or big data channel, in the order of the log.
+  /// Takes a value of the ring's command or big data channel, in the order of the log.
   package mutating func take(
     _ value: Span<UInt8>, channel: RingTranscript.Channel, direction: RingTranscript.Direction,
     at time: ReceiveTime
@@ -58,7 +58,7 @@ package struct RingStory {
     }
   }
 
-  /// Gives up what is not complete: where a link ends, and where the log does.
+  /// Closes incomplete logs and messages; call it at the end of a link and of the log.
   package mutating func finish() {
     for kind in RingLogKind.allCases { close(kind) }
     requests.removeAll()
@@ -133,7 +133,7 @@ package struct RingStory {
     }
   }
 
-  /// The request that the log which begins now answers.
+  /// Returns the request that the new log answers.
   private mutating func asked(_ kind: RingLogKind) -> RingDayLog.Day? {
     guard case .of(let day) = requests.removeValue(forKey: kind) else { return nil }
     return day
@@ -195,7 +195,7 @@ package struct RingStory {
     } else {
       sent.receive(value) { events.append($0) }
     }
-    // One value may end several messages; it is counted with the first.
+    // One value may complete several messages; it is counted with the first.
     if events.isEmpty { counts.pieces += 1 }
     for (index, event) in events.enumerated() { take(event, direction, time, isFirst: index == 0) }
   }
@@ -208,7 +208,7 @@ package struct RingStory {
     } else {
       sent.abandon { events.append($0) }
     }
-    // Its values were counted as pieces.
+    // Its values were already counted as pieces.
     for event in events { take(event, direction, time, isFirst: false) }
   }
 
@@ -236,7 +236,7 @@ package struct RingStory {
     case .sleepLog(let nights): for night in nights { keep(.sleep, rows.of(night: night)) }
     case .nap(let naps): for nap in naps { keep(.sleep, rows.of(nap: nap)) }
     case .spO2(let days): for day in days { keep(.spo2, rows.of(day)) }
-    // By the half hour: the interval's are finer.
+    // Half-hourly temperatures do not replace those of the ring's finer interval.
     case .temperature(let days): for day in days { keep(.temperature, rows.of(day), .keep) }
     case .manualHeartRate(let log): keep(.heartRate, rows.of(log))
     case .intervalTemperature(let packet): keep(packet, time)
@@ -254,7 +254,7 @@ package struct RingStory {
     keep(log, time)
   }
 
-  /// - Parameter time: of what ends it; `nil` for the latest piece's.
+  /// - Parameter time: time of the event that ends them; `nil` for that of the latest part.
   private mutating func endTemperatures(at time: ReceiveTime?) {
     let log = temperatures?.finish()
     temperatures = nil
@@ -281,7 +281,7 @@ package struct RingStory {
     counts.droppedRows += tables.keep(kind, rows, conflict)
   }
 
-  /// A frame of the command channel that stands alone.
+  /// Reports a single frame of the command channel.
   private mutating func tell(
     _ value: Span<UInt8>, _ direction: RingTranscript.Direction, _ time: ReceiveTime
   ) {
@@ -332,9 +332,9 @@ package struct RingStory {
 }
 
 extension FieldList {
-  /// What it is about, as programs rely on it.
+  /// The kind, on which programs rely.
   fileprivate var kind: String { text("kind") }
-  /// What is wrong with it.
+  /// Why it is invalid.
   fileprivate var reason: String { text("reason") }
 
   private func text(_ name: String) -> String {
@@ -344,7 +344,7 @@ extension FieldList {
 }
 
 extension RingDayLog.Day {
-  /// - Parameter today: by the ring's clock; `nil` for a day that no calendar has.
+  /// - Parameter today: by the ring's clock; the result is `nil` for an invalid date.
   fileprivate func date(from today: RingDate) -> RingDate? {
     switch self {
     case .timestamp(let timestamp):
@@ -355,7 +355,7 @@ extension RingDayLog.Day {
 }
 
 extension RingLogKind {
-  /// `nil` for one of unknown meaning.
+  /// `nil` for a log of unknown meaning.
   fileprivate var table: RingHistoryKind? {
     switch self {
     case .heartRate: .heartRate

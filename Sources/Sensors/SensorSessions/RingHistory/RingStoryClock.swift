@@ -1,20 +1,20 @@
 import BLEWire
 import ColmiRing
 
-/// What a ring's clock showed while somebody recorded its packets.
+/// Time shown by a ring's clock during a recording.
 struct RingStoryClock: Sendable {
-  /// How the ring's clock is read.
+  /// Time zone of the ring's clock.
   private(set) var calendar: RingCalendar
-  /// What it shows ahead of the log's times, in seconds, since the host set it.
+  /// Offset of the ring's clock from the log's, in seconds, since the host set it.
   private(set) var offset: Int64?
   private let isGiven: Bool
 
-  /// No zone is farther from UTC.
+  /// Maximum offset of a time zone from UTC.
   private static let farthestZoneSeconds: Int64 = 14 * 3600
-  /// Zones differ by these.
+  /// Time zones differ by multiples of this.
   private static let zoneStepSeconds: Int64 = 15 * 60
 
-  /// - Parameter isGiven: whether the calendar stays when the host sets the ring's clock.
+  /// - Parameter isGiven: whether to keep the calendar when the host sets the ring's clock.
   init(calendar: RingCalendar, isGiven: Bool) {
     self.calendar = calendar
     self.isGiven = isGiven
@@ -26,12 +26,12 @@ struct RingStoryClock: Sendable {
     guard !isGiven else { return }
     let steps = Int64((Double(offset) / Double(Self.zoneStepSeconds)).rounded())
     let zone = steps * Self.zoneStepSeconds
-    // Else the host's clock, or the log's, was never set.
+    // A larger offset means that the host's clock or the log's was never set.
     guard zone.magnitude <= Self.farthestZoneSeconds else { return }
     calendar = RingCalendar { _ in Int32(zone) }
   }
 
-  /// `nil` outside of the years that a ring's clock has.
+  /// `nil` outside the range of years of a ring's clock.
   func shown(at time: ReceiveTime) -> RingDateTime? {
     guard let offset else { return try? calendar.clock(at: time) }
     return try? RingDateTime(secondsSince1970: time.seconds + offset, convention: .utc)

@@ -1,37 +1,37 @@
 package import ColmiRing
 
 extension RingStory {
-  /// What the values were.
+  /// Counts of values by type.
   package struct Counts: Hashable, Sendable {
-    /// A command byte or a data id that is not known.
+    /// An unknown command byte or data ID.
     package struct Unknown: Hashable, Sendable {
       package let channel: RingTranscript.Channel
       package let direction: RingTranscript.Direction
       package let code: UInt8
     }
 
-    /// All that came. Each is one of the others: `frames`, `messages`, `logFrames`, `pieces`, `unknown`, `invalid` or
-    /// `rawFrames`.
+    /// All values received. Each is also counted in one of `frames`, `messages`, `logFrames`, `pieces`,
+    /// `unknown`, `invalid` and `rawFrames`.
     package var values = 0
-    /// Frames of the command channel that stand alone, by the `kind` that they have in JSON.
+    /// Single frames of the command channel, by their `kind` in JSON.
     package var frames: [String: Int] = [:]
-    /// Messages of the big data channel likewise.
+    /// Messages of the big data channel, by their `kind` in JSON.
     package var messages: [String: Int] = [:]
-    /// Values that went into a message that ended later, or never.
+    /// Values of a message that was completed later or never.
     package var pieces = 0
     package var logFrames: [RingLogKind: Int] = [:]
     package var rawFrames = 0
     package var unknown: [Unknown: Int] = [:]
-    /// By what is wrong: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that contradicts its log.
+    /// By reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that contradicts its log.
     package var invalid: [String: Int] = [:]
 
-    /// Logs that were put together, by the `kind` that they have in JSON.
+    /// Assembled logs, by their `kind` in JSON.
     package var logs: [String: Int] = [:]
-    /// Of those, how many lack a part.
+    /// Number of these that are incomplete.
     package var incompleteLogs = 0
-    /// Logs whose day nobody told: their rows are not in the tables.
+    /// Logs of an unknown day; their rows are not in the tables.
     package var undatedLogs = 0
-    /// Rows for which the tables had no room.
+    /// Rows dropped because the tables were full.
     package var droppedRows = 0
   }
 }

@@ -2,14 +2,14 @@ package import BLELinux
 import BLEWire
 import ColmiRing
 
-/// The tables of a ring's story: those of its history, its battery, and measurements on demand.
+/// The tables of recorded ring traffic: history, battery, and measurements on demand.
 struct RingStoryTables {
-  /// Ten months of all that a ring stores.
+  /// Ten months of everything that a ring stores.
   static let historyRows = Limit(
     131_072, "rows of a ring's history out of a packet log", by: .file,
     whenFull: "rows of other times are left out",
     counted: "`droppedRows` of the import")
-  /// A day and a half of measuring without a pause.
+  /// A day and a half of continuous measurement.
   static let momentRows = Limit(
     262_144, "rows of a ring's battery and measurements out of a packet log, each", by: .file,
     whenFull: "later ones are left out", counted: "`droppedRows` of the import")
@@ -26,24 +26,24 @@ struct RingStoryTables {
   private struct MeasurementRow {
     enum Result {
       case frame(RingMeasurementFrame.Fault)
-      /// The host ended it.
+      /// The host stopped the measurement.
       case stopped
-      /// The ring told unasked that it kept the value.
+      /// The ring reported unasked that it stored the value.
       case stored
     }
 
     let time: ReceiveTime
     let measurement: RingMeasurement
-    /// 0 for none.
+    /// 0 if there is none.
     let value: UInt8
-    /// 0 for none.
+    /// 0 if there is none.
     let pulseIntervalMilliseconds: UInt16
     let result: Result
   }
 
   // MARK: Rows
 
-  /// - Returns: how many had no room.
+  /// - Returns: the number of rows dropped because the tables are full.
   mutating func keep(
     _ kind: RingHistoryKind, _ rows: [RingTable.Row], _ conflict: RingTable.Conflict
   ) -> Int {
@@ -60,9 +60,9 @@ struct RingStoryTables {
     return dropped
   }
 
-  /// Keeps what a ring says of its battery, or measures.
+  /// Stores a battery level or a measurement.
   ///
-  /// - Returns: how many rows had no room.
+  /// - Returns: the number of rows dropped because the tables are full.
   mutating func take(_ reply: RingReply, at time: ReceiveTime) -> Int {
     switch reply {
     case .battery(let battery), .notification(.battery(let battery)):
@@ -144,15 +144,15 @@ extension RingStory {
   /// Whether no table has a row.
   package var hasNoRows: Bool { tables.isEmpty }
 
-  /// Writes the tables of `ring sync`, battery.csv and measurements.csv, each with its header at least, over any that are
-  /// there. Call `finish` before.
+  /// Writes the tables of `ring sync`, battery.csv and measurements.csv. Existing files are replaced; a table
+  /// without rows has only its header. Call `finish` before.
   package func write(in directory: String) throws(SystemError) -> [WrittenTable] {
     try tables.write(in: directory)
   }
 }
 
 extension RingMeasurement {
-  /// As in measurements.csv.
+  /// Name in measurements.csv.
   fileprivate var name: String {
     switch self {
     case .heartRate: "heart-rate"
@@ -169,7 +169,7 @@ extension RingMeasurement {
     }
   }
 
-  /// Empty where there is none, or it is not known.
+  /// Empty if there is no unit, or it is unknown.
   fileprivate var unit: String {
     switch self {
     case .heartRate, .realtimeHeartRate: "bpm"

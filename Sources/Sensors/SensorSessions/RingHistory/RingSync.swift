@@ -3,40 +3,40 @@ import BLELinux
 import BLEWire
 public import ColmiRing
 
-/// Fetches a ring's history into tables, one for each kind. Run again, it adds what is new.
+/// Fetches a ring's history into tables, one for each kind. Later runs add new rows.
 public struct RingSync: Sendable {
-  /// What became of one table.
+  /// Result for one table.
   public struct Outcome: Hashable, Sendable {
     public let kind: RingHistoryKind
-    /// Rows of the file afterwards.
+    /// Number of rows in the file afterwards.
     public var rows = 0
     public var added = 0
-    /// Rows that were there with other values, as those of today are.
+    /// Existing rows that got other values, such as those of today.
     public var changed = 0
-    /// Why it has less than was asked for; `nil` where all came.
+    /// Why it has fewer rows than requested; `nil` if complete.
     public var note: String?
-    /// Whether something did not come that the ring may have.
+    /// Whether rows are missing that the ring may have.
     public var isIncomplete = false
   }
 
   /// A ring keeps about a week.
   public static let defaultDays = 7
-  /// Octet `days ago` would go on to 254; no ring keeps that much.
+  /// The "days ago" byte allows up to 254, but no ring stores that much.
   public static let maximumDays = 31
 
   private let conversation: RingConversation
   private let rows: RingRows
-  /// What the ring's clock should show.
+  /// Expected time of the ring's clock.
   private var now: RingDateTime { rows.now }
   private let days: Int
   private let directory: String
 
   /// - Parameters:
-  ///   - conversation: with the ring.
-  ///   - calendar: the time zone of days.
-  ///   - now: what the ring's clock should show; decides which day is today.
-  ///   - since: the first day; `nil` for as much as a ring keeps.
-  ///   - directory: where the tables are.
+  ///   - conversation: conversation with the ring.
+  ///   - calendar: time zone of the days.
+  ///   - now: expected time of the ring's clock; it decides which day is today.
+  ///   - since: the first day; `nil` for as much as a ring stores.
+  ///   - directory: directory of the tables.
   public init(
     _ conversation: RingConversation, calendar: RingCalendar, now: RingDateTime, since: RingDate?,
     directory: String
@@ -47,9 +47,9 @@ public struct RingSync: Sendable {
     self.directory = directory
   }
 
-  /// Fetches all kinds, one after the other; one that the ring lacks does not disturb the others.
+  /// Fetches all kinds one after the other. If the ring lacks one, the others are still fetched.
   ///
-  /// - Throws: where the link, the disk or the task ends it.
+  /// - Throws: `host` if the link or the disk fails, `interrupted` if the task is cancelled.
   public func run(_ progress: @Sendable (RingHistoryKind) -> Void) async throws(RingError) -> [Outcome] {
     do throws(SystemError) { try Files.createDirectory(directory) } catch { throw .host(.system(error)) }
     var outcomes: [Outcome] = []
@@ -80,7 +80,7 @@ public struct RingSync: Sendable {
 
   private typealias Rows = [RingTable.Row]
 
-  /// Rows as far as they came; the outcome says what is missing.
+  /// Returns the rows received; the outcome states what is missing.
   private func fetch(_ kind: RingHistoryKind, _ outcome: inout Outcome) async throws(RingError) -> Rows {
     var rows: Rows = []
     var notes: [String] = []
@@ -113,7 +113,7 @@ public struct RingSync: Sendable {
 
   // MARK: Logs by day
 
-  /// - Returns: the day's rows, and whether they are all.
+  /// - Returns: the day's rows, and whether they are complete.
   private func day(_ kind: RingHistoryKind, _ daysAgo: UInt8) async throws(RingError) -> (Rows, Bool) {
     let date = now.date.before(days: Int(daysAgo))
     let log: RingDayLog?
@@ -148,7 +148,7 @@ public struct RingSync: Sendable {
 
   private func sleep() async throws(RingError) -> Rows {
     let answers = try await conversation.nights()
-    // Naps come before the nights, and unasked.
+    // Naps are sent unasked before the nights.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
       case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }
@@ -158,7 +158,8 @@ public struct RingSync: Sendable {
     }
   }
 
-  /// By the half hour, and by the ring's own interval where it has that. A ring has one of both, or none.
+  /// Returns half-hourly temperatures, and those at the ring's own interval if available. A ring has one of
+  /// them or neither.
   private func temperature(
     _ outcome: inout Outcome, _ notes: inout [String]
   ) async throws(RingError) -> Rows {

@@ -1,14 +1,14 @@
 import BLELinux
 import BLEWire
 
-/// A table of a ring's history: a file of comma-separated rows that grows with each sync.
+/// A table of a ring's history: a CSV file that grows with each sync.
 ///
-/// The first column is `time_ns`; the first columns together are the row's key. A row that is there already is
-/// replaced by a newer one with the same key, as the counters of today grow.
+/// The first column is `time_ns`; the first columns together are the row's key. A newer row replaces an
+/// existing one with the same key, because today's counters grow.
 struct RingTable: Sendable {
   struct Row: Hashable, Sendable {
     let time: ReceiveTime
-    /// Those after the time.
+    /// Columns after the time.
     let columns: [String]
 
     init(_ time: ReceiveTime, _ columns: [String]) {
@@ -18,11 +18,11 @@ struct RingTable: Sendable {
 
     init(_ time: ReceiveTime, _ columns: String...) { self.init(time, columns) }
 
-    /// As in the file, without its end.
+    /// The row's line in the file, without line feed.
     fileprivate var line: String { ([String(time.nanoseconds)] + columns).joined(separator: ",") }
   }
 
-  /// What a sync did to a table.
+  /// Result of merging rows into a table.
   struct Merge: Hashable, Sendable {
     var rows = 0
     var added = 0
@@ -30,17 +30,17 @@ struct RingTable: Sendable {
   }
 
   let kind: RingHistoryKind
-  /// Rows without their ends, by key.
+  /// Lines without line feeds, by key.
   private var lines: [String: String] = [:]
 
   var rowCount: Int { lines.count }
 
-  /// A table without rows.
+  /// Creates a table without rows.
   init(_ kind: RingHistoryKind) { self.kind = kind }
 
-  /// Reads what is there.
+  /// Reads the table from its file.
   ///
-  /// - Throws: where the file cannot be read; a file of another kind is `isForeign`.
+  /// - Throws: an error if the file cannot be read. A file of another kind sets `isForeign`.
   init(_ kind: RingHistoryKind, in directory: String) throws(SystemError) {
     self.kind = kind
     let path = directory + "/" + kind.fileName
@@ -56,15 +56,15 @@ struct RingTable: Sendable {
     for row in rows.dropFirst() { lines[key(row)] = row }
   }
 
-  /// Whether the file has another header: not ours to write.
+  /// Whether the file has another header, so that it must not be written.
   private(set) var isForeign = false
 
-  /// What becomes of a row whose key is there already.
+  /// Action for a row whose key exists.
   enum Conflict {
     case replace, keep
   }
 
-  /// Takes rows in; `write` makes them last.
+  /// Merges rows into the table; call `write` to store them.
   mutating func merge(_ rows: [Row], _ conflict: Conflict = .replace) -> Merge {
     var merge = Merge()
     for row in rows {
@@ -78,7 +78,7 @@ struct RingTable: Sendable {
     return merge
   }
 
-  /// Whether a row of the same key is there.
+  /// Whether a row with the same key exists.
   func has(_ row: Row) -> Bool { lines[key(row.line)] != nil }
 
   func write(in directory: String) throws(SystemError) {
@@ -88,7 +88,7 @@ struct RingTable: Sendable {
       octets += Array(line.utf8)
       octets.append(UInt8(ascii: "\n"))
     }
-    // A ring forgets after a week: what an earlier sync fetched may be nowhere else.
+    // A ring deletes its data after a week, so the file may be the only copy.
     try Files.replace(directory + "/" + kind.fileName, with: octets.span)
   }
 
@@ -109,7 +109,7 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
 
   public var fileName: String { rawValue + ".csv" }
 
-  /// A slot's row bears the time at which the slot begins.
+  /// Header line. The row of a slot has the time of the slot's start.
   var header: String {
     switch self {
     case .heartRate: "time_ns,source,beats_per_minute"
@@ -122,6 +122,6 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// By time alone, or by time and source.
+  /// The key is the time, or time and source.
   var keyColumnCount: Int { self == .heartRate || self == .sleep ? 2 : 1 }
 }

@@ -5,12 +5,13 @@ public import BLEWire
 import JSONText
 import Synchronization
 
-/// The keys of devices that were paired with: a file for each, beside those of `KnownDevices`, that only its owner may read.
+/// Keys of paired devices, stored as a file for each device, beside those of `KnownDevices`. Only the owner
+/// can read the files.
 ///
-/// Each file is replaced as a whole. Nothing else that this program writes has keys in it. What cannot be read is left
-/// alone, with a warning: the device has to be paired with again.
+/// Each file is replaced atomically. No other file of ringtap contains keys. A file that cannot be read is
+/// left alone with a warning; the device must then be paired again.
 public final class BondFiles: BondStore {
-  /// Of one file.
+  /// Maximum size of a file, in bytes.
   static let fileLimit = 1 << 16
   static let version = 1
 
@@ -19,18 +20,19 @@ public final class BondFiles: BondStore {
   private let known: Mutex<[StoredBond]>
 
   /// - Parameters:
-  ///   - folder: has a file for each device; made when it is needed.
-  ///   - warn: gets a line about each file that is damaged, and about what cannot be written.
+  ///   - folder: path of the folder with a file for each device; created when needed.
+  ///   - warn: called with a line about each file that is damaged or cannot be written.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn
     known = Mutex(Self.read(folder, warn))
   }
 
-  /// The one used last is the last.
+  /// Ordered by use; the last is the most recently used.
   public func bonds() -> [StoredBond] { known.withLock { $0 } }
 
-  /// Writes at once, a few hundred octets: that a pairing gave keys is worth more than a moment of the receive thread.
+  /// Writes the file synchronously, a few hundred bytes: keeping the keys of a pairing matters more than a
+  /// short delay of the receive thread.
   public func keep(_ bond: StoredBond) {
     known.withLock { known in
       known.removeAll { $0.device == bond.device }
@@ -41,8 +43,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// The file has the number that follows, and the disk has the file, before this returns. What another run of the program
-  /// has signed meanwhile counts.
+  /// The next counter is on disk before this returns. Signatures by other runs of the program meanwhile are
+  /// taken into account.
   public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
@@ -62,7 +64,7 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// The file has the number that follows before this returns; where it cannot, nothing is accepted.
+  /// The next counter is stored before this returns; if that fails, no command is accepted.
   public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
@@ -85,8 +87,8 @@ public final class BondFiles: BondStore {
     try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
-  /// - Parameter address: the device's identity, or the address at which it was paired.
-  /// - Returns: whether there was one.
+  /// - Parameter address: the device's identity address, or its address when it was paired.
+  /// - Returns: whether there was a bond.
   @discardableResult
   public func forget(_ address: DeviceAddress) throws(SystemError) -> Bool {
     let device = bonds().last { $0.isMeant(by: address) }?.device ?? address
@@ -118,7 +120,7 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// `nil` for a damaged file.
+  /// Returns `nil` if the file is damaged.
   private static func bond(in path: String) throws(SystemError) -> StoredBond? {
     let octets = try Files.octets(of: path, limit: fileLimit)
     return (try? JSONDocument(octets)).flatMap(StoredBond.init)
@@ -162,7 +164,8 @@ extension StoredBond {
     line.endLine()
   }
 
-  /// A key that is there and cannot be read makes the file a damaged one: without it the device would be told nonsense.
+  /// A key that exists but cannot be read makes the file damaged; without it, the device would get wrong
+  /// answers.
   fileprivate init?(_ file: JSONDocument) {
     guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
       let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
@@ -182,7 +185,7 @@ extension StoredBond {
       bond.localResolvingKey = try file.member("localResolvingKey", \.key)
       bond.peerSigningKey = try file.member("peerSigningKey", \.key)
       bond.localSigningKey = try file.member("localSigningKey", \.key)
-      // A file without a counter is of a program that did not sign, or check.
+      // A file without a counter was written by a version that did not sign or check signatures.
       if bond.peerSigningKey != nil {
         bond.peerSignCounter = try file.member("peerSignCounter") { $0.integer(UInt32.self) } ?? 0
       }
@@ -194,7 +197,7 @@ extension StoredBond {
   }
 }
 
-/// A member that is there and makes no sense.
+/// A member exists but is invalid.
 private struct Unreadable: Error {}
 
 extension LongTermKey {
@@ -224,12 +227,12 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  /// 32 hexadecimal digits, and no sign.
+  /// 32 hexadecimal digits without a sign.
   fileprivate var key: UInt128? {
     text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
   }
 
-  /// - Returns: `nil` for a member that is missing.
+  /// - Returns: `nil` if the member is missing.
   fileprivate func member<Value>(
     _ name: String, _ read: (JSONDocument) -> Value?
   ) throws(Unreadable) -> Value? {
@@ -238,7 +241,7 @@ extension JSONDocument {
     return value
   }
 
-  /// With its type in a member of the same name and `Type`.
+  /// The address type is a member of the same name followed by `Type`.
   fileprivate func address(_ name: String) -> DeviceAddress? {
     let type: AddressType? =
       switch self[name + "Type"]?.text {

@@ -1,18 +1,18 @@
 import BLESensors
 package import BLEWire
 
-/// A value that a sensor tells whoever listens, in its advertisements, without a connection.
+/// A value that a sensor broadcasts in its advertisements, without a connection.
 package enum AdvertisedReading: Sendable {
   case heartRate(HeartRateSample)
   case temperature(TemperatureSample)
 
-  /// Hands the readings in an advertisement to `body`, in order.
+  /// Passes the readings in an advertisement to `body`, in order.
   ///
-  /// Polar's heart rate, that of bands of Xiaomi and Amazfit, CORE's temperature; service data whose UUID is that of a
-  /// characteristic: Heart Rate Measurement, Temperature Measurement, Temperature (GATT Specification Supplement).
-  /// Reference `sensor-services.md`, 2, 4 and 5.
+  /// Supports Polar's heart rate, that of bands of Xiaomi and Amazfit, and CORE's temperature. Also supports
+  /// service data with the UUID of a characteristic: Heart Rate Measurement, Temperature Measurement,
+  /// Temperature (GATT Specification Supplement). Reference `sensor-services.md`, 2, 4 and 5.
   ///
-  /// - Throws: for AD structures that break the format; those before were handed over.
+  /// - Throws: `WireError` for AD structures with an invalid format; earlier readings were already passed on.
   package static func forEach(
     in report: borrowing AdvertisingReport, at time: ReceiveTime,
     _ body: (_ reading: AdvertisedReading, _ octets: Span<UInt8>) -> Void
@@ -39,7 +39,7 @@ package enum AdvertisedReading: Sendable {
       return .heartRate(HeartRateSample(measurement, at: time))
     }
     if let core = try? CoreAdvertisement(decoding: value) {
-      // State 4 is measuring.
+      // State 4 means measuring.
       let number =
         core.status & 0x0F == 4 && core.coreThousandths > 0
         ? IEEE11073Float(mantissa: Int32(core.coreThousandths), exponent: -3)
@@ -65,7 +65,7 @@ package enum AdvertisedReading: Sendable {
 }
 
 extension TemperatureSample {
-  /// Hundredths of a degree Celsius, signed, little-endian; 0x8000 is not known.
+  /// Hundredths of a degree Celsius, signed, little-endian; 0x8000 means unknown.
   fileprivate init(hundredths value: Span<UInt8>, at time: ReceiveTime) {
     let bits = value.u16(at: 0)
     let number =

@@ -3,52 +3,52 @@ import BLELinux
 package import BLEWire
 import Synchronization
 
-/// What came of a sensor over all links of a session.
+/// Counts of notifications and samples of a sensor over all links of a session.
 package struct SampleCounts: Hashable, Sendable {
-  /// Notifications, whatever became of them.
+  /// Notifications of any kind.
   package var received = 0
-  /// Samples without a value: the sensor had nothing to measure.
+  /// Samples without a value, because the sensor had nothing to measure.
   package var states = 0
-  /// Notifications that broke their format.
+  /// Notifications with an invalid format.
   package var malformed = 0
-  /// Whole ones that are no samples: replies of a ring, subtypes that nobody knows.
+  /// Valid notifications that are not samples: replies of a ring, unknown subtypes.
   package var other = 0
-  /// Samples that came a second time by another characteristic.
+  /// Samples received again on another characteristic.
   package var repeated = 0
-  /// Samples that found no room in the queue.
+  /// Samples dropped because the queue was full.
   package var dropped = 0
 
   package init() {}
 
-  /// Samples with a value, whether they found room in the queue or not.
+  /// Samples with a value, whether queued or dropped.
   package var values: Int { received - states - malformed - other - repeated }
 }
 
-/// What a notification of a sensor turned out to be.
+/// Content of a notification.
 package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
   case sample(Sample)
-  /// Whole, but no sample.
+  /// Valid, but not a sample.
   case other
-  /// A sample that came before, by another characteristic.
+  /// A sample that was already received on another characteristic.
   case repeated
 }
 
-/// Why a sink takes no more.
+/// Why a sink accepts no more samples.
 package enum SampleEnd: Hashable, Sendable {
-  /// The last value wanted has come.
+  /// The requested number of values was reached.
   case limit
-  /// The sensor ended the stream by itself, though the link is up.
+  /// The sensor ended the stream by itself, although the link is up.
   case sensor
 }
 
-/// Decodes, counts and queues each notification of a sensor, over all links. No lock but for what is malformed, and no
-/// allocation.
+/// Decodes, counts and queues each notification of a sensor, over all links. It allocates nothing, and locks
+/// only for malformed notifications.
 public final class SampleSink<Sample: NotificationSample>: Sendable {
-  /// Who takes the samples from the queue.
+  /// Type of the queue's reader.
   package enum Reader: Hashable, Sendable {
-    /// A task, which is woken for each that finds it waiting.
+    /// A task, woken for each sample that it waits for.
     case task
-    /// A thread that the connection wakes at the end of each batch.
+    /// A thread, woken by the connection at the end of each batch.
     case recorder
   }
 
@@ -69,10 +69,10 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   private let ended: @Sendable (SampleEnd) -> Void
 
   /// - Parameters:
-  ///   - capacity: samples that may wait for a slow reader.
-  ///   - reader: who takes them.
-  ///   - limit: values after which nothing more is taken, packet log included; `nil` for none.
-  ///   - tap: fills the packet log.
+  ///   - capacity: number of samples queued for a slow reader.
+  ///   - reader: type of the queue's reader.
+  ///   - limit: number of values after which the sink and the packet log stop; `nil` for no limit.
+  ///   - tap: tap that fills the packet log.
   ///   - ended: called on the receive thread.
   package init(
     capacity: Int = 1024, for reader: Reader = .task, limit: Int? = nil, tap: PacketTap? = nil,
@@ -96,21 +96,21 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     return counts
   }
 
-  /// Whether the sensor ended the stream, though the link is up.
+  /// Whether the sensor ended the stream, although the link is up.
   package var isEndedBySensor: Bool { isEnded.load(ordering: .relaxed) }
   package var lastMalformed: WireError? { lastError.withLock { $0 } }
 
-  /// Number of a link that begins, from 1.
+  /// Returns the number of a new link, from 1.
   package func nextLink() -> Int { linkCount.add(1, ordering: .relaxed).newValue }
 
   // MARK: Receive thread only
 
-  /// Decodes and queues one value; what cannot be decoded is counted.
+  /// Decodes and queues one value; malformed values are counted.
   package func take(_ value: Span<UInt8>, at time: ReceiveTime) {
     take(at: time) { () throws(WireError) in .sample(try Sample(decoding: value, at: time)) }
   }
 
-  /// The same with a decoder for what has more than one form.
+  /// Takes one notification, decoded by `read`, for values with more than one form.
   package func take(at time: ReceiveTime, _ read: () throws(WireError) -> SampleReading<Sample>) {
     guard isOpen.load(ordering: .relaxed) else { return }
     receivedCount.add(1, ordering: .relaxed)
@@ -138,7 +138,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// The sensor has ended the stream.
+  /// Ends the stream, because the sensor stopped it.
   package func end() {
     isEnded.store(true, ordering: .relaxed)
     samples.finish()

@@ -1,8 +1,8 @@
 package import BLEHost
 
-/// The stream of one sensor for whoever takes its samples, over all links of a session, whatever kind it is.
+/// The sample stream of one sensor of any kind, over all links of a session.
 package struct SensorFeed<Sample: NotificationSample>: Sendable {
-  /// They end with `finish`.
+  /// The samples; they end with `finish`.
   package let samples: SampleChannel<Sample>
   private let first: @Sendable () async -> Bool
   private let learned: @Sendable () async -> SensorFacts
@@ -23,19 +23,19 @@ package struct SensorFeed<Sample: NotificationSample>: Sendable {
     end = { profile.finish() }
   }
 
-  /// Waits for the first link that streams. Once only.
+  /// Waits for the first link that streams. Call it only once.
   ///
-  /// - Returns: `false` where the feed is finished, or the task cancelled, before.
+  /// - Returns: `false` if the feed is finished or the task is cancelled before.
   package func firstStart() async -> Bool { await first() }
 
-  /// Waits until it is known who the sensor is: soon after its first sample.
+  /// Waits for the sensor's identity, which is read soon after its first sample.
   ///
-  /// - Returns: with nothing in it where the sensor never told, or the task is cancelled.
+  /// - Returns: empty facts if the sensor never reported any, or the task is cancelled.
   package func facts() async -> SensorFacts { await learned() }
 
   /// Keeps the sensor connected and streaming, as `DeviceSession.run` does.
   package func run(_ session: DeviceSession) async throws(HostError) { try await stream(session) }
 
-  /// Nothing more comes.
+  /// Ends the feed.
   package func finish() { end() }
 }

@@ -2,33 +2,34 @@ public import BLEHost
 public import BLEWire
 import Synchronization
 
-/// How a sensor is told from other devices while it advertises: by a service, or by how its name begins.
+/// Criteria to recognise an advertising sensor: its services, or the start of its name.
 ///
 /// ```swift
 /// let straps = SensorSearch("heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR "])
 /// let strap = try await SensorFinder.find(straps, on: adapter, within: .seconds(20))
 /// ```
 public struct SensorSearch: Sendable {
-  /// What is looked for, as messages say it: "no heart-rate sensor found within 20 s".
+  /// Description of the sensor in messages: "no heart-rate sensor found within 20 s".
   public var name: String
-  /// Any of these services is enough.
+  /// Services to match; one is sufficient.
   public var services: [BluetoothUUID]
-  /// Any of these beginnings of the advertised name is enough: many sensors do not advertise their service.
+  /// Prefixes of the advertised name to match; one is sufficient. Many sensors do not advertise their
+  /// service.
   public var nameStarts: [String]
-  /// For names with a form of their own.
+  /// Matches names that a prefix cannot describe.
   package var matchesName: @Sendable (String) -> Bool = { _ in false }
 
   /// - Parameters:
-  ///   - name: what is looked for, in a word or two.
-  ///   - services: those that it advertises.
-  ///   - nameStarts: how its advertised name begins, upper and lower case as it sends them.
+  ///   - name: description of the sensor in a word or two.
+  ///   - services: advertised services to match.
+  ///   - nameStarts: prefixes of the advertised name, case-sensitive.
   public init(_ name: String, services: [BluetoothUUID], nameStarts: [String] = []) {
     self.name = name
     self.services = services
     self.nameStarts = nameStarts
   }
 
-  /// Whether it is one, as far as an advertisement tells.
+  /// Whether an advertiser matches the criteria.
   public func matches(_ advertiser: Advertiser) -> Bool {
     if services.contains(where: advertiser.services.contains) { return true }
     guard let name = advertiser.name else { return false }
@@ -36,17 +37,17 @@ public struct SensorSearch: Sendable {
   }
 }
 
-/// Finds sensors by what they advertise.
+/// Finds sensors by their advertisements.
 public enum SensorFinder {
-  /// Scans until one is seen that takes connections; the radio is off again when this returns.
+  /// Scans until a matching connectable sensor is found. The scan has stopped when this returns.
   ///
   /// - Parameters:
-  ///   - search: what it advertises.
-  ///   - name: an exact name to wait for, `nil` for the first that `search` matches.
-  ///   - adapter: what scans.
-  ///   - duration: how long to look.
-  ///   - heard: gets what the scan heard when it is over, however it ended.
-  /// - Throws: `notFound` where none came, and whatever the adapter says.
+  ///   - search: criteria of the sensor.
+  ///   - name: exact name to wait for; `nil` for the first sensor that `search` matches.
+  ///   - adapter: adapter to scan with.
+  ///   - duration: maximum time of the scan.
+  ///   - heard: called with a report of the scan when it ends, also after an error.
+  /// - Throws: `notFound` if no sensor was found, and errors of the adapter.
   public static func find(
     _ search: SensorSearch, named name: String? = nil, on adapter: any Adapter, within duration: Duration,
     heard: @Sendable (ScanReport) -> Void = { _ in }
@@ -59,15 +60,15 @@ public enum SensorFinder {
     return advertiser
   }
 
-  /// The same for several sensors, each another one.
+  /// Scans for several different sensors at once.
   ///
   /// - Parameters:
-  ///   - searches: what each advertises.
-  ///   - name: an exact name to wait for instead.
-  ///   - adapter: what scans.
-  ///   - duration: how long to look.
-  ///   - heard: gets what the scan heard when it is over, however it ended.
-  /// - Returns: parallel to `searches`; `nil` for those of which none came in time.
+  ///   - searches: criteria of each sensor.
+  ///   - name: exact name to wait for instead.
+  ///   - adapter: adapter to scan with.
+  ///   - duration: maximum time of the scan.
+  ///   - heard: called with a report of the scan when it ends, also after an error.
+  /// - Returns: advertisers parallel to `searches`; `nil` for each that was not found in time.
   public static func find(
     _ searches: [SensorSearch], named name: String? = nil, on adapter: any Adapter, within duration: Duration,
     heard: @Sendable (ScanReport) -> Void = { _ in }

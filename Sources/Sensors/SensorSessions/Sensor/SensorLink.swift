@@ -4,19 +4,19 @@ package import BLEStack
 public import BLEWire
 import Synchronization
 
-/// Who a sensor is, as far as it tells.
+/// Information that a sensor reports about itself.
 public struct SensorFacts: Hashable, Sendable {
-  /// Texts of Device Information by characteristic; a sensor has some of the six.
+  /// Texts of the Device Information service by characteristic; a sensor has some of the six.
   public var texts: [BluetoothUUID: String] = [:]
   public var battery: BatteryLevel?
-  /// Where a heart-rate sensor is worn.
+  /// Body location of a heart-rate sensor.
   public var bodyLocation: BodySensorLocation?
-  /// Where a cycling sensor is mounted.
+  /// Mounting location of a cycling sensor.
   public var mounting: SensorLocation?
-  /// Where a thermometer measures.
+  /// Measurement location of a thermometer.
   public var temperatureType: TemperatureType?
 
-  /// Nothing is known.
+  /// Creates empty facts.
   public init() {}
 
   public var manufacturer: String? { texts[.manufacturerName] }
@@ -27,11 +27,11 @@ public struct SensorFacts: Hashable, Sendable {
   public var softwareRevision: String? { texts[.softwareRevision] }
 }
 
-/// What a stream needs of a service.
+/// Characteristics of a service that a stream needs.
 package struct SensorNeed: Sendable {
-  /// Characteristics with values that the sensor sends. The first is what the stream is about.
+  /// Characteristics that notify or indicate. The first one identifies the service.
   let pushed: [BluetoothUUID]
-  /// Characteristics that need only be there.
+  /// Characteristics that only need to exist.
   let others: [BluetoothUUID]
   let service: BluetoothUUID
 
@@ -40,15 +40,16 @@ package struct SensorNeed: Sendable {
   }
 }
 
-/// A connected sensor: what its stream needs of its attributes, and who it is.
+/// A connected sensor: the attributes that its stream needs, and its identity.
 package final class SensorLink: Sendable {
   let connection: Connection
   package let client: GATTClient
-  /// With what the stream is about: those whose values can be turned on, if any. Empty: the sensor has none.
+  /// Services that have the first wanted characteristic, preferably with notifications or indications; empty
+  /// if there are none.
   private let services: [GATTDatabase.Service]
   private let listening = Mutex<[Listening]>([])
 
-  /// Values of one type, taken from the first characteristic that sends some.
+  /// Values of one type, taken from the first characteristic that sends any.
   private struct Listening: Sendable {
     let uuid: BluetoothUUID
     let service: BluetoothUUID
@@ -61,9 +62,9 @@ package final class SensorLink: Sendable {
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Finds characteristics of the first of these services that has the first one wanted, and no more: by discovery, where it
-  /// is not certain that they are where an earlier link found them. A device that names no such service by its UUID is asked for
-  /// all services.
+  /// Finds the needed characteristics in the first of these services that has the first one. Discovers them
+  /// unless those of an earlier link are known to be valid. If the device lists no such service by UUID, all
+  /// services are discovered.
   package init(_ connection: Connection, _ needs: SensorNeed...) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
@@ -88,7 +89,7 @@ package final class SensorLink: Sendable {
     candidates(uuid, in: service).first
   }
 
-  /// Characteristics that can do the same: those that can send values, else all.
+  /// Equivalent characteristics: those that notify or indicate, or else all.
   private func candidates(
     _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) -> [GATTDatabase.Characteristic] {
@@ -97,9 +98,10 @@ package final class SensorLink: Sendable {
     return able.isEmpty ? all : able
   }
 
-  /// Subscribes to a characteristic. Where several can send the same, the values of the first that does are taken.
+  /// Subscribes to a characteristic. If several are equivalent, values are taken from the first that sends
+  /// any.
   ///
-  /// - Throws: what the device answers, where it refuses all.
+  /// - Throws: the error of the device if it refuses all subscriptions.
   package func listen(
     to uuid: BluetoothUUID, in service: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
@@ -120,7 +122,7 @@ package final class SensorLink: Sendable {
     }
   }
 
-  /// - Returns: those that took it; none where there is none.
+  /// - Returns: characteristics that accepted the subscription; empty if there are no candidates.
   private func subscribe(
     to candidates: [GATTDatabase.Characteristic], _ entry: Listening
   ) async throws(HostError) -> [GATTDatabase.Characteristic] {
@@ -137,7 +139,8 @@ package final class SensorLink: Sendable {
     return taken
   }
 
-  /// Names characteristics that can do the same as those of the stream, and listens to them too while it is silent.
+  /// Reports characteristics equivalent to those of the stream, and subscribes to them too if the stream is
+  /// silent.
   private func listenFurther(_ database: GATTDatabase) async throws(HostError) {
     for (index, entry) in listening.withLock({ $0 }).enumerated() {
       let all = database.characteristics(entry.uuid, in: entry.service).filter(\.canPush)
@@ -154,22 +157,22 @@ package final class SensorLink: Sendable {
     }
   }
 
-  /// Tells the sensor to send no more.
+  /// Unsubscribes from all characteristics.
   package func stopListening() async {
     for entry in listening.withLock({ $0 }) {
       for characteristic in entry.characteristics { try? await client.unsubscribe(all: characteristic) }
     }
   }
 
-  /// For a device without what a command is there for.
+  /// The error for a device without the feature that a command needs.
   package func lacks(_ what: String) -> HostError {
     .unsuitable(
       "\(connection.peer) has no \(what); see what it has with `ringtap gatt \(connection.peer)`")
   }
 
-  /// Who the sensor is: finds all its attributes, once the stream runs.
+  /// Discovers all attributes and reads the sensor's identity, once the stream runs.
   ///
-  /// - Returns: `nil` where they have changed: the stream is started anew then.
+  /// - Returns: `nil` if the attributes have changed; the stream must then be restarted.
   package func facts() async throws(HostError) -> SensorFacts? {
     guard let database = try await findAll() else { return nil }
     try await listenFurther(database)
@@ -222,12 +225,12 @@ package final class SensorLink: Sendable {
   }
 }
 
-/// Reads what a sensor tells of itself, as far as it does.
+/// Reads the information that a sensor reports about itself.
 private struct FactsReader: Sendable {
   let client: GATTClient
   let database: GATTDatabase
 
-  /// What cannot be decoded, or the sensor does not give away, is as good as not there.
+  /// Returns `nil` if the value is missing, cannot be decoded, or the device refuses to read it.
   func decoded<Value: CharacteristicValue>(
     _ type: Value.Type, _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) async throws(HostError) -> Value? {
@@ -235,7 +238,7 @@ private struct FactsReader: Sendable {
       characteristic.properties.contains(.read)
     else { return nil }
     do throws(GATTError) {
-      // Whoever stops the stream is not kept waiting.
+      // Do not delay a caller who stops the stream.
       if Task.isCancelled { throw .cancelled }
       let octets = try await client.read(characteristic.valueHandle)
       return try? Value(decoding: octets.span)

@@ -3,31 +3,34 @@ import BLELinux
 package import BLEWire
 import Synchronization
 
-/// One kind of sensor on one link: its stream first, then who it is.
+/// A session with one kind of sensor on one link: starts the stream, then reads the sensor's identity.
 public protocol SensorSession: Sendable {
   associatedtype Sample: NotificationSample
-  /// What the stream is started with.
+  /// Settings to start the stream with.
   associatedtype Settings: Sendable
 
-  /// Samples that may wait for a recorder, which lets them gather for a quarter of a second: 1,024 unless it is said here.
+  /// Number of samples queued for a recorder, which lets them gather for 250 ms; 1,024 by default.
   static var queueCapacity: Int { get }
 
-  /// Finds what the stream needs, subscribes, and has the sensor begin: no request that the first sample does not need.
+  /// Finds the attributes that the stream needs, subscribes, and starts the stream. Sends no request that the
+  /// first sample does not need.
   ///
-  /// - Throws: `unsuitable` where the device is no such sensor.
+  /// - Throws: `unsuitable` if the device is not such a sensor.
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
-  /// Does what the first sample need not wait for: finds the other attributes, reads who the sensor is. Once for each start,
-  /// while samples come. It begins nothing more once its task is cancelled.
+  /// Does the work that the first sample need not wait for: discovers the other attributes, reads the
+  /// sensor's identity. Called once for each start, while samples arrive. It starts no further request once
+  /// its task is cancelled.
   ///
-  /// - Returns: `nil` where the attributes have changed: the stream is started anew then, and this comes again.
+  /// - Returns: `nil` if the attributes have changed. The stream is then restarted, and this is called again.
   func complete() async throws(HostError) -> SensorFacts?
-  /// Tells the sensor to send no more.
+  /// Stops the stream.
   func stop() async
-  /// When the stream counts as silent though the link is up; `nil`, if the sensor may rest: unless it is said here.
+  /// When the stream counts as silent although the link is up; `nil` if the sensor may pause, which is the
+  /// default.
   var silenceRule: SilenceRule? { get }
-  /// For a link after the first.
+  /// Settings for each link after the first.
   static func again(_ settings: Settings) -> Settings
 }
 
@@ -39,28 +42,28 @@ extension SensorSession {
   public static func again(_ settings: Settings) -> Settings { settings }
 }
 
-/// A session with a sensor: its samples are one sequence, whatever becomes of the links.
+/// A session with a sensor, with a single sequence of samples over all links.
 public final class SensorProfile<Session: SensorSession>: SessionProfile {
-  /// Values that could not be decoded are counted by it, and skipped. It ends when `finish` is called.
+  /// Samples of all links, until `finish`. Values that cannot be decoded are counted and skipped.
   public var samples: SampleChannel<Session.Sample> { sink.samples }
-  /// Each link that streams; it ends when `finish` is called.
+  /// The session on each link that streams, until `finish`.
   public let sessions: AsyncStream<Session>
   public var times: SampleTimes { sink.times }
-  /// Who the sensor is, once the first link that streams has told; `nil` before.
+  /// Identity of the sensor, once the first streaming link has reported it; `nil` before.
   public var facts: SensorFacts? { known.withLock(\.facts) }
-  /// Whether the sensor ended the stream by itself, though the link is up; `samples` end then.
+  /// Whether the sensor ended the stream by itself, although the link is up; `samples` then ends.
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
   private let settings: Session.Settings
   private let sink: SampleSink<Session.Sample>
   private let started: AsyncStream<Session>.Continuation
-  /// Who it is, and whether more may become known.
+  /// Identity of the sensor, and whether it is final.
   private let known = Mutex<(facts: SensorFacts?, isFinal: Bool)>((nil, false))
   private let learners = Waiters()
   private let told: @Sendable (SensorFacts) -> Void
   private let isFirst = Atomic<Bool>(true)
 
-  /// When the start of a stream was begun, by both clocks: no sample of it is earlier.
+  /// Time when starting a stream began, by both clocks; no sample of the stream is earlier.
   package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
   private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
 
@@ -69,8 +72,8 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   }
 
   /// - Parameters:
-  ///   - told: hears who the sensor is, each time that it tells.
-  ///   - begin: what is done on each link once the stream runs.
+  ///   - told: called with the sensor's identity each time it is read.
+  ///   - begin: called on each link once the stream runs.
   package init(
     _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
     told: @escaping @Sendable (SensorFacts) -> Void = { _ in },
@@ -98,7 +101,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   }
 
   public func complete(_ session: Session) async {
-    // What ends the link ends the session's wait for it, too.
+    // An error that ends the link also ends the session's wait for it.
     guard let facts = (try? await session.complete()) ?? nil else { return }
     learn(facts, isFinal: false)
     told(facts)
@@ -113,15 +116,15 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
 
   public func stop(_ session: Session) async { await session.stop() }
 
-  /// Waits until it is known who the sensor is.
+  /// Waits until the sensor's identity is known.
   ///
-  /// - Returns: with nothing in it where it never told, or the task is cancelled.
+  /// - Returns: empty facts if the sensor never reported any, or the task is cancelled.
   package func learned() async -> SensorFacts {
     try? await learners.waitUnlessCancelled { known.withLock { $0.facts != nil || $0.isFinal } }
     return facts ?? SensorFacts()
   }
 
-  /// Nothing more comes.
+  /// Ends `samples` and `sessions`.
   public func finish() {
     started.finish()
     samples.finish()

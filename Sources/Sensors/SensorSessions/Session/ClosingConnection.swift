@@ -1,8 +1,8 @@
 package import BLEHost
 import BLELinux
 
-/// Runs `body`; where the task is cancelled and `body` still goes on after this time, the link is closed: a device that does
-/// not answer is not waited for.
+/// Runs `body`. If the task is cancelled and `body` still runs after `patience`, closes the link, so as not
+/// to wait for a device that does not respond.
 package func closing<Value>(
   _ connection: Connection, after patience: Duration, isolation: isolated (any Actor)? = #isolation,
   _ body: () async throws -> Value

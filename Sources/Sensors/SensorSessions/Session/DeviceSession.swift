@@ -3,12 +3,12 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// A device that is kept connected and streaming: whenever the link is lost, it is made again.
+/// Keeps a device connected and streaming: reconnects whenever the link is lost.
 ///
-/// It lives on its adapter's loop. What is lost between two links is listed as gaps; everything that arrived is the
-/// profile's.
+/// The actor runs on its adapter's loop. It lists the times between two links as gaps; received data goes to
+/// the profile.
 public actor DeviceSession {
-  /// What remains of one link.
+  /// Summary of one link.
   public struct LinkSummary: Sendable {
     public var handle: ConnectionHandle
     public var mtu: Int
@@ -17,50 +17,50 @@ public actor DeviceSession {
     public var changes: [LinkChange]
     public var end: BearerEnd?
     public var disconnectReason: HCIStatus?
-    /// Whether it began with the attributes that an earlier link had found.
+    /// Whether it reused the attributes discovered on an earlier link.
     public var usedEarlierDiscovery: Bool
-    /// ATT requests until its first sample; `nil` where none came.
+    /// ATT requests before its first sample; `nil` if there was no sample.
     public var requestsBeforeFirstSample: Int?
     public var firstSampleAt: ReceiveTime?
-    /// What is odd about the device.
+    /// Unusual behaviour of the device.
     public var remarks: [LinkRemark]
   }
 
-  /// How to connect, and how long to go on without the device.
+  /// How to connect, and how long to retry.
   public struct Plan: Sendable {
     public var peer: DeviceAddress
-    /// Begins with short intervals, until the stream runs, where `startsFast`.
+    /// If `startsFast`, the link has short intervals until the stream runs.
     public var request = LinkRequest()
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
-    /// From the begin of a connect until the stream runs: encryption, discovery, subscription. Once connected, at least half of it
-    /// is left.
+    /// Maximum time from the start of a connect until the stream runs: encryption, discovery, subscription.
+    /// Once connected, at least half of it is left.
     public var startTimeout = Duration.seconds(30)
-    /// Of each request; 30 s at most.
+    /// Timeout of each request, at most 30 s.
     public var answerTimeout = Duration.seconds(30)
-    /// Since the loss of a link; zero: a lost link is the end.
+    /// Maximum time to reconnect after the loss of a link; zero to end the session with its link.
     public var patience = Duration.zero
     public var tap: PacketTap?
 
     public init(_ peer: DeviceAddress) { self.peer = peer }
   }
 
-  /// A time without a stream in which it is worth trying again.
+  /// A time without a stream in which to retry.
   private struct Outage {
     let since: MonotonicTime
     var attempts = 0
-    /// The stream fell silent: no link counts before it brings a sample.
+    /// The stream fell silent; a link counts only once it delivers a sample.
     var isSilent = false
-    /// Links since then that brought none.
+    /// Links without a sample since then.
     var emptyLinks = 0
   }
 
-  /// What a stream's link has to tell.
+  /// An event of a link with a running stream.
   private enum LinkNews { case over, attributesChanged, firstSample }
 
-  /// Times that a stream is started anew on one link because the device's attributes have changed.
+  /// Maximum restarts of a stream on one link because the device's attributes have changed.
   static let restartLimit = 8
-  /// A link that ends sooner than this was none to build on: the pause before the next one grows.
+  /// If a link ends sooner than this, the pause before the next one grows.
   static let steadyLinkAge = Duration.seconds(3)
   /// A device that streams again within this time after it ended a link was not switched off.
   static let promptReturn = Duration.seconds(10)
@@ -75,28 +75,28 @@ public actor DeviceSession {
   /// In order.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
-  /// All that there were, kept or not.
+  /// All gaps and links, including those not kept.
   public private(set) var gapCount = 0
   public private(set) var linkCount = 0
-  /// Over all links that have ended.
+  /// Statistics of all ended links.
   public private(set) var statistics = BearerStatistics()
-  /// The first sample of all.
+  /// Time of the first sample of all links.
   public private(set) var firstSampleAt: ReceiveTime?
-  /// The last one of the links that have ended.
+  /// Time of the last sample of the ended links.
   public private(set) var lastSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
-  /// The link that is up.
+  /// The current link.
   package private(set) var current: Connection?
-  /// The device's attributes, of the last link.
+  /// The device's attributes as discovered on the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?
-  /// What made the device end its link: it is not asked for that again.
+  /// Requests that made the device end its link, and that are not repeated.
   private var avoidance = LinkAvoidance()
-  /// How long the last link lived.
+  /// Duration of the last link.
   private var lastAge = Duration.zero
-  /// Links in a row that did not live long.
+  /// Number of consecutive short links.
   private var shortLinks = 0
-  /// Who wait for the end of the link or of the session, or for a change of attributes.
+  /// Tasks that wait for the end of the link or session, or for a change of attributes.
   private let waiters = Waiters()
   private var isEnding = false
   private var cutter: Task<Void, Never>?
@@ -105,9 +105,9 @@ public actor DeviceSession {
   private var changesAtStart = 0
   private var areAttributesChanged = false
   private var hasSample = false
-  /// Of the stream that runs.
+  /// Deferred work of the running stream.
   private var completion: StreamCompletion?
-  /// A stream has started, at least once.
+  /// Whether a stream has started at least once.
   public private(set) var hasStreamed = false
 
   public init(_ plan: Plan, on adapter: any Adapter) {
@@ -115,12 +115,12 @@ public actor DeviceSession {
     self.adapter = adapter
   }
 
-  /// What happened on the link that is up; nothing where there is none.
+  /// Statistics of the current link; empty if there is none.
   public var currentStatistics: BearerStatistics {
     get async { await current?.statistics ?? BearerStatistics() }
   }
 
-  /// What is odd about the device, each once, until now.
+  /// Unusual behaviour of the device so far, each once.
   public var remarks: [LinkRemark] {
     get async {
       var all: [LinkRemark] = []
@@ -139,11 +139,11 @@ public actor DeviceSession {
     return stream
   }
 
-  /// Connects and streams until the task is cancelled, which stops the stream and closes the link, or until the device
-  /// does not come back.
+  /// Connects and streams until the task is cancelled or the device does not come back. Cancelling stops the
+  /// stream and closes the link.
   ///
-  /// - Throws: what kept the first link from streaming, or what ended the last one: `noAnswer` where the patience was in
-  ///   vain.
+  /// - Throws: the error that kept the first link from streaming, or that ended the last one; `noAnswer` if
+  ///   the device did not come back within `plan.patience`.
   public func run(_ profile: some SessionProfile) async throws(HostError) {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
@@ -171,7 +171,7 @@ public actor DeviceSession {
       guard patience > .zero else {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
-      // A link that lived was worth it: the next attempt comes at once.
+      // After a link that lasted, the next attempt follows at once.
       if lastAge >= Self.steadyLinkAge, outage.attempts == 0 { backOff = BackOff() }
       let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
       let pause = min(backOff.next(hadSamples: hadSamples), patience)
@@ -183,7 +183,7 @@ public actor DeviceSession {
 
   private var isOver: Bool { isEnding || Task.isCancelled }
 
-  /// Of the outage that is on; all of it where there is none.
+  /// Time left of the current outage; all of it if there is none.
   private var patienceLeft: Duration {
     guard let outage else { return plan.patience }
     return plan.patience - outage.since.duration(to: adapter.loop.clock.monotonic())
@@ -191,7 +191,7 @@ public actor DeviceSession {
 
   // MARK: One link
 
-  /// Connects, as far as an outage leaves time, without what has ended a link.
+  /// Connects within the time left, without the requests that ended a link.
   private func connect() async throws(HostError) -> Connection {
     set(.connecting)
     var timeout = plan.connectTimeout
@@ -207,7 +207,7 @@ public actor DeviceSession {
     return try await adapter.connect(to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
   }
 
-  /// - Returns: why the link ended or did not come up; `nil` where the session ends.
+  /// - Returns: why the link ended or failed; `nil` if the session ends.
   private func attempt(_ profile: some SessionProfile) async -> HostError? {
     let begunAt = adapter.loop.clock.monotonic()
     let connection: Connection
@@ -246,7 +246,7 @@ public actor DeviceSession {
       }
       await endCompletion()
       let end = await connection.end
-      // A cancelled task must not skip the stop.
+      // Cancelling the task must not skip the stop.
       if end == nil {
         await adapter.loop.uninterrupted { [stream] in await profile.stop(stream) }
       }
@@ -254,7 +254,7 @@ public actor DeviceSession {
       guard let end else { return nil }
       let reason = await connection.disconnectReason
       if let before, lastAge < Self.steadyLinkAge, links.last?.firstSampleAt == nil {
-        // Neither long nor of use: the outage goes on.
+        // The link was short and had no sample, so the outage continues.
         outage = before
         noteFailure(.gatt(.closed(end)), reason)
       } else if !isStreaming {
@@ -269,7 +269,7 @@ public actor DeviceSession {
       await endCompletion()
       await leave(connection, profile, since: madeAt)
       let reason = await connection.disconnectReason
-      // Lost while the stream was started anew: the link had one.
+      // The link was lost while its stream was restarted, so there is a new gap.
       if isStreaming, let end, !isOver {
         beginGap(end, reason, profile.times)
       } else {
@@ -279,7 +279,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Tells a new link what earlier ones have taught.
+  /// Applies the findings of earlier links to a new one.
   private func prepare(_ connection: Connection, _ times: SampleTimes) async {
     avoidance.recall(await connection.recalled)
     await connection.avoid(avoidance.requests)
@@ -305,7 +305,8 @@ public actor DeviceSession {
     return outage.take()
   }
 
-  /// Starts the stream; anew where the device's attributes change meanwhile, or those of an earlier link were wrong.
+  /// Starts the stream. Restarts it if the device's attributes change meanwhile, or if those of an earlier
+  /// link were wrong.
   private func start<Profile: SessionProfile>(
     _ profile: Profile, on connection: Connection
   ) async throws(HostError) -> Profile.Stream {
@@ -329,7 +330,7 @@ public actor DeviceSession {
     throw .unsuitable("\(plan.peer) changes its attributes without end")
   }
 
-  /// The same within a time, at whose end the link is closed.
+  /// Starts the stream within a time; then closes the link.
   ///
   /// - Throws: also `startTimedOut`.
   private func start<Profile: SessionProfile>(
@@ -350,7 +351,7 @@ public actor DeviceSession {
     of stream: Profile.Stream, _ profile: Profile, on connection: Connection
   ) -> StreamCompletion {
     StreamCompletion(of: stream, profile, on: connection, avoidance) { [weak self] in
-      // Observers look at the remarks with each state.
+      // Observers check the remarks with each state.
       if await !connection.remarks.isEmpty { await self?.setAgain() }
     }
   }
@@ -361,7 +362,7 @@ public actor DeviceSession {
 
   private func endCompletion() async { await completion.take()?.end() }
 
-  /// Whether a device that has changed may answer so to one who does not know.
+  /// Whether a device whose attributes have changed may respond like this to outdated handles.
   private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
     switch failure {
     case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
@@ -369,8 +370,8 @@ public actor DeviceSession {
     }
   }
 
-  /// Waits for the link's end or the session's, until the device's attributes have changed, or until the first sample if the
-  /// stream was silent. A stream that falls silent ends its link.
+  /// Waits until the link or session ends, the device's attributes change, or, if the stream was silent, the
+  /// first sample arrives. A stream that falls silent ends its link.
   private func wait(
     for connection: Connection, _ times: SampleTimes, _ rule: SilenceRule?
   ) async -> LinkNews {
@@ -410,21 +411,21 @@ public actor DeviceSession {
     }
   }
 
-  /// - Parameter number: as below.
+  /// - Parameter number: see `linkEnded`.
   private func sampleCame(_ number: Int) {
     guard number == linkCount else { return }
     hasSample = true
     waiters.wakeAll()
   }
 
-  /// - Parameter number: as below.
+  /// - Parameter number: see `linkEnded`.
   private func attributesChanged(_ number: Int) {
     guard number == linkCount else { return }
     areAttributesChanged = true
     waiters.wakeAll()
   }
 
-  /// - Parameter number: of links before it: one that ended long ago does not end another.
+  /// - Parameter number: number of links before this one, so that a late event does not end a later link.
   private func linkEnded(_ number: Int) {
     guard number == linkCount else { return }
     isLinkOver = true
@@ -438,10 +439,10 @@ public actor DeviceSession {
     cutter = adapter.loop.after(Self.endPatience) { await self.cut() }
   }
 
-  /// Closes the link that is up, whatever is under way on it: for who has ended the session and does not wait longer.
+  /// Closes the current link at once. For callers that have ended the session and wait no longer.
   package func cut() async { await current?.close() }
 
-  /// Keeps what is to be known of a link, and closes it.
+  /// Stores the summary of a link, and closes it.
   private func leave(
     _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false,
     since madeAt: MonotonicTime
@@ -457,7 +458,7 @@ public actor DeviceSession {
       usedEarlierDiscovery: usedEarlierDiscovery,
       requestsBeforeFirstSample: profile.times.requestsBeforeFirst, firstSampleAt: profile.times.first,
       remarks: await connection.remarks)
-    // A link that went before it was known is no reason to forget.
+    // Keep the known attributes if the link was lost before discovery.
     if let found = await connection.discovery {
       known = found
     } else if await connection.attributeChangeCount > 0 {
@@ -495,21 +496,21 @@ public actor DeviceSession {
     if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit.count {
       gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
     }
-    // The device was there, and did not hear that it was connected: that is worth another attempt from the first on.
+    // Error 0x3E: the device was present but did not notice the connection. Retry even on the first attempt.
     if outage == nil, reason?.rawValue == 0x3E {
       outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
     }
   }
 
-  /// Whether the device may be there again: not where the adapter is gone or the device is another one.
+  /// Whether retrying may succeed: not if the adapter is gone or the device is unsuitable.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
-    // Without descriptors no attempt is another.
+    // Without free file descriptors, a retry fails as well.
     case .connectFailed(_, let error) where error.isOfOpenFiles: false
     case .noAnswer, .startTimedOut, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed),
       .gatt(.timedOut):
       true
-    // The last link may still be on its way out of the controller, or one on its way in.
+    // The controller may still be closing the last link, or have an incoming one.
     case .commandRefused: true
     default: false
     }

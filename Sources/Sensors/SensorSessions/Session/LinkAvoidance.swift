@@ -2,9 +2,9 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// What a session does not ask of its device any more, because it ended a link.
+/// Requests that a session no longer sends to its device, because they ended a link.
 struct LinkAvoidance: Sendable {
-  /// After so many of them nothing is asked that the stream does not need.
+  /// After this number of them, only requests that the stream needs are sent.
   static let limit = 3
 
   /// ATT requests.
@@ -62,12 +62,12 @@ struct LinkAvoidance: Sendable {
     return hasNews
   }
 
-  /// Leaves out of a request what ended a link.
+  /// Removes the parameters that ended a link from a request.
   func change(_ request: inout LinkRequest) {
     if parts.contains(.phy) { request.phy = nil }
     if parts.contains(.dataLength) { request.dataLength = nil }
     guard keepsTiming else { return }
-    // The link is made with the timing that it keeps.
+    // The link is created with its final timing.
     (request.startsFast, request.keepsTiming) = (false, true)
   }
 }

@@ -2,7 +2,7 @@ package import BLELinux
 package import BLEWire
 import Synchronization
 
-/// Tells of links that are lost and made again; where that goes on and on, how often.
+/// Limits the rate of messages about lost and restored links.
 package final class NoteLimit: Sendable {
   package static let lines = Limit(
     20, "lines a minute about lost links", by: .air, whenFull: "the others are told in one line, as a number",
@@ -20,8 +20,8 @@ package final class NoteLimit: Sendable {
   private let state = Mutex(State())
 
   /// - Parameters:
-  ///   - loop: whose clock counts.
-  ///   - tell: takes a line.
+  ///   - loop: event loop that provides the clock.
+  ///   - tell: called with each line.
   package init(on loop: EventLoop, _ tell: @escaping @Sendable (String) -> Void) {
     self.loop = loop
     self.tell = tell
@@ -44,7 +44,7 @@ package final class NoteLimit: Sendable {
     if let rest { _ = loop.after(rest) { [weak self] in self?.flush() } }
   }
 
-  /// Tells what was held back: when the minute is over, and at the end.
+  /// Reports the number of suppressed lines: at the end of the minute, and at the end.
   package func flush() {
     let count = state.withLock { state in
       defer { state.heldBack = 0 }

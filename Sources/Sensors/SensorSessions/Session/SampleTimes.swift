@@ -3,41 +3,42 @@ import BLELinux
 public import BLEWire
 import Synchronization
 
-/// When samples came over the link that is up, for the session to know its gaps. Written by the receive thread.
+/// Receive times of samples on the current link, from which the session computes gaps. Written by the receive
+/// thread.
 public final class SampleTimes: Sendable {
-  /// Nanoseconds; `none` before the first.
+  /// In nanoseconds; `none` before the first sample.
   private let firstTime = Atomic<Int64>(SampleTimes.none)
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
-  /// Samples of the link that is up, and of all links.
+  /// Samples of the current link, and of all links.
   private let linkCount = Atomic<Int>(0)
   private let totalCount = Atomic<Int>(0)
   private let lastMayBeLast = Atomic<Bool>(false)
-  /// Of the links that are over: intervals between samples, and their sum in nanoseconds.
+  /// Intervals between samples on ended links, and their sum in nanoseconds.
   private let earlier = Mutex<(intervals: Int64, nanoseconds: Int64)>((0, 0))
-  /// Of the link that is up.
+  /// Counter of the current link.
   private let requests = Mutex<RequestCounter?>(nil)
   private let requestsBefore = Atomic<Int>(-1)
   private let waiters = Waiters()
 
   public init() {}
 
-  /// The first and the last sample of the link; `nil` where there was none.
+  /// First and last sample of the link; `nil` if there is none.
   public var first: ReceiveTime? { Self.time(firstTime) }
   public var last: ReceiveTime? { Self.time(lastTime) }
 
-  /// ATT requests that the link had sent when its first sample came; `nil` where none came.
+  /// ATT requests that the link had sent when its first sample arrived; `nil` if there is no sample.
   public var requestsBeforeFirst: Int? {
     let count = requestsBefore.load(ordering: .relaxed)
     return count < 0 ? nil : count
   }
 
-  /// Samples of all links.
+  /// Number of samples of all links.
   package var count: Int { totalCount.load(ordering: .relaxed) }
-  /// Whether the sensor may send nothing after its last sample, as it has nothing to measure.
+  /// Whether the sensor may have stopped after its last sample, because it has nothing to measure.
   package var mayRest: Bool { lastMayBeLast.load(ordering: .relaxed) }
 
-  /// The mean time between two samples of a link; `nil` before there are two.
+  /// Mean time between two samples of a link; `nil` if there are fewer than two.
   package var meanInterval: Duration? {
     var (intervals, nanoseconds) = earlier.withLock { $0 }
     if linkCount.load(ordering: .relaxed) > 0, let first, let last {
@@ -47,13 +48,13 @@ public final class SampleTimes: Sendable {
     return intervals > 0 ? .nanoseconds(max(0, nanoseconds / intervals)) : nil
   }
 
-  /// Receive thread only.
+  /// Records a sample. Call on the receive thread only.
   ///
   /// - Parameters:
-  ///   - time: when the sample came.
-  ///   - mayBeLast: the sensor may stop after it.
+  ///   - time: receive time of the sample.
+  ///   - mayBeLast: whether the sensor may stop after it.
   public func note(_ time: ReceiveTime, mayBeLast: Bool = false) {
-    // One thread writes: no read-modify-write is needed.
+    // Only one thread writes, so no read-modify-write operation is needed.
     linkCount.store(linkCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
     totalCount.store(totalCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
     lastMayBeLast.store(mayBeLast, ordering: .relaxed)
@@ -64,7 +65,7 @@ public final class SampleTimes: Sendable {
     lastTime.store(time.nanoseconds, ordering: .relaxed)
   }
 
-  /// Once a link: it may lock and wake others.
+  /// Called once per link; it may lock and wake other tasks.
   private func noteFirst() {
     if let count = requests.withLock({ $0?.value }) { requestsBefore.store(count, ordering: .relaxed) }
     waiters.wakeAll()
@@ -72,12 +73,12 @@ public final class SampleTimes: Sendable {
 
   /// Waits for the link's first sample, or its end.
   ///
-  /// - Throws: where the task is cancelled before.
+  /// - Throws: `CancellationError` if the task is cancelled before.
   func waitForFirst() async throws(CancellationError) {
     try await waiters.waitUnlessCancelled { first != nil || requests.withLock { $0 == nil } }
   }
 
-  /// A new link.
+  /// Begins a new link.
   func begin(_ requests: RequestCounter) {
     linkCount.store(0, ordering: .relaxed)
     firstTime.store(Self.none, ordering: .relaxed)
@@ -86,7 +87,7 @@ public final class SampleTimes: Sendable {
     self.requests.withLock { $0 = requests }
   }
 
-  /// The link is over.
+  /// Ends the link.
   func end() {
     if linkCount.load(ordering: .relaxed) > 0, let first, let last {
       earlier.withLock {

@@ -1,20 +1,20 @@
 public import BLEHost
 
-/// What a session does with each link to its device: the kind of sensor.
+/// The actions of a session on each link to its device, for one kind of sensor.
 public protocol SessionProfile: Sendable {
   associatedtype Stream: Sendable
 
-  /// When samples came; one object for the whole session.
+  /// Receive times of samples; one object for the whole session.
   var times: SampleTimes { get }
-  /// Finds what the stream needs, subscribes and starts it.
+  /// Finds the attributes that the stream needs, subscribes and starts it.
   ///
-  /// - Throws: `gatt(closed)` where the link ends meanwhile, which is tried again; anything else ends the session.
+  /// - Throws: `gatt(closed)` if the link ends meanwhile, which is retried; any other error ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does what the first sample need not wait for: once that sample is there, or does not come. A cancelled task asks the
-  /// device no more.
+  /// Does the work that the first sample need not wait for. Called after that sample, or after a time without
+  /// one. Once its task is cancelled, it sends no further requests.
   func complete(_ stream: Stream) async
-  /// When the stream counts as silent though the link is up; `nil`: never.
+  /// When the stream counts as silent although the link is up; `nil` for never.
   func silenceRule(of stream: Stream) -> SilenceRule?
-  /// Asks the device to send no more, while the link is up.
+  /// Stops the stream while the link is up.
   func stop(_ stream: Stream) async
 }

@@ -2,24 +2,24 @@ public import BLEHost
 public import BLEStack
 public import BLEWire
 
-/// Where a session with a device stands.
+/// State of a session with a device.
 public enum SessionState: Hashable, Sendable {
   case idle
   case connecting
   case discovering
   case streaming
-  /// The link is gone. `attempt` counts from 1 since then; it begins after `pause`.
+  /// The link was lost. `attempt` counts from 1 since then; it begins after `pause`.
   case reconnecting(attempt: Int, pause: Duration)
   case closed
 }
 
-/// A time without a link in a session, and what it cost.
+/// A time without a link in a session, and its effects.
 public struct SessionGap: Hashable, Sendable {
-  /// A connect that failed, or a link that went before it brought a stream.
+  /// A failed connect, or a link that ended before its stream started.
   public struct Failure: Hashable, Sendable {
     public var time: ReceiveTime
     public var error: HostError
-    /// The controller's word for it, where there was a link: 0x3E is one that never had a packet.
+    /// The controller's reason, if there was a link: 0x3E means that no packet was received.
     public var reason: HCIStatus?
   }
 
@@ -30,27 +30,28 @@ public struct SessionGap: Hashable, Sendable {
     4_096, "gaps of a session, and its links", by: .air, whenFull: "the first and the latest are listed",
     counted: "`gapCount` and `links` in session.json")
 
-  /// How the link ended, as its bearer saw it.
+  /// How the link ended, as reported by its bearer.
   public var end: BearerEnd
-  /// The controller's word for it, where that is known: 0x08 is silence, 0x13 the device's own wish. Core 5.4, Vol 1,
-  /// Part F, 2.
+  /// The controller's reason, if known: 0x08 is a supervision timeout, 0x13 a disconnect by the device. Core
+  /// 5.4, Vol 1, Part F, 2.
   public var reason: HCIStatus?
-  /// The last sample before it; `nil` where the link brought none.
+  /// The last sample before it; `nil` if the link delivered none.
   public var lastSampleAt: ReceiveTime?
-  /// When we learned that the link is gone: after silence, a supervision time-out later than its last packet.
+  /// Time when the loss was noticed. If the device fell silent, that is a supervision timeout after its last
+  /// packet.
   public var lostAt: ReceiveTime
-  /// Links in a row that ended within 3 s of being made, this one included.
+  /// Number of consecutive links, including this one, that ended within 3 s.
   public var shortLinks = 0
-  /// The pause before the first connect: it grows while links do not last.
+  /// Pause before the first connect; it grows while links do not last.
   public var pause = Duration.zero
-  /// Connects that were tried since.
+  /// Number of connects since the loss.
   public var attempts = 0
-  /// Those of them that failed, in order.
+  /// The failed connects, in order.
   public var failures: [Failure] = []
   public var connectedAt: ReceiveTime?
-  /// The first sample after it; `nil` where none came any more.
+  /// The first sample after the gap; `nil` if there was none.
   public var firstSampleAt: ReceiveTime?
-  /// ATT requests of the new link until then: each is a round trip.
+  /// ATT requests of the new link before that sample; each is a round trip.
   public var requestsBeforeFirstSample: Int?
 
   package init(
@@ -62,12 +63,13 @@ public struct SessionGap: Hashable, Sendable {
     self.lostAt = lostAt
   }
 
-  /// From the loss to the first new sample, in nanoseconds; `nil` also where the samples are of a log, with its times.
+  /// Time from the loss to the first new sample, in nanoseconds; `nil` also if samples have the timestamps of
+  /// a log.
   public var recoveryNanoseconds: Int64? {
     firstSampleAt.map { ($0 - lostAt).nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
   }
 
-  /// From the last sample to the next, in nanoseconds.
+  /// Time from the last sample before to the first one after, in nanoseconds.
   public var lengthNanoseconds: Int64? {
     guard let firstSampleAt, let lastSampleAt else { return nil }
     return (firstSampleAt - lastSampleAt).nanoseconds
@@ -75,19 +77,19 @@ public struct SessionGap: Hashable, Sendable {
 }
 
 extension [SessionGap] {
-  /// From a loss to the first new sample, in nanoseconds; `nil` where no gap has ended.
+  /// Median time from a loss to the first new sample, in nanoseconds; `nil` if no gap has ended.
   public var medianRecoveryNanoseconds: Int64? {
     let sorted = compactMap(\.recoveryNanoseconds).sorted()
     return sorted.isEmpty ? nil : sorted[sorted.count / 2]
   }
 }
 
-/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute, or a second if
-/// the links bring samples. A link that lasts for 3 s sets it back.
+/// Pause before a session reconnects. It is zero at first and doubles up to 30 s, or up to 1 s if the links
+/// deliver samples. A link that lasts 3 s resets it.
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)
-  /// A link at the edge of its range is worth more than silence.
+  /// A link at the edge of its range is more useful than none.
   public static let longestBetweenSamples = Duration.seconds(1)
 
   private var pause = Duration.zero
@@ -95,7 +97,7 @@ public struct BackOff: Hashable, Sendable {
   public init() {}
 
   /// The pause before the next attempt.
-  ///
+  /// - Parameter hadSamples: whether the last link delivered any samples.
   /// - Parameter hadSamples: whether the last link brought any.
   public mutating func next(hadSamples: Bool = false) -> Duration {
     if hadSamples { pause = min(pause, Self.longestBetweenSamples) }
@@ -105,7 +107,7 @@ public struct BackOff: Hashable, Sendable {
 }
 
 extension Array {
-  /// Appends what a session keeps of its links.
+  /// Appends a gap or link to the history, within its limit.
   mutating func append(limited element: Element) {
     if count == SessionGap.historyLimit.count { remove(at: 1) }
     append(element)

@@ -2,43 +2,46 @@ import BLEHost
 import BLELinux
 import BLEWire
 
-/// When a stream counts as silent though its link is up: the device hangs, or its controller has started again.
+/// Rule for when a stream counts as silent although its link is up, because the device hangs or its
+/// controller has restarted.
 ///
-/// A kind of sensor has such a rule if it promises to send on and on. A thermometer sends when it has measured, and a bicycle's
-/// sensor may rest while nothing turns: they have none.
+/// A kind of sensor has such a rule if it sends continuously. A thermometer sends only after measuring, and a
+/// cycling sensor may pause while nothing turns, so they have none.
 public struct SilenceRule: Hashable, Sendable {
-  /// Mean intervals of the stream's own samples that may pass without one.
+  /// Number of the stream's own mean sample intervals that may pass without a sample.
   static let intervals = 20
-  /// Of links in a row that bring nothing, each may take twice as long as the one before, up to this.
+  /// Limit of the timeout, which doubles with each consecutive link without samples.
   static let longest = Duration.seconds(600)
 
-  /// The shortest time without a sample that counts.
+  /// Minimum time without a sample that counts.
   public let floor: Duration
-  /// Whether a device that has not sent anything yet is measured by it, too.
+  /// Whether the rule applies before the first sample of the session.
   public let beginsAtOnce: Bool
 
   /// - Parameters:
-  ///   - floor: the shortest time without a sample that counts.
-  ///   - beginsAtOnce: it counts from the start of the stream; else from the first sample of the session.
+  ///   - floor: minimum time without a sample that counts.
+  ///   - beginsAtOnce: whether it counts from the start of the stream; otherwise from the first sample of the
+  ///     session.
   public init(floor: Duration, beginsAtOnce: Bool) {
     (self.floor, self.beginsAtOnce) = (floor, beginsAtOnce)
   }
 
-  /// How long the stream may bring nothing.
+  /// Maximum time without a sample.
   ///
   /// - Parameters:
   ///   - interval: mean time between two samples; `nil` if there were none.
-  ///   - emptyLinks: links in a row that have brought nothing.
+  ///   - emptyLinks: consecutive links without samples.
   func limit(at interval: Duration?, after emptyLinks: Int = 0) -> Duration {
     let limit = max(floor, (interval ?? .zero) * Self.intervals)
     return max(limit, min(limit * (1 << min(emptyLinks, 10)), Self.longest))
   }
 }
 
-/// Looks whether a stream has been silent for too long, by the loop's clock: a wall clock that is set makes no silence. A stream
-/// that runs wakes the loop twice in that time, and nothing is allocated then. On the loop's thread.
+/// Checks by the loop's clock whether a stream has been silent for too long; setting the wall clock has no
+/// effect. While a stream runs, the watch wakes the loop twice per timeout and allocates nothing. Use it on
+/// the loop's thread.
 final class SilenceWatch: EventSource {
-  /// Looks within the time that may pass: a silence is found when it has lasted for that time, and half of it more at most.
+  /// Checks per timeout: a silence is detected after the timeout, or at most half of it later.
   private static let looks = 2
 
   private let rule: SilenceRule
@@ -48,15 +51,15 @@ final class SilenceWatch: EventSource {
   private let loop: EventLoop
   private let whenSilent: (Duration) -> Void
   private var count: Int
-  /// Looks in a row at which there was nothing new.
+  /// Consecutive checks without a new sample.
   private var quietLooks = 0
   private var token: UInt64?
   private(set) var deadline: MonotonicTime?
 
   /// - Parameters:
-  ///   - emptyLinks: links in a row that have brought nothing.
-  ///   - longest: a silence that is told anyway.
-  ///   - whenSilent: told for how long, once.
+  ///   - emptyLinks: consecutive links without samples.
+  ///   - longest: upper limit of the timeout.
+  ///   - whenSilent: called once, with the length of the silence.
   init(
     _ rule: SilenceRule, of times: SampleTimes, after emptyLinks: Int, atMost longest: Duration?,
     on loop: EventLoop, whenSilent: @escaping (Duration) -> Void
@@ -86,7 +89,7 @@ final class SilenceWatch: EventSource {
     deadline = now.advanced(by: limit / Self.looks)
   }
 
-  /// Leaves the loop.
+  /// Removes the watch from the loop.
   func cancel() {
     deadline = nil
     token.map(loop.remove)

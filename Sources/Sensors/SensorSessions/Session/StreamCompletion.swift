@@ -2,11 +2,11 @@ import BLEHost
 import BLELinux
 import Synchronization
 
-/// Does what was put off for the sake of a stream's first sample: after it, or after a while without one.
+/// Work deferred until a stream's first sample has arrived, or until a timeout.
 struct StreamCompletion: Sendable {
-  /// After this time without a sample, it is done all the same. A stock ring has one a second.
+  /// Without a sample, the work starts after this time. A standard ring sends one a second.
   static let patience = Duration.seconds(2)
-  /// After this time without a sample, attributes of an earlier link are looked at again, once.
+  /// Without a sample, attributes of an earlier link are verified once after this time.
   static let doubtAfter = Duration.seconds(5)
   /// The same for those of an earlier program, once: much may have happened since.
   static let doubtOfRecalledAfter = Duration.seconds(1)
@@ -15,11 +15,11 @@ struct StreamCompletion: Sendable {
   private let afterFirst: Task<Void, Never>
 
   /// - Parameters:
-  ///   - stream: has just been started.
-  ///   - profile: what is done on the link.
-  ///   - connection: the link.
-  ///   - avoidance: what the device is not asked for.
-  ///   - completed: called when it is done.
+  ///   - stream: stream that was just started.
+  ///   - profile: profile that does the work.
+  ///   - connection: link of the stream.
+  ///   - avoidance: requests to avoid.
+  ///   - completed: called when the work is done.
   init<Profile: SessionProfile>(
     of stream: Profile.Stream, _ profile: Profile, on connection: Connection, _ avoidance: LinkAvoidance,
     completed: @escaping @Sendable () async -> Void
@@ -56,7 +56,7 @@ struct StreamCompletion: Sendable {
     afterFirst = loop.task {
       guard (try? await times.waitForFirst()) != nil else { return }
       if !turn.isTaken { withoutFirst.cancel() }
-      // What ends the link ends the session's wait for it too; a refusal changes nothing.
+      // An error that ends the link also ends the session's wait for it; a refusal changes nothing.
       if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
         try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).validate() }
       }
@@ -64,7 +64,8 @@ struct StreamCompletion: Sendable {
     }
   }
 
-  /// Nothing of this stream is asked any more when it returns: what stops a sensor is the last that it hears.
+  /// Cancels the work. No further request is sent when it returns, so the command that stops the sensor is
+  /// the last one.
   func end() async {
     afterFirst.cancel()
     withoutFirst.cancel()
@@ -72,13 +73,13 @@ struct StreamCompletion: Sendable {
     await afterFirst.value
   }
 
-  /// Whose task it is.
+  /// Decides which of the two tasks does the work.
   private final class Turn: Sendable {
     private let state = Atomic(false)
 
     var isTaken: Bool { state.load(ordering: .relaxed) }
 
-    /// - Returns: whether nobody had taken it.
+    /// - Returns: whether the caller is the first.
     func take() -> Bool { !state.exchange(true, ordering: .relaxed) }
   }
 }

@@ -3,12 +3,12 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A temperature and when it came.
+/// A temperature with its receive time.
 public struct TemperatureSample: NotificationSample {
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
-    /// A result of a thermometer's.
+    /// The final result of a thermometer.
     case result(TemperatureMeasurement)
-    /// On the way to one.
+    /// An intermediate value of a thermometer.
     case intermediate(TemperatureMeasurement)
     case core(CoreBodyTemperature)
   }
@@ -16,7 +16,7 @@ public struct TemperatureSample: NotificationSample {
   public let time: ReceiveTime
   public let reading: Reading
 
-  /// Decodes a result; the others are made where their characteristic is known.
+  /// Decodes a result. Other readings are created where their characteristic is known.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     self.init(.result(try TemperatureMeasurement(decoding: value)), at: time)
   }
@@ -33,7 +33,8 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Whether it says that it is on no body: a thermometer by NaN, a CORE sensor by having no reading.
+  /// Whether the sensor reports that it is not worn: a thermometer by NaN, a CORE sensor by the absence of a
+  /// reading.
   public var isOffBody: Bool {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature == .nan
@@ -41,7 +42,7 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// In degrees of `unit`; `nil` where the sensor is not on a body, or has no reading for another reason.
+  /// In degrees of `unit`; `nil` if the sensor is not worn or has no reading for another reason.
   public var degrees: Double? {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature.value
@@ -49,15 +50,15 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Without a reading there is a state and no number.
+  /// A sample without a reading has a state but no number.
   public var isValue: Bool { degrees != nil }
 
-  /// In degrees of another unit.
+  /// The temperature in degrees of another unit.
   public func degrees(in unit: TemperatureMeasurement.Unit) -> Double? {
     degrees.map { Self.convert($0, from: self.unit, to: unit) }
   }
 
-  /// Degrees of one unit in those of another.
+  /// Converts degrees from one unit to another.
   public static func convert(
     _ degrees: Double, from unit: TemperatureMeasurement.Unit, to other: TemperatureMeasurement.Unit
   ) -> Double {
@@ -68,7 +69,8 @@ public struct TemperatureSample: NotificationSample {
 
 /// A connected thermometer or CORE sensor, and its stream.
 ///
-/// Of a CORE sensor its own service is taken, once a second, instead of the Health Thermometer beside it, once in ten.
+/// A CORE sensor is read through its own service, which sends once a second; its Health Thermometer service
+/// sends once in 10 s.
 public struct ThermometerSession: SensorSession {
   public enum Kind: Hashable, Sendable {
     /// Health Thermometer Service 1.0.
@@ -81,9 +83,9 @@ public struct ThermometerSession: SensorSession {
 
   private let link: SensorLink
 
-  /// Finds the measurement and subscribes.
+  /// Discovers the measurement characteristics and subscribes to them.
   ///
-  /// - Throws: `unsuitable` where the device has neither service.
+  /// - Throws: `unsuitable` if the device has neither service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<TemperatureSample>
   ) async throws(HostError) -> ThermometerSession {
@@ -96,7 +98,7 @@ public struct ThermometerSession: SensorSession {
   private init(_ link: SensorLink, _ sink: SampleSink<TemperatureSample>) async throws(HostError) {
     self.link = link
     let service: BluetoothUUID
-    // Results, and what a thermometer has on its way to them, where it tells.
+    // Results and, if the thermometer has them, intermediate values.
     let wanted: [BluetoothUUID]
     if link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) != nil {
       (kind, service, wanted) = (.core, CoreUUID.service, [CoreUUID.bodyTemperature])
@@ -119,7 +121,7 @@ public struct ThermometerSession: SensorSession {
     }
   }
 
-  /// A CORE sensor sends once a second, on a body or not; a thermometer when it has measured.
+  /// A CORE sensor sends once a second, whether worn or not; a thermometer sends after measuring.
   public var silenceRule: SilenceRule? {
     kind == .core ? SilenceRule(floor: .seconds(10), beginsAtOnce: false) : nil
   }
@@ -136,6 +138,6 @@ public struct ThermometerSession: SensorSession {
     }
   }
 
-  /// Tells the sensor to send no more.
+  /// Unsubscribes from the measurements.
   public func stop() async { await link.stopListening() }
 }

@@ -44,7 +44,7 @@ package final class ArrayFile {
   /// Creates an empty array in a new file with mode 0644.
   ///
   /// - Parameters:
-  /// - name: name of the file.
+  ///   - name: name of the file.
   ///   - folder: the folder that contains it.
   ///   - path: path of the file in messages.
   ///   - type: NumPy type of the elements, such as `<i8`; at most 16 characters.

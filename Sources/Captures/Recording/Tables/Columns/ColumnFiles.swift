@@ -27,7 +27,7 @@ package struct ColumnFiles: ~Copyable {
   /// Creates the folder and its empty arrays.
   ///
   /// - Parameters:
-  /// - directory: the capture's folder.
+  ///   - directory: the capture's folder.
   ///   - path: path of the new folder in messages.
   init(
     _ columns: [RecordedColumn], in directory: OpenFolder, _ path: String
