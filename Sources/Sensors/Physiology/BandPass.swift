@@ -14,7 +14,7 @@ public struct Biquad: Sendable {
   }
 
   /// - Parameters:
-  ///   - cutOff: −3 dB, in hertz, below half the rate.
+  ///   - cutOff: −3 dB frequency in hertz, below half the rate.
   ///   - rate: samples a second.
   public static func lowPass(cutOff: Double, rate: Double) -> Biquad {
     let (cosine, alpha) = design(cutOff, rate)
@@ -42,7 +42,7 @@ public struct Biquad: Sendable {
     return y
   }
 
-  /// Takes the state that an endless `x` before the first sample would have left, so that an offset makes no step.
+  /// Sets the state that a constant input of `x` would have left, so that an offset does not cause a step.
   public mutating func settle(at x: Double) {
     let y = x * (b0 + b1 + b2) / (1 + a1 + a2)
     s2 = b2 * x - a2 * y
@@ -50,20 +50,20 @@ public struct Biquad: Sendable {
   }
 }
 
-/// A Butterworth high-pass and low-pass of second order in a row.
+/// A second-order Butterworth high-pass, followed by a low-pass.
 ///
-/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. For 0.5 … 8 Hz at 50 samples a
-/// second a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late (phase delay, by SciPy).
-/// The shift is the same for each beat of a steady pulse, whose intervals keep their length; where the pulse
-/// changes, so does the shift, a little from beat to beat.
+/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. For 0.5 … 8 Hz at 50
+/// samples a second, a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late
+/// (phase delay, by SciPy). The shift is the same for each beat of a steady pulse, so its intervals are
+/// correct. If the pulse changes, the shift changes slightly from beat to beat.
 public struct BandPass: Sendable {
   private var high: Biquad
   private var low: Biquad?
   private var isSettled = false
 
   /// - Parameters:
-  ///   - band: −3 dB, in hertz. An upper edge above four tenths of the rate is no edge: the sampling limits the band
-  ///     there already.
+  ///   - band: −3 dB frequencies in hertz. An upper edge above 0.4 times the rate is ignored, because the
+  ///     sampling already limits the band there.
   ///   - rate: samples a second, more than twice the lower edge.
   public init(_ band: ClosedRange<Double>, rate: Double) {
     high = .highPass(cutOff: band.lowerBound, rate: rate)
@@ -79,16 +79,17 @@ public struct BandPass: Sendable {
     return low?.filter(y) ?? y
   }
 
-  /// Begins anew at the next sample.
+  /// Starts again with the next sample.
   public mutating func reset() {
     isSettled = false
     low?.settle(at: 0)
   }
 }
 
-/// Sine and cosine for −π … π, by their series, to 1e-15: there is no mathematics library below this module.
+/// Sine and cosine for −π … π by their series, accurate to 1e-15, because this module does not link a
+/// mathematics library.
 func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
-  // A quarter of the angle, doubled twice: the series is short there.
+  // Computes a quarter of the angle, for which the series is short, and doubles it twice.
   let x = angle / 4
   var sine = 0.0
   var cosine = 0.0

@@ -1,12 +1,13 @@
-/// The intervals between the beats of a window, for the two meters. No allocation after the start.
+/// Computes the median interval between the beats of a window, for the two meters. It allocates only at the
+/// start.
 struct BeatIntervals: Sendable {
-  /// Seconds, in order.
+  /// In seconds, ascending.
   private var sorted: [Double]
 
-  /// - Parameter capacity: beats at most.
+  /// - Parameter capacity: maximum number of beats.
   init(capacity: Int) { sorted = [Double](repeating: 0, count: capacity) }
 
-  /// The median interval: seconds; `nil` with fewer than two beats.
+  /// The median interval, in seconds; `nil` for fewer than two beats.
   ///
   /// - Parameter rate: samples a second.
   mutating func median(_ beats: Span<DetectedBeat>, rate: Double) -> Double? {
@@ -27,9 +28,10 @@ struct BeatIntervals: Sendable {
 }
 
 extension [Int64] {
-  /// The time at a place between two samples: nanoseconds. The array is a ring: sample n is at n modulo its length.
+  /// Time at a position between two samples, in nanoseconds. The array is a ring: sample n is at n modulo its
+  /// length.
   ///
-  /// - Parameter taken: samples so far.
+  /// - Parameter taken: number of samples so far.
   func time(at position: Double, taken: Int) -> Int64 {
     let before = Int(position.rounded(.down))
     let start = self[before % count]

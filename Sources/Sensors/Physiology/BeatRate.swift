@@ -1,30 +1,31 @@
-/// The rate of a window by the count of its beats, which one missed or doubled beat does not move.
+/// The rate of a window by the count of its beats, which tolerates one missed or doubled beat.
 ///
-/// An irregular rhythm has as many beats as were found. Where all other intervals are alike, one that is twice as long is
-/// either a beat that was missed or a pause of the heart, and two that last for one or for three are a beat too many or too
-/// few. Above `fastPerMinute` the usual intervals are counted instead: a heart that is in step again after its pause is rare
-/// there. Below, nothing tells, and the rate is the middle of both counts. In a rhythm that is irregular, a beat that
-/// looks unlike the others and splits an interval of usual length is either noise or an ectopic beat between two others,
-/// and counts as half a beat.
+/// In an irregular rhythm, the beats found are counted. If all other intervals are alike, an interval of
+/// twice the length is either a missed beat or a pause of the heart; two intervals that together last for one
+/// or three are a beat too many or too few. Above `fastPerMinute` the usual intervals are counted instead,
+/// because a heart that is in step again after a pause is rare at that rate. Below it, the two cases cannot
+/// be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat that looks
+/// unlike the others and splits an interval of usual length is either noise or an ectopic beat between two
+/// others. It counts as half a beat.
 enum BeatRate {
-  /// Intervals this close to the median, or to its double, are alike: a share of it.
+  /// Maximum deviation of similar intervals from the median or its double, as a share of the median.
   static let tolerance = 0.2
-  /// The same for an interval that a doubtful beat splits: the rhythm need not be regular.
+  /// Maximum deviation for an interval split by a doubtful beat, because the rhythm need not be regular.
   static let splitTolerance = 0.3
   static let fastPerMinute = 100.0
-  /// One interval in so many may be corrected.
+  /// At most one interval in this number may be corrected.
   static let intervalsForEach = 8
 
-  /// An interval between two beats: seconds, and whether the beat that ends it looks like the others.
+  /// An interval between two beats: its length in seconds, and whether the beat that ends it looks like the
+  /// others.
   struct Interval: Sendable, BitwiseCopyable {
     var seconds: Double
     var isLike: Bool
   }
 
   /// - Parameters:
-  ///   - intervals: in order.
-  ///   - median: of these intervals, in seconds.
-  /// - Returns: beats a minute; `nil` without an interval.
+  ///   - intervals: intervals in order.
+  ///   - median: median of these intervals, in seconds.
   static func perMinute(_ intervals: Span<Interval>, median: Double) -> Double? {
     var sum = 0.0
     for index in intervals.indices { sum += intervals[index].seconds }
@@ -39,7 +40,8 @@ enum BeatRate {
     return 60 * count / sum
   }
 
-  /// Beats to add so that intervals unlike the others last for whole numbers of these; `nil` where the rhythm is irregular.
+  /// Number of beats to add so that each deviating interval lasts for a whole number of usual ones; `nil` if
+  /// the rhythm is irregular.
   private static func change(_ intervals: Span<Interval>, median: Double) -> Int? {
     var (change, runs, index) = (0, 0, 0)
     while index < intervals.count {
@@ -62,7 +64,7 @@ enum BeatRate {
     return runs <= max(1, intervals.count / intervalsForEach) ? change : nil
   }
 
-  /// Beats unlike the others that split an interval of usual length.
+  /// Number of beats unlike the others that split an interval of usual length.
   private static func splits(_ intervals: Span<Interval>, median: Double) -> Int {
     var splits = 0
     for index in 0..<max(0, intervals.count - 1) where !intervals[index].isLike {

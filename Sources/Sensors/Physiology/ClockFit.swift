@@ -1,71 +1,76 @@
-/// Fits a sensor's clock to the stamps at which its ticks arrived: the line below all of them that lies nearest to
-/// them. In constant memory, allocated at the start.
+/// Fits a sensor's clock to the arrival timestamps of its ticks: the line below all of them that is closest
+/// to them. It uses constant memory, allocated at the start.
 ///
-/// A packet is never early. It is late by its wait for the next connection event, by events in which the radio failed
-/// or slept, and by what stood before it in the queue; so the mean of the stamps says nothing, and their lower edge
-/// says all. That edge is the lower convex hull of (tick number, stamp), and the line is the hull's edge in the middle
-/// of the time that is remembered: it minimises the sum of the distances to all stamps (Moon, Skelly and Towsley,
-/// Estimation and Removal of Clock Skew from Network Delay Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and
-/// Xia, Clock Synchronization Algorithms for Network Measurements, INFOCOM 2002). A stall of the link moves nothing.
+/// A packet is never early. It is late by its wait for the next connection event, by events in which the
+/// radio failed or slept, and by earlier packets in the queue. So the lower edge of the timestamps has the
+/// information, not their mean. That edge is the lower convex hull of (tick number, timestamp), and the line
+/// is the hull's edge in the middle of the remembered time. It minimises the sum of the distances to all
+/// timestamps (Moon, Skelly and Towsley, Estimation and Removal of Clock Skew from Network Delay
+/// Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia, Clock Synchronization Algorithms for
+/// Network Measurements, INFOCOM 2002). A stall of the link does not move it.
 ///
-/// It remembers the most punctual tick of each block: of every tick at first, then of 2, 4, 8 … as the blocks are to
-/// last `blockSeconds`, `blockLimit` of them. Where all stamps of a quarter lie off the line, one of the clocks has
-/// changed its pace or was set: the older half is forgotten.
+/// It remembers the most punctual tick of each block: of every tick at first, then of 2, 4, 8 … ticks, until
+/// the `blockLimit` blocks last `blockSeconds` each. If all timestamps of a quarter are off the line, one of
+/// the clocks changed its rate or was set; the older half is then forgotten.
 ///
-/// Lateness has an upper bound, too: a tick that did not come with an event that brought others was made after that
-/// event. A line with another period is possible as long as few more ticks than with the best one would have missed
-/// such an event; `periodUncertainty` is how far such lines lie from this one. Where the interval is a whole multiple of
-/// the tick, arrivals keep to the controller's clock until the two have drifted apart by an interval; so the period is
-/// known to an interval over the time that is remembered. Where tick and event drift through each other, it is known better.
+/// Lateness also has an upper bound: a tick that did not arrive with an event that delivered others was
+/// produced after that event. A line with another period is possible if only a few more ticks than with the
+/// best line would have missed such an event. `periodUncertainty` is the distance of such lines from this
+/// one. If the interval is a whole multiple of the tick, arrivals follow the controller's clock until the two
+/// have drifted apart by an interval; the period is then known to one interval over the remembered time. If
+/// tick and event drift through each other, it is known better.
 ///
-/// The smallest delay of all stays unknown: the whole line may be late by that, up to a connection interval.
+/// The smallest delay remains unknown: the whole line may be late by that, up to a connection interval.
 public struct ClockFit: Sendable {
-  /// What is remembered, at most: blocks, each of `blockSeconds` or of a tick where that is longer.
+  /// Maximum number of remembered blocks, each of `blockSeconds`, or of one tick if that is longer.
   public static let blockLimit = 512
   public static let blockSeconds = 1.0
-  /// A known period stands until the line has seen so many blocks, and so many seconds.
+  /// A known period is kept until the line has seen this many blocks and seconds.
   private static let blocksOfAGuess = 16
   private static let secondsOfAGuess = 16.0
-  /// Blocks and seconds below which nothing is forgotten: a link that stood still takes half a minute to catch up.
+  /// Minimum blocks and seconds before anything is forgotten: a stalled link takes half a minute to catch up.
   private static let blocksToJudge = 64
   private static let secondsToJudge = 128.0
-  /// Waits that are remembered, at most, and below which no range is known.
+  /// Maximum number of remembered waits, and minimum number for a known range.
   private static let waitLimit = 2_048
   private static let leastWaits = 8
-  /// The share of ticks that miss an event on the best line, at most: if it is more, an event that was missed proves nothing.
+  /// Maximum share of ticks that miss an event on the best line. Above it, a missed event proves nothing.
   private static let largestShareMissed = 0.4
-  /// By how many more ticks than the best line another one may miss: so many, and so many times the root of the best's.
+  /// Number of ticks more than on the best line that another line may miss: a constant, plus a multiple of
+  /// the square root of the best line's number.
   private static let leastSurplus = 2
   private static let surplus = 0.5
-  /// And a share of all that grows with that of the events that were lost.
+  /// An additional share of all ticks, proportional to the share of lost events.
   private static let surplusOfLost = 0.1
-  /// What `Tools/simulate --clock` has the range need so that it holds the truth in 95 of 100 links of each kind.
+  /// Factor that the range needs to contain the truth in 95 of 100 links of each kind, determined with
+  /// `Tools/simulate --clock`.
   private static let margin = 1.3
-  /// Other periods are tried in steps that move a line by such a part of an interval over all that is remembered, to either
-  /// side; then in steps that double, up to a share of the period.
+  /// Other periods are tried in steps that move a line by this fraction of an interval over all remembered
+  /// time, to either side; then in doubling steps, up to a share of the period.
   private static let stepsOfInterval = 32
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
-  /// Parts of a tick that an interval may be a multiple of, and by how many of them the two may have drifted to be in step.
+  /// Maximum number of parts of a tick that an interval may be a multiple of, and the maximum drift, in such
+  /// parts, at which the two are still in step.
   private static let largestParts = 8
   private static let largestBeats = 1.2
-  /// What stamps and a ring's timer waver by: nanoseconds.
+  /// Jitter of timestamps and of a ring's timer, in nanoseconds.
   private static let jitter = 500_000.0
-  /// Share of a period below which an interval has events between ticks.
+  /// Below this share of a period, an interval has events without ticks.
   private static let slowTicks = 0.9
   private static let leastUncertainty = 1e-6
-  /// The most punctual of a quarter may be off the line by this: nanoseconds.
+  /// Maximum distance of a quarter's most punctual tick from the line, in nanoseconds.
   private static let largestDrift = 10_000_000.0
 
-  /// A tick that was the most punctual of its block: number and stamp, both since the first tick.
+  /// The most punctual tick of its block: number and timestamp, both relative to the first tick.
   private struct Point: Sendable {
     var index: Double
     var time: Double
   }
 
-  /// A tick that came with another event than the tick before, and the stamp of that event: it was made after that, or
-  /// after the last event before its own, unless that event was cut short.
+  /// A tick that arrived with another event than the previous tick, and that event's timestamp. The tick was
+  /// produced after that event, or after the last event before its own, unless that event was cut short.
   private struct Wait: Sendable {
     var index: Double
     var time: Double
@@ -74,14 +79,14 @@ public struct ClockFit: Sendable {
 
   private var points: [Point]
   private var count = 0
-  /// Of the lower hull: places in `points`.
+  /// Corners of the lower hull, as indices into `points`.
   private var hull: [Int]
   private var corners = 0
   private var originIndex: Int
   private var origin: Int64
-  /// The line: nanoseconds after `origin` at tick `originIndex`.
+  /// The line, in nanoseconds after `origin` at tick `originIndex`.
   private var offset = 0.0
-  /// Nanoseconds from tick to tick.
+  /// Nanoseconds between ticks.
   public private(set) var period: Double
   private var isGuess: Bool
   private var ticksOfBlock = 1
@@ -89,18 +94,18 @@ public struct ClockFit: Sendable {
   private var best = Point(index: 0, time: 0)
   private var waits: [Wait]
   private var waitCount = 0
-  /// Every so-many-th wait is remembered.
+  /// Every `waitStep`-th wait is remembered.
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
-  /// Shortest and longest period by the lines before this one: nanoseconds. `nil` on the first line.
+  /// Shortest and longest period by the previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
 
   /// - Parameters:
   ///   - index: number of the first tick.
-  ///   - time: its stamp in nanoseconds.
-  ///   - period: a guess in nanoseconds, above 0.
-  ///   - isKnown: the period was fitted before, and stands until this line has seen enough to know better.
+  ///   - time: its timestamp, in nanoseconds.
+  ///   - period: an estimate in nanoseconds, above 0.
+  ///   - isKnown: whether the period was fitted before, so that it is kept until this line is more accurate.
   public init(index: Int, time: Int64, period: Double, isKnown: Bool) {
     self.period = period
     isGuess = isKnown
@@ -111,7 +116,8 @@ public struct ClockFit: Sendable {
     waits = [Wait](repeating: Wait(index: 0, time: 0, before: 0), count: Self.waitLimit)
   }
 
-  /// Begins another line at a tick, with the period of this one: the sensor's clock is the same, its ticks are not.
+  /// Starts another line at a tick, with the same period: the sensor's clock is the same, but its tick
+  /// numbers are not.
   public mutating func begin(at index: Int, _ time: Int64) {
     known = periods
     (originIndex, origin, offset, isGuess) = (index, time, 0, true)
@@ -120,21 +126,21 @@ public struct ClockFit: Sendable {
     events.begin()
   }
 
-  /// Begins anew, with another period as a first guess: nanoseconds, above 0.
+  /// Starts again with another period as first estimate, in nanoseconds, above 0.
   public mutating func begin(at index: Int, _ time: Int64, period: Double) {
     begin(at: index, time)
     (self.period, isGuess, known) = (period, false, nil)
   }
 
-  /// When tick `index` arrives if it is not late: nanoseconds, on the clock of the stamps.
+  /// Arrival time of tick `index` without delay, in nanoseconds by the clock of the timestamps.
   public func time(of index: Int) -> Int64 {
-    // A line through stamps that make no sense may leave what a stamp can be.
+    // A line through invalid timestamps may exceed the range of timestamps.
     origin &+ Int64(max(-4e18, min(4e18, expected(Double(index - originIndex)).rounded())))
   }
 
-  /// How much later than the line a stamp is: nanoseconds, below zero where it is early.
+  /// Lateness of a timestamp relative to the line, in nanoseconds; negative if early.
   public func lateness(of time: Int64, at index: Int) -> Double {
-    // Stamps that make no sense wrap around; a Double of one would lose its nanoseconds.
+    // Invalid timestamps wrap around. A timestamp converted to Double would lose its nanoseconds.
     Double(time &- origin) - expected(Double(index - originIndex))
   }
 
@@ -142,17 +148,18 @@ public struct ClockFit: Sendable {
 
   private func lateness(_ point: Point) -> Double { point.time - expected(point.index) }
 
-  /// By how much the period may be off: a share of it. `nil` before anything is known, and where ticks wait so often for
-  /// more than the next event that any period is possible.
+  /// Uncertainty of the period, as a share of it. `nil` if nothing is known yet, or if ticks so often wait
+  /// for longer than the next event that any period is possible.
   public var periodUncertainty: Double? {
     guard let periods else { return nil }
     return max(periods.high - period, period - periods.low) / period + Self.leastUncertainty
   }
 
-  /// Whether enough is known to say that any period is possible: ticks wait so often for more than the next event.
+  /// Whether enough is known to say that any period is possible, because ticks so often wait for longer than
+  /// the next event.
   public var isPeriodUnbounded: Bool { waitCount >= Self.leastWaits && periods == nil }
 
-  /// The shortest and the longest period that are possible: nanoseconds.
+  /// Shortest and longest possible period, in nanoseconds.
   private var periods: (low: Double, high: Double)? {
     guard let own = ownPeriods else { return known }
     guard let known else { return own }
@@ -160,7 +167,7 @@ public struct ClockFit: Sendable {
     return low <= high ? (low, high) : (min(known.low, own.low), max(known.high, own.high))
   }
 
-  /// Those of the present line.
+  /// Shortest and longest possible period by the current line alone.
   private var ownPeriods: (low: Double, high: Double)? {
     guard waitCount >= Self.leastWaits, count >= 2 else { return nil }
     let span = waits[waitCount - 1].index - waits[0].index
@@ -173,7 +180,7 @@ public struct ClockFit: Sendable {
       fewest = min(fewest, counts[place])
     }
     guard Double(fewest) <= Self.largestShareMissed * Double(waitCount) else { return nil }
-    // A line along the very stamps of the events hides those that were lost and those that were cut short.
+    // A line along the timestamps of the events themselves hides lost events and those cut short.
     let surplus =
       Double(fewest).squareRoot() * Self.surplus + events.longSteps * Self.surplusOfLost * Double(waitCount)
     let limit = fewest + Self.leastSurplus + Int(surplus)
@@ -189,8 +196,8 @@ public struct ClockFit: Sendable {
     return (period - max(least, low * Self.margin) - slack, period + max(least, high * Self.margin) + slack)
   }
 
-  /// By how much tick and event may have drifted against each other without a trace: their greatest common divisor if they
-  /// are in the ratio of small numbers and have not passed through each other since; else 0.
+  /// Drift between tick and event that could go unnoticed: their greatest common divisor if they are in the
+  /// ratio of small numbers and have not passed through each other since; otherwise 0.
   private func beat(_ span: Double) -> Double {
     guard events.interval.isFinite else { return 0 }
     for parts in 1...Self.largestParts {
@@ -203,8 +210,8 @@ public struct ClockFit: Sendable {
     return 0
   }
 
-  /// How far the period may be off in the direction of a step, at least so many of them: nanoseconds; `nil` if there is no
-  /// bound.
+  /// Maximum error of the period in the direction of a step, at least `steps` of them, in nanoseconds; `nil`
+  /// if unbounded.
   private func farthest(_ step: Double, from steps: Int, _ limit: Int) -> Double? {
     func isPossible(_ steps: Double) -> Bool { missed(period + step * steps) <= limit }
     var (inside, outside) = (Double(steps), Double(steps + 1))
@@ -221,8 +228,8 @@ public struct ClockFit: Sendable {
     return outside * abs(step)
   }
 
-  /// How many ticks would have missed an event that they were made before, were this the period: on the latest line that
-  /// is below all stamps.
+  /// Number of ticks that would have missed an event after their production if this were the period, on the
+  /// latest line below all timestamps.
   private func missed(_ period: Double) -> Int {
     var lowest = Double.infinity
     for place in 0..<corners {
@@ -240,18 +247,18 @@ public struct ClockFit: Sendable {
     return missed
   }
 
-  /// The longest time between connection events that the stamps keep to: nanoseconds, infinite while it is unknown. The
-  /// true one may be a fraction of it.
+  /// Longest time between connection events that is consistent with the timestamps, in nanoseconds; infinite
+  /// while unknown. The true interval may be a fraction of it.
   public var eventInterval: Double { events.interval }
 
-  /// Takes the stamp of a tick into account. Numbers must rise.
+  /// Takes the timestamp of a tick. Tick numbers must be ascending.
   ///
-  /// - Returns: by how much the line moved at this tick: nanoseconds, above zero to later times.
+  /// - Returns: the movement of the line at this tick, in nanoseconds; positive to later times.
   @discardableResult public mutating func take(_ time: Int64, at index: Int) -> Double {
     let point = Point(index: Double(index - originIndex), time: Double(time &- origin))
     let before = expected(point.index)
     let late = point.time - before
-    // Never early: the line gives way at once.
+    // A tick is never early, so the line moves at once.
     if late < 0 { offset += late }
     if ticksOfThis == 0 || lateness(point) < lateness(best) { best = point }
     ticksOfThis += 1
@@ -265,7 +272,7 @@ public struct ClockFit: Sendable {
     return expected(point.index) - before
   }
 
-  /// Ticks were lost before one that was taken already: all from that number on had a higher one.
+  /// Corrects the tick numbers for ticks lost before `index`: all numbers from there on increase.
   public mutating func insert(_ ticks: Int, before index: Int) {
     for place in 0..<count where points[place].index >= Double(index - originIndex) {
       points[place].index += Double(ticks)
@@ -296,7 +303,7 @@ public struct ClockFit: Sendable {
       let isLong = span >= Double(Self.blockLimit) * Self.blockSeconds * 1e9
       if isLong { forget(Self.blockLimit / 8) } else { mergeBlocks() }
     }
-    // A number that comes twice has one point, the earlier.
+    // If a number occurs twice, keep one point, the earlier.
     if count > 0, points[count - 1].index >= best.index {
       points[count - 1].time = min(points[count - 1].time, best.time)
     } else {
@@ -328,7 +335,7 @@ public struct ClockFit: Sendable {
     ticksOfBlock *= 2
   }
 
-  /// Whether even the most punctual of a quarter are off the line: below a hull, one of the clocks has bent.
+  /// Whether even the most punctual tick of a quarter is off the line, because one of the clocks changed.
   private var hasChanged: Bool {
     let quarter = count / 4
     let span = (points[count - 1].index - points[0].index) * period
@@ -341,14 +348,14 @@ public struct ClockFit: Sendable {
     return false
   }
 
-  /// The lower hull by Andrew's monotone chain, and its edge in the middle.
+  /// Computes the lower hull by Andrew's monotone chain, and takes its edge in the middle.
   private mutating func fit() {
     guard count > 0 else { return }
     findHull()
     let seconds = (points[count - 1].time - points[0].time) / 1e9
     if isGuess {
       if count < Self.blocksOfAGuess || seconds < Self.secondsOfAGuess { return level() }
-      // The period of the lines before stands until this one knows it better.
+      // The period of previous lines is kept until this one is more accurate.
       if let known {
         guard let own = ownPeriods, own.high - own.low < known.high - known.low else { return level() }
       }
@@ -359,7 +366,7 @@ public struct ClockFit: Sendable {
     var edge = 1
     while edge < corners - 1, points[hull[edge]].index < middle { edge += 1 }
     let (a, b) = (points[hull[edge - 1]], points[hull[edge]])
-    // Stamps that stand still or run backwards must not turn the clock round.
+    // Timestamps that stand still or go backwards must not reverse the clock.
     period = max(1, (b.time - a.time) / (b.index - a.index))
     level()
   }
@@ -375,11 +382,11 @@ public struct ClockFit: Sendable {
     }
   }
 
-  /// Puts the line, with its period, below all that is remembered.
+  /// Moves the line, with its period, below all remembered points.
   private mutating func level() {
     var lowest = Double.infinity
     for place in 0..<count { lowest = min(lowest, points[place].time - period * points[place].index) }
-    // What the first ticks of a new line are late by is not known before others were on time.
+    // The delay of a new line's first ticks is unknown until others were on time.
     offset = isGuess ? min(offset, lowest) : lowest
   }
 
@@ -388,40 +395,42 @@ public struct ClockFit: Sendable {
   }
 }
 
-/// The connection events of a link, as far as the stamps of ticks tell them.
+/// The connection events of a link, as inferred from the timestamps of ticks.
 private struct EventGrid: Sendable {
-  /// A pause between two ticks that parts events: nanoseconds.
+  /// Minimum pause between ticks of different events, in nanoseconds.
   private static let pause = 4_000_000.0
-  /// Connection intervals are multiples of this: nanoseconds (Core 5.4, Vol 6, Part B, 4.5.1).
+  /// Unit of connection intervals, in nanoseconds (Core 5.4, Vol 6, Part B, 4.5.1).
   private static let unit = 1_250_000.0
   private static let leastUnits = 6
   private static let mostUnits = 3_200
-  /// Times from event to event that are remembered, and after how many of them the interval is looked for.
+  /// Number of remembered steps between events, and number of steps after which the interval is computed.
   private static let capacity = 128
   private static let leastSteps = 16
-  /// Seven of ten steps are multiples of the interval, but for this: nanoseconds.
+  /// Tolerance for the seven of ten steps that must be multiples of the interval, in nanoseconds.
   private static let tolerance = 1_000_000.0
 
-  /// Steps beside the interval that show a fraction of it, and the smallest fraction that is looked for.
+  /// Number of steps off the interval that indicate a fraction of it, and the smallest fraction tried.
   private static let leastOff = 2
   private static let largestDivisor = 32
 
-  /// A long step is longer than the mean by such a factor.
+  /// A step is long if it exceeds the mean by this factor.
   private static let longStep = 1.4
 
   private var last: Double?
   private var start = 0.0
   private var steps = [Double](repeating: 0, count: capacity)
   private var count = 0
-  /// The longest interval that the events keep to: nanoseconds, infinite if there is none. The true one may be a fraction of it.
+  /// Longest interval that is consistent with the events, in nanoseconds; infinite if no interval fits. The
+  /// true one may be a fraction of it.
   private(set) var interval = Double.infinity
 
-  /// Forgets the last event, not the interval.
+  /// Forgets the last event but keeps the interval.
   mutating func begin() { last = nil }
 
-  /// Takes the stamp of the next tick: nanoseconds since any moment.
+  /// Takes the timestamp of the next tick, in nanoseconds since any epoch.
   ///
-  /// - Returns: the first stamp of the event before; `nil` for a tick of the same event as the one before.
+  /// - Returns: the first timestamp of the previous event; `nil` if the tick belongs to the same event as the
+  ///   last one.
   mutating func take(_ time: Double) -> Double? {
     defer { last = time }
     guard let last else {
@@ -436,7 +445,7 @@ private struct EventGrid: Sendable {
     return start
   }
 
-  /// The share of steps that are longer than most: events between them were lost, or had no tick.
+  /// Share of steps that are longer than most, because events between them were lost or had no tick.
   var longSteps: Double {
     let known = min(count, Self.capacity)
     var (sum, long) = (0.0, 0)
@@ -459,8 +468,8 @@ private struct EventGrid: Sendable {
     return .infinity
   }
 
-  /// A fraction of an interval that every step is a multiple of, where some are none of the interval: ticks that come almost
-  /// once in so many events.
+  /// Largest fraction of an interval that all steps are multiples of, for steps that are not all multiples of
+  /// the interval: ticks occur almost once in a number of events.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)
@@ -470,7 +479,7 @@ private struct EventGrid: Sendable {
     return nil
   }
 
-  /// Steps that are no multiple of an interval.
+  /// Number of steps that are not multiples of an interval.
   private func stepsOff(_ interval: Double) -> Int {
     var off = 0
     for place in 0..<min(count, Self.capacity) {

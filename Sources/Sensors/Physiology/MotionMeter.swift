@@ -1,40 +1,40 @@
 public import BLEWire
 
-/// A minute of movement.
+/// Results of a minute of movement.
 public struct ActivityEpoch: Hashable, Sendable {
-  /// On the sensor's clock.
+  /// By the sensor's clock.
   public var start: ReceiveTime
-  /// Seconds of it that were measured; below 60 where ticks never came.
+  /// Measured seconds; below 60 if ticks are missing.
   public var seconds: Double
   /// Activity counts of the epoch; see `MotionMeter`.
   public var counts: Double
   /// Mean of max(|a| − 1 g, 0): milli-g.
   public var enmo: Double
-  /// `nil` where the rate is too low for steps.
+  /// `nil` if the rate is too low for steps.
   public var steps: Int?
 }
 
-/// Turns acceleration into activity counts, minute by minute. No allocation.
+/// Converts acceleration to activity counts, minute by minute. It does not allocate.
 ///
-/// Gravity goes by a high-pass per axis. Counts are made in the manner of Neishabouri, Nguyen, Samuelsson et al.,
+/// A high-pass for each axis removes gravity. Counts follow Neishabouri, Nguyen, Samuelsson et al.,
 /// Quantification of acceleration as activity counts in ActiGraph wearable, Sci. Rep. 12, 11958, 2022: 0.29 …
-/// 1.63 Hz, magnitude in levels of 2.13/128 g, below four levels (0.068 g) nothing, above 128 levels clipped, summed
-/// as if ten times a second; the length of the three axes' sums. The filters are Butterworth and not ActiGraph's,
-/// so these are counts of that size and not ActiGraph's counts. ENMO is that of van Hees et al., PLoS ONE 8(4),
-/// e61691, 2013.
+/// 1.63 Hz, magnitude in levels of 2.13/128 g, zero below four levels (0.068 g), clipped above 128 levels,
+/// summed as if ten times a second; the length of the three axes' sums. The filters are Butterworth filters
+/// instead of ActiGraph's, so these counts have the same scale but are not ActiGraph's counts. ENMO is that
+/// of van Hees et al., PLoS ONE 8(4), e61691, 2013.
 ///
-/// Limits: the device sits on a finger, where published thresholds are for wrist or hip. Below 4 Hz there is no
-/// upper edge, and faster movement counts with what it aliases to; at 1 Hz counts tell rest from movement, and no
-/// more.
+/// Limits: the device sits on a finger, but published thresholds are for wrist or hip. Below 4 Hz, there is
+/// no upper edge, and faster movement counts as its alias. At 1 Hz, counts only distinguish rest from
+/// movement.
 public struct MotionMeter: Sendable {
   public static let epochSeconds = 60.0
   public static let band = 0.29...1.63
   static let level = 2.13 / 128
   static let deadLevels = 4.0
   static let largestLevel = 128.0
-  /// An epoch is given out if this much of it was measured, in seconds.
+  /// Minimum measured time of a returned epoch, in seconds.
   static let leastSeconds = 30.0
-  /// Samples a second below which the band's lower edge cannot be filtered.
+  /// Minimum rate, in samples a second, to filter the band's lower edge.
   public static let minimumRate = 0.7
 
   private let period: Double
@@ -49,7 +49,7 @@ public struct MotionMeter: Sendable {
   private var lastIndex: Int?
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Returns: `nil` below `minimumRate`, and where times make no sense.
+  /// - Returns: `nil` below `minimumRate`, and if timestamps are invalid.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     period = 1 / rate
@@ -58,12 +58,12 @@ public struct MotionMeter: Sendable {
     steps = StepCounter(rate: rate)
   }
 
-  /// Steps so far; `nil` where the rate is too low for them.
+  /// Steps so far; `nil` if the rate is too low.
   public var stepCount: Int? { steps?.count }
 
-  /// Takes the next sample. One without acceleration is none.
+  /// Takes the next sample. A sample without acceleration is ignored.
   ///
-  /// - Returns: an epoch that is complete now.
+  /// - Returns: an epoch that is now complete.
   public mutating func take(_ sample: SignalSample) -> ActivityEpoch? {
     guard let acceleration = sample.acceleration else { return nil }
     let time = sample.time.nanoseconds
@@ -81,7 +81,7 @@ public struct MotionMeter: Sendable {
     return finished
   }
 
-  /// The epoch that the stream's end cuts off; `nil` if less than half of it was measured.
+  /// Returns the epoch cut off by the end of the stream; `nil` if less than half of it was measured.
   public mutating func finish() -> ActivityEpoch? {
     guard let start = epochStart else { return nil }
     let total = steps?.count
@@ -109,19 +109,19 @@ public struct MotionMeter: Sendable {
   }
 }
 
-/// Counts steps in the length of the acceleration.
+/// Counts steps in the magnitude of the acceleration.
 ///
-/// Method: Zhao, Full-Featured Pedometer Design Realized with 3-Axis Digital Accelerometer, Analog Dialogue 44-06,
-/// 2010: a step is where the signal falls through the middle between the highest and the lowest value of the last
-/// second, if those are far enough apart; steps lie 0.2 … 2 s apart, and count once there are four in a row.
-/// Here the length of the vector is taken instead of its most active axis, after a low-pass of 3 Hz, and far
-/// enough is `leastSwing`.
+/// Method: Zhao, Full-Featured Pedometer Design Realized with 3-Axis Digital Accelerometer, Analog Dialogue
+/// 44-06, 2010. A step is where the signal falls through the middle between the highest and the lowest value
+/// of the last second, if those differ enough. Steps are 0.2 … 2 s apart, and count after four in a row. Here
+/// the vector's magnitude is used instead of its most active axis, after a low-pass of 3 Hz, and the minimum
+/// difference is `leastSwing`.
 ///
-/// Limits: made for the waist. On a finger it counts the arm's swing along with the step, takes other rhythmic
-/// movement for walking, and does not see steps while the hand is held still.
+/// Limits: the method is made for the waist. On a finger it counts the arm's swing along with the step,
+/// counts other rhythmic movement as walking, and misses steps while the hand is held still.
 public struct StepCounter: Sendable {
   public static let minimumRate = 15.0
-  /// Highest less lowest value of a second: g.
+  /// Minimum difference between the highest and lowest value of a second, in g.
   public static let leastSwing = 0.1
   public static let intervalSeconds = 0.2...2.0
   public static let stepsInARow = 4
@@ -145,7 +145,7 @@ public struct StepCounter: Sendable {
   }
 
   /// - Parameters:
-  ///   - magnitude: length of the acceleration, in g.
+  ///   - magnitude: magnitude of the acceleration, in g.
   ///   - time: nanoseconds.
   public mutating func take(_ magnitude: Double, at time: Int64) {
     let value = low.filter(magnitude)
@@ -159,7 +159,7 @@ public struct StepCounter: Sendable {
     (samples, highest, lowest) = (0, value, value)
   }
 
-  /// Forgets the steps in a row: time has passed without samples.
+  /// Forgets the steps in a row after a time without samples.
   public mutating func pause() {
     lastCrossing = nil
     row = 0

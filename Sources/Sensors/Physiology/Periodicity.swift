@@ -1,56 +1,58 @@
-/// How exactly a stretch of a signal repeats itself, and after which time: what a pulse does at 24 to 250 a minute, and
-/// noise does not. No allocation after the start.
+/// Measures how exactly a signal repeats itself, and with which period. A pulse of 24 to 250 a minute repeats
+/// itself, noise does not. It allocates only at the start.
 ///
-/// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005: the normalised square difference
-/// function, 1 where the signal is the same a lag later, −1 where it is turned over. Of its peaks the first one counts that is
-/// nearly as high as the highest: at half the period a second wave of the same beat makes a lower peak, and at twice the
-/// period all is the same again. So the octave is decided by what is seen, not by a range.
+/// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005: the normalised
+/// square difference function is 1 if the signal is the same after a lag, −1 if it is inverted. The first
+/// peak that is nearly as high as the highest counts: a second wave of the same beat makes a lower peak at
+/// half the period, and at twice the period the signal is the same again. So the signal decides the octave,
+/// not a range.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
   /// (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
-  /// Seconds: a pulse has two waves that are found one by one only where it is slower than this, 50 a minute.
+  /// In seconds. A pulse has two separately detected waves only if it is slower than this, 50 a minute.
   static let slowPeriod = 1.2
-  /// Below 45 a minute a rival that is half as high is too much.
+  /// Below 45 a minute, a rival peak may be at most half as high.
   static let doubtfulPeriod = 60.0 / 45
   static let largestRival = 0.5
-  /// Of the highest peak: the first peak as high is the period.
+  /// Share of the highest peak; the first peak that reaches it is the period.
   static let peakShare = 0.75
-  /// Samples a second that are looked at: a pulse has nothing above 8 Hz.
+  /// Maximum sample rate used: a pulse has nothing above 8 Hz.
   private static let mostRate = 60.0
 
-  /// What was found.
+  /// The best period of a signal.
   struct Found: Sendable, BitwiseCopyable {
-    /// Seconds.
+    /// In seconds.
     var period: Double
     /// −1 … 1.
     var strength: Double
-    /// How alike the signal is to itself half a period later: −1 … 1.
+    /// Correlation of the signal with itself half a period later: −1 … 1.
     var halfStrength: Double
-    /// The highest peak at a shorter lag; zero where there is none.
+    /// The highest peak at a shorter lag; 0 without such a peak.
     var rival = 0.0
-    /// Whether it is slower than what most pulses are, and as good as repeats itself sooner, as steps do whose pattern lasts for
-    /// several of them: the second wave of a slow pulse is unlike the first one.
+    /// Whether it is slower than most pulses and nearly repeats itself sooner, like steps in a pattern of
+    /// several. The second wave of a slow pulse is unlike the first one.
     var isDoubtful: Bool {
       period > Periodicity.doubtfulPeriod && rival > Periodicity.largestRival * strength
     }
-    /// Whether it has the form of a sine, as a lamp, breathing or filtered noise has: then it is turned over after half
-    /// a period. A pulse rises faster than it falls, so its second harmonic has more than a tenth of the first one's amplitude.
+    /// Whether it is a sine, like that of a lamp, breathing or filtered noise, which is inverted after half a
+    /// period. A pulse rises faster than it falls, so its second harmonic has more than a tenth of the
+    /// fundamental's amplitude.
     var isSine: Bool { halfStrength < -Periodicity.sineShare * strength }
 
     var beatsPerMinute: Double { 60 / period }
   }
 
   private let rate: Double
-  /// Every so many samples one is taken.
+  /// Distance between the samples used.
   private let step: Int
   private var samples: [Double]
-  /// By lag.
+  /// Correlation by lag.
   private var likeness: [Double]
 
   /// - Parameters:
   ///   - rate: samples a second.
-  ///   - seconds: of a stretch, at most.
+  ///   - seconds: maximum length of a stretch.
   init(rate: Double, seconds: Double) {
     step = max(1, Int(rate / Self.mostRate))
     self.rate = rate / Double(step)
@@ -61,7 +63,7 @@ struct Periodicity: Sendable {
   /// - Parameters:
   ///   - signal: a ring; sample n is at n modulo its length.
   ///   - range: the stretch.
-  /// - Returns: `nil` where the stretch is too short or does not change.
+  /// - Returns: `nil` if the stretch is too short or constant.
   mutating func find(_ signal: Span<Double>, _ range: Range<Int>) -> Found? {
     let count = min(samples.count, range.count / step)
     let lags = min(likeness.count, count / 2)
@@ -96,7 +98,7 @@ struct Periodicity: Sendable {
     }
   }
 
-  /// The first peak that is nearly as high as the highest one between the shortest and the longest period.
+  /// The first peak, between the shortest and the longest period, that is nearly as high as the highest.
   private func peak(_ lags: Int) -> Found? {
     let first = max(1, Int(60 / Self.beatsPerMinute.upperBound * rate))
     guard first < lags - 1 else { return nil }
@@ -116,7 +118,7 @@ struct Periodicity: Sendable {
     likeness[lag] > 0 && likeness[lag] >= likeness[lag - 1] && likeness[lag] > likeness[lag + 1]
   }
 
-  /// By a parabola through a peak and its neighbours.
+  /// Interpolates a parabola through a peak and its neighbours.
   private func refined(_ lag: Int) -> Found {
     let (before, here, after) = (likeness[lag - 1], likeness[lag], likeness[lag + 1])
     let bend = before - 2 * here + after

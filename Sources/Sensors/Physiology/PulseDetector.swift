@@ -1,37 +1,40 @@
 /// A beat in a plethysmogram or an electrocardiogram.
 @frozen public struct DetectedBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample at the systolic or R peak since the detector was made; between two samples by a parabola
-  /// through the highest and its neighbours.
+  /// Number of the sample at the systolic or R peak since the detector was created; interpolated by a
+  /// parabola through the highest sample and its neighbours.
   public let position: Double
-  /// In the unit of the signal: of the filtered plethysmogram, or of the R peak over its baseline.
+  /// Height in the unit of the signal: of the filtered plethysmogram, or of the R peak over its baseline.
   public let height: Double
 }
 
-/// Finds systolic peaks in a plethysmogram by two moving averages. No allocation after the start.
+/// Finds systolic peaks in a plethysmogram by two moving averages. It allocates only at the start.
 ///
 /// Method: Elgendi, Norton, Brearley, Abbott, Schuurmans, Systolic Peak Detection in Acceleration
-/// Photoplethysmograms Measured from Emergency Responders in Tropical Conditions, PLoS ONE 8(10), e76585, 2013. The
-/// signal, 0.5 … 8 Hz, is clipped below zero and squared; where its average over 111 ms (the systolic peak) is above
-/// that over 667 ms (a beat) plus 2 % of the mean, for at least 111 ms, lies one peak: the highest sample.
+/// Photoplethysmograms Measured from Emergency Responders in Tropical Conditions, PLoS ONE 8(10), e76585,
+/// 2013. The signal, 0.5 … 8 Hz, is clipped below zero and squared. A peak, the highest sample, is where its
+/// average over 111 ms (the systolic peak) exceeds that over 667 ms (a beat) plus 2 % of the mean for at
+/// least 111 ms.
 ///
-/// What differs, because it streams: the filter runs forwards only; the mean is that of the last ten seconds or so;
-/// a peak within 220 ms of the one before is dropped. The peak's place is refined by a parabola.
+/// Some differences are due to streaming: the filter runs forwards only, and the mean is that of about the
+/// last ten seconds. A peak within 220 ms of the previous one is dropped, and a parabola refines the peak's
+/// position.
 ///
-/// Limits: below `minimumRate` 111 ms are not two samples; an inverted signal gives the feet of the pulses.
+/// Limits: below `minimumRate`, 111 ms are less than two samples. An inverted signal yields the feet of the
+/// pulses.
 public struct PulseDetector: Sendable {
   public static let band = 0.5...8.0
   public static let peakSeconds = 0.111
   public static let beatSeconds = 0.667
   public static let offsetShare = 0.02
   public static let refractorySeconds = 0.22
-  /// Samples a second below which the method means nothing.
+  /// Minimum rate for the method, in samples a second.
   public static let minimumRate = 18.0
 
   private let rate: Double
-  /// Odd numbers of samples: the averages are centred.
+  /// Odd numbers of samples, so that the averages are centred.
   private let peakWidth: Int
   private let beatWidth: Int
-  /// The filtered signal and its clipped square, the last `size` samples.
+  /// The filtered signal and its clipped square, the last `size` samples of each.
   private var filtered: [Double]
   private var squared: [Double]
   private let size: Int
@@ -39,7 +42,7 @@ public struct PulseDetector: Sendable {
   private var peakSum = 0.0
   private var beatSum = 0.0
   private var mean = 0.0
-  /// First sample of the block that is above the threshold.
+  /// First sample of the current block above the threshold.
   private var blockStart: Int?
   private var lastPeak = -Double.infinity
 
@@ -49,7 +52,7 @@ public struct PulseDetector: Sendable {
     self.rate = rate
     peakWidth = Self.odd(Self.peakSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // A block is at most as long as the average that is its threshold.
+    // A block is at most as long as its threshold's average.
     size = 3 * beatWidth
     filtered = [Double](repeating: 0, count: size)
     squared = filtered
@@ -57,17 +60,17 @@ public struct PulseDetector: Sendable {
 
   private static func odd(_ samples: Double) -> Int { 2 * Int((samples - 1) / 2 + 0.5) + 1 }
 
-  /// Samples that have been decided: peaks before this one were given.
+  /// Number of decided samples: all peaks before this one were returned.
   public var decided: Int { min(blockStart ?? .max, taken - beatWidth / 2 - 1) }
 
-  /// Takes the next sample of the signal, band-passed.
+  /// Takes the next sample of the band-passed signal.
   ///
-  /// - Returns: the beat that it completes, two thirds of a second or so back.
+  /// - Returns: the beat that it completes, about two thirds of a second earlier.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     let clipped = max(0, sample)
     let square = clipped * clipped
     let centre = taken - beatWidth / 2
-    // Sums of the two windows around `centre`; what is before the first sample is zero.
+    // Sums of the two windows around `centre`; samples before the first are zero.
     beatSum += square - (taken >= beatWidth ? squared[(taken - beatWidth) % size] : 0)
     filtered[taken % size] = sample
     squared[taken % size] = square

@@ -1,20 +1,21 @@
 public import BLEWire
 
-/// Ten seconds of a plethysmogram and what can be said of them.
+/// Results of ten seconds of a plethysmogram.
 public struct PulseWindow: Hashable, Sendable {
-  /// On the sensor's clock.
+  /// By the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// Beats found, good or not.
+  /// Number of beats found, good or not.
   public var beats: Int
-  /// 60 over the mean of the good intervals; `nil` where the window is rejected.
+  /// 60 over the mean of the good intervals; `nil` if the window is rejected.
   public var beatsPerMinute: Double?
   /// Mean correlation of the beats with their average: −1 … 1.
   public var correlation: Double?
   public var skewness: Double
-  /// How alike the light is to itself a beat later, at the best of all paces: −1 … 1; `nil` where it does not change.
+  /// Correlation of the light with itself one beat later, at the best rate: −1 … 1; `nil` if the light is
+  /// constant.
   public var periodicity: Double?
-  /// Root mean square of the acceleration: g. `nil` without an accelerometer.
+  /// Root mean square of the acceleration, in g. `nil` without an accelerometer.
   public var motion: Double?
   public var rejection: PulseRejection?
 }
@@ -25,18 +26,19 @@ public struct PulseWindow: Hashable, Sendable {
   public var time: ReceiveTime
   /// Seconds since the beat before; `nil` for the first one after an interruption.
   public let interval: Double?
-  /// Whether the interval is good: its windows are, and it is within 30 % of its window's median.
+  /// Whether the interval is good: its windows are good, and it is within 30 % of its window's median.
   public let isAccepted: Bool
 }
 
-/// Reads pulse and beat-to-beat intervals off a plethysmogram, window by window. No allocation after the start.
+/// Measures pulse and beat-to-beat intervals in a plethysmogram, window by window. It allocates only at the
+/// start.
 ///
-/// Band-pass (`BandPass`), beats (`PulseDetector`), quality (`SignalQuality`); the rate of a window is 60 over the
-/// mean of its good intervals. Single samples that never came, up to a tenth of a second, are bridged by a straight
-/// line for the filter's sake and counted; after a longer gap all begins anew. This is a measurement of intervals
-/// in light, not medical advice.
+/// The steps are band-pass (`BandPass`), beats (`PulseDetector`) and quality (`SignalQuality`). The rate of a
+/// window is 60 over the mean of its good intervals. Missing samples, up to a tenth of a second, are bridged
+/// by a straight line for the filter and counted; after a longer gap, the meter starts again. This is a
+/// measurement of intervals in light, not medical advice.
 public struct PulseMeter: Sendable {
-  /// Why there is no meter for a rate.
+  /// Why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
     case tooFast(rate: Double)
@@ -52,13 +54,13 @@ public struct PulseMeter: Sendable {
     }
   }
 
-  /// An interval may differ from its window's median by this share of it.
+  /// Maximum deviation of an interval from its window's median, as a share of it.
   public static let intervalTolerance = 0.3
-  /// Of the time after which the light repeats itself: what comes sooner after a beat is its second wave.
+  /// Share of the light's period: an earlier beat is the second wave of the previous one.
   static let secondWaveShare = 0.65
-  /// Samples are bridged over this time at most.
+  /// Maximum time without samples that is bridged.
   public static let bridgeSeconds = 0.1
-  /// Beats of a window at most: one each 220 ms, and those after its end.
+  /// Maximum beats of a window: one each 220 ms, and those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -68,7 +70,7 @@ public struct PulseMeter: Sendable {
   private var detector: PulseDetector
   private var quality: SignalQuality
   private var periodicity: Periodicity
-  /// Filtered samples, the squares of their acceleration in counts (below zero: none) and their times: sample n at n
+  /// Filtered samples, the squares of their acceleration (negative: none), and their times: sample n is at n
   /// modulo the length.
   private var signal: [Double]
   private var squares: [Double]
@@ -78,17 +80,17 @@ public struct PulseMeter: Sendable {
   private var lastIndex: Int?
   private var lastValue = 0.0
   private var bridged = 0
-  /// Beats not yet part of a window given out.
+  /// Beats that are not yet part of a returned window.
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [PulseBeat]
   private var lastBeat: (position: Double, time: Int64, isGood: Bool)?
   private var intervals: BeatIntervals
-  /// How many beats the last window has.
+  /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` where times make no sense.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if timestamps are invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -112,9 +114,9 @@ public struct PulseMeter: Sendable {
   /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
   public func beat(_ index: Int) -> PulseBeat { found[index] }
 
-  /// Takes the next sample. One without light is missing.
+  /// Takes the next sample; a sample without light counts as missing.
   ///
-  /// - Returns: a window that is complete now.
+  /// - Returns: a window that is now complete.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {
     guard let value = sample.light else { return nil }
     let time = sample.time.nanoseconds
@@ -133,10 +135,11 @@ public struct PulseMeter: Sendable {
     return add(value, time, square: square) ?? window
   }
 
-  /// The last window, at the stream's end or before a gap, which may have cut it off; `nil` if it has not begun.
+  /// Returns the last window at the end of the stream or before a gap, which may have cut it off; `nil` if it
+  /// has not begun.
   public mutating func finish() -> PulseWindow? {
     guard taken > windowStart else { return nil }
-    // Nothing follows: the detector need not wait.
+    // Nothing follows, so the detector need not wait.
     for _ in 0..<Int(rate) {
       if let beat = detector.take(0) { note(beat) }
     }
@@ -164,7 +167,7 @@ public struct PulseMeter: Sendable {
     return window
   }
 
-  /// The squared length of what is left of an acceleration between 0.5 and 8 Hz.
+  /// Squared magnitude of the acceleration between 0.5 and 8 Hz.
   private mutating func squaredLength(_ a: Acceleration) -> Double {
     let (x, y, z) = (axes[0].filter(a.x), axes[1].filter(a.y), axes[2].filter(a.z))
     return x * x + y * y + z * z
@@ -220,15 +223,15 @@ public struct PulseMeter: Sendable {
   }
 
   private mutating func repetition(in window: Range<Int>) -> Periodicity.Found? {
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let samples = signal
     return periodicity.find(samples.span, window)
   }
 
-  /// Takes out of the first `count` beats those that are the second wave of a slow pulse: lower than a beat less than
-  /// `secondWaveShare` of the light's period away.
+  /// Removes beats that are the second wave of a slow pulse from the first `count` beats: those lower than a
+  /// beat less than `secondWaveShare` of the light's period away.
   ///
-  /// - Returns: how many of them are left.
+  /// - Returns: the number of beats left.
   private mutating func dropSecondWaves(_ count: Int, period: Double) -> Int {
     let reach = Self.secondWaveShare * period * rate
     var (kept, index) = (0, 0)
@@ -259,24 +262,25 @@ public struct PulseMeter: Sendable {
     return count > 0 ? (sum / Double(count)).squareRoot() : nil
   }
 
-  /// Of the first `count` beats with their average.
+  /// Correlation of the first `count` beats with their average.
   private mutating func correlation(_ count: Int, median: Double?) -> Double? {
     guard let median else { return nil }
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let (beats, samples) = (pending, signal)
     return quality.correlation(
       beats: beats.span.extracting(..<count), signal: samples.span,
       available: max(0, taken - samples.count)..<taken, width: Int((median * rate).rounded()))
   }
 
-  /// Of the first `count` beats, in seconds.
+  /// Median interval of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let beats = pending
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Makes the beats of a window ready for `beat`, and gives the mean of their good intervals, in seconds, or `nil`.
+  /// Prepares the beats of a window for `beat`, and returns the mean of their good intervals, in seconds, or
+  /// `nil`.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0

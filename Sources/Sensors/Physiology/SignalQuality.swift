@@ -1,50 +1,54 @@
-/// Why a window of a plethysmogram gives no pulse.
+/// Why a window of a plethysmogram has no pulse.
 public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   /// The stream was interrupted, or ended before the window did.
   case interrupted
-  /// More than a tenth of the samples never came.
+  /// More than a tenth of the samples is missing.
   case missingSamples
-  /// The hand moved: the accelerometer says so, whatever the pulse looks like.
+  /// The hand moved according to the accelerometer, whatever the pulse looks like.
   case motion
   case tooFewBeats
-  /// The light does not repeat itself as a pulse does: noise, no finger, or what has the form of a sine, as a lamp.
+  /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
   case noise
-  /// Beats were found at another pace than that at which the light repeats itself.
+  /// Beats were found at another rate than that at which the light repeats itself.
   case octave
-  /// Not 24 … 250 beats a minute.
+  /// The rate is outside 24 … 250 a minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
-  /// The longest interval is 2.2 times the shortest or more.
+  /// The longest interval is at least 2.2 times the shortest.
   case irregular
   /// The beats do not look alike.
   case shape
 }
 
-/// Whether a pulse can be read off ten seconds of a plethysmogram.
+/// Decides whether ten seconds of a plethysmogram have a pulse.
 ///
 /// Method: Orphanidou, Bonnici, Charlton, Clifton, Vallance, Tarassenko, Signal-Quality Indices for the
-/// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015: a rate of 24 … 250
-/// a minute (40 … 180 there), no pause above 3 s, longest and shortest interval within 2.2 of each other, and a mean correlation
-/// of at least 0.86 of the beats with their average, each cut out as wide as the median interval, centred on its
-/// peak. Published sensitivity 91 %, specificity 95 % for plethysmograms of patients.
+/// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015. The rules
+/// are a rate of 24 … 250 a minute (40 … 180 there), no pause above 3 s, the longest interval less than 2.2
+/// times the shortest, and a mean correlation of at least 0.86 of the beats with their average. Each beat is
+/// cut out as wide as the median interval, centred on its peak. Published sensitivity 91 %, specificity 95 %
+/// for plethysmograms of patients.
 ///
-/// Three things are added. The light has to repeat itself (`Periodicity`), at the pace of the beats. The skewness of the window (Elgendi, Optimal Signal Quality Index for
-/// Photoplethysmogram Signals, Bioengineering 3(4), 21, 2016) is given but decides nothing, since it changes its
-/// sign with the polarity of the sensor. And a window in which the hand moved is rejected: steady steps look like
-/// steady beats, and no index that sees the light alone can tell them apart. That threshold is ours.
+/// Three things are added. The light must repeat itself (`Periodicity`) at the rate of the beats. The
+/// skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
+/// Bioengineering 3(4), 21, 2016) is reported but decides nothing, because its sign changes with the polarity
+/// of the sensor. A window in which the hand moved is rejected, because steady steps look like steady beats,
+/// and an index of the light alone cannot distinguish them. That threshold is our own.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
   public static let beatsPerMinute = 24.0...250.0
   public static let longestPauseSeconds = 3.0
   public static let largestRatio = 2.2
   public static let leastCorrelation = 0.86
-  /// Root mean square of the acceleration, 0.5 … 8 Hz, all axes: g. A hand at rest has some 0.01.
+  /// Maximum root mean square of the acceleration of all axes, 0.5 … 8 Hz, in g. A hand at rest has about
+  /// 0.01.
   public static let largestMotion = 0.1
   public static let largestMissingShare = 0.1
-  /// How alike the light of a window is to itself a beat later, −1 … 1: of white and pink noise nearly all windows have less.
+  /// Minimum correlation of a window's light with itself one beat later, −1 … 1: nearly all windows of white
+  /// and pink noise have less.
   public static let leastPeriodicity = 0.5
-  /// How far the median interval may be from the time after which the light repeats itself: a share of it.
+  /// Maximum deviation of the mean interval from the light's period, as a share of the period.
   static let periodTolerance = 0.2
 
   /// The average beat.
@@ -55,12 +59,12 @@ public struct SignalQuality: Sendable {
     template = [Double](repeating: 0, count: Int(2.5 * rate) + 4)
   }
 
-  /// The rules about time: `nil` if all are kept.
+  /// Applies the rules about time; returns `nil` if all are satisfied.
   ///
   /// - Parameters:
-  ///   - beats: positions in samples, rising, inside the window.
-  ///   - window: in samples.
-  ///   - found: how the light of the window repeats itself.
+  ///   - beats: ascending positions in samples, inside the window.
+  ///   - window: range of samples.
+  ///   - found: period of the window's light.
   static func rejection(
     beats: Span<DetectedBeat>, window: Range<Int>, rate: Double, _ found: Periodicity.Found?
   ) -> PulseRejection? {
@@ -85,12 +89,12 @@ public struct SignalQuality: Sendable {
     return longest < largestRatio * shortest ? nil : .irregular
   }
 
-  /// The mean correlation of the beats with their average: −1 … 1; `nil` with fewer than two whole beats.
+  /// The mean correlation of the beats with their average, −1 … 1; `nil` for fewer than two complete beats.
   ///
   /// - Parameters:
   ///   - signal: a ring; sample n is at n modulo its length.
-  ///   - available: the samples that are in the ring.
-  ///   - width: samples cut out of each beat.
+  ///   - available: range of samples in the ring.
+  ///   - width: number of samples cut out of each beat.
   mutating func correlation(
     beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Double? {
@@ -105,7 +109,7 @@ public struct SignalQuality: Sendable {
 
   /// Makes the average of the beats the template.
   ///
-  /// - Returns: how many of them are whole.
+  /// - Returns: the number of complete beats.
   mutating func average(
     beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Int {
@@ -120,7 +124,7 @@ public struct SignalQuality: Sendable {
     return whole
   }
 
-  /// Of a beat with the template: −1 … 1; `nil` where the signal does not have all of it.
+  /// Correlation of a beat with the template, −1 … 1; `nil` if the signal does not contain all of it.
   func correlation(
     of beat: DetectedBeat, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Double? {
@@ -133,7 +137,7 @@ public struct SignalQuality: Sendable {
     return start >= available.lowerBound && start + width <= available.upperBound ? start : nil
   }
 
-  /// Pearson's, of the template with as many samples of the signal.
+  /// Pearson correlation of the template with the same number of samples of the signal.
   private func correlation(_ signal: Span<Double>, _ start: Int, _ width: Int) -> Double {
     var (meanX, meanY) = (0.0, 0.0)
     for index in 0..<width {

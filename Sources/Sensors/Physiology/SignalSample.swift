@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// Acceleration along three axes: g.
+/// Acceleration along three axes, in g.
 @frozen public struct Acceleration: Hashable, Sendable, BitwiseCopyable {
   public let x: Double
   public let y: Double
@@ -12,30 +12,30 @@ public import BLEWire
     self.z = z
   }
 
-  /// Length of the vector: g.
+  /// Magnitude of the vector, in g.
   @inlinable public var magnitude: Double { (x * x + y * y + z * z).squareRoot() }
 }
 
-/// What bounds the memory of all that is sized by a measured rate.
+/// Limit of measured sample rates, which bounds memory sized by them.
 enum SampleRate {
-  /// Samples whose times are all the same have any rate, and so have those of a burst.
+  /// Identical timestamps, or those of a burst, can give any rate.
   static let limit = Limit(
     4_096, "samples a second of a signal that is looked into", by: .air, whenFull: "nothing is looked for",
     counted: "refusal in `analyse` and `report`")
 
-  /// Whether the rate is above the limit. What is no number is not.
+  /// Whether the rate is above the limit; `false` for NaN.
   static func isTooHigh(_ rate: Double) -> Bool { rate > Double(limit.count) }
 }
 
-/// What a worn sensor measured at one time, with its place on the sensor's own clock.
+/// A measurement of a worn sensor, with its position on the sensor's own clock.
 @frozen public struct SignalSample: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample since the first one; those that never came have theirs too.
+  /// Number of the sample since the first one, counting missing samples.
   public let index: Int
-  /// On the sensor's clock: nanoseconds since the Unix epoch.
+  /// By the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
-  /// Whether nothing is known of the time since the sample before.
+  /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool
-  /// Reflected light, in counts of the sensor; `nil` where it was not measured.
+  /// Reflected light, in counts of the sensor; `nil` if not measured.
   public let light: Double?
   public let acceleration: Acceleration?
 

@@ -1,21 +1,23 @@
-/// What a minute looks like from outside.
+/// Sleep state of a minute, estimated from movement.
 public enum RestState: String, Hashable, Sendable {
   case asleep, awake
-  /// Too little of the minutes around it was measured.
+  /// Too little of the surrounding minutes was measured.
   case unknown
 }
 
-/// Tells minutes of sleep from minutes awake by activity counts. No allocation; it lags by two minutes.
+/// Distinguishes minutes of sleep from minutes awake by activity counts, with a delay of two minutes. It does
+/// not allocate.
 ///
-/// Method: Cole, Kripke, Gruen, Mullaney, Gillin, Automatic sleep/wake identification from wrist activity, Sleep
-/// 15(5), 461–469, 1992, for epochs of a minute: asleep where 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁ + 230 a₀ +
-/// 74 a₁ + 67 a₂) < 1. The counts are a hundredth of the epoch's, at most 300, as usual for counts of ActiGraph's
-/// size.
+/// Method: Cole, Kripke, Gruen, Mullaney, Gillin, Automatic sleep/wake identification from wrist activity,
+/// Sleep 15(5), 461–469, 1992, for epochs of a minute: asleep if 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁
+/// + 230 a₀ + 74 a₁ + 67 a₂) < 1. The counts are a hundredth of the epoch's, at most 300, as usual for counts
+/// on ActiGraph's scale.
 ///
-/// Limits: the rule knows rest, not sleep; lying still awake is "asleep" to it. Made for the wrists of adults and the
-/// counts of another device; on a finger it is an estimate without validation, and not medical advice.
+/// Limits: the rule detects rest, not sleep; lying still awake is "asleep". It was made for the wrists of
+/// adults and the counts of another device. On a finger it is an estimate without validation, and not medical
+/// advice.
 public struct SleepRule: Sendable {
-  /// Minutes of data below which an estimate is not worth giving.
+  /// Minimum minutes of data for a useful estimate.
   public static let minimumMinutes = 10
   private static let before = 4
   private static let after = 2
@@ -24,21 +26,22 @@ public struct SleepRule: Sendable {
   private static let countShare = 0.01
   private static let largestCount = 300.0
 
-  /// Scaled counts of the last seven minutes, the oldest first; below zero where nothing was measured.
+  /// Scaled counts of the last seven minutes, the oldest first; negative if not measured.
   private var minutes: InlineArray<7, Double> = .init(repeating: -1)
   private var taken = 0
 
   public init() {}
 
-  /// Takes the counts of the next minute, or `nil` where it was not measured.
+  /// Takes the counts of the next minute, or `nil` if it was not measured.
   ///
-  /// - Returns: the state of the minute two before; `nil` while there is none.
+  /// - Returns: the state of the minute two before; `nil` for the first two minutes.
   public mutating func take(counts: Double?) -> RestState? {
     for index in 1..<7 { minutes[index - 1] = minutes[index] }
     minutes[6] = counts.map { min($0 * Self.countShare, Self.largestCount) } ?? -1
     taken += 1
     guard taken > Self.after else { return nil }
-    // Before the first minute nothing moved, as in the published use of the rule; what was not measured is unknown.
+    // As in the published use of the rule, there is no movement before the first minute. Minutes that were
+    // not measured are unknown.
     let known = min(taken, 7)
     var sum = 0.0
     for index in 7 - known..<7 {

@@ -181,7 +181,7 @@ package struct RecordingFiles: ~Copyable {
     news.append(file)
   }
 
-  /// Returns the files newly found to be removed since the last call; `nil` if there are none.
+  /// Returns the files found to be removed since the last call; `nil` if nothing changed.
   mutating func takeRemoval() -> FileRemoval? {
     if news.isEmpty { return nil }
     defer { news = [] }

@@ -16,8 +16,8 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   /// Whether each turn ends with a flush, because the file has a live reader.
   var isLive: Bool { get }
   /// Whether the thread may let the queues fill for a moment before it empties them. It then wakes by itself
-  /// a few times a second while data arrives. It must be woken after a long pause or when a queue is nearly
-  /// full.
+  /// a few times a second while data arrives. It must be woken after a long pause or when a queue is
+  /// filling up.
   var gathers: Bool { get }
   /// Length of that moment, in milliseconds: 250 unless a watcher wants samples sooner.
   var gatherMilliseconds: Int { get }
@@ -65,7 +65,7 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   private let isStopping = Atomic<Bool>(false)
   private let outcome = OneShot<Outcome>()
 
-  /// - Parameter isUrgent: whether a queue is so full that the thread must empty it now.
+  /// - Parameter isUrgent: whether a queue must be emptied at once, because it is filling up.
   init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
     wake = try WakeEvent(urgent: isUrgent)
   }

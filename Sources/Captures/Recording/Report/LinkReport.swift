@@ -67,7 +67,7 @@ extension LinkSecurity {
     isSecureConnections = document["secureConnections"]?.flag
   }
 
-  /// Distinct encryption states in `session.json`, in order. Empty if the file has none.
+  /// Distinct encryption states in `session.json`, in order. Empty if the file does not mention encryption.
   package static func all(in session: JSONDocument?) -> [LinkSecurity] {
     let connection = session?["connection"]
     let objects = (connection?["changes"]?.array ?? []) + [connection?["inForce"]].compactMap(\.self)

@@ -40,7 +40,7 @@ package enum SessionDocument {
     return Ledger(document).knowsMissing ? nil : "session.json is of an older format"
   }
 
-  /// Describes the damage of an existing document; `nil` if there is none.
+  /// Describes the damage of an existing document; `nil` if the document is missing or readable.
   package static func damage(in directory: String) -> String? {
     guard !isMissing(in: directory) else { return nil }
     do throws(Problem) {

@@ -53,7 +53,7 @@ package struct ValueAxis: Sendable {
   /// Indices of the outliers of each series, ascending.
   package private(set) var outliers: [[Int]]
 
-  /// - Parameter series: numbers in view, NaN if a row has none; all series have the same length.
+  /// - Parameter series: numbers in view, NaN for a row without a number; all series have the same length.
   /// - Returns: `nil` if there are no numbers.
   package init?(_ series: [[Double]], _ rule: Rule) {
     let cores = series.map { rule.keepsAll ? Self.hull($0[...]) : Self.core($0) }

@@ -36,7 +36,7 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
   ///
   /// - Parameters:
   ///   - name: name of the column, without commas.
-  ///   - unit: UCUM unit, such as `1/min` or `mL`; empty if there is none.
+  ///   - unit: UCUM unit, such as `1/min` or `mL`; empty for a number without a unit.
   ///   - decimals: digits after the point, 0 … 9.
   ///   - value: returns the value for a sample; `nil` leaves the cell empty, which is not 0.
   public static func number(

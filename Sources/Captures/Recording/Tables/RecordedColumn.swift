@@ -67,7 +67,7 @@ package struct RecordedColumn: Hashable, Sendable {
 
   package var name: String
   package var kind: Kind
-  /// UCUM unit, or the one at the end of the name; empty if there is none.
+  /// UCUM unit, or the one at the end of the name; empty for a column without a unit.
   package var unit = ""
   /// Whether 0 means a dropout, as in format 1. Later formats leave the cell empty.
   package var zeroIsDropout = false

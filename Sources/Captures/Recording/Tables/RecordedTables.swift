@@ -55,7 +55,7 @@ package protocol SampleTables: Sendable {
   mutating func begin(_ clock: ClockSetting)
   /// Nothing more comes.
   mutating func finish(_ files: inout RecordingFiles)
-  /// Findings about the sensor's clock; `nil` if the tables have none.
+  /// Findings about the sensor's clock; `nil` for tables without a clock.
   var ticks: TickReport? { get }
   /// Samples without a reading so far, for the first tables; `nil` for a table to which this does not apply.
   var dropouts: [Int?] { get }

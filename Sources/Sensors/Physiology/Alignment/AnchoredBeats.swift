@@ -1,66 +1,68 @@
-/// Beats that one sensor tells as intervals, put on the times that another sensor has of them.
+/// Aligns the beats of a sensor that sends only intervals with the beat times of another sensor.
 ///
-/// Intervals add up to a sensor's own clock, but where they begin is only known roughly, and one that is missing or doubled shifts all
-/// that follow. So blocks of beats are looked for one by one: the pattern of a block fits the other sensor's beats at one place only,
-/// unless the rhythm is regular. Neighbouring blocks at the same distance are a run; one slope, the ratio of both clocks, is
-/// fitted to all runs.
+/// Intervals add up to a sensor's own clock, but their start is known only roughly, and a missing or doubled
+/// interval shifts all later ones. So blocks of beats are located one by one: unless the rhythm is regular,
+/// the pattern of a block fits the other sensor's beats at one place only. Neighbouring blocks at the same
+/// lag form a run. One slope, the ratio of both clocks, is fitted to all runs.
 public struct AnchoredBeats: Sendable {
-  /// How near beats of the same heart are once they lie on each other: seconds.
+  /// Expected distance between aligned beats of the same heart, in seconds.
   public enum Width: Double, Sendable {
-    /// Both sensors see the heart's currents.
+    /// Both sensors measure the heart's electrical activity.
     case electric = 0.012
-    /// One of them sees the pulse in the skin.
+    /// One of them measures the pulse in the skin.
     case light = 0.03
   }
 
-  /// Blocks have this many beats.
+  /// Number of beats in a block.
   private static let blockBeats = 16
   private static let leastInBlock = 8
-  /// Places of a block that are tried are this near to the one that is expected: seconds.
+  /// Maximum distance of a tried place from the expected one, in seconds.
   private static let reach = 1.6
-  /// A place that is so far from the best one is another: seconds.
+  /// Distance from the best place at which another place counts as different, in seconds.
   private static let another = 0.15
-  /// Score that a block needs, and the share of it that another place must not reach.
+  /// Minimum score of a block, and the share of it that no other place may reach.
   private static let leastScore = 0.6
   private static let rival = 0.85
-  /// Blocks of a run do not differ by more: widths.
+  /// Maximum difference between neighbouring blocks of a run, in widths.
   private static let step = 2.5
   private static let leastBlocks = 3
-  /// By which both ends of a run may be off alike, as intervals are rounded to 1/1024 s: seconds.
+  /// Common error of both ends of a run, because intervals are rounded to 1/1024 s: seconds.
   private static let grain = 0.000_4
   static let leastShare = 0.5
 
-  /// A beat's place by the strap's clock, and where the other sensor has it; `nil` if that is not known.
+  /// Time of each beat by the other sensor's clock; `nil` if unknown.
   public private(set) var times: [[Double?]]
-  /// Seconds of the other sensor for a second of this one, less 1.
+  /// Seconds of the other sensor for a second of this one, minus 1.
   public private(set) var slope = 0.0
-  /// Half of the range that has the true slope in 95 of 100 cases; `nil` if too few blocks tell it.
+  /// Half the width of the slope's 95 % interval; `nil` if there are too few blocks.
   public private(set) var slopeUncertainty: Double?
-  /// Half of the range that has the true distance in 95 of 100 cases: seconds.
+  /// Half the width of the lag's 95 % interval, in seconds.
   public private(set) var uncertainty: Double
-  /// Of the blocks that were used: seconds, root mean square.
+  /// Root mean square residual of the blocks used, in seconds.
   public private(set) var residual: Double
   public private(set) var blocks: Int
-  /// The share of the beats that the other sensor has, too.
+  /// Share of the beats that the other sensor also has.
   public private(set) var share: Double
 
   private struct Block {
     var stretch: Int
     var beats: Range<Int>
     var lag: Double
-    /// Numbers of its beats, and the lag of each.
+    /// Indices of its beats, and the lag of each.
     var lags: [(beat: Int, lag: Double)]
     var run = 0
-    /// Means of the beats that were used: place and lag.
+    /// Mean position and mean lag of the beats used.
     var place = 0.0
     var mean = 0.0
   }
 
   /// - Parameters:
-  ///   - places: beats by the first sensor's clock, in seconds, rising; a list for each stretch of intervals without a known gap.
-  ///   - expected: what is added to the places of a stretch to have the time that the other sensor has, within a second.
-  ///   - others: the other sensor's beats, rising.
-  ///   - width: how near beats must be.
+  ///   - places: ascending beat times by the first sensor's clock, in seconds; a list for each stretch of
+  ///     intervals without a known gap.
+  ///   - expected: for each stretch, the offset from its places to the other sensor's times, accurate to a
+  ///     second.
+  ///   - others: ascending beat times of the other sensor.
+  ///   - width: expected distance between aligned beats.
   public init(
     _ places: [[Double]], expected: [Double], others: [Double], _ width: Width
   ) throws(SharedEvidence.Refusal) {
@@ -116,12 +118,12 @@ public struct AnchoredBeats: Sendable {
     case none
   }
 
-  /// Where a block's pattern fits.
+  /// Finds the lag at which a block's pattern fits.
   private static func place(
     _ places: [Double], _ beats: Range<Int>, _ expected: Double, _ others: [Double], _ width: Width
   ) -> Placing {
     var candidates: [(lag: Double, score: Double)] = []
-    // A beat that the other sensor lacks is no anchor, so several are tried.
+    // The other sensor may lack a beat, so several are tried as anchors.
     for beat in [beats.lowerBound, (beats.lowerBound + beats.upperBound) / 2, beats.upperBound - 1] {
       let time = places[beat] + expected
       var other = lowerBound(others, time - reach)
@@ -171,7 +173,7 @@ public struct AnchoredBeats: Sendable {
 
   // MARK: All blocks
 
-  /// Gives blocks of one stretch that lie alike the same run.
+  /// Assigns the same run to neighbouring blocks of a stretch with similar lags.
   private static func number(_ blocks: inout [Block], _ width: Width) {
     for index in blocks.indices.dropFirst() {
       let (before, this) = (blocks[index - 1], blocks[index])
@@ -180,7 +182,7 @@ public struct AnchoredBeats: Sendable {
     }
   }
 
-  /// One slope for all runs, each with a lag of its own.
+  /// Fits one slope to all runs, each with its own lag.
   private mutating func fit(_ blocks: inout [Block], _ places: [[Double]], _ width: Width) {
     for _ in 0..<3 {
       for index in blocks.indices {
@@ -216,14 +218,14 @@ public struct AnchoredBeats: Sendable {
     }
     let degrees = blocks.count - runs.count - 1
     residual = (squares / Double(blocks.count)).squareRoot()
-    // Means of blocks that follow each other are not independent if the clocks' distance wanders.
+    // Means of successive blocks are not independent if the offset between the clocks wanders.
     let correlation = squares > 0 ? min(0.8, max(0, products / squares + 1 / Double(blocks.count))) : 0
     let variance =
       max(squares / Double(max(1, degrees)), LagLine.grain * LagLine.grain) * (1 + correlation)
       / (1 - correlation)
     let quantile = LagLine.quantile(max(1, degrees))
     uncertainty = quantile * (variance / Double(blocks.count)).squareRoot() + variance.squareRoot()
-    // As wide as evenly spread places with the same spread.
+    // Width of a uniform distribution of places with the same spread.
     let span = (12 * spread / Double(blocks.count)).squareRoot()
     slopeUncertainty =
       degrees >= 2 && span > 0 ? quantile * (variance / spread).squareRoot() + Self.grain / span : nil
@@ -255,7 +257,7 @@ public struct AnchoredBeats: Sendable {
     return beats[place] - time < time - beats[place - 1] ? beats[place] : beats[place - 1]
   }
 
-  /// The place of the first beat that is not before a time.
+  /// Index of the first beat at or after a time.
   private static func lowerBound(_ beats: [Double], _ time: Double) -> Int {
     var (low, high) = (0, beats.count)
     while low < high {

@@ -1,15 +1,15 @@
-/// How much later one clock has things than another, and how that changes: a straight line through lags that were measured here
-/// and there.
+/// A straight line through measured lags: how far one clock is behind another, and how that changes.
 ///
-/// First the median slope of all pairs, which a quarter of wild points does not move (Theil 1950; Sen, Estimates of the
-/// Regression Coefficient Based on Kendall's Tau, J. Am. Stat. Assoc. 63(324), 1968), then weighted least squares over the points that
-/// lie near it. The uncertainties come from how far those scatter.
+/// It starts with the median slope of all pairs, which tolerates a quarter of outliers (Theil 1950; Sen,
+/// Estimates of the Regression Coefficient Based on Kendall's Tau, J. Am. Stat. Assoc. 63(324), 1968).
+/// Weighted least squares over the points near that line follow. The uncertainties come from the scatter of
+/// those points.
 public struct LagLine: Hashable, Sendable {
-  /// A lag, measured around a time.
+  /// A lag measured around a time.
   public struct Point: Hashable, Sendable, BitwiseCopyable {
     public var seconds: Double
     public var lag: Double
-    /// How much it tells, above 0: the inverse of its variance, in any unit.
+    /// Weight of the point, above 0: the inverse of its variance, in any unit.
     public var weight: Double
 
     public init(seconds: Double, lag: Double, weight: Double) {
@@ -17,37 +17,37 @@ public struct LagLine: Hashable, Sendable {
     }
   }
 
-  /// Where the lag is known best: the middle of the points, in their seconds.
+  /// Time at which the lag is known best: the centre of the points, in seconds.
   public let center: Double
-  /// Seconds there, above zero where the second clock has things later.
+  /// Lag at `center`, in seconds; positive if the second clock is later.
   public let lag: Double
-  /// Seconds a second; 0 where the points are too few, or too near each other, to tell.
+  /// Change of the lag, in seconds a second; 0 if the points are too few or too close to determine it.
   public let drift: Double
-  /// Half of the range that has the true lag in 95 of 100 cases: seconds.
+  /// Half the width of the lag's 95 % interval, in seconds.
   public let lagUncertainty: Double
-  /// Likewise; `nil` where no drift can be told.
+  /// Half the width of the drift's 95 % interval; `nil` if the drift cannot be determined.
   public let driftUncertainty: Double?
-  /// Of the points that were used: root mean square, in seconds.
+  /// Root mean square residual of the points used, in seconds.
   public let residual: Double
-  /// Points that were used.
+  /// Number of points used.
   public let used: Int
 
   public static let leastPoints = 3
   static let leastPointsOfDrift = 6
   static let leastSecondsOfDrift = 60.0
-  /// By which rows of two sensors usually drift apart, at most: seconds a second.
+  /// Usual maximum drift between two sensors, in seconds a second.
   private static let usualDrift = 1e-4
-  /// Points that take part in the first line: the number of their pairs grows with its square.
+  /// Maximum points for the first line, because the number of pairs grows with the square.
   private static let pairedPoints = 256
-  /// Of the usual distance from the line.
+  /// Maximum distance of a point from the line, relative to the usual distance.
   private static let farthest = 3.5
-  /// No lag is better than this: seconds.
+  /// Lower limit of a lag's error, in seconds.
   static let grain = 2e-5
 
   public func lag(at seconds: Double) -> Double { lag + drift * (seconds - center) }
 
-  /// - Parameter points: in any order.
-  /// - Returns: `nil` where fewer than `leastPoints` agree.
+  /// - Parameter points: measured lags, in any order.
+  /// - Returns: `nil` if fewer than `leastPoints` agree.
   public init?(_ points: [Point]) {
     guard points.count >= Self.leastPoints else { return nil }
     let seconds = points.map(\.seconds)
@@ -79,7 +79,7 @@ public struct LagLine: Hashable, Sendable {
     center = sums.seconds
     lag = sums.lag
     drift = slope
-    // A drift that is too small to be told may be there.
+    // There may be a drift too small to be determined.
     let hidden = hasDrift ? 0 : Self.usualDrift * span / 4
     let bend = hasDrift ? Self.bend(near, level: level, slope: slope, sums) : 0
     lagUncertainty = quantile * (variance / sums.weight).squareRoot() + hidden + bend
@@ -89,7 +89,7 @@ public struct LagLine: Hashable, Sendable {
     used = near.count
   }
 
-  /// A line that was found in another way.
+  /// Creates a line that was determined in another way.
   public init(
     center: Double, lag: Double, drift: Double, lagUncertainty: Double, driftUncertainty: Double?,
     residual: Double,
@@ -99,21 +99,22 @@ public struct LagLine: Hashable, Sendable {
     (self.driftUncertainty, self.residual, self.used) = (driftUncertainty, residual, used)
   }
 
-  /// By how much the variance of a mean is larger because points that follow each other are off alike.
+  /// Factor by which correlation between successive points increases the variance of a mean.
   private static func inflation(_ points: [Point], level: Double, slope: Double) -> Double {
     let off = points.sorted { $0.seconds < $1.seconds }.map { $0.lag - level - slope * $0.seconds }
     let squares = off.reduce(0) { $0 + $1 * $1 }
     guard squares > 0, off.count > 3 else { return 1 }
     let products = zip(off.dropFirst(), off).reduce(0) { $0 + $1.0 * $1.1 }
-    // The residuals of a line have a correlation of −1/n of their own.
+    // The residuals of a line have an inherent correlation of −1/n.
     let correlation = min(0.8, max(0, products / squares + 1 / Double(off.count)))
     return (1 + correlation) / (1 - correlation)
   }
 
-  /// How far a parabola through the points is from the line in its middle, if it fits clearly better: seconds.
+  /// Distance, at the centre, between the line and a parabola through the points, if the parabola fits
+  /// clearly better: seconds.
   private static func bend(_ points: [Point], level: Double, slope: Double, _ sums: Sums) -> Double {
     guard points.count >= 8 else { return 0 }
-    // The part of a parabola that a line does not have.
+    // The component of a parabola that is orthogonal to a line.
     var plain = Sums()
     let squared = points.map {
       Point(seconds: $0.seconds, lag: square($0.seconds - sums.seconds), weight: $0.weight)
@@ -139,12 +140,12 @@ public struct LagLine: Hashable, Sendable {
 
   private static func square(_ number: Double) -> Double { number * number }
 
-  /// Weighted sums of a line.
+  /// Weighted sums for fitting a line.
   private struct Sums {
     var weight = 0.0
     var seconds = 0.0
     var lag = 0.0
-    /// Weighted squares of the distances from the middle.
+    /// Weighted sum of squared distances from the centre.
     var spread = 0.0
     var slope = 0.0
     var meanWeight = 1.0
@@ -181,7 +182,8 @@ public struct LagLine: Hashable, Sendable {
     return slopes.isEmpty ? 0 : median(slopes)
   }
 
-  /// Student's 97.5 % quantile, by the first terms of its series about the normal one's (Abramowitz and Stegun, 26.7.5).
+  /// Student's 97.5 % quantile, by the first terms of its expansion around the normal quantile (Abramowitz
+  /// and Stegun, 26.7.5).
   static func quantile(_ degrees: Int) -> Double {
     let (x, n) = (1.959964, Double(max(1, degrees)))
     if degrees <= 1 { return 12.706 }
@@ -191,7 +193,8 @@ public struct LagLine: Hashable, Sendable {
   }
 }
 
-/// The middle of some numbers; of an even number of them the mean of the two in the middle. At least one is there.
+/// The median of the numbers: for an even count, the mean of the two in the middle. At least one number is
+/// required.
 func median(_ numbers: [Double]) -> Double {
   let sorted = numbers.sorted()
   let middle = sorted.count / 2

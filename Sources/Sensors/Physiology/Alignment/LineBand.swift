@@ -1,8 +1,9 @@
 /// All straight lines that lie above some points and below others.
 ///
-/// Such a line is a constant lateness that bounds are known for: a sample cannot arrive before it was measured, and does not wait
-/// longer than one connection interval unless a packet was lost. What the lines have in common is known; where they differ is the
-/// uncertainty, which needs no assumption about how waits are distributed.
+/// Such a line describes the lateness of a clock within known bounds: a sample cannot arrive before it was
+/// measured, and waits at most one connection interval unless a packet was lost. What the lines have in
+/// common is known. The range between them is the uncertainty, without assumptions about the distribution of
+/// waits.
 public struct LineBand: Hashable, Sendable {
   /// A bound at a time, both in seconds.
   public struct Bound: Hashable, Sendable, BitwiseCopyable {
@@ -12,10 +13,10 @@ public struct LineBand: Hashable, Sendable {
     public init(seconds: Double, value: Double) { (self.seconds, self.value) = (seconds, value) }
   }
 
-  /// Corners of the set of lines: level at `center`, and slope.
+  /// Corners of the set of lines: level at `center` and slope.
   private let corners: [(level: Double, slope: Double)]
   private let center: Double
-  /// Seconds by which the bounds had to be widened until a line fits between them.
+  /// Amount by which the bounds were widened until a line fits, in seconds.
   public let slack: Double
 
   public static func == (a: LineBand, b: LineBand) -> Bool {
@@ -28,15 +29,15 @@ public struct LineBand: Hashable, Sendable {
     hasher.combine(corners.count)
   }
 
-  /// Time blocks of which each keeps its strictest bounds.
+  /// Number of time blocks; each keeps its strictest bounds.
   private static let blocks = 40
-  /// Two crystals differ by less: Core 5.4, Vol 6, Part B, 4.2.2, allows 500 ppm each.
+  /// Maximum difference between two crystals: Core 5.4, Vol 6, Part B, 4.2.2, allows 500 ppm each.
   private static let steepest = 1e-3
   private static let slacks = [0, 0.000_2, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032]
 
   /// - Parameters:
-  ///   - above: the lines are not below these.
-  ///   - below: the lines are not above these.
+  ///   - above: lower bounds of the lines.
+  ///   - below: upper bounds of the lines.
   /// - Returns: `nil` if no line fits, or one side has no bounds.
   public init?(above: [Bound], below: [Bound]) {
     guard let first = (above + below).map(\.seconds).min(), let last = (above + below).map(\.seconds).max(),
@@ -69,7 +70,7 @@ public struct LineBand: Hashable, Sendable {
     return best.compactMap { $0 }
   }
 
-  /// The corners of the polygon of levels and slopes: where two bounds meet and all others hold.
+  /// Corners of the polygon of levels and slopes: intersections of two bounds that satisfy all others.
   private static func corners(
     _ low: [(time: Double, value: Double)], _ high: [(time: Double, value: Double)]
   ) -> [(level: Double, slope: Double)] {
@@ -92,13 +93,13 @@ public struct LineBand: Hashable, Sendable {
     return corners
   }
 
-  /// Where the lines are at a time: seconds.
+  /// Range of the lines at a time, in seconds.
   public func range(at seconds: Double) -> ClosedRange<Double> {
     let values = corners.map { $0.level + $0.slope * (seconds - center) }
     return (values.min() ?? 0)...(values.max() ?? 0)
   }
 
-  /// Seconds a second.
+  /// Range of the slopes, in seconds a second.
   public var slopes: ClosedRange<Double> {
     let slopes = corners.map(\.slope)
     return (slopes.min() ?? 0)...(slopes.max() ?? 0)

@@ -1,13 +1,13 @@
-/// How much a sensor was accelerated, whichever way it was worn: magnitudes with their times.
+/// Magnitudes of a sensor's acceleration, independent of its orientation, with their times.
 public struct MotionSeries: Sendable {
-  /// Rising: seconds since any moment, the same for all that are compared.
+  /// Ascending, in seconds since any epoch that all compared series share.
   public private(set) var seconds: [Double] = []
-  /// g.
+  /// In g.
   public private(set) var magnitudes: [Float] = []
 
   public init() {}
 
-  /// - Returns: whether it was taken: what is not later than the last sample is not.
+  /// - Returns: `false` if the sample was ignored, because it is not later than the last one or not finite.
   @discardableResult
   public mutating func append(_ acceleration: Acceleration, at time: Double) -> Bool {
     guard time > seconds.last ?? -.infinity, acceleration.magnitude.isFinite else { return false }
@@ -16,7 +16,7 @@ public struct MotionSeries: Sendable {
     return true
   }
 
-  /// The usual time from sample to sample: seconds.
+  /// Median time between samples, in seconds.
   var spacing: Double {
     guard seconds.count > 1 else { return 0 }
     let step = max(1, seconds.count / 4096)
@@ -25,26 +25,27 @@ public struct MotionSeries: Sendable {
   }
 }
 
-/// Movement on a grid: what of a series changes within a second, at any steady rate.
+/// Movement resampled on a grid: the changes of a series within a second, at any uniform rate.
 ///
-/// Between samples a cubic goes through four of them, which shifts nothing (Keys, Cubic Convolution Interpolation for Digital Image
-/// Processing, IEEE Trans. Acoust. 29(6), 1981). Both filters are symmetric, so that they shift nothing either.
+/// Cubic interpolation through four samples does not shift the signal (Keys, Cubic Convolution Interpolation
+/// for Digital Image Processing, IEEE Trans. Acoust. 29(6), 1981). Both filters are symmetric, so they do not
+/// shift it either.
 struct MotionGrid {
-  /// Samples of the grid, and whether they were measured.
+  /// Samples of the grid, and whether each was measured.
   private(set) var values: [Float]
   private(set) var isMeasured: [Bool]
 
-  /// Of a gap, in samples of the series, that is no gap yet.
+  /// Maximum step between samples that is not a gap, in sample intervals of the series.
   private static let longestStep = 2.5
-  /// What is slower belongs to gravity: seconds.
+  /// Slower changes belong to gravity, in seconds.
   private static let slowest = 1.0
-  /// What is faster is not the same in a slower series: samples of that.
+  /// Faster changes differ in a slower series, in samples of that series.
   private static let fastest = 3.0
 
   /// - Parameters:
-  ///   - start: of the grid's first sample, in seconds of the series.
+  ///   - start: time of the grid's first sample, in seconds of the series.
   ///   - rate: samples a second.
-  ///   - spacing: the larger one of the series that are compared: seconds from sample to sample.
+  ///   - spacing: seconds between samples, of the slowest series compared.
   init(_ series: MotionSeries, from start: Double, count: Int, rate: Double, spacing: Double) {
     values = [Float](repeating: 0, count: count)
     isMeasured = [Bool](repeating: false, count: count)
@@ -53,7 +54,7 @@ struct MotionGrid {
     for place in values.indices { values[place] = isMeasured[place] ? values[place] - high[place] : 0 }
     let radius = Int((Self.fastest * spacing * rate / 4).rounded())
     if radius > 0 {
-      // A box twice is a triangle.
+      // Applying a box filter twice gives a triangle.
       let once = Self.smoothed(values, isMeasured, radius: radius)
       let twice = Self.smoothed(once, isMeasured, radius: radius)
       for place in values.indices where isMeasured[place] { values[place] = twice[place] }
@@ -90,7 +91,7 @@ struct MotionGrid {
     return first + x * (slopes.first + x * (square + x * cube))
   }
 
-  /// The mean of what was measured within so many samples either way.
+  /// Mean of the measured samples within `radius` samples on either side.
   private static func smoothed(_ values: [Float], _ isMeasured: [Bool], radius: Int) -> [Float] {
     var (sum, count) = (0.0, 0)
     var result = [Float](repeating: 0, count: values.count)

@@ -1,19 +1,19 @@
-/// Finds how much later one of two sensors has the beats of the same heart: no two intervals are alike, so of all lags one puts beats
-/// on beats.
+/// Finds the lag between two sensors' beats of the same heart. No two intervals are equal, so beats coincide
+/// at one lag only.
 struct SharedBeats {
-  /// Beats of the first that are tried at each lag, and how far apart the lags are: seconds.
+  /// Number of beats of the first sensor tried at each lag, and the step between lags, in seconds.
   private static let tried = 300
   private static let step = 0.01
-  /// How near a beat counts as the same: seconds, as a normal distribution's.
+  /// Distance within which beats coincide, in seconds, like the width of a normal distribution.
   private static let width = 0.02
-  /// Beats that must be at least, and the share of them that both must have.
+  /// Minimum number of beats, and minimum share of beats that both have.
   private static let leastBeats = 20
   private static let leastShare = 0.5
-  /// A lag that is so far from the best one is another: seconds.
+  /// Distance from the best lag at which another lag counts as different, in seconds.
   private static let another = 0.15
-  /// Of the best score, from which on another lag is as good.
+  /// Share of the best score above which another lag is ambiguous.
   private static let rival = 0.75
-  /// How near the line beats are looked for, and over what time their median is taken: seconds.
+  /// Maximum distance of beats from the line, and time over which their median is taken, in seconds.
   private static let nearby = 0.06
   private static let blockSeconds = 20.0
   private static let leastInBlock = 5
@@ -23,7 +23,7 @@ struct SharedBeats {
 
   init(_ first: [Double], _ second: [Double]) { (self.first, self.second) = (first, second) }
 
-  /// A lag within some hundredths of a second, where beats of both lie on each other.
+  /// Returns the lag at which the beats coincide, accurate to some hundredths of a second.
   func coarseLag(within search: Double) throws(SharedEvidence.Refusal) -> Double {
     let some = shared(within: search)
     guard some.count >= Self.leastBeats, second.count >= Self.leastBeats else { throw .nothing(.beats) }
@@ -64,7 +64,7 @@ struct SharedBeats {
       kind: .beats, line: line, likeness: share, range: (seconds.min() ?? 0)...(seconds.max() ?? 0))
   }
 
-  /// Beats of the first that the second may have seen, some from their middle.
+  /// A number of beats of the first sensor, from the middle of the time that the second may cover.
   private func shared(within search: Double) -> ArraySlice<Double> {
     guard let begin = second.first, let end = second.last else { return [] }
     let both = first.filter { $0 > begin - search && $0 < end + search }
@@ -110,7 +110,7 @@ struct SharedBeats {
     return lag
   }
 
-  /// How near beats are to beats at a lag: 0 … 1.
+  /// How well the beats coincide at a lag: 0 … 1.
   private func score(_ some: ArraySlice<Double>, at lag: Double) -> Double {
     var sum = 0.0
     var place = lowerBound((some.first ?? 0) + lag)
@@ -120,7 +120,7 @@ struct SharedBeats {
       let after = place < second.count ? second[place] - time : .infinity
       let before = place > 0 ? time - second[place - 1] : .infinity
       let distance = min(after, before) / Self.width
-      // As a bell is, near enough, and without a logarithm's table.
+      // Approximates a bell curve without an exponential function.
       if distance < 4 { sum += 1 / (1 + distance * distance * distance * distance) }
     }
     return sum / Double(some.count)
@@ -134,7 +134,7 @@ struct SharedBeats {
     return after - time < time - before ? after : before
   }
 
-  /// The place of the first beat of the second that is not before a time.
+  /// Index of the first beat of the second sensor at or after a time.
   private func lowerBound(_ time: Double) -> Int {
     var (low, high) = (0, second.count)
     while low < high {

@@ -1,21 +1,21 @@
-/// What two sensors have seen of the same body, and how much later the second one has it.
+/// Movement or heart beats that two sensors on the same body both measured, and the second one's lag.
 public struct SharedEvidence: Hashable, Sendable {
-  /// What they share.
+  /// Kind of shared signal.
   public enum Kind: String, Hashable, Sendable {
     case movement, beats
   }
 
-  /// Why there is none.
+  /// Why no lag was found.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One of them has not moved, or has no beats.
+    /// One of them has no movement or no beats.
     case nothing(Kind)
-    /// They do not look alike at any lag.
+    /// They are not alike at any lag.
     case unlike(Kind)
-    /// They look as much alike at another lag: so many seconds from the best one.
+    /// They are almost as much alike at another lag, this many seconds from the best one.
     case ambiguous(Kind, seconds: Double)
-    /// They look more alike at a lag that is so many seconds long, beyond those that are asked for.
+    /// They are more alike at a lag of this many seconds, which is beyond the search range.
     case beyond(Kind, seconds: Double)
-    /// Fewer places agree than a line takes.
+    /// Fewer places agree than a line requires.
     case tooFew(Kind)
 
     public var description: String {
@@ -39,15 +39,16 @@ public struct SharedEvidence: Hashable, Sendable {
 
   public let kind: Kind
   public let line: LagLine
-  /// How much alike they are: of movement the median correlation, of beats the share that both have; 0 … 1.
+  /// Similarity, 0 … 1: the median correlation of movement, or the share of beats that both have.
   public let likeness: Double
-  /// Where that is, in seconds: the first and the last place.
+  /// Times of the first and the last place used, in seconds.
   public let range: ClosedRange<Double>
 
-  /// How far apart the clocks may be, either way, unless told otherwise: seconds.
+  /// Default search range: maximum offset of the clocks in either direction, in seconds.
   public static let search = 10.0
-  /// So many times as far they are compared, as a regular movement looks alike at a wrong lag if the right one is not tried.
+  /// Factor by which the comparison exceeds the search range. A regular movement looks alike at a wrong lag
+  /// if the right one is not tried.
   static let beyond = 3.0
-  /// Of a second lag with the best one, by place: where it is better in more than this share of places, nobody can tell.
+  /// If another lag is better than the best one in more than this share of places, the result is ambiguous.
   static let rivals = 0.2
 }

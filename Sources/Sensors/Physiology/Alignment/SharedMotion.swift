@@ -1,31 +1,31 @@
-/// Finds how much later one of two accelerometers on the same body has the same movement: by correlation, window by window.
+/// Finds the lag between two accelerometers on the same body by correlating their movement, window by window.
 ///
-/// Where in the quarter of an hour with the most movement all windows together are most alike is the lag. From there on each
-/// window is looked for near the line of those that were found, and the peak of its correlation is placed between the samples
-/// by a parabola (Boucher and Hassab, Analysis of Discrete Implementation of Generalized Cross Correlator, IEEE Trans. Acoust. 29(3),
-/// 1981).
+/// The first lag is the one at which all windows of the 15 minutes with the most movement are together most
+/// alike. Starting there, each window is searched near the line of those already found. A parabola locates
+/// the peak of its correlation between samples (Boucher and Hassab, Analysis of Discrete Implementation of
+/// Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
 struct SharedMotion {
-  /// Samples a second of the grids.
+  /// Sample rate of the grids, in hertz.
   private static let rate = 100.0
-  /// Of them one is taken for the first, wide search.
+  /// Every fourth sample is used for the first, wide search.
   private static let coarse = 4
   private static let windowSeconds = 20.0
-  /// Movement below this is a sensor's noise: g, root mean square.
+  /// Weaker movement is sensor noise: g, root mean square.
   private static let leastMovement: Float = 0.02
-  /// Correlations below these are of nothing shared: over all windows, and of one.
+  /// Minimum correlations: of all windows together, and of a single one.
   private static let leastLikeness: (all: Float, one: Float) = (0.4, 0.5)
-  /// Of a window there must be measured.
+  /// Minimum share of a window that was measured.
   private static let leastMeasured = 0.9
-  /// Windows of the first search, at most, and how long the stretch is that they are from.
+  /// Maximum number of windows in the first search, and length of the stretch that contains them.
   private static let searched = 40
   private static let stretchSeconds = 900.0
-  /// How far from the line a window is looked for: seconds.
+  /// Maximum distance of a window's lag from the line, in seconds.
   private static let nearby = 0.25
-  /// A lag that is so far from the best one is another: seconds.
+  /// Distance from the best lag at which another lag counts as different, in seconds.
   private static let another = 0.15
-  /// Of the best likeness, from which on another lag is a rival.
+  /// Share of the best likeness above which another lag is a rival.
   private static let rival: Float = 0.7
-  /// Correlations that are nearer are the same.
+  /// Smaller differences between correlations are ignored.
   private static let grain: Float = 0.001
   private static let gridLimit = 40_000_000
 
@@ -89,7 +89,7 @@ struct SharedMotion {
       likenesses.append(likeness)
       return peak.lag
     }
-    // From the busiest stretch outwards, since the clocks drift.
+    // Start in the busiest stretch and work outwards, because the clocks drift.
     let middle = places[places.count / 2]
     var lag = coarse
     for place in windows where place >= middle { lag = take(place, near: lag) ?? lag }
@@ -120,7 +120,7 @@ struct SharedMotion {
     return stride(from: range.lowerBound, to: range.upperBound, by: step).map { windows[$0] }
   }
 
-  /// The lag at which the windows together are most alike, to a few hundredths of a second.
+  /// Returns the lag at which the windows are together most alike, accurate to a few hundredths of a second.
   private func coarseLag(_ places: [Int], within search: Double) throws(SharedEvidence.Refusal) -> Double {
     let reach = Int(search * SharedEvidence.beyond * Self.rate) / Self.coarse
     let curves = places.map { place in
@@ -150,7 +150,8 @@ struct SharedMotion {
 
   // MARK: Correlation
 
-  /// Of a window of the first with the second so many samples later; `nil` where that was not measured.
+  /// Correlation of a window of the first series with the second one `lag` samples later; `nil` if that was
+  /// not measured.
   private func likeness(of place: Int, at lag: Int, step: Int = 1) -> Float? {
     let begin = place + lag
     guard begin >= 0, begin + window <= second.values.count else { return nil }
@@ -165,7 +166,7 @@ struct SharedMotion {
     return others >= floor && squares > 0 ? product / (squares * others).squareRoot() : nil
   }
 
-  /// Where a window is most alike: seconds, and how much.
+  /// The lag at which a window is most alike, in seconds, and its likeness.
   private func peak(of place: Int, near lag: Double, within reach: Double) -> (lag: Double, likeness: Float)?
   {
     let middle = Int((lag * Self.rate).rounded())
@@ -183,31 +184,30 @@ struct SharedMotion {
 }
 
 extension SharedEvidence {
-  /// How much later the second of two accelerometers has the same movement.
+  /// Finds the lag of the second of two accelerometers by their common movement.
   ///
-  /// - Parameters:
   ///   - first: the reference.
-  ///   - second: of the same body.
-  ///   - search: how far apart the clocks may be, either way: seconds.
+  ///   - second: a series of the same body.
+  ///   - search: maximum offset of the clocks in either direction, in seconds.
   public static func movement(
     _ first: MotionSeries, _ second: MotionSeries, within search: Double = Self.search
   ) throws(Refusal) -> SharedEvidence {
     try SharedMotion.find(first, second, within: search)
   }
 
-  /// How much later the second of two sensors has the same heart beats.
+  /// Finds the lag of the second of two sensors by their common heart beats.
   ///
   /// - Parameters:
-  ///   - first: when each beat was, in seconds, rising.
-  ///   - second: likewise.
-  ///   - search: how far apart the clocks may be, either way: seconds.
+  ///   - first: ascending times of the beats, in seconds.
+  ///   - second: ascending times of the beats, in seconds.
+  ///   - search: maximum offset of the clocks in either direction, in seconds.
   public static func beats(
     _ first: [Double], _ second: [Double], within search: Double = Self.search
   ) throws(Refusal) -> SharedEvidence {
     try SharedBeats(first, second).find(within: search)
   }
 
-  /// The same to some hundredths of a second, where one of them tells its beats only by their intervals.
+  /// Finds the lag to some hundredths of a second, for a sensor that sends only intervals between beats.
   public static func roughBeats(
     _ first: [Double], _ second: [Double], within search: Double = Self.search
   ) throws(Refusal) -> Double {

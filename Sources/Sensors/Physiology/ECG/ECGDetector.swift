@@ -1,60 +1,64 @@
-/// Finds R peaks in an electrocardiogram, of either polarity. No allocation after the start.
+/// Finds R peaks of either polarity in an electrocardiogram. It allocates only at the start.
 ///
-/// Method: Elgendi, Fast QRS Detection with an Optimized Knowledge-Based Method: Evaluation on 11 Standard ECG
-/// Databases, PLoS ONE 8(9), e73557, 2013 (sensitivity 99.8 %, positive predictivity 99.9 % over all of them). The
-/// signal, 8 … 20 Hz, is squared; where its average over 97 ms (the QRS complex) is above that over 611 ms (a beat)
-/// plus 8 % of the mean, there is a complex.
+/// Method: Elgendi, Fast QRS Detection with an Optimized Knowledge-Based Method: Evaluation on 11 Standard
+/// ECG Databases, PLoS ONE 8(9), e73557, 2013 (sensitivity 99.8 %, positive predictivity 99.9 % over all of
+/// them). The signal, 8 … 20 Hz, is squared. A complex is where its average over 97 ms (the QRS complex)
+/// exceeds that over 611 ms (a beat) plus 8 % of the mean.
 ///
-/// What differs, because it streams: the filter is of linear phase and the mean is that of the last ten seconds, or three times
-/// that of the last two where this is less, so that the end of a disturbance is the end of its effect.
+/// Two differences are due to streaming. The filter has linear phase. The mean is that of the last ten
+/// seconds, or three times that of the last two if that is less, so that a disturbance has no effect after
+/// its end.
 ///
-/// Which complexes are beats: Pan and Tompkins, A Real-Time QRS Detection Algorithm, IEEE Transactions on Biomedical
-/// Engineering 32(3), 230-236, 1985. Two measures of a complex count together there and here, its height in the signal
-/// and its amplitude in the band, by their geometric mean: noise is strong in the band and low, a wide ventricular beat
-/// the other way round. Less than 40 % of the usual strength is noise; usual is the lower quartile of the last eight, so that large ectopic
-/// beats do not hide those between them. Where no beat came
-/// for 1.66 usual intervals, the strongest complex since the last one is a beat with 25 % already. Less than half as steep
-/// as the beat up to 0.36 s before and as the usual beat is a T wave, unless it comes where the next beat is due: three
-/// quarters of the usual interval after the last one. Of two within 0.24 s the stronger counts.
+/// Which complexes are beats: Pan and Tompkins, A Real-Time QRS Detection Algorithm, IEEE Transactions on
+/// Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a complex are combined: its height
+/// in the signal and its amplitude in the band, here by their geometric mean. Noise is strong in the band but
+/// low; a wide ventricular beat is the opposite. A complex with less than 40 % of the usual strength is
+/// noise. The usual strength is the lower quartile of the last eight, so that large ectopic beats do not hide
+/// those between them. If no beat came for 1.66 usual intervals, the strongest complex since the last one is
+/// a beat even with 25 %. A complex is a T wave if it is less than half as steep as the usual beat and as the
+/// beat up to 0.36 s before, unless it comes when the next beat is due: three quarters of the usual interval
+/// after the last one. Of two complexes within 0.24 s, the stronger one counts.
 ///
-/// The R peak is the extremum of the signal as it came, smoothed over 30 ms, weighted by a raised cosine around the
-/// energy's maximum; a parabola gives its place between the samples. A wide wave with several tops has it at the highest one of
-/// the signal itself. Its polarity is that of the last beats, unless the other wave is clearly the larger one, as in an ectopic
-/// beat. Nothing shifts the peak: the place is that in the input.
+/// The R peak is the extremum of the unfiltered signal, smoothed over 30 ms and weighted by a raised cosine
+/// around the energy's maximum; a parabola locates it between samples. A wide wave with several tops has its
+/// peak at the highest one of the unsmoothed signal. The polarity is that of the last beats, unless the
+/// opposite wave is clearly larger, as in an ectopic beat. The peak's position is not shifted relative to the
+/// input.
 ///
-/// A peak is given at most `lagSeconds` after it; half a second to one as a rule, and later where a beat was late.
+/// A peak is returned at most `lagSeconds` later; usually after half a second to a second, and later if a
+/// beat was late.
 ///
-/// Limits: below `minimumRate` a narrow R wave lies between the samples. A spike of noise that is as large as a beat and less
-/// than `refractorySeconds` away from one hides it.
+/// Limits: below `minimumRate`, a narrow R wave fits between samples. A noise spike as large as a beat and
+/// less than `refractorySeconds` away from it hides the beat.
 public struct ECGDetector: Sendable {
   public static let band = 8.0...20.0
   public static let complexSeconds = 0.097
   public static let beatSeconds = 0.611
   public static let offsetShare = 0.08
-  /// A complex is above the threshold for this time at least.
+  /// Minimum time that a complex is above the threshold.
   public static let shortestSeconds = 0.06
   public static let refractorySeconds = 0.24
-  /// Of the steepest slope of the beat before; less so soon after it is a T wave.
+  /// Share of the steepest slope of the previous beat; a less steep wave soon after it is a T wave.
   public static let waveShare = 0.5
   public static let waveSeconds = 0.36
-  /// Of the usual interval; after this time the next beat is due, and a flat wave may be it.
+  /// Share of the usual interval after which the next beat is due and may be a flat wave.
   public static let dueShare = 0.75
-  /// Of the usual strength; less is noise.
+  /// Share of the usual strength; weaker complexes are noise.
   public static let noiseShare = 0.4
-  /// The same where a beat is late.
+  /// Share of the usual strength if a beat is late.
   public static let lateNoiseShare = 0.25
-  /// Of the usual interval; after this time a beat is late.
+  /// Share of the usual interval after which a beat is late.
   public static let lateShare = 1.66
-  /// After this time a beat is late in any case, and what is usual is no longer known: 30 a minute.
+  /// Time after which a beat is late in any case, and the usual values are forgotten: 30 a minute.
   public static let lateSeconds = 2.0
-  /// How far the polarity of a complex, −1 … 1, is from that of the last ones where its own counts.
+  /// Distance of a complex's polarity, −1 … 1, from that of the last ones beyond which its own is used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
-  /// Samples a second that the method needs.
+  /// Minimum nominal rate, in samples a second.
   public static let neededRate = 100.0
-  /// Measured samples a second below which the method is refused: the needed rate by a clock that is 2 % slow.
+  /// Minimum measured rate, in samples a second: `neededRate` with a clock that is 2 % slow.
   public static let minimumRate = 98.0
-  /// From an R peak to the sample that completes it, at most.
+  /// Maximum time from an R peak to the sample that completes it.
   public static let lagSeconds = 3.0
 
   private static let meanSeconds = 10.0
@@ -62,38 +66,39 @@ public struct ECGDetector: Sendable {
   private static let filterSeconds = 0.25
   private static let smoothingSeconds = 0.03
   private static let taperSeconds = 0.2
-  /// From one top of a wide wave to another, at most.
+  /// Maximum time between tops of a wide wave.
   private static let topSeconds = 0.04
   private static let baselineSeconds = 0.3
 
   private let rate: Double
   private var filter: LinearPhaseBandPass
-  /// Odd numbers of samples: the averages are centred.
+  /// Odd numbers of samples, so that the averages are centred.
   private let complexWidth: Int
   private let beatWidth: Int
-  /// The squares of the filtered signal and the signal itself, the last `size` samples.
+  /// The squared filtered signal and the unfiltered signal, the last `size` samples of each.
   private var squared: [Double]
   private var raw: [Double]
   private let size: Int
   private var smoothing: [Double]
   private var taper: [Double]
-  /// Filtered samples; `delay` more were taken.
+  /// Number of filtered samples; `delay` more were taken.
   private var filtered: Int
   private var complexSum = 0.0
   private var beatSum = 0.0
-  /// Of the squares: over ten seconds, and over two.
+  /// Means of the squares over ten seconds and over two.
   private var mean = 0.0
   private var shortMean = 0.0
-  /// The complex that the threshold is under: its first sample, and where most energy is.
+  /// The current complex above the threshold: its first sample, and the place and value of its highest
+  /// energy.
   private var block: (start: Int, best: Int, energy: Double)?
-  /// Found, but a stronger one may come within the refractory time.
+  /// A found beat that a stronger one may replace within the refractory time.
   private var waiting: Complex?
   /// The last beat.
   private var latest: Complex?
-  /// The strongest since then that was no beat.
+  /// The strongest complex since then that was not a beat.
   private var doubtful: Complex?
   private var usual = UsualBeat()
-  /// −1 … 1: of the complexes so far, how much larger the upper wave is.
+  /// Excess of the upper wave over the lower one in the complexes so far: −1 … 1.
   private var polarity = 0.0
   private var complexes = 0
 
@@ -104,7 +109,7 @@ public struct ECGDetector: Sendable {
     filter = LinearPhaseBandPass(Self.band, seconds: Self.filterSeconds, rate: rate)
     complexWidth = Self.odd(Self.complexSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // From the baseline before a complex as long as the average that is its threshold to the newest sample.
+    // From the baseline before a complex, which is as long as its threshold's average, to the newest sample.
     size = Int(rate) + 3 * beatWidth
     squared = [Double](repeating: 0, count: size)
     raw = squared
@@ -125,7 +130,7 @@ public struct ECGDetector: Sendable {
 
   private var centre: Int { filtered - 1 - beatWidth / 2 }
 
-  /// Samples that have been decided: peaks before this one were given.
+  /// Number of decided samples: all peaks before this one were returned.
   public var decided: Int {
     let search = taper.count / 2
     let open = min(centre, block?.start ?? .max) - search - 1
@@ -133,7 +138,7 @@ public struct ECGDetector: Sendable {
     return max(0, undecided < Double(open) ? Int(undecided) : open)
   }
 
-  /// Begins anew: the next sample has number 0.
+  /// Starts again: the next sample has number 0.
   public mutating func reset() {
     filter.reset()
     for index in squared.indices { squared[index] = 0 }
@@ -146,7 +151,8 @@ public struct ECGDetector: Sendable {
 
   /// Takes the next sample.
   ///
-  /// - Returns: the beat that is certain now, its `height` that over the baseline, in the unit of the signal.
+  /// - Returns: the beat that is now certain. Its `height` is measured from the baseline, in the unit of the
+  ///   signal.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     raw[(filtered + filter.delay) % size] = sample
     let value = filter.filter(sample)
@@ -183,9 +189,9 @@ public struct ECGDetector: Sendable {
     return weigh(finished.best, finished.energy)
   }
 
-  /// - Returns: the beat before the complex, where this is one.
+  /// - Returns: the previous beat, if this complex is a beat.
   private mutating func weigh(_ place: Int, _ energy: Double) -> DetectedBeat? {
-    // What began before the signal is no whole complex.
+    // The start of this complex is before the signal.
     guard place >= taper.count / 2 else { return nil }
     let complex = complex(around: place, energy)
     guard let latest else { return accept(complex) }
@@ -198,7 +204,7 @@ public struct ECGDetector: Sendable {
     if complex.strength >= Self.noiseShare * usual.strength {
       if let found = doubtful, since > late, complex.position - found.position > Self.refractorySeconds * rate
       {
-        // The beat before was given long ago.
+        // The previous beat was returned long ago.
         _ = accept(found)
       }
       return accept(complex)
@@ -209,14 +215,14 @@ public struct ECGDetector: Sendable {
     return nil
   }
 
-  /// Whether a complex some seconds after a beat is the T wave of it.
+  /// Whether a complex `since` seconds after a beat is its T wave.
   private func isWave(_ complex: Complex, after beat: Complex, _ since: Double) -> Bool {
     let due = Self.dueShare * (usual.interval ?? .infinity) / rate
     return since < min(Self.waveSeconds, due)
       && complex.slope < Self.waveShare * min(beat.slope, usual.slope ?? .infinity)
   }
 
-  /// Seconds after a beat from which on the next one is late.
+  /// Seconds after a beat from which the next one is late.
   private var late: Double { min(Self.lateSeconds, Self.lateShare * (usual.interval ?? .infinity) / rate) }
 
   private mutating func accept(_ complex: Complex) -> DetectedBeat? {
@@ -231,7 +237,7 @@ public struct ECGDetector: Sendable {
     (latest, waiting, doubtful) = (complex, complex, nil)
   }
 
-  /// - Returns: a beat that is certain by now, since nothing came after it.
+  /// - Returns: a beat that is certain by now, because no stronger one followed.
   private mutating func given(at centre: Int) -> DetectedBeat? {
     guard let latest else { return nil }
     // A peak may lie before the middle of its complex.
@@ -247,7 +253,7 @@ public struct ECGDetector: Sendable {
 
   // MARK: The R peak
 
-  /// The extremum around the middle of a complex, and what tells whether it is a beat.
+  /// The extremum around the middle of a complex, and the measures that decide whether it is a beat.
   private mutating func complex(around place: Int, _ energy: Double) -> Complex {
     let newest = filtered + filter.delay - 1
     let oldest = max(0, newest - size + 1)
@@ -268,7 +274,7 @@ public struct ECGDetector: Sendable {
     }
     let sign = polarity(of: high, low)
     var peak = sign > 0 ? highest : lowest
-    // Up to where the weight has no part in it.
+    // Climb to the peak without the weighting.
     while peak > range.lowerBound, sign * smoothed(peak - 1) > sign * smoothed(peak) { peak -= 1 }
     while peak < range.upperBound, sign * smoothed(peak + 1) > sign * smoothed(peak) { peak += 1 }
     peak = top(near: peak, in: range, sign)
@@ -280,7 +286,7 @@ public struct ECGDetector: Sendable {
       strength: (abs(height - base) * energy.squareRoot()).squareRoot())
   }
 
-  /// The highest sample, where it is another top of a wide wave than the one that smoothing made the highest.
+  /// The highest sample, if it is another top of a wide wave than the one that smoothing made the highest.
   private func top(near peak: Int, in range: ClosedRange<Int>, _ sign: Double) -> Int {
     let reach = Int((Self.topSeconds * rate).rounded())
     var highest = peak
@@ -318,15 +324,15 @@ public struct ECGDetector: Sendable {
 private struct Complex: Sendable {
   var position: Double
   var height: Double
-  /// The steepest, in the signal's unit a sample.
+  /// Steepest slope, in the signal's unit per sample.
   var slope: Double
-  /// Of height and amplitude in the band the geometric mean.
+  /// Geometric mean of the height and the amplitude in the band.
   var strength: Double
 
   var beat: DetectedBeat { DetectedBeat(position: position, height: height) }
 }
 
-/// What the last eight beats were like.
+/// Typical values of the last eight beats.
 private struct UsualBeat: Sendable {
   private static let capacity = 8
 
@@ -353,7 +359,7 @@ private struct UsualBeat: Sendable {
 
   mutating func forget() { (count, intervalCount) = (0, 0) }
 
-  /// Lower quartile; zero where nothing is known.
+  /// Lower quartile; 0 if unknown.
   var strength: Double { Self.quantile(strengths, count, share: 0.25) ?? 0 }
 
   /// Median of the steepest slopes.

@@ -1,23 +1,25 @@
 import BLEWire
 
-/// Reads heart rate and beat-to-beat intervals off an electrocardiogram, window by window. No allocation after the start.
+/// Measures heart rate and beat-to-beat intervals in an electrocardiogram, window by window. It allocates
+/// only at the start.
 ///
-/// Beats by `ECGDetector`; the rate of a window of ten seconds is that of all its beats (`BeatRate`), good or not, and there
-/// is none where less than four fifths of the intervals are good. Whether it is
-/// one: Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats with their average, each as
-/// wide as the median interval, which is at least 0.66 for an electrocardiogram; no pause is longer than 3 s. Three of its
-/// rules are wider or left out, since they are for patients at rest, and ectopic beats and arrhythmia are what an
-/// electrocardiogram is there to show: rates are 24 … 250 a minute, intervals need not be alike, and it is the median
-/// correlation that counts, not the mean, so that a few ectopic beats do not hide the others. Each beat has its own
-/// correlation. And the R peaks have to stand out of the signal: the mains do not (`leastCrest`).
+/// Beats are found by `ECGDetector`. The rate of a window of ten seconds is that of all its beats
+/// (`BeatRate`), good or not; there is no rate if less than four fifths of the intervals are good. The
+/// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats
+/// with their average, each as wide as the median interval. The correlation must be at least 0.66 for an
+/// electrocardiogram, and no pause may exceed 3 s. Three of the rules are relaxed or omitted, because they
+/// are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia: rates are 24 …
+/// 250 a minute, intervals need not be alike, and the median correlation counts instead of the mean, so that
+/// a few ectopic beats do not hide the others. Each beat has its own correlation. In addition, the R peaks
+/// must stand out of the signal, unlike mains hum (`leastCrest`).
 ///
-/// Samples that never came, up to a second, are bridged by a straight line for the filter's sake and counted: no beat is
-/// found there, and no interval reaches across. After a longer gap all begins anew.
+/// Missing samples, up to a second, are bridged by a straight line for the filter and counted. No beat is
+/// found there, and no interval spans them. After a longer gap, the meter starts again.
 ///
-/// A window and its beats are given as soon as no beat of it can come any more: `ECGDetector.lagSeconds` after its
-/// end at most. This is a measurement of intervals, not medical advice.
+/// A window and its beats are returned as soon as none of its beats can follow: at most
+/// `ECGDetector.lagSeconds` after its end. This is a measurement of intervals, not medical advice.
 public struct ECGMeter: Sendable {
-  /// Why there is no meter for a rate.
+  /// Why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
     case tooFast(rate: Double)
@@ -36,25 +38,25 @@ public struct ECGMeter: Sendable {
   public static let windowSeconds = 10.0
   public static let leastCorrelation = 0.66
   public static let beatsPerMinute = 24.0...250.0
-  /// Of the intervals between a window's beats, how many are good at least: one beat of ten that is unlike the others spoils two of
-  /// them. Where there are more, the next one may be missed or be none.
+  /// Minimum share of good intervals between a window's beats: one beat of ten that is unlike the others
+  /// spoils two of them. If there are more, further beats may be missed or false.
   public static let leastAcceptedShare = 0.8
-  /// Median height of the R peaks over the root mean square of the signal, 0.67 … 40 Hz. A sine has 1.41, of whatever
-  /// frequency; what does not stand out more is no row of R peaks.
+  /// Minimum of the median height of the R peaks over the root mean square of the signal, 0.67 … 40 Hz. A
+  /// sine of any frequency has 1.41; a signal that does not stand out more does not consist of R peaks.
   public static let leastCrest = 1.5
   public static let longestPauseSeconds = 3.0
   public static let largestMissingShare = 0.2
-  /// Samples are bridged over this time at most.
+  /// Maximum time without samples that is bridged.
   public static let bridgeSeconds = 1.0
-  /// A signal that stands still for this time has no contact.
+  /// A signal that is constant for this time has no contact.
   public static let stillSeconds = 1.0
-  /// What a QRS complex needs around its R peak: no beat is believed where a sample within this time is missing.
+  /// Extent of a QRS complex around its R peak: a beat is ignored if a sample within this time is missing.
   public static let wholeSeconds = 0.05
-  /// A missing time shorter than this cannot hide a beat, so intervals reach across.
+  /// A shorter missing time cannot hide a beat, so intervals may span it.
   private static let hiddenSeconds = 0.04
-  /// For the shape of a beat: below is the baseline's wandering, above are muscles.
+  /// For the shape of a beat, without baseline wander below and muscle noise above.
   private static let shapeBand = 0.67...40.0
-  /// Beats of a window at most: one each 250 ms, and those after its end.
+  /// Maximum beats of a window: one each 250 ms, and those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -62,33 +64,33 @@ public struct ECGMeter: Sendable {
   private var filter: BandPass
   private var detector: ECGDetector
   private var quality: SignalQuality
-  /// The signal for the beats' shape, its times, and how many samples up to each never came: sample n at n modulo the
-  /// length.
+  /// The signal for the shape of the beats, its times, and the number of missing samples up to each. Sample n
+  /// is at n modulo the length.
   private var signal: [Double]
   private var times: [Int64]
   private var missing: [Int]
   private var taken = 0
   private var windowStart = 0
   private var last: ECGSample?
-  /// How many samples in a row have had the same value, and at most in this window.
+  /// Number of consecutive samples with the same value, now and at most in this window.
   private var stillCount = 0
   private var longestStill = 0
-  /// Beats not yet part of a window given out.
+  /// Beats that are not yet part of a returned window.
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [ECGBeat]
-  /// Of the beats of a window, in order.
+  /// Correlations and heights of the beats of a window, ascending.
   private var correlations: [Double]
   private var heights: [Double]
   /// Intervals between the beats of a window, in order.
   private var known: [BeatRate.Interval]
   private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
   private var intervals: BeatIntervals
-  /// How many beats the last window has.
+  /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` where times make no sense.
+  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if timestamps are invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -116,7 +118,7 @@ public struct ECGMeter: Sendable {
 
   /// Takes the next sample.
   ///
-  /// - Returns: a window that is complete now.
+  /// - Returns: a window that is now complete.
   public mutating func take(_ sample: ECGSample) -> ECGWindow? {
     var window: ECGWindow?
     if let last {
@@ -134,10 +136,11 @@ public struct ECGMeter: Sendable {
     return add(sample.microvolts, sample.time.nanoseconds, missing: 0) ?? window
   }
 
-  /// The last window, at the stream's end or before a gap, which may have cut it off; `nil` if it has not begun.
+  /// Returns the last window at the end of the stream or before a gap, which may have cut it off; `nil` if it
+  /// has not begun.
   public mutating func finish() -> ECGWindow? {
     guard taken > windowStart, let last else { return nil }
-    // Nothing follows: the detector need not wait.
+    // Nothing follows, so the detector need not wait.
     for _ in 0..<Int(ECGDetector.lagSeconds * rate) {
       if let beat = detector.take(last.microvolts) { note(beat) }
     }
@@ -216,9 +219,10 @@ public struct ECGMeter: Sendable {
     return result
   }
 
-  /// Makes the average of the first `count` beats the template; gives how many of them are whole.
+  /// Makes the average of the first `count` beats the template, and returns the number of complete beats
+  /// among them.
   private mutating func average(_ count: Int, _ available: Range<Int>, width: Int) -> Int {
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let (beats, samples) = (pending, signal)
     return quality.average(
       beats: beats.span.extracting(..<count), signal: samples.span, available: available, width: width)
@@ -242,7 +246,8 @@ public struct ECGMeter: Sendable {
     return (given.acceptedShare ?? 0) >= Self.leastAcceptedShare ? nil : .fewAccepted
   }
 
-  /// The median height of the first `count` beats over the root mean square of the signal; `nil` without a beat or signal.
+  /// Median height of the first `count` beats over the root mean square of the signal; `nil` without a beat
+  /// or signal.
   private mutating func crest(_ count: Int, _ window: Range<Int>) -> Double? {
     guard count > 0, !window.isEmpty else { return nil }
     for index in 0..<count {
@@ -259,18 +264,18 @@ public struct ECGMeter: Sendable {
     return sum > 0 ? heights[count / 2] / (sum / Double(window.count)).squareRoot() : nil
   }
 
-  /// Of the first `count` beats, in seconds.
+  /// Median interval of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let beats = pending
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// What the beats of a window say: the rate of all, the median of their correlations, and of the intervals between them the
-  /// share that is good.
+  /// Results of a window's beats: the rate of all, the median of their correlations, and the share of good
+  /// intervals between them.
   private typealias Given = (perMinute: Double?, correlation: Double?, acceptedShare: Double?)
 
-  /// Makes the beats of a window ready for `beat`, as if it were good.
+  /// Prepares the beats of a window for `beat`, assuming that the window is good.
   private mutating func give(_ count: Int, _ available: Range<Int>, width: Int) -> Given {
     var (inside, good) = (0, 0)
     var whole = 0

@@ -1,12 +1,12 @@
 public import BLEWire
 
-/// A sample of an electrocardiogram, with its place on the sensor's own clock.
+/// A sample of an electrocardiogram, with its position on the sensor's own clock.
 @frozen public struct ECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample since the first one; those that never came have theirs too.
+  /// Number of the sample since the first one, counting missing samples.
   public let index: Int
-  /// On the sensor's clock: nanoseconds since the Unix epoch.
+  /// By the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
-  /// Whether nothing is known of the time since the sample before.
+  /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool
   public let microvolts: Double
 
@@ -24,47 +24,49 @@ public import BLEWire
   public var time: ReceiveTime
   /// Seconds since the R peak before; `nil` for the first one after an interruption or after samples that never came.
   public let interval: Double?
-  /// Of the R peak over the baseline; below zero where the lead is upside down: microvolts.
+  /// Height of the R peak over the baseline, in microvolts; negative if the lead is inverted.
   public let height: Double
-  /// With the average beat of its window: −1 … 1; `nil` where the window does not have all of it. This is the beat's
-  /// quality: an ectopic beat or noise is unlike the others.
+  /// Correlation with the average beat of its window, −1 … 1; `nil` if the window does not contain the whole
+  /// beat. This is the beat's quality: an ectopic beat or noise is unlike the others.
   public let correlation: Double?
-  /// Whether the interval is good: both its beats look like the others of their windows, which are not rejected.
+  /// Whether the interval is good: both its beats look like the others of their windows, and neither window
+  /// is rejected.
   public let isAccepted: Bool
 }
 
-/// Ten seconds of an electrocardiogram and what can be said of them.
+/// Results of ten seconds of an electrocardiogram.
 public struct ECGWindow: Hashable, Sendable {
-  /// On the sensor's clock.
+  /// By the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// Beats found, good or not.
+  /// Number of beats found, good or not.
   public var beats: Int
-  /// By the count of all beats (`ECGMeter`); `nil` where the window is rejected.
+  /// Rate by the count of all beats (`ECGMeter`); `nil` if the window is rejected.
   public var beatsPerMinute: Double?
-  /// Median correlation of the beats with their average: −1 … 1. This is the window's quality.
+  /// Median correlation of the beats with their average, −1 … 1. This is the window's quality.
   public var correlation: Double?
-  /// Of the samples, how many never came: 0 … 1.
+  /// Share of missing samples: 0 … 1.
   public var missingShare: Double
-  /// Of the intervals between the beats, how many are good: 0 … 1; `nil` without an interval.
+  /// Share of good intervals between the beats, 0 … 1; `nil` without an interval.
   public var acceptedShare: Double?
-  /// Median height of the R peaks over the root mean square of the signal; `nil` without a beat. A sine has at most 1.41.
+  /// Median height of the R peaks over the root mean square of the signal; `nil` without a beat. A sine has
+  /// at most 1.41.
   public var crest: Double?
   public var rejection: ECGRejection?
 }
 
-/// Why a window of an electrocardiogram gives no heart rate.
+/// Why a window of an electrocardiogram has no heart rate.
 public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   /// The stream was interrupted, or ended before the window did.
   case interrupted
-  /// More than a fifth of the samples never came.
+  /// More than a fifth of the samples is missing.
   case missingSamples
-  /// The signal stands still for a second or more: no electrode has contact, or the amplifier is at its end.
+  /// The signal is constant for a second or more: no electrode has contact, or the amplifier is saturated.
   case contact
   case tooFewBeats
-  /// What was taken for beats does not stand out of the signal: the mains, or noise.
+  /// The beats found do not stand out of the signal: mains hum or noise.
   case noise
-  /// Not 24 … 250 beats a minute.
+  /// The rate is outside 24 … 250 a minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause

@@ -1,19 +1,22 @@
-/// A band-pass of finite impulse response: it delays all frequencies alike, so a wave keeps its shape and its place.
+/// A band-pass with finite impulse response. It delays all frequencies equally, so a wave keeps its shape and
+/// position.
 ///
-/// An ideal band cut off by a raised cosine (Oppenheim and Schafer, Discrete-Time Signal Processing, 3rd ed., 7.5),
-/// with what is left at frequency zero taken out, and a gain of one at the band's geometric middle. A quarter of a second
-/// long its edges are as soft as those of a Butterworth filter of second order.
+/// An ideal band-pass truncated by a raised cosine (Oppenheim and Schafer, Discrete-Time Signal Processing,
+/// 3rd ed., 7.5), with the remaining gain at frequency zero removed, and a gain of one at the band's
+/// geometric mean. With a length of a quarter of a second, its edges are as soft as those of a second-order
+/// Butterworth filter.
 struct LinearPhaseBandPass: Sendable {
-  /// Samples by which what comes out is later than what goes in.
+  /// Delay of the output, in samples.
   let delay: Int
   private let taps: [Double]
-  /// The last inputs, each twice, so that they lie in a row: without the first one, which an offset has no part of.
+  /// The last inputs, stored twice so that they are contiguous. The first input is subtracted from them, to
+  /// remove an offset.
   private var inputs: [Double]
   private var next = 0
   private var first: Double?
 
   /// - Parameters:
-  ///   - band: half the height, in hertz.
+  ///   - band: frequencies of half the amplitude, in hertz.
   ///   - seconds: length of the impulse response.
   ///   - rate: samples a second.
   init(_ band: ClosedRange<Double>, seconds: Double, rate: Double) {
@@ -38,7 +41,7 @@ struct LinearPhaseBandPass: Sendable {
     inputs = [Double](repeating: 0, count: 2 * taps.count)
   }
 
-  /// Sample `number` of the impulse response of an ideal low-pass; `cutOff` is in turns a sample.
+  /// Sample `number` of an ideal low-pass's impulse response; `cutOff` is in cycles per sample.
   private static func lowPass(_ cutOff: Double, _ number: Int) -> Double {
     guard number != 0 else { return 2 * cutOff }
     return sineAndCosine(turns: cutOff * Double(number)).sine / (.pi * Double(number))

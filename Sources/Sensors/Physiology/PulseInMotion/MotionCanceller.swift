@@ -1,26 +1,27 @@
-/// Takes out of light what the accelerometer explains, by least squares.
+/// Removes from the light the part that the accelerometer explains, by least squares.
 ///
-/// Light is modelled as a sum of the three axes, each at `lags` times from `ahead` samples later to four earlier (a
-/// finite impulse response for each axis), fitted over the last seconds; what is left is the pulse. Adaptive filters
-/// with the accelerometer as reference are published for plethysmograms in many kinds (Widrow et al., Adaptive
-/// noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for Motion Artifact Reduction in PPG
-/// Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas. 61(5), 2012); the block solution here needs
-/// no step size. Sums are kept for blocks of two seconds, so that two spans share them.
+/// The light is modelled as a sum of the three axes, each at `lags` times from `ahead` samples later to four
+/// samples earlier (a finite impulse response for each axis), fitted over the last seconds. The remainder is
+/// the pulse. Many adaptive filters for plethysmograms with the accelerometer as reference are published
+/// (Widrow et al., Adaptive noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for
+/// Motion Artifact Reduction in PPG Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas.
+/// 61(5), 2012). The block solution here needs no step size. Sums are kept for blocks of two seconds, so that
+/// two spans can share them.
 struct MotionCanceller {
   static let lags = 8
   static let ahead = 3
   static let inputs = 3 * lags
   static let blockSamples = 50
   static let blocks = 8
-  /// Of the mean power of the inputs.
+  /// Share of the mean power of the inputs.
   static let ridgeShare = 0.01
-  /// Acceleration that is taken for noise: g².
+  /// Noise power of the acceleration, in g².
   static let noisePower = 1e-4
   private static let capacity = 512
-  /// Sums of a block: the upper triangle of the matrix by rows, then the right side.
+  /// Sums of a block: the matrix's upper triangle by rows, then the right side.
   private static let sums = inputs * (inputs + 1) / 2 + inputs
 
-  /// Samples of the grid, number n at n modulo the capacity: light; then x, y, z of each.
+  /// Samples of the grid: light, then x, y, z of each. Number n is at n modulo the capacity.
   private var light = [Double](repeating: 0, count: capacity)
   private var isUsed = [Bool](repeating: false, count: capacity)
   private var axes = [Double](repeating: 0, count: 3 * capacity)
@@ -30,7 +31,7 @@ struct MotionCanceller {
   private var weights = [Double](repeating: 0, count: inputs)
   private var taken = 0
 
-  /// Samples of light that are part of the sums: `ahead` less than were taken.
+  /// Number of light samples in the sums: `ahead` less than taken.
   var settled: Int { max(0, taken - Self.ahead) }
 
   mutating func reset() {
@@ -60,7 +61,7 @@ struct MotionCanceller {
     Self.accumulate(inputs, light[row % Self.capacity], to: &sums, from: block)
   }
 
-  /// What the model has of the accelerometer at a sample of light.
+  /// Gathers the model's accelerometer inputs for a sample of light.
   private static func gather(_ row: Int, _ axes: [Double], to inputs: inout [Double]) {
     let axes = axes.span
     var place = inputs.mutableSpan
@@ -90,7 +91,7 @@ struct MotionCanceller {
     }
   }
 
-  /// Writes what is left of the light of `window`, fitted over as many blocks up to the window's end.
+  /// Writes the remaining light of `window`, fitted over `count` blocks up to the window's end.
   mutating func residual(_ window: Range<Int>, blocks count: Int, to output: inout [Double]) {
     let end = window.upperBound / Self.blockSamples
     let start = max(0, end - count)
@@ -114,7 +115,7 @@ struct MotionCanceller {
     return sum
   }
 
-  /// Sums up blocks to the normal equations, with a ridge.
+  /// Adds up the blocks' normal equations, with a ridge.
   private mutating func collect(_ range: Range<Int>) {
     let size = Self.inputs
     for index in weights.indices { weights[index] = 0 }
@@ -139,7 +140,7 @@ struct MotionCanceller {
     for row in 0..<size { matrix[row * size + row] += ridge }
   }
 
-  /// Solves by Cholesky's decomposition of the lower triangle; `x` is the right side, then the solution.
+  /// Solves by a Cholesky decomposition of the lower triangle; `x` is the right side, then the solution.
   private static func solve(_ matrix: inout [Double], _ x: inout [Double]) {
     let size = inputs
     var lower = matrix.mutableSpan
@@ -149,7 +150,7 @@ struct MotionCanceller {
         var sum = lower[row * size + column]
         for index in 0..<column { sum -= lower[row * size + index] * lower[column * size + index] }
         let isDiagonal = row == column
-        // The ridge keeps the diagonal above zero.
+        // The ridge keeps the diagonal positive.
         lower[row * size + column] = isDiagonal ? sum.squareRoot() : sum / lower[column * size + column]
       }
     }
@@ -163,7 +164,7 @@ struct MotionCanceller {
     }
   }
 
-  /// Writes the light of a window, as it was taken; no longer than `capacity` before the last sample.
+  /// Writes the uncorrected light of a window, which must be within `capacity` of the last sample.
   func light(_ window: Range<Int>, to output: inout [Double]) {
     for row in window {
       output[row - window.lowerBound] = isUsed[row % Self.capacity] ? light[row % Self.capacity] : 0
@@ -175,7 +176,7 @@ struct MotionCanceller {
     for row in window { output[row - window.lowerBound] = axes[3 * (row % Self.capacity) + axis] }
   }
 
-  /// Root mean square of all axes over a window: g.
+  /// Root mean square of all axes over a window, in g.
   func motion(_ window: Range<Int>) -> Double {
     var sum = 0.0
     for row in window {
@@ -185,7 +186,7 @@ struct MotionCanceller {
     return (sum / Double(window.count)).squareRoot()
   }
 
-  /// Root mean square of the light of a window: counts.
+  /// Root mean square of the light of a window, in counts.
   func power(_ window: Range<Int>) -> Double {
     var sum = 0.0
     for row in window { sum += light[row % Self.capacity] * light[row % Self.capacity] }

@@ -1,35 +1,36 @@
-/// Follows the pulse from window to window: a hidden Markov model over rates, with forward filtering and smoothing by
-/// a fixed lag. No allocation after the start.
+/// Tracks the pulse from window to window: a hidden Markov model over rates, with forward filtering and
+/// fixed-lag smoothing. It allocates only at the start.
 ///
-/// The pulse moves by a two-sided exponential of `changeScale` from one window to the next; rarely, by anything. What
-/// a window says of each rate is multiplied in, and the windows that follow count as much as those before
-/// (Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in
-/// motion by such a model is published as well (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
+/// From one window to the next, the pulse changes by a two-sided exponential of `changeScale`, and rarely by
+/// any amount. The evidence of a window for each rate is multiplied in, and later windows count as much as
+/// earlier ones (Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, forwards and
+/// backwards). Tracking a pulse in motion by such a model is also published (Temko 2017 with Viterbi's path;
+/// Bieri et al., BeliefPPG, UAI 2023).
 struct PulseRateFilter {
   /// Rates: 40, 42 … 220 a minute.
   static let count = 91
   static let lowest = 40.0
   static let spacing = 2.0
-  /// Windows that follow before one is decided.
+  /// Number of later windows before a window is decided.
   static let lag = 3
-  /// Scale of the change in two seconds: a minute⁻¹.
+  /// Scale of the change in two seconds, in beats a minute.
   static let changeScale = 4.0
   /// exp(−spacing / changeScale).
   private static let decay = 0.606_530_659_712_633_4
-  /// Probability of a change to anything.
+  /// Probability of an arbitrary change.
   static let jumpShare = 1e-3
-  /// The most likely rate at the start, and how far from it half as likely ones lie.
+  /// Most likely initial rate, and the distance at which rates are half as likely.
   static let firstRate = 90.0
   static let firstSpread = 30.0
 
-  /// The last `lag` + 1 windows: probabilities by all windows up to it, and likelihoods.
+  /// The last `lag` + 1 windows: probabilities by all windows up to each, and likelihoods.
   private var forward = [Double](repeating: 0, count: (lag + 1) * count)
   private var likelihood = [Double](repeating: 1, count: (lag + 1) * count)
   private var state = [Double](repeating: 0, count: count)
   private var scratch = [Double](repeating: 0, count: count)
-  /// Sums of the columns of the transition.
+  /// Column sums of the transition matrix.
   private var reach = [Double](repeating: 1, count: count)
-  /// Windows taken since the start.
+  /// Number of windows since the start.
   private(set) var taken = 0
 
   init() {
@@ -41,12 +42,12 @@ struct PulseRateFilter {
 
   static func rate(_ index: Int) -> Double { lowest + spacing * Double(index) }
 
-  /// The nearest of the rates.
+  /// Index of the nearest rate.
   static func index(_ rate: Double) -> Int {
     max(0, min(count - 1, Int(((rate - lowest) / spacing).rounded())))
   }
 
-  /// Takes what the next window says; `nil` where it says nothing.
+  /// Takes the evidence of the next window; `nil` for a window without evidence.
   mutating func take(_ evidence: [Double]?) {
     let slot = taken % (Self.lag + 1) * Self.count
     if taken == 0 {
@@ -71,8 +72,8 @@ struct PulseRateFilter {
     taken += 1
   }
 
-  /// The pulse of a window by all windows up to the last, at most `lag` later, and the probability that it is within
-  /// 5 a minute or so.
+  /// Estimates the pulse of a window from all windows up to the last, at most `lag` later, and the
+  /// probability that it is within about 5 a minute.
   mutating func estimate(window: Int) -> (beatsPerMinute: Double, probability: Double) {
     precondition(taken - 1 - window <= Self.lag && window < taken, "that window is forgotten")
     for index in state.indices { state[index] = 1 }
@@ -92,14 +93,14 @@ struct PulseRateFilter {
     for index in state.indices { state[index] *= forward[slot + index] }
     Self.normalise(&state)
     let result = Self.summary(state)
-    // The forward pass goes on from the last window.
+    // The forward pass continues from the last window.
     let last = (taken - 1) % (Self.lag + 1) * Self.count
     for index in state.indices { state[index] = forward[last + index] }
     return result
   }
 
-  /// What a window that `estimate` may be asked for says of a rate, over what it says on average of those 16 to 40
-  /// a minute from it. Lines of 8 s are not wider.
+  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 a minute away. Lines of 8 s
+  /// are not wider. The window must be one that `estimate` accepts.
   func contrast(window: Int, at index: Int) -> Double {
     let slot = window % (Self.lag + 1) * Self.count
     var (sum, places) = (0.0, 0.0)
@@ -112,7 +113,7 @@ struct PulseRateFilter {
 
   private func evidence(_ place: Int) -> Double { likelihood[place].squareRoot() - PulseSpectrum.floor }
 
-  /// The five neighbouring rates with the most probability, and the mean of the nine around them.
+  /// Finds the five neighbouring rates with the highest probability, and the mean of the nine around them.
   private static func summary(_ state: [Double]) -> (beatsPerMinute: Double, probability: Double) {
     var best = 0
     var most = -1.0
@@ -129,7 +130,7 @@ struct PulseRateFilter {
     return (mean / mass, min(1, most))
   }
 
-  /// Convolves with decay to the power of the distance: once upwards and once downwards.
+  /// Convolves with `decay` to the power of the distance: once upwards and once downwards.
   private static func blur(_ input: [Double], to output: inout [Double]) {
     let input = input.span
     var output = output.mutableSpan

@@ -1,23 +1,27 @@
 import BLEWire
 
-/// The pulse at rest and in motion, with the method that each figure is from: `PulseMeter` where it found good beats,
-/// else `PulseTracker`. It takes each sample once. No allocation after the start.
+/// Measures the pulse at rest and in motion, and states the method of each value: `PulseMeter` if it found
+/// good beats, otherwise `PulseTracker`. Each sample is taken once. It allocates only at the start.
 ///
-/// A window of 8 s has the mean of the accepted intervals that lie in it, if they fill it but for its
-/// ends; else the tracked pulse. It waits until both have decided: some 11 s after its end at most. The beat meter inside is
-/// the same as alone, and its windows and beats are there for whoever needs intervals.
+/// The pulse of an 8 s window is the mean of the accepted intervals inside it, if they fill it except for its
+/// ends; otherwise the tracked pulse. A window waits until both methods have decided: at most about 11 s
+/// after its end. The inner beat meter behaves as it does alone; its windows and beats are available for
+/// interval analysis.
 public struct PulseRateMeter: Sendable {
-  /// What accepted intervals leave of a window, at most: the ones that its ends cut, and half of another.
+  /// Maximum time of a window without accepted intervals, in intervals: those that its ends cut, and half of
+  /// another.
   public static let mostMissingIntervals = 2.5
-  /// How long a window waits for beats: seconds. Beats are decided every ten, some 0.7 s late.
+  /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
+  /// delay of 0.7 s.
   public static let longestWaitSeconds = 12.0
-  /// Quality of a pulse by beats with an accelerometer, which says that the hand was still: of six runs on a treadmill
-  /// and the signals with known beats each such window was right.
+  /// Quality of a pulse by beats if an accelerometer shows that the hand was still. In six runs on a
+  /// treadmill and the signals with known beats, each such window was correct.
   public static let beatQuality = 0.98
-  /// The same without an accelerometer: of four patients at rest each such window was right, of people who run it depends on
-  /// their steps.
+  /// Quality of a pulse by beats without an accelerometer. For four patients at rest, each such window was
+  /// correct; for runners, it depends on their steps.
   public static let blindBeatQuality = 0.94
-  /// Beats a minute. Faster ones without an accelerometer may be steps, slower ones every second or third of them.
+  /// In beats a minute. Without an accelerometer, faster beats may be steps, and slower ones every second or
+  /// third step.
   public static let blindRates = 45.0..<100.0
   public static let blindOtherQuality = 0.45
   private static let windowCapacity = 32
@@ -27,10 +31,10 @@ public struct PulseRateMeter: Sendable {
   private var tracker: PulseTracker
   private var waiting = WindowQueue(capacity: windowCapacity)
   private var decided = WindowQueue(capacity: windowCapacity)
-  /// The last accepted beats, number n at n modulo the capacity.
+  /// The last accepted beats; number n is at n modulo the capacity.
   private var beats: [PulseBeat]
   private var beatCount = 0
-  /// Until when beats are decided.
+  /// Time until which beats are decided.
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
@@ -44,15 +48,15 @@ public struct PulseRateMeter: Sendable {
       count: Self.beatCapacity)
   }
 
-  /// Beats of the window that `take` or `finish` returned last.
+  /// Number of beats of the window that `take` or `finish` returned last.
   public var windowBeatCount: Int { meter.beatCount }
 
   /// Beat `index` of the window that `take` or `finish` returned last, below `windowBeatCount`.
   public func beat(_ index: Int) -> PulseBeat { meter.beat(index) }
 
-  /// Takes the next sample. One without light is missing. What is complete then waits for `next`.
+  /// Takes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
   ///
-  /// - Returns: a window of the beat meter that is complete now, as from `PulseMeter`.
+  /// - Returns: a window of the beat meter that is now complete, as from `PulseMeter`.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {
     let time = sample.time.nanoseconds
     let window = meter.take(sample)
@@ -64,10 +68,10 @@ public struct PulseRateMeter: Sendable {
     return window
   }
 
-  /// The next window that is complete: ask until there is none.
+  /// Returns the next complete window. Call it until it returns `nil`.
   public mutating func next() -> PulseRateWindow? { decided.next() }
 
-  /// Ends the stream: the last windows wait for `next` too.
+  /// Ends the stream. Call `next` for the last windows.
   ///
   /// - Returns: the last window of the beat meter.
   public mutating func finish() -> PulseWindow? {
@@ -85,7 +89,7 @@ public struct PulseRateMeter: Sendable {
     }
   }
 
-  /// Nothing that is known of the windows so far will change.
+  /// Decides all windows, because no more information about them will follow.
   private mutating func flush() {
     tracker.finish()
     decide(isLast: true)

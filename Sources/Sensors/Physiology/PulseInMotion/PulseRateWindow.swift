@@ -1,20 +1,20 @@
 public import BLEWire
 
-/// Which method a pulse is from.
+/// The method by which a pulse was found.
 public enum PulseMethod: String, Hashable, Sendable, CaseIterable {
   /// Single beats were found: `PulseMeter`.
   case beats
-  /// The frequency was tracked and the accelerometer taken out: `PulseTracker`.
+  /// The frequency was tracked, with the accelerometer's part removed: `PulseTracker`.
   case tracking
 }
 
-/// A pulse, which is never given without its quality.
+/// A pulse, which always has a quality.
 public struct PulseEstimate: Hashable, Sendable {
-  /// From this quality on a pulse is told to who cannot weigh it: `HomeAssistant`, a bike computer.
+  /// Minimum quality of a pulse for consumers that cannot evaluate it: `HomeAssistant`, a bike computer.
   public static let goodQuality = 0.8
 
   public var beatsPerMinute: Double
-  /// Share of windows of this quality whose pulse is within 5 a minute, by what was measured: 0 … 1.
+  /// Measured share of windows of this quality whose pulse is within 5 a minute: 0 … 1.
   public var quality: Double
   public var method: PulseMethod
 
@@ -25,19 +25,20 @@ public struct PulseEstimate: Hashable, Sendable {
   }
 }
 
-/// Why a window has no pulse at all.
+/// Why a window has no pulse.
 public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
-  /// More than a third of the samples never came or had no light.
+  /// More than a third of the samples is missing or has no light.
   case missingSamples
-  /// The light jumped, as where the sensor is lifted, and more than a third of it was missing or not settled.
+  /// The light jumped, for example because the sensor was lifted, and more than a third of it was missing or
+  /// not settled.
   case unsettled
-  /// The light did not change.
+  /// The light is constant.
   case noSignal
-  /// The light does not repeat itself as a pulse does: noise, no finger, or what has the form of a sine, as a lamp.
+  /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
   case noise
-  /// The light repeats itself at another pace than the one that was tracked, often half or twice of it.
+  /// The light repeats itself at another rate than the tracked one, often half or twice that.
   case octave
-  /// No beats were found, and only an accelerometer tells a tracked pulse from movement.
+  /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
   case noAccelerometer
 
   /// The reason in a few words.
@@ -53,20 +54,21 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Eight seconds of a plethysmogram; the next window begins two seconds later.
+/// Eight seconds of a plethysmogram. The next window begins two seconds later.
 public struct PulseRateWindow: Hashable, Sendable {
   public static let seconds = 8.0
   public static let stepSeconds = 2.0
 
-  /// On the sensor's clock.
+  /// By the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// `nil` exactly where `absence` is not.
+  /// `nil` exactly if `absence` is not `nil`.
   public var pulse: PulseEstimate?
   public var absence: PulseAbsence?
-  /// Root mean square of the acceleration, 0.5 … 5 Hz, all axes: g. `nil` without an accelerometer.
+  /// Root mean square of the acceleration of all axes, 0.5 … 5 Hz, in g. `nil` without an accelerometer.
   public var motion: Double?
-  /// How alike the light is to itself a beat later, at the best of all paces: −1 … 1. `nil` where it did not change.
+  /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
+  /// constant.
   public var periodicity: Double?
 
   public init(

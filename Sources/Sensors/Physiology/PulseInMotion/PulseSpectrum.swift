@@ -1,32 +1,32 @@
-/// How well each pulse of `PulseRateFilter.rates` explains a window, by amplitude spectra of what is left of the light
-/// and of the accelerometer.
+/// Evidence of a window for each pulse of `PulseRateFilter.rates`, by amplitude spectra of the remaining
+/// light and of the accelerometer.
 ///
-/// The light's spectrum is weighted at each frequency by a Wiener filter, light over light plus acceleration, both
-/// relative to their largest: Temko, Accurate Heart Rate Monitoring During Physical Exercises Using PPG, IEEE
-/// Trans. Biomed. Eng. 64(9), 2017. Half of what lies at twice a frequency counts for it too.
+/// The light's spectrum is weighted at each frequency by a Wiener filter, light over light plus acceleration,
+/// both relative to their maximum: Temko, Accurate Heart Rate Monitoring During Physical Exercises Using PPG,
+/// IEEE Trans. Biomed. Eng. 64(9), 2017. Half of the amplitude at twice a frequency is added to it.
 struct PulseSpectrum {
   static let windowSamples = 200
-  /// The weight of the acceleration's spectrum.
+  /// Weight of the acceleration's spectrum.
   static let accelerationShare = 0.25
   static let harmonicShare = 0.5
-  /// Amplitude of an acceleration below which it weighs less than its shape says: g.
+  /// Amplitude of acceleration, in g, below which its spectrum has less weight.
   static let leastAcceleration = 0.01
-  /// What speaks for each pulse, whatever was measured, in means of the spectrum.
+  /// Evidence for each pulse regardless of the measurement, in means of the spectrum.
   static let floor = 0.2
-  /// Frequencies: 40, 42 … 422 a minute. The last serves to make fours.
+  /// Frequencies: 40, 42 … 422 a minute. The last one makes the number a multiple of four.
   static let count = 192
   /// Sum of the window function.
   private static let gain = Double(windowSamples + 1) / 2
 
-  /// Twice the cosine of a sample's share of each frequency's turn.
+  /// Twice the cosine of each frequency's phase step per sample.
   private let turns: [Double]
   private let taper: [Double]
   private var tapered = [Double](repeating: 0, count: windowSamples)
   private var spectrum = [Double](repeating: 0, count: count)
   private var motion = [Double](repeating: 0, count: count)
-  /// For each rate: 1 on average.
+  /// Evidence for each rate: 1 on average.
   private(set) var evidence = [Double](repeating: 1, count: PulseRateFilter.count)
-  /// Amplitudes of the light that was added first, for each rate: tapered sums.
+  /// Amplitudes at each rate, as tapered sums, of the light that was added first.
   private(set) var cleaned = [Double](repeating: 0, count: PulseRateFilter.count)
   private var isFirst = true
 
@@ -41,7 +41,7 @@ struct PulseSpectrum {
     }
   }
 
-  /// Begins a window: no acceleration, no evidence.
+  /// Begins a window without acceleration and evidence.
   mutating func begin() {
     for index in motion.indices { motion[index] = 0 }
     for index in evidence.indices { evidence[index] = 0 }
@@ -55,7 +55,7 @@ struct PulseSpectrum {
     for index in motion.indices { motion[index] += spectrum[index] / largest / 3 }
   }
 
-  /// Adds what is left of the light, once the acceleration is known. Several ways to clean it share the evidence.
+  /// Adds the remaining light, after the acceleration. Several ways of cleaning it share the evidence.
   mutating func addLight(_ signal: [Double], share: Double) {
     transform(signal)
     if isFirst {
@@ -77,7 +77,7 @@ struct PulseSpectrum {
     for index in evidence.indices { evidence[index] += scale * weighted(index) }
   }
 
-  /// The amplitude of a signal at one rate: a tapered sum.
+  /// The amplitude of a signal at one rate, as a tapered sum.
   func amplitude(_ signal: [Double], at index: Int) -> Double {
     var (last, before) = (0.0, 0.0)
     for sample in signal.indices {
@@ -86,7 +86,7 @@ struct PulseSpectrum {
     return Self.amplitude(last, before, turns[index])
   }
 
-  /// At any of the rates, without their doubles.
+  /// Maximum over all rates, without their doubles.
   private var largest: Double {
     var largest = 0.0
     for index in 0..<PulseRateFilter.count { largest = max(largest, spectrum[index]) }
@@ -94,7 +94,7 @@ struct PulseSpectrum {
   }
 
   private func weighted(_ index: Int) -> Double {
-    // The rate 40 + 2i has its double at place 20 + 2i.
+    // The rate 40 + 2i has its double at index 20 + 2i.
     let double = 20 + 2 * index
     return spectrum[index] + (double < Self.count ? Self.harmonicShare * spectrum[double] : 0)
   }
@@ -105,8 +105,8 @@ struct PulseSpectrum {
     Self.transform(tapered, turns, to: &spectrum)
   }
 
-  /// Goertzel's recursion, An Algorithm for the Evaluation of Finite Trigonometric Series, Am. Math. Monthly 65(1), 1958,
-  /// for four frequencies at a time, whose arithmetic does not wait for each other's.
+  /// Goertzel's recursion, An Algorithm for the Evaluation of Finite Trigonometric Series, Am. Math. Monthly
+  /// 65(1), 1958, for four frequencies at a time, whose operations do not depend on each other.
   private static func transform(_ signal: [Double], _ turns: [Double], to spectrum: inout [Double]) {
     let (signal, turns) = (signal.span, turns.span)
     var spectrum = spectrum.mutableSpan

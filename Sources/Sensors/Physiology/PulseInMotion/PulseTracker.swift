@@ -1,45 +1,49 @@
 import BLEWire
 
-/// Follows the pulse of a plethysmogram while its wearer moves, with the help of an accelerometer: one figure for each
-/// `PulseRateWindow`, every two seconds. One channel of light is enough. No allocation after the start.
+/// Tracks the pulse of a plethysmogram while its wearer moves, using an accelerometer: one value for each
+/// `PulseRateWindow`, every two seconds. One channel of light is sufficient. It allocates only at the start.
 ///
-/// What the accelerometer explains is taken out of the light, fitted over the last 8 and over the last 16 seconds
-/// (`MotionCanceller`); both remainders go through a Wiener filter by the accelerometer's spectrum
-/// (`PulseSpectrum`), and a hidden Markov model follows the rate (`PulseRateFilter`). Light is taken relative to itself:
-/// neither its unit nor its offset matters. The approach, cancel, weigh and track, is that of Zhang, Pi and Liu, TROIKA,
-/// IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015; Temko, WFPV, IEEE Trans.
-/// Biomed. Eng. 64(9), 2017.
+/// The part of the light that the accelerometer explains is removed, fitted over the last 8 and over the last
+/// 16 seconds (`MotionCanceller`). Both remainders pass a Wiener filter by the accelerometer's spectrum
+/// (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`). Only relative changes of
+/// the light count, not its unit or offset. The approach, cancel, weigh and track, is that of Zhang, Pi and
+/// Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015;
+/// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
-/// A window is given `lagSeconds` after its end, since the windows that follow decide it too. Its quality is made of
-/// the model's probability that the pulse is within 5 a minute, of how far its line stands out, and of what is left
-/// of it without the accelerometer (`TrackedLine`); at most `largestQuality`. Light that jumped, as where the
-/// sensor is lifted, is left out until it has settled.
+/// A window is returned `lagSeconds` after its end, because later windows also decide it. Its quality
+/// combines the model's probability that the pulse is within 5 a minute, the contrast of its line, and the
+/// share of the line that remains without the accelerometer (`TrackedLine`); it is at most `largestQuality`.
+/// After a jump, for example because the sensor was lifted, light is ignored until it has settled.
 ///
-/// Is there a pulse at all? Without an accelerometer steps are taken for one and nothing tells, so no window has one there. While
-/// the hand is still the light has to repeat itself (`Periodicity`), at the pace that was tracked; while it moves the line
-/// has to stand out. The module's guide has what was measured. This is a measurement in light, not medical advice.
+/// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
+/// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
+/// must stand out. The module's guide has the measurements. This is a measurement in light, not medical
+/// advice.
 ///
-/// Its work is done in bursts: with the sample that completes a window, some 0.2 ms on a desktop processor.
+/// The work is done in bursts: with the sample that completes a window, about 0.2 ms on a desktop processor.
 ///
-/// Limits: 40 … 220 a minute; where steps and pulse keep the same pace for long, only memory tells them apart.
+/// Limits: 40 … 220 a minute. If steps and pulse have the same rate for long, only earlier windows
+/// distinguish them.
 public struct PulseTracker: Sendable {
-  /// Windows are given this much later than they end, and a little: seconds.
+  /// Delay of a window after its end, in seconds, plus a little.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.largestQuality
-  /// At rest the pulse is this close to the pace at which the light repeats itself: a minute⁻¹.
+  /// Maximum distance, at rest, between the pulse and the rate at which the light repeats itself, in beats a
+  /// minute.
   static let largestPaceError = 5.0
-  /// Of a hand at rest without beats; or windows that passed the gate, of which one that did not takes back three.
+  /// Minimum periodicity at rest without beats. Alternatively, this number of windows must have passed the
+  /// gate; one that did not takes back three.
   static let clearPeriodicity = 0.8
   static let trustedWindows = 6
-  /// Up to here the light's band, 0.5 … 5 Hz, has the second harmonic: beats a minute.
+  /// Maximum rate whose second harmonic is in the light's band, 0.5 … 5 Hz, in beats a minute.
   static let harmonicLimit = 120.0
-  /// Windows that wait for `next`, at most; more are lost, the oldest first.
+  /// Maximum windows queued for `next`; if there are more, the oldest are dropped.
   private static let capacity = 16
-  /// Root mean square of the light that is no signal, of its mean.
+  /// Root mean square of light without a signal, as a share of its mean.
   private static let leastPower = 1e-7
 
-  /// What is known of two seconds of the grid, the step from window to window.
+  /// Data about two seconds of the grid, the step between windows.
   private struct Block {
     var start: Int64 = 0
     var unmeasured = 0
@@ -52,22 +56,22 @@ public struct PulseTracker: Sendable {
   private var spectrum = PulseSpectrum()
   private var filter = PulseRateFilter()
   private var line = TrackedLine()
-  /// Amplitudes of cleaned light at the rates, window number n at n modulo their count.
+  /// Amplitudes of cleaned light at the rates; window n is at n modulo their count.
   private var cleaned = [Double](repeating: 0, count: (PulseRateFilter.lag + 1) * PulseRateFilter.count)
-  /// Samples of the grid since the start, and blocks of them, number n at n modulo the capacity.
+  /// Samples of the grid since the start, and blocks of them; number n is at n modulo the capacity.
   private var taken = 0
   private var blocks = [Block](repeating: Block(), count: capacity)
   private var lastTime: Int64 = 0
   private var level = 0.0
   private var periodicity = Periodicity(rate: SampleGrid.rate, seconds: PulseRateWindow.seconds)
-  /// How the light of a window repeats itself, number n at n modulo the capacity.
+  /// Periodicity of each window's light; number n is at n modulo the capacity.
   private var paces = [Periodicity.Found?](repeating: nil, count: capacity)
   private var scratch = [Double](repeating: 0, count: PulseSpectrum.windowSamples)
-  /// Windows without their pulse, number n at n modulo the capacity.
+  /// Windows without their pulse; number n is at n modulo the capacity.
   private var windows: [PulseRateWindow]
   private var closed = 0
   private var given = 0
-  /// Windows at rest that passed the gate, less three for each that did not: 0 … 2 × `trustedWindows`.
+  /// Windows at rest that passed the gate, minus three for each that did not: 0 … 2 × `trustedWindows`.
   private var passed = 0
   private var queue: WindowQueue
 
@@ -81,7 +85,7 @@ public struct PulseTracker: Sendable {
     queue = WindowQueue(capacity: Self.capacity)
   }
 
-  /// Takes the next sample. One without light is missing. What is complete then waits for `next`.
+  /// Takes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
   public mutating func take(_ sample: SignalSample) {
     guard let light = sample.light else { return }
     if !grid.continues(sample) {
@@ -93,14 +97,15 @@ public struct PulseTracker: Sendable {
     while let placed = grid.next() { add(placed) }
   }
 
-  /// The next window that is complete: ask until there is none.
+  /// Returns the next complete window. Call it until it returns `nil`.
   public mutating func next() -> PulseRateWindow? { queue.next() }
 
-  /// Ends the stream: the last windows wait for `next` too, decided with what there is. Another sample begins anew.
+  /// Ends the stream: the last windows are decided with the available data; call `next` for them. Another
+  /// sample starts again.
   public mutating func finish() {
     let whole = taken / MotionCanceller.blockSamples * MotionCanceller.blockSamples
     if taken > 0, canceller.settled < whole {
-      // The last window's light was measured; the accelerometer's answer to it was not.
+      // The light of the last window was measured, but not the accelerometer samples after it.
       for _ in canceller.settled..<whole {
         canceller.take(GridSample(origin: .missing))
         closeIfWhole()
@@ -167,7 +172,7 @@ public struct PulseTracker: Sendable {
 
   private mutating func repetition(_ range: Range<Int>) -> Periodicity.Found? {
     canceller.light(range, to: &scratch)
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let light = scratch
     return periodicity.find(light.span, 0..<light.count)
   }
@@ -186,7 +191,7 @@ public struct PulseTracker: Sendable {
     for index in 0..<PulseRateFilter.count { cleaned[slot + index] = spectrum.cleaned[index] }
   }
 
-  /// When the sample after a window was measured, or would have been.
+  /// Time of the sample after a window, measured or extrapolated.
   private func end(of range: Range<Int>) -> Int64 {
     if taken > range.upperBound {
       return blocks[range.upperBound / MotionCanceller.blockSamples % Self.capacity].start
@@ -194,7 +199,7 @@ public struct PulseTracker: Sendable {
     return lastTime &+ Int64(1e9 / SampleGrid.rate)
   }
 
-  /// Decides the oldest window that was not given.
+  /// Decides the oldest window that was not returned yet.
   private mutating func give() {
     var window = windows[given % Self.capacity]
     if window.absence == nil {
@@ -213,14 +218,14 @@ public struct PulseTracker: Sendable {
     queue.add(window)
   }
 
-  /// The quality of a tracked pulse at most. Filtered noise repeats itself for 8 s nearly as well as a pulse does.
+  /// Maximum quality of a tracked pulse. Filtered noise repeats itself for 8 s nearly as well as a pulse.
   private func limit(_ window: PulseRateWindow) -> Double {
     let isStill = (window.motion ?? 0) < SignalQuality.largestMotion
     let isClear = (window.periodicity ?? 0) >= Self.clearPeriodicity || passed >= Self.trustedWindows
     return isStill && !isClear ? TrackedLine.largestNoiseQuality : Self.largestQuality
   }
 
-  /// Why the oldest window has no pulse, though one was tracked.
+  /// Why the oldest window has no pulse although one was tracked.
   private func refusal(_ window: PulseRateWindow, _ pulse: Double) -> PulseAbsence? {
     guard let motion = window.motion else { return .noAccelerometer }
     guard motion < SignalQuality.largestMotion else { return line.isNoise ? .noise : nil }
@@ -230,7 +235,7 @@ public struct PulseTracker: Sendable {
     return abs(found.beatsPerMinute - pulse) <= Self.largestPaceError ? nil : .octave
   }
 
-  /// Adds a window to what is known of the line.
+  /// Adds a window to the statistics of the line.
   private mutating func judge(_ window: Int, _ pulse: Double) {
     let start = window * MotionCanceller.blockSamples
     let place = PulseRateFilter.index(pulse)
@@ -243,7 +248,7 @@ public struct PulseTracker: Sendable {
   }
 }
 
-/// Windows that wait, in order.
+/// A queue of windows, in order.
 struct WindowQueue: Sendable {
   static let empty = PulseRateWindow(start: ReceiveTime(nanoseconds: 0), end: ReceiveTime(nanoseconds: 0))
 
@@ -255,7 +260,7 @@ struct WindowQueue: Sendable {
 
   var oldest: PulseRateWindow? { count > 0 ? windows[first] : nil }
 
-  /// Adds a window; the oldest gives way where there is no room.
+  /// Adds a window; if the queue is full, the oldest is dropped.
   mutating func add(_ window: PulseRateWindow) {
     if count == windows.count { _ = next() }
     windows[(first + count) % windows.count] = window

@@ -1,73 +1,76 @@
 import BLEWire
 
-/// A sample of the grid of 25 a second: filtered light in counts and acceleration in g.
+/// A sample of the 25 Hz grid: filtered light in counts and acceleration in g.
 struct GridSample {
   var light = 0.0
   var x = 0.0
   var y = 0.0
   var z = 0.0
-  /// On the sensor's clock: nanoseconds.
+  /// By the sensor's clock, in nanoseconds.
   var time: Int64 = 0
-  /// How it came about.
+  /// Origin of the sample.
   var origin = Origin.measured
   var hasAcceleration = false
 
   enum Origin { case measured, bridged, missing, unsettled }
 }
 
-/// Brings samples of any rate to 25 a second: band-pass of 0.5 … 5 Hz at the stream's own rate, then a straight line
-/// between neighbours. Nothing is left above 5 Hz that could fold back.
+/// Resamples any rate to 25 a second: a band-pass of 0.5 … 5 Hz at the stream's own rate, then linear
+/// interpolation. Nothing remains above 5 Hz that could alias.
 ///
-/// Samples that never came, or came without light, are bridged by a straight line. One gap of at most `bridgeSeconds`
-/// does not hurt a pulse; what lies in a longer one is `missing`. Light beyond `largestCrest` times its usual size, as
-/// where the sensor slips on the skin, is cut off there. Where it jumps, as where the sensor is lifted, the filter begins
-/// anew at the new level, and what follows is `unsettled` until it has been about as large as usual for a second.
+/// Samples that are missing or have no light are bridged by a straight line. A single gap of at most
+/// `bridgeSeconds` does not affect a pulse; samples in a longer gap are `missing`. Light beyond
+/// `largestCrest` times its usual size, for example because the sensor slips on the skin, is clipped. After a
+/// jump, for example because the sensor is lifted, the filter restarts at the new level. The light is then
+/// `unsettled` until it has had about its usual size for a second.
 struct SampleGrid {
   static let rate = 25.0
   static let band = 0.5...5.0
   static let bridgeSeconds = 0.2
-  /// After a longer gap all begins anew.
+  /// After a longer gap, everything starts again.
   static let longestGapSeconds = 10.0
-  /// Of the root mean square of the last `usualSamples` or so, once there are `leastSamples`.
+  /// Multiple of the root mean square of about the last `usualSamples`, once there are `leastSamples`.
   static let largestCrest = 3.0
   static let usualSamples = 200.0
   static let leastSamples = 50.0
-  /// From one sample to the next, of the same root mean square or of that of such steps, whichever is larger.
+  /// Step between samples, as a multiple of that root mean square or of that of such steps, whichever is
+  /// larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
-  /// What is as large as usual, relative to it. What is not after `longestSettlingSeconds` becomes usual.
+  /// Range of the usual size, relative to it. Light that is outside it after `longestSettlingSeconds` becomes
+  /// usual.
   static let settledSize = 0.2...3
   static let longestSettlingSeconds = 6.0
 
   private let rate: Double
-  /// Samples of the stream from one sample of the grid to the next.
+  /// Samples of the stream for each sample of the grid.
   private let spacing: Double
   private var light: BandPass
   private var axes: InlineArray<3, BandPass>
-  /// The last sample taken, as measured, and its number; `nil` before the first.
+  /// The last sample, as measured, and its number; `nil` before the first.
   private var last: (index: Int, light: Double, acceleration: Acceleration, time: Int64)?
   private var hasAcceleration = false
-  /// Filtered values before the last and at the last number.
+  /// Filtered values before and at the last sample's number.
   private var before = GridSample()
   private var current = GridSample()
-  /// Place of the next sample of the grid, in samples after `firstIndex`.
+  /// Position of the next sample of the grid, in samples after `firstIndex`.
   private var position = 0.0
   private var firstIndex = 0
-  /// The light's mean square, and of how many samples of the grid it is.
+  /// Mean square of the light, and the number of grid samples that it covers.
   private var power = 0.0
   private var powerSamples = 0.0
-  /// Mean square of the steps from sample to sample.
+  /// Mean square of the steps between samples.
   private var stepPower = 0.0
-  /// What is left to bridge, to the sample that ended the gap.
+  /// The sample that ended the gap, while the gap is being bridged.
   private var target: SignalSample?
   private var step = 0
   private var steps = 0
   /// The light before the gap.
   private var base = 0.0
-  /// Samples of the stream that are unsettled yet, and for how long they may be still.
+  /// Number of unsettled stream samples to come, and their maximum.
   private var unsettled = 0
   private var unsettledAtMost = 0
-  /// Mean square since the jump, of half a second.
+  /// Mean square since the jump, over half a second.
   private var recent = 0.0
 
   init(rate: Double) {
@@ -77,11 +80,11 @@ struct SampleGrid {
     axes = .init(repeating: light)
   }
 
-  /// Whether a sample continues what was taken. Where it does not, `reset` has to come first.
+  /// Whether a sample continues the stream. If not, call `reset` first.
   func continues(_ sample: SignalSample) -> Bool {
     guard let last else { return true }
     let step = sample.index &- last.index
-    // Times that leap over weeks are none, and must not overflow what is between them.
+    // Times that jump by weeks are invalid, and must not cause an overflow.
     let leap = abs(TimeSpan(from: last.time, to: sample.time.nanoseconds).seconds)
     return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e6
   }
@@ -94,7 +97,7 @@ struct SampleGrid {
     (unsettled, unsettledAtMost) = (0, 0)
   }
 
-  /// Takes the next sample, which has light. `next` gives what comes of it.
+  /// Takes the next sample, which must have light. Call `next` for the resulting samples of the grid.
   mutating func take(_ sample: SignalSample) {
     (step, steps) = (0, last.map { sample.index - $0.index } ?? 1)
     base = last?.light ?? sample.light ?? 0
@@ -102,7 +105,7 @@ struct SampleGrid {
     target = sample
   }
 
-  /// The next sample of the grid, until there is none.
+  /// Returns the next sample of the grid; `nil` when all were returned.
   mutating func next() -> GridSample? {
     while true {
       if let last, position <= Double(last.index &- firstIndex) {
@@ -120,7 +123,7 @@ struct SampleGrid {
     }
   }
 
-  /// The light's usual size.
+  /// The usual size of the light.
   private var usual: Double { powerSamples >= Self.leastSamples ? power.squareRoot() : .infinity }
 
   private mutating func limited(_ light: Double) -> Double {
@@ -131,7 +134,7 @@ struct SampleGrid {
     return limited
   }
 
-  /// Filters the next number on the way to a sample.
+  /// Filters the next value on the way to a sample.
   private mutating func advance(to sample: SignalSample) {
     step += 1
     let value = sample.light ?? last?.light ?? 0
@@ -140,7 +143,7 @@ struct SampleGrid {
     let nanoseconds = sample.time.nanoseconds
     let from = last ?? (sample.index &- 1, value, Acceleration(x: 0, y: 0, z: 0), nanoseconds)
     if sample.acceleration != nil, isLast, !hasAcceleration {
-      // A first acceleration makes no step.
+      // The first acceleration must not cause a step.
       for axis in axes.indices { axes[axis].reset() }
       hasAcceleration = true
     }
@@ -159,7 +162,7 @@ struct SampleGrid {
     if isLast { target = nil }
   }
 
-  /// Begins the light anew where a step is a jump.
+  /// Restarts the filter of the light if a step is a jump.
   private mutating func noteJump(_ step: Double) {
     guard abs(step) > Self.jumpCrest * max(usual, stepPower.squareRoot()) else {
       stepPower += (step * step - stepPower) * Self.rate / (Self.usualSamples * rate)
@@ -171,7 +174,7 @@ struct SampleGrid {
     unsettledAtMost = Int(Self.longestSettlingSeconds * rate)
   }
 
-  /// A filtered sample, after which one unsettled sample less follows, unless it is too large.
+  /// Returns a filtered sample, and counts it towards settling unless its size is unusual.
   private mutating func settled(_ light: Double) -> Double {
     guard unsettled > 0 else { return light }
     recent += (light * light - recent) / (0.5 * rate)

@@ -1,14 +1,14 @@
-/// How many artefacts of each kind were found among intervals.
+/// Number of artefacts of each kind among intervals.
 @frozen public struct ArtefactCounts: Hashable, Sendable, BitwiseCopyable {
-  /// A beat too early or too late, set between its neighbours.
+  /// A beat too early or too late; moved to the middle between its neighbours.
   public var ectopic = 0
-  /// A beat that was not found, put in the middle.
+  /// A beat that was not found; inserted in the middle.
   public var missed = 0
-  /// A beat that was none, taken out.
+  /// A false beat; removed.
   public var extra = 0
-  /// A beat at the wrong place, set between its neighbours.
+  /// A beat at the wrong place; moved to the middle between its neighbours.
   public var misplaced = 0
-  /// An interval that is too long or too short for any of these, left out.
+  /// An interval that is too long or too short for any of these; left out.
   public var leftOut = 0
 
   public init() {}
@@ -16,19 +16,21 @@
   public var total: Int { ectopic + missed + extra + misplaced + leftOut }
 }
 
-/// Finds intervals that no sinus rhythm makes, and repairs them. No allocation after the start.
+/// Finds intervals that do not belong to a sinus rhythm, and repairs them. It allocates only at the start.
 ///
-/// Method: Lipponen, Tarvainen, A robust algorithm for heart rate variability time series artefact correction using
-/// novel beat classification, J. Med. Eng. Technol. 43(3), 173–181, 2019 (published sensitivity 97 %, specificity 99.9 %).
-/// Differences of successive intervals, and of intervals from the median of eleven, are measured by 5.2 times their quartile
-/// deviation among the 91 around (3.5 standard deviations, were they normal): beyond it, the neighbours' differences tell
-/// whether a beat is ectopic, missed, extra or at the wrong place.
+/// Method: Lipponen, Tarvainen, A robust algorithm for heart rate variability time series artefact correction
+/// using novel beat classification, J. Med. Eng. Technol. 43(3), 173–181, 2019 (published sensitivity 97 %,
+/// specificity 99.9 %). Differences between successive intervals, and of intervals from the median of eleven,
+/// are divided by 5.2 times their quartile deviation among the 91 around (3.5 standard deviations if they
+/// were normal). Beyond 1, the neighbours' differences decide whether a beat is ectopic, missed, extra or at
+/// the wrong place.
 ///
-/// What differs: an ectopic beat is looked for one interval ahead, so that its first interval is not taken for one of
-/// another kind; intervals that fit no kind are left out instead of interpolated; the measure is at least 20 ms, for
-/// intervals in coarse steps. It is repeated until nothing is found, at most four times.
+/// There are three differences. An ectopic beat is searched one interval ahead, so that its first interval is
+/// not classified as another kind. Intervals of no kind are left out instead of interpolated. The divisor is
+/// at least 20 ms, for intervals in coarse steps. The correction is repeated until nothing is found, at most
+/// four times.
 struct ArtefactCorrection: Sendable {
-  /// What is left of an interval.
+  /// Whether an interval is kept.
   private enum State: UInt8 {
     case kept
     case leftOut
@@ -43,18 +45,19 @@ struct ArtefactCorrection: Sendable {
   private static let leastMeasure = 0.02
   private static let passes = 4
 
-  /// Seconds. The others belong to them.
+  /// In seconds. The arrays below belong to these.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var states = [State](repeating: .kept, count: capacity)
-  /// Differences from the one before, and distances from the median, twice as large below it; both in measures.
+  /// Differences from the previous interval, and distances from the median, doubled below it; both divided by
+  /// their measures.
   private var differences = [Double](repeating: 0, count: capacity)
   private var distances = [Double](repeating: 0, count: capacity)
   private var medians = [Double](repeating: 0, count: capacity)
-  /// Of the differences and the distances: seconds.
+  /// Divisors of the differences and the distances, in seconds.
   private var differenceMeasures = [Double](repeating: 0, count: capacity)
   private var distanceMeasures = [Double](repeating: 0, count: capacity)
   private var neighbours = OrderedWindow(capacity: window + 1)
-  /// What becomes of the intervals.
+  /// The intervals after correction.
   private var corrected = [Double](repeating: 0, count: capacity)
   private var correctedStates = [State](repeating: .kept, count: capacity)
   private var correctedCount = 0
@@ -78,7 +81,7 @@ struct ArtefactCorrection: Sendable {
   /// Corrects the run.
   mutating func correct() -> ArtefactCounts {
     var counts = ArtefactCounts()
-    // The quartiles of fewer say nothing.
+    // The quartiles of fewer intervals are not meaningful.
     guard count >= Self.medianWindow else { return counts }
     for _ in 0..<Self.passes {
       measure()
@@ -112,12 +115,12 @@ struct ArtefactCorrection: Sendable {
     max(leastMeasure, scale * (window.quantile(0.75) - window.quantile(0.25)) / 2)
   }
 
-  /// In measures; 0 before the first interval and after the last.
+  /// The difference in measures; 0 before the first interval and after the last.
   private func difference(_ index: Int) -> Double { index > 0 && index < count ? differences[index] : 0 }
 
   // MARK: Kinds
 
-  /// Looks at each interval once, and writes anew what becomes of it.
+  /// Checks each interval once, and writes the corrected ones.
   private mutating func pass(_ counts: inout ArtefactCounts) {
     correctedCount = 0
     var index = 0
@@ -129,8 +132,8 @@ struct ArtefactCorrection: Sendable {
     count = correctedCount
   }
 
-  /// Whether the beat between this interval and the next is at the wrong place: they differ much, and both differ as much
-  /// the other way from those beside them.
+  /// Whether the beat between this interval and the next is at the wrong place: the two differ much, and both
+  /// differ as much in the opposite direction from their neighbours.
   private func isEctopic(_ index: Int) -> Bool {
     guard index + 1 < count, states[index] == .kept, states[index + 1] == .kept else { return false }
     let own = difference(index + 1)
@@ -140,7 +143,7 @@ struct ArtefactCorrection: Sendable {
     return false
   }
 
-  /// - Returns: how many intervals are done with.
+  /// - Returns: the number of intervals handled.
   private mutating func treat(_ index: Int, _ counts: inout ArtefactCounts) -> Int {
     let seconds = intervals[index]
     guard states[index] == .kept, isOutlier(index) else {
@@ -177,7 +180,7 @@ struct ArtefactCorrection: Sendable {
     return own > 1 && min(next, second) < -1 || own < -1 && max(next, second) > 1
   }
 
-  /// Sets the beat between two intervals into the middle.
+  /// Moves the beat between two intervals to the middle.
   private mutating func evenOut(_ index: Int, _ kind: inout Int) -> Int {
     let mean = (intervals[index] + intervals[index + 1]) / 2
     kind += 1
@@ -194,14 +197,14 @@ struct ArtefactCorrection: Sendable {
   }
 }
 
-/// Values around one place in a row of them, in order.
+/// The sorted values around a place in a series.
 private struct OrderedWindow: Sendable {
   private var values: [Double]
   private var count = 0
 
   init(capacity: Int) { values = [Double](repeating: 0, count: capacity) }
 
-  /// Shows the `width` values around each of the first `count`; at the ends there are fewer.
+  /// Calls `body` with the `width` values around each of the first `count`; at the ends there are fewer.
   mutating func slide(
     over series: [Double], _ total: Int, width: Int, _ body: (Int, borrowing OrderedWindow) -> Void
   ) {
@@ -215,7 +218,7 @@ private struct OrderedWindow: Sendable {
     }
   }
 
-  /// Between the two nearest, where it lies between.
+  /// Interpolates between the two nearest values.
   func quantile(_ share: Double) -> Double {
     let place = share * Double(count - 1)
     let below = Int(place)

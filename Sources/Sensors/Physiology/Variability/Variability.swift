@@ -1,27 +1,28 @@
 public import BLEWire
 
-/// How much the intervals between the beats of a segment vary, by time and by frequency.
+/// Variability of the intervals between the beats of a segment, by time and by frequency.
 ///
-/// Names and definitions of the Task Force of the European Society of Cardiology and the North American Society of Pacing
-/// and Electrophysiology, Heart Rate Variability: Standards of Measurement, Circulation 93(5), 1043–1065, 1996;
-/// SD1 and SD2 by Brennan, Palaniswami, Kamen, IEEE Trans. Biomed. Eng. 48(11), 1342–1347, 2001. Deviations are those of
-/// a sample (n − 1). Differences are taken only between intervals that follow each other without a gap.
+/// Names and definitions follow the Task Force of the European Society of Cardiology and the North American
+/// Society of Pacing and Electrophysiology, Heart Rate Variability: Standards of Measurement, Circulation
+/// 93(5), 1043–1065, 1996; SD1 and SD2 follow Brennan, Palaniswami, Kamen, IEEE Trans. Biomed. Eng. 48(11),
+/// 1342–1347, 2001. Deviations are those of a sample (n − 1). Differences are taken only between successive
+/// intervals without a gap.
 public struct Variability: Hashable, Sendable {
-  /// Why intervals say nothing about variability.
+  /// Why no variability can be computed from intervals.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// Fewer good intervals than `needed`.
     case tooFewIntervals(count: Int, needed: Int)
-    /// The good intervals last for less than `needed`.
+    /// The good intervals together are shorter than `needed`.
     case tooShort(seconds: Double, needed: Double)
-    /// More of them had to be corrected or left out than `Variability.largestCorrectedShare`.
+    /// The share of corrected or omitted intervals exceeds `Variability.largestCorrectedShare`.
     case tooManyCorrected(share: Double)
-    /// Less of the intervals that came was accepted than `Variability.leastAcceptedShare`.
+    /// The share of accepted intervals is below `Variability.leastAcceptedShare`.
     case fewAccepted(share: Double)
-    /// More of them differ from the one before than `Variability.largestIrregularShare` bears.
+    /// The share of intervals that differ from the previous one exceeds `Variability.largestIrregularShare`.
     case irregular(share: Double)
-    /// The intervals doubled or halved at once and stayed so, this many times.
+    /// The intervals doubled or halved at once and stayed so this number of times.
     case leaps(count: Int)
-    /// More of the time is without good intervals than `Variability.largestGapShare`.
+    /// The share of time without good intervals exceeds `Variability.largestGapShare`.
     case gaps(share: Double)
 
     public var description: String {
@@ -50,13 +51,14 @@ public struct Variability: Hashable, Sendable {
     private static func perCent(_ share: Double) -> Int { Int((share * 100).rounded(.up)) }
   }
 
-  /// The power of the variation in two bands.
+  /// Power of the variation in two bands.
   ///
-  /// Method: the intervals over their times, joined by a quadratic spline, sampled four times a second without their mean;
-  /// Welch's average of three windows of half the segment (two where neurokit2 takes two; Hann, half overlapping), at
-  /// steps of 1 / duration; the sum from the lower edge to below the upper by trapezoids. These are the definitions of neurokit2 0.2's
-  /// `hrv_frequency` (which samples 100 times a second and by default gives powers as shares of the largest). heartpy
-  /// and others take other windows and splines: their powers differ by tens of per cent.
+  /// Method: the intervals over their times are joined by a quadratic spline, sampled four times a second
+  /// without their mean. Welch's average of three windows of half the segment (two where neurokit2 takes two;
+  /// Hann, half overlapping) follows, at steps of 1 / duration, and the sum from the lower edge to below the
+  /// upper by trapezoids. These are the definitions of neurokit2 0.2's `hrv_frequency` (which samples 100
+  /// times a second and by default returns powers as shares of the largest). heartpy and others use other
+  /// windows and splines: their powers differ by tens of per cent.
   @frozen public struct Spectrum: Hashable, Sendable, BitwiseCopyable {
     /// 0.04 … 0.15 Hz: ms².
     public let lowFrequency: Double
@@ -68,39 +70,40 @@ public struct Variability: Hashable, Sendable {
   }
 
   public static let leastCount = 30
-  /// For what is told by time.
+  /// Minimum duration for the measures by time.
   public static let leastSeconds = 60.0
-  /// For the spectrum: LF has waves of 25 s, and a window of Welch's is half of this.
+  /// Minimum duration for the spectrum: LF has waves of 25 s, and a window of Welch's is half of this.
   public static let leastSpectrumSeconds = 240.0
-  /// Usual for the method of correction, and low enough for RMSSD to mean the heart.
+  /// The usual value for the correction method, low enough for RMSSD to represent the heart.
   public static let largestCorrectedShare = 0.05
-  /// Of the intervals that came; those of the rest of the time are not like these.
+  /// Minimum share of accepted intervals, because the rest of the time may differ.
   public static let leastAcceptedShare = 2.0 / 3
-  /// A change of an interval by more is not made by breathing or by the nerves of the heart: Malik et al., Eur. Heart J.
-  /// 10(12), 1060-1074, 1989, leave such intervals out.
+  /// Maximum change of an interval by breathing or by the nerves of the heart: Malik et al., Eur. Heart J.
+  /// 10(12), 1060-1074, 1989, exclude larger changes.
   public static let irregularChange = 0.2
-  /// As many as may be corrected.
+  /// The same as the share that may be corrected.
   public static let largestIrregularShare = largestCorrectedShare
-  /// A rhythm that is no regular one with single ectopic beats: of ten beats an ectopic one changes three intervals.
+  /// Above this share, the rhythm is not a regular one with single ectopic beats: of ten beats, an ectopic
+  /// one changes three intervals.
   public static let clearlyIrregularShare = 1.0 / 3
-  /// From the median of five intervals to that of the next five: more is no change of the heart's pace, but every
-  /// second beat that began to be missing.
+  /// Maximum ratio between the medians of five intervals and of the next five. A larger one is not a change
+  /// of heart rate: every second beat began to be missed.
   public static let leapRatio = 1.6
-  /// For the spectrum, which bridges gaps.
+  /// Maximum for the spectrum, which bridges gaps.
   public static let largestGapShare = 0.1
 
-  /// Intervals that it is made of.
+  /// Number of intervals used.
   public let count: Int
   public let meanMilliseconds: Double
   /// SDNN.
   public let deviationMilliseconds: Double
   /// RMSSD.
   public let successiveMilliseconds: Double
-  /// pNN50: of the pairs of successive intervals, how many differ by more than 50 ms: 0 … 1.
+  /// pNN50: share of pairs of successive intervals that differ by more than 50 ms, 0 … 1.
   public let over50Share: Double
-  /// SD1: across the diagonal of the Poincaré plot.
+  /// SD1: deviation across the diagonal of the Poincaré plot.
   public let sd1Milliseconds: Double
-  /// SD2: along it.
+  /// SD2: deviation along the diagonal.
   public let sd2Milliseconds: Double
   public let spectrum: Result<Spectrum, Refusal>
 
@@ -108,7 +111,7 @@ public struct Variability: Hashable, Sendable {
   /// SD1/SD2.
   public var sdRatio: Double { sd1Milliseconds / sd2Milliseconds }
 
-  /// - Parameter intervals: at least `leastCount`.
+  /// - Parameter intervals: at least `leastCount` intervals.
   init(_ intervals: Span<NormalInterval>, spectrum: Result<Spectrum, Refusal>) {
     var (all, differences, sums) = (Moments(), Moments(), Moments())
     var (squares, over50) = (0.0, 0)
@@ -119,7 +122,7 @@ public struct Variability: Hashable, Sendable {
       let before = 1000 * intervals[index - 1].seconds
       let difference = value - before
       squares += difference * difference
-      // What counts is 50 ms, not the last digit of a sum.
+      // Tolerates rounding of the sum at 50 ms.
       if abs(difference) > 50 + 1e-6 { over50 += 1 }
       differences.add(difference * 0.5.squareRoot())
       sums.add((value + before) * 0.5.squareRoot())
@@ -136,31 +139,31 @@ public struct Variability: Hashable, Sendable {
   }
 }
 
-/// Five minutes, or what there was of them.
+/// Results of five minutes, or of the available part.
 public struct VariabilitySegment: Hashable, Sendable {
   public var start: ReceiveTime
-  /// Five minutes after the start, or when the last interval ended.
+  /// Five minutes after the start, or the end of the last interval.
   public var end: ReceiveTime
-  /// Intervals that came, good or not.
+  /// Intervals received, good or not.
   public var intervals: Int
-  /// Those of them that the source did not accept, or that no heart can have.
+  /// Intervals that the source did not accept, or that are impossible for a heart.
   public var unaccepted: Int
   public var artefacts: ArtefactCounts
-  /// Of the accepted intervals that follow on another one, before correction, how many differ from it by more than
-  /// `Variability.irregularChange` of it: 0 … 1; `nil` without such a pair. It tells an irregular rhythm, whatever is the cause
-  /// of it: the heart, or beats that were missed.
+  /// Share of accepted intervals, among those that follow another one, that differ from it by more than
+  /// `Variability.irregularChange` of it before correction: 0 … 1; `nil` without such a pair. It detects an
+  /// irregular rhythm of any cause: the heart, or missed beats.
   public var irregularShare: Double?
-  /// How many times the intervals doubled or halved at once and stayed so (`Variability.leapRatio`).
+  /// Number of times that the intervals doubled or halved at once and stayed so (`Variability.leapRatio`).
   public var leaps: Int
   public var result: Result<Variability, Variability.Refusal>
 }
 
 /// An interval between two normal beats, measured or corrected.
 struct NormalInterval: Sendable, BitwiseCopyable {
-  /// When it ended: seconds since the segment's first interval began.
+  /// End of the interval, in seconds since the start of the segment's first interval.
   var end: Double
   var seconds: Double
-  /// Whether it begins with the beat with which the one before ends.
+  /// Whether it begins with the beat that ends the previous one.
   var isContinued: Bool
 }
 

@@ -1,26 +1,28 @@
 public import BLEWire
 
-/// Tells the variability of intervals from any source, five minutes by five minutes. No allocation after the start, and
-/// the same memory for a day as for an hour.
+/// Measures the variability of intervals from any source in segments of five minutes. It allocates only at
+/// the start, and uses the same memory for a day as for an hour.
 ///
-/// A segment begins with the first interval after the one before. An interval belongs to the segment in which it ends. Those
-/// that the source does not accept, or that last less than 0.2 s or more than 3 s, interrupt the run of intervals as
-/// a lost packet does: nothing is counted across. Each run is corrected by itself (`ArtefactCounts` says for what).
-/// Where the intervals do not bear it there is a `Variability.Refusal` instead of numbers.
+/// A segment begins with the first interval after the previous segment. An interval belongs to the segment in
+/// which it ends. Intervals that the source does not accept, or that are shorter than 0.2 s or longer than 3
+/// s, interrupt the run of intervals like a lost packet does: nothing is computed across them. Each run is
+/// corrected separately (`ArtefactCounts`). If the intervals are insufficient, there is a
+/// `Variability.Refusal` instead of values.
 ///
-/// Pulse intervals of a finger or wrist vary a little more than those of an electrocardiogram, at high frequencies most
-/// (Schäfer, Vagedes, Int. J. Cardiol. 166(1), 15–29, 2013). This is a measurement of intervals, not medical advice.
+/// Pulse intervals of a finger or wrist vary a little more than those of an electrocardiogram, mostly at high
+/// frequencies (Schäfer, Vagedes, Int. J. Cardiol. 166(1), 15–29, 2013). This is a measurement of intervals,
+/// not medical advice.
 public struct VariabilityMeter: Sendable {
   public static let segmentSeconds = 300.0
   public static let intervalSeconds = 0.2...3.0
-  /// An interval whose end is this far from where the intervals before it put it does not follow on them: straps send
-  /// theirs late and several at once, but not by this much.
+  /// Maximum distance of an interval's end from the end predicted by previous intervals; beyond it, the
+  /// interval does not follow them. Straps send intervals late and several at once, but not by this much.
   public static let largestDriftSeconds = 3.0
   private static let capacity = ArtefactCorrection.capacity
-  /// Before and after a leap: so many have a median that two beats too many or too few do not move.
+  /// Number of intervals before and after a leap: their median tolerates two beats too many or too few.
   private static let leapIntervals = 5
 
-  /// Good intervals of the segment: seconds, their ends and whether a run begins with them.
+  /// Good intervals of the segment: seconds, their ends, and whether a run begins with them.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var ends = [Double](repeating: 0, count: capacity)
   private var begins = [Bool](repeating: false, count: capacity)
@@ -30,7 +32,7 @@ public struct VariabilityMeter: Sendable {
   /// Nanoseconds since the Unix epoch.
   private var start: Int64?
   private var latest: Int64 = 0
-  /// Where the last interval ended by the sum of those of its run: seconds since the start.
+  /// End of the last interval by the sum of those of its run, in seconds since the start.
   private var runEnd: Double?
   private var correction = ArtefactCorrection()
   private var normal: [NormalInterval]
@@ -41,14 +43,14 @@ public struct VariabilityMeter: Sendable {
       repeating: NormalInterval(end: 0, seconds: 0, isContinued: false), count: Self.capacity)
   }
 
-  /// Takes the beat of an electrocardiogram with its interval.
+  /// Takes a beat of an electrocardiogram with its interval.
   ///
-  /// - Returns: the segment before it, if it ended.
+  /// - Returns: the previous segment, if it ended.
   public mutating func take(_ beat: ECGBeat) -> VariabilitySegment? {
     take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
   }
 
-  /// Takes the beat of a plethysmogram with its interval.
+  /// Takes a beat of a plethysmogram with its interval.
   public mutating func take(_ beat: PulseBeat) -> VariabilitySegment? {
     take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
   }
@@ -56,11 +58,11 @@ public struct VariabilityMeter: Sendable {
   /// Takes the next interval.
   ///
   /// - Parameters:
-  ///   - seconds: between two beats; `nil` for a beat of which it is not known.
-  ///   - end: when the second beat was, on any clock; to a second or two is enough, since intervals that follow each other
-  ///     give the rest.
-  ///   - isAccepted: whether the source believes it.
-  /// - Returns: the segment before it, if it ended.
+  ///   - seconds: time between two beats; `nil` for a beat whose interval is unknown.
+  ///   - end: time of the second beat on any clock. An accuracy of a second or two is sufficient, because
+  ///     successive intervals provide the rest.
+  ///   - isAccepted: whether the source trusts the interval.
+  /// - Returns: the previous segment, if it ended.
   public mutating func take(
     _ seconds: Double?, end: ReceiveTime, isAccepted: Bool = true
   ) -> VariabilitySegment? {
@@ -74,13 +76,13 @@ public struct VariabilityMeter: Sendable {
     if let start, Double(end.nanoseconds &- start) / 1e9 > Self.segmentSeconds {
       closed = close(isWhole: true)
     } else if start != nil, Double(latest) - Double(end.nanoseconds) > Self.largestDriftSeconds * 1e9 {
-      // The clock was set back: nothing is known of the time between.
+      // The clock was set back, so the time between is unknown.
       closed = close(isWhole: false)
       interrupt()
     }
     if start == nil { latest = end.nanoseconds }
     if start == nil {
-      // Without a gap the next segment begins where the last ended.
+      // Without a gap, the next segment begins at the end of the last one.
       start =
         closed.flatMap {
           let pause = Double(began) - Double($0.end.nanoseconds)
@@ -105,10 +107,10 @@ public struct VariabilityMeter: Sendable {
     return closed
   }
 
-  /// Intervals were lost: the next one does not follow on the last.
+  /// Marks a loss of intervals: the next one does not follow the last.
   public mutating func interrupt() { runEnd = nil }
 
-  /// The last segment, at the stream's end; `nil` if it has not begun.
+  /// Returns the last segment at the end of the stream; `nil` if it has not begun.
   public mutating func finish() -> VariabilitySegment? { start == nil ? nil : close(isWhole: false) }
 
   // MARK: Segments
@@ -123,7 +125,7 @@ public struct VariabilityMeter: Sendable {
       unaccepted: unaccepted, artefacts: artefacts,
       irregularShare: rhythm.irregularShare, leaps: rhythm.leaps,
       result: result(kept, artefacts, rhythm, seconds: Double(end &- start) / 1e9))
-    // The next segment's clock begins where this one ended, in the middle of a run.
+    // The next segment's clock begins at the end of this one, in the middle of a run.
     if let runEnd { self.runEnd = runEnd - Double(end &- start) / 1e9 }
     (count, total, unaccepted) = (0, 0, 0)
     self.start = nil
@@ -132,7 +134,7 @@ public struct VariabilityMeter: Sendable {
 
   private typealias Rhythm = (irregularShare: Double?, leaps: Int)
 
-  /// How regular the good intervals are that follow on each other, before correction.
+  /// Regularity of successive good intervals before correction.
   private var rhythm: Rhythm {
     var (pairs, irregular, leaps, runStart, lastLeap) = (0, 0, 0, 0, 0)
     let reach = Self.leapIntervals
@@ -142,7 +144,7 @@ public struct VariabilityMeter: Sendable {
       pairs += 1
       let before = intervals[index - 1]
       if abs(intervals[index] - before) > Variability.irregularChange * before { irregular += 1 }
-      // A leap from the `reach` intervals before the last `reach` ones to these.
+      // Detects a leap from the `reach` intervals before the last `reach` ones to these.
       let middle = index + 1 - reach
       guard middle - reach >= runStart, middle - lastLeap >= reach else { continue }
       let ratio = median(from: middle) / median(from: middle - reach)
@@ -165,7 +167,7 @@ public struct VariabilityMeter: Sendable {
     return intervals[start]
   }
 
-  /// Corrects run by run; gives how many normal intervals there are.
+  /// Corrects run by run, and returns the number of normal intervals.
   private mutating func correct() -> (kept: Int, ArtefactCounts) {
     var artefacts = ArtefactCounts()
     var kept = 0
@@ -215,7 +217,7 @@ public struct VariabilityMeter: Sendable {
     if let irregular = rhythm.irregularShare, irregular > Variability.largestIrregularShare {
       return .failure(.irregular(share: irregular))
     }
-    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let normal = normal
     let intervals = normal.span.extracting(..<kept)
     let spectrum = powers(intervals, covered: covered, of: seconds)

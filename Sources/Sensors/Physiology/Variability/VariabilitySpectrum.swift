@@ -1,26 +1,26 @@
-/// Finds the power of the variation of intervals by frequency; `Variability.Spectrum` says how. No allocation after the
-/// start.
+/// Computes the power of the variation of intervals by frequency; `Variability.Spectrum` documents the
+/// method. It allocates only at the start.
 struct VariabilitySpectrum: Sendable {
   private static let rate = 4.0
   private static let low = 0.04
   private static let middle = 0.15
   private static let high = 0.4
-  /// A gap is bridged by a straight line, with a point each second.
+  /// Gaps are bridged by a straight line, with a point each second.
   private static let bridgeSeconds = 1.0
 
-  /// The points that the spline joins: seconds and milliseconds.
+  /// The points joined by the spline, in seconds and milliseconds.
   private var times: [Double]
   private var values: [Double]
   private var count = 0
-  /// Its coefficients, and what solving for them needs.
+  /// Coefficients of the spline, and buffers to compute them.
   private var coefficients: [Double]
   private var factors: [Double]
   private var samples: [Double]
   private var weights: [Double]
 
   /// - Parameters:
-  ///   - points: that the spline joins, at most.
-  ///   - seconds: of the longest segment.
+  ///   - points: maximum number of points of the spline.
+  ///   - seconds: maximum length of a segment.
   init(points: Int, seconds: Double) {
     times = [Double](repeating: 0, count: points)
     (values, coefficients, factors) = (times, times, times)
@@ -28,7 +28,7 @@ struct VariabilitySpectrum: Sendable {
     weights = samples
   }
 
-  /// - Parameter intervals: with at least 30 s from the first end to the last.
+  /// - Parameter intervals: intervals with at least 30 s from the first end to the last.
   mutating func measure(_ intervals: Span<NormalInterval>) -> Variability.Spectrum {
     count = 0
     for index in intervals.indices {
@@ -40,10 +40,10 @@ struct VariabilitySpectrum: Sendable {
     return power(sample(times[count - 1] - times[0]), Windows(from: times[0], to: times[count - 1]))
   }
 
-  /// How neurokit2 divides the time. It takes 100 values a second; whether the edge of a band is a step of the spectrum,
-  /// and whether a third window still fits, depends on how many they are, so this follows it to the last digit.
+  /// The division of time as in neurokit2. It takes 100 values a second. Whether the edge of a band is a step
+  /// of the spectrum, and whether a third window fits, depends on their number, so this follows it exactly.
   private struct Windows {
-    /// The inverse of a step of the spectrum: seconds.
+    /// The inverse of the spectrum's step, in seconds.
     let period: Double
     let count: Int
 
@@ -73,8 +73,9 @@ struct VariabilitySpectrum: Sendable {
 
   // MARK: The spline
 
-  /// A quadratic spline through the points, with knots halfway between them but for the first two and the last two (de
-  /// Boor, A Practical Guide to Splines, 1978, chapters 10 and 13). Each point has part in three coefficients.
+  /// Fits a quadratic spline through the points, with knots halfway between them except for the first two and
+  /// the last two (de Boor, A Practical Guide to Splines, 1978, chapters 10 and 13). Each point affects three
+  /// coefficients.
   private mutating func fitSpline() {
     let last = count - 1
     coefficients[0] = values[0]
@@ -91,7 +92,7 @@ struct VariabilitySpectrum: Sendable {
     }
   }
 
-  /// Where piece `index` of the spline begins.
+  /// Start of piece `index` of the spline.
   private func knot(_ index: Int) -> Double {
     if index <= 0 { return times[0] }
     if index >= count - 2 { return times[count - 1] }
@@ -106,7 +107,7 @@ struct VariabilitySpectrum: Sendable {
     return (falling, 1 - falling - rising, rising)
   }
 
-  /// Samples the spline, without the mean.
+  /// Samples the spline, and subtracts the mean.
   private mutating func sample(_ duration: Double) -> Int {
     let taken = min(samples.count, Int(duration * Self.rate + 1e-9) + 1)
     var piece = 0
@@ -140,7 +141,7 @@ struct VariabilitySpectrum: Sendable {
     while Double(step) < Self.high * period {
       let density = density(step: step, windows, width, taken) * 2 / (Self.rate * squares)
       let isHigh = Double(step) >= Self.middle * period
-      // Each band is for itself: nothing lies between its last step and the first of the next.
+      // Bands are separate: the area between one band's last step and the next one's first does not count.
       if isHigh, Double(step - 1) < Self.middle * period { before = nil }
       if let before {
         let area = (before + density) / 2 / period
@@ -152,7 +153,8 @@ struct VariabilitySpectrum: Sendable {
     return Variability.Spectrum(lowFrequency: low, highFrequency: high)
   }
 
-  /// The squared magnitude of a step: the mean of the windows, the second in the middle, the third at the end.
+  /// The squared magnitude at a step: the mean of the windows, the second in the middle, the third at the
+  /// end.
   private func density(step: Int, _ windows: Windows, _ width: Int, _ taken: Int) -> Double {
     let turn = sineAndCosine(turns: Double(step) / windows.period / Self.rate)
     var sum = 0.0

@@ -109,7 +109,8 @@ extension RingConversation {
   /// Returns a day of heart rates, stress or heart rate variability.
   ///
   /// - Parameter date: by the ring's clock; may be today.
-  /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped early.
+  /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped
+  ///   early.
   public func heartRateLog(of date: RingDate) async throws(RingError) -> RingDayLog? {
     try await dayLog(.heartRate, .heartRateLog(timestamp: date.timestamp), .timestamp(date.timestamp))
   }

@@ -45,7 +45,7 @@ package final class SensorLink: Sendable {
   let connection: Connection
   package let client: GATTClient
   /// Services that have the first wanted characteristic, preferably with notifications or indications; empty
-  /// if there are none.
+  /// if no service has it.
   private let services: [GATTDatabase.Service]
   private let listening = Mutex<[Listening]>([])
 

@@ -115,7 +115,7 @@ public actor DeviceSession {
     self.adapter = adapter
   }
 
-  /// Statistics of the current link; empty if there is none.
+  /// Statistics of the current link; empty without a link.
   public var currentStatistics: BearerStatistics {
     get async { await current?.statistics ?? BearerStatistics() }
   }
@@ -183,7 +183,7 @@ public actor DeviceSession {
 
   private var isOver: Bool { isEnding || Task.isCancelled }
 
-  /// Time left of the current outage; all of it if there is none.
+  /// Time left of the current outage; `plan.patience` without an outage.
   private var patienceLeft: Duration {
     guard let outage else { return plan.patience }
     return plan.patience - outage.since.duration(to: adapter.loop.clock.monotonic())

@@ -23,7 +23,7 @@ public final class SampleTimes: Sendable {
 
   public init() {}
 
-  /// First and last sample of the link; `nil` if there is none.
+  /// First and last sample of the link; `nil` before the first one.
   public var first: ReceiveTime? { Self.time(firstTime) }
   public var last: ReceiveTime? { Self.time(lastTime) }
 

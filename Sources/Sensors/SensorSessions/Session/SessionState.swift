@@ -49,7 +49,7 @@ public struct SessionGap: Hashable, Sendable {
   /// The failed connects, in order.
   public var failures: [Failure] = []
   public var connectedAt: ReceiveTime?
-  /// The first sample after the gap; `nil` if there was none.
+  /// The first sample after the gap; `nil` if no sample followed.
   public var firstSampleAt: ReceiveTime?
   /// ATT requests of the new link before that sample; each is a round trip.
   public var requestsBeforeFirstSample: Int?
