@@ -186,6 +186,7 @@ struct SharedMotion {
 extension SharedEvidence {
   /// Finds the lag of the second of two accelerometers by their common movement.
   ///
+  /// - Parameters:
   ///   - first: the reference.
   ///   - second: a series of the same body.
   ///   - search: maximum offset of the clocks in either direction, in seconds.

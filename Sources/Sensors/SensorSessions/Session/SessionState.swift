@@ -97,8 +97,8 @@ public struct BackOff: Hashable, Sendable {
   public init() {}
 
   /// The pause before the next attempt.
+  ///
   /// - Parameter hadSamples: whether the last link delivered any samples.
-  /// - Parameter hadSamples: whether the last link brought any.
   public mutating func next(hadSamples: Bool = false) -> Duration {
     if hadSamples { pause = min(pause, Self.longestBetweenSamples) }
     defer { pause = pause == .zero ? Self.first : min(pause * 2, Self.longest) }
