@@ -20,7 +20,7 @@ public struct LogFilePlan: Hashable, Sendable {
   public var path: String
   public var format = Format.btsnoop
   public var existing = Existing.fail
-  /// Maximum size of a file, in bytes. Only a single first record can exceed it.
+  /// Maximum size of a file, in bytes. A file exceeds it only if its first record is larger.
   public var rotateByteCount: Int?
   /// Maximum time that one file covers.
   public var rotateTime: Duration?
@@ -77,7 +77,7 @@ struct LogFiles: ~Copyable {
   private(set) var failure: SystemError?
   /// `nil` for standard output.
   private let folder: OpenFolder?
-  /// Whether the current file was removed or replaced.
+  /// Whether the current file was removed, replaced or cut.
   private(set) var isGone = false
   /// Bytes of a torn record that opening the file cut off.
   let tornByteCount: Int
@@ -167,7 +167,7 @@ struct LogFiles: ~Copyable {
     } catch { failure = error }
   }
 
-  /// Syncs the file. Fails if the file was removed or replaced.
+  /// Syncs the file. Fails if the file was removed, replaced or cut.
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) { try syncAndLook() } catch { failure = error }

@@ -13,7 +13,7 @@ final class LogWriter: Sendable {
     var tornByteCount = 0
     var paths: [String] = []
     var failure: SystemError?
-    /// Whether the last file was removed or replaced.
+    /// Whether the last file was removed, replaced or cut.
     var isRemoved = false
   }
 

@@ -60,7 +60,7 @@ public final class PacketLogFile: Sendable {
   ///
   /// - Parameters:
   ///   - transport: the transport that carries the packets.
-  ///   - keys: `logged` to be able to decrypt a sniffer's capture of the same link.
+  ///   - keys: `logged` to keep keys, with which a sniffer's capture of the links can be decrypted.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {

@@ -83,8 +83,8 @@ package final class Recorder: Sendable {
     return recorder
   }
 
-  /// Stops virtual time while `hasWork` returns true. A sample may arrive before its link can wake the
-  /// writer, which is possible only once the stream runs; the clock then wakes it.
+  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only once its stream runs,
+  /// so for earlier samples the clock wakes it.
   func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
     clock.hold { [weak wake] in
       guard let wake, hasWork() else { return false }

@@ -189,7 +189,7 @@ package struct RecordingFiles: ~Copyable {
     return FileRemoval(files: news, leaves: hasOthers ? .others : .nothing)
   }
 
-  /// Completes the index, if there is one, because no more rows come.
+  /// Ends the recording: completes the index, if there is one.
   ///
   /// - Parameter rate: rows a second of the table of ticks.
   package mutating func end(rate: Double?) {

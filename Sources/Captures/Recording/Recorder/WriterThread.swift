@@ -37,7 +37,7 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   mutating func look()
   /// Ends a turn; reports a failure here.
   mutating func endTurn()
-  /// Writes the rest, because no more data comes.
+  /// Ends the job: writes the remaining data.
   mutating func end()
 }
 

@@ -7,7 +7,7 @@
 struct SharedMotion {
   /// Sample rate of the grids, in hertz.
   private static let rate = 100.0
-  /// Every fourth sample is used for the first, wide search.
+  /// Step between the samples used for the first, wide search.
   private static let coarse = 4
   private static let windowSeconds = 20.0
   /// Weaker movement is sensor noise: g, root mean square.

@@ -29,12 +29,13 @@ struct SampleGrid {
   static let bridgeSeconds = 0.2
   /// After a longer gap, everything starts again.
   static let longestGapSeconds = 10.0
-  /// Multiple of the root mean square of about the last `usualSamples`, once there are `leastSamples`.
+  /// Clipping level, as a multiple of the root mean square of about the last `usualSamples`. Clipping starts
+  /// after `leastSamples`.
   static let largestCrest = 3.0
   static let usualSamples = 200.0
   static let leastSamples = 50.0
-  /// Step between samples, as a multiple of that root mean square or of that of such steps, whichever is
-  /// larger.
+  /// Minimum step of a jump, as a multiple of that root mean square or of that of the steps between samples,
+  /// whichever is larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
   /// Range of the usual size, relative to it. Light that is outside it after `longestSettlingSeconds` becomes

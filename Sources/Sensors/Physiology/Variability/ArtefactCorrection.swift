@@ -25,7 +25,7 @@
 /// were normal). Beyond 1, the neighbours' differences decide whether a beat is ectopic, missed, extra or at
 /// the wrong place.
 ///
-/// There are three differences. An ectopic beat is searched one interval ahead, so that its first interval is
+/// There are three differences. An ectopic beat is sought one interval ahead, so that its first interval is
 /// not classified as another kind. Intervals of no kind are left out instead of interpolated. The divisor is
 /// at least 20 ms, for intervals in coarse steps. The correction is repeated until nothing is found, at most
 /// four times.

@@ -7,8 +7,8 @@ import JSONText
 /// The devices that ringtap has connected to, stored as a folder with a JSON file for each.
 ///
 /// Each file is replaced atomically, so that readers see either the old or the new contents, also after a
-/// crash. Only the owner can read the files, because names and addresses show which devices were nearby. An
-/// unreadable file is renamed with a warning and does not make a command fail.
+/// crash. Only the owner can read the files, because names and addresses show which devices were nearby. A
+/// damaged file is renamed with a warning. No unreadable file makes a command fail.
 public struct KnownDevices: Sendable {
   /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of it.
   static let fileLimit = 64 << 20
@@ -48,7 +48,7 @@ public struct KnownDevices: Sendable {
 
   /// Adds the results of a connection to the known information about a device.
   ///
-  /// Devices whose address changes are not stored.
+  /// A device with a changing address is not stored.
   ///
   /// - Parameters:
   ///   - address: address of the device, which is also the file's name.

@@ -237,8 +237,8 @@ private struct PolarConversation: Sendable {
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
-  /// Settings that the sensor offers. If it does not tell, for example in a log of a program that did not
-  /// ask, the usual settings of such sensors.
+  /// Settings that the sensor offers. If it does not report them, for example in a log of a program that did
+  /// not ask, the usual settings of such sensors.
   func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
     do { return try await settings(PolarRequest(.getSettings, type)) } catch {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }

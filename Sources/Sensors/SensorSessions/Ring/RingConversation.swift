@@ -52,7 +52,7 @@ public actor RingConversation {
   private struct Pending {
     let patience: Duration
     let take: (Arrival) -> Turn
-    /// Time of the latest part of the answer, or of the request before any.
+    /// Time of the latest part of the answer, or of the request before any part.
     var latest: MonotonicTime
     let ending: OneShot<Ending>
   }

@@ -133,7 +133,7 @@ extension RingConversation {
     var progress = LogProgress<RingDayLog>()
     var assembler = RingDayLogAssembler(kind, day: day)
     // Whether a late log of another day is arriving. Its frames look the same, except for the echo in the
-    // second.
+    // second frame.
     var isOther = false
     let isAnswered = try await exchange(.command(request.command)) { arrival in
       guard case .reply(_, let octets) = arrival, let frame = try? RingFrame(validating: octets.span) else {

@@ -43,8 +43,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// The next counter is on disk before this returns. Signatures by other runs of the program meanwhile are
-  /// taken into account.
+  /// Takes a sign counter; the next one is on disk before this returns. Signatures by other runs of the
+  /// program meanwhile are taken into account.
   public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
@@ -64,7 +64,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// The next counter is stored before this returns; if that fails, no command is accepted.
+  /// Whether a signed command is valid. Its counter is stored before this returns; if that fails, the command
+  /// is rejected.
   public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
