@@ -9,9 +9,9 @@ public enum RestState: String, Hashable, Sendable {
 /// not allocate.
 ///
 /// Method: Cole, Kripke, Gruen, Mullaney, Gillin, Automatic sleep/wake identification from wrist activity,
-/// Sleep 15(5), 461–469, 1992, for epochs of a minute: asleep if 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁
-/// + 230 a₀ + 74 a₁ + 67 a₂) < 1. The counts are a hundredth of the epoch's, at most 300, as usual for counts
-/// on ActiGraph's scale.
+/// Sleep 15(5), 461–469, 1992, for epochs of a minute: asleep if
+/// 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁ + 230 a₀ + 74 a₁ + 67 a₂) < 1. The counts are a hundredth of
+/// the epoch's, at most 300, as usual for counts on ActiGraph's scale.
 ///
 /// Limits: the rule detects rest, not sleep; lying still awake is "asleep". It was made for the wrists of
 /// adults and the counts of another device. On a finger it is an estimate without validation, and not medical

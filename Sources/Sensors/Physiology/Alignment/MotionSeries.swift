@@ -37,9 +37,9 @@ struct MotionGrid {
 
   /// Maximum step between samples that is not a gap, in sample intervals of the series.
   private static let longestStep = 2.5
-  /// Slower changes belong to gravity, in seconds.
+  /// Changes over more than this belong to gravity: seconds.
   private static let slowest = 1.0
-  /// Faster changes differ in a slower series, in samples of that series.
+  /// Changes within less than this differ in a slower series: samples of that series.
   private static let fastest = 3.0
 
   /// - Parameters:

@@ -1,7 +1,7 @@
 /// Finds the lag between two accelerometers on the same body by correlating their movement, window by window.
 ///
 /// The first lag is the one at which all windows of the 15 minutes with the most movement are together most
-/// alike. Starting there, each window is searched near the line of those already found. A parabola locates
+/// alike. From there on, each window's lag is sought near the line of those already found. A parabola locates
 /// the peak of its correlation between samples (Boucher and Hassab, Analysis of Discrete Implementation of
 /// Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
 struct SharedMotion {

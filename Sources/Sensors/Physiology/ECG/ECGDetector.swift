@@ -109,7 +109,7 @@ public struct ECGDetector: Sendable {
     filter = LinearPhaseBandPass(Self.band, seconds: Self.filterSeconds, rate: rate)
     complexWidth = Self.odd(Self.complexSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // From the baseline before a complex, which is as long as its threshold's average, to the newest sample.
+    // From the baseline before the longest complex, as long as its threshold's average, to the newest sample.
     size = Int(rate) + 3 * beatWidth
     squared = [Double](repeating: 0, count: size)
     raw = squared

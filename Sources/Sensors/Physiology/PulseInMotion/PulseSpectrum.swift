@@ -1,4 +1,4 @@
-/// Evidence of a window for each pulse of `PulseRateFilter.rates`, by amplitude spectra of the remaining
+/// Evidence of a window for each rate of `PulseRateFilter`, by amplitude spectra of the remaining
 /// light and of the accelerometer.
 ///
 /// The light's spectrum is weighted at each frequency by a Wiener filter, light over light plus acceleration,

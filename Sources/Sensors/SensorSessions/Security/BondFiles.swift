@@ -8,8 +8,9 @@ import Synchronization
 /// Keys of paired devices, stored as a file for each device, beside those of `KnownDevices`. Only the owner
 /// can read the files.
 ///
-/// Each file is replaced atomically. No other file of ringtap contains keys. A file that cannot be read is
-/// left alone with a warning; the device must then be paired again.
+/// Each file is replaced atomically. Unless a caller asks for it (`CapturingTransport.Keys.logged`), no other
+/// file of ringtap contains keys. A file that cannot be read is left alone with a warning; the device must
+/// then be paired again.
 public final class BondFiles: BondStore {
   /// Maximum size of a file, in bytes.
   static let fileLimit = 1 << 16
