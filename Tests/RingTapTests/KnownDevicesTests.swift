@@ -9,12 +9,12 @@ import Synchronization
 import TestKit
 import Testing
 
-/// The files of known devices.
+/// The files in which known devices are stored.
 @Suite struct KnownDevicesTests {
   private let address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
   private let time = ReceiveTime(nanoseconds: 1_795_000_000_123_456_789)
 
-  /// UUIDs of the reference `colmi-ring-protocol.md`, 2.
+  /// UUIDs from the reference `colmi-ring-protocol.md`, 2.
   private static let ringService: GATTDatabase.Service = {
     var service = GATTDatabase.Service(
       kind: .primary, range: HandleRange(start: AttributeHandle(16), end: AttributeHandle(21)),
@@ -53,7 +53,7 @@ import Testing
     GATTDiscoveryResult(GATTDatabase(services: services), .part)
   }
 
-  /// Devices in a folder of their own, and the warnings about them.
+  /// Runs `body` with a store of devices in its own folder, and a closure that returns its warnings.
   private func withDevices(
     _ body: (KnownDevices, _ warnings: () -> [String]) async throws -> Void
   ) async throws {
@@ -85,7 +85,7 @@ import Testing
       #expect(known.lastSeen == time)
       #expect(known.discovery == found)
       #expect(warnings() == [])
-      // Another reader's view of the file.
+      // The file as another program's JSON parser reads it.
       let object = try json(file(devices))
       #expect(object["version"] as? Int == 1)
       #expect(object["databaseHash"] as? String == "000102030405060708090a0b0c0d0e0f")
@@ -177,7 +177,8 @@ import Testing
     }
   }
 
-  /// Core 5.4, Vol 6, Part B, 1.3.2: the two most significant bits tell a static address (11) from those that change.
+  /// Core 5.4, Vol 6, Part B, 1.3.2: the two most significant bits of a static address are 11; addresses with
+  /// other values change.
   @Test(arguments: [(0xC0, true), (0xFF, true), (0x40, false), (0x7F, false), (0x00, false), (0x80, false)])
   func leavesOutAddressesThatChange(_ first: UInt64, _ isKept: Bool) async throws {
     try await withDevices { devices, _ in
@@ -192,7 +193,7 @@ import Testing
       let later = ReceiveTime(nanoseconds: time.nanoseconds + 1)
       let whole = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
       try devices.remember(address, name: "R02_A1B2", at: time, whole)
-      // As a search for one service finds it: it does not ask for includes.
+      // The result of a search for one service, which does not discover includes.
       var found = Self.ringService
       found.includes = []
       try devices.remember(address, name: nil, at: later, Self.part(found))
@@ -200,7 +201,7 @@ import Testing
       #expect(known.discovery == whole)
       #expect(known.name == "R02_A1B2")
       #expect(known.lastSeen == later)
-      // The service is elsewhere now: so may be all else.
+      // The service has moved, so everything else may have moved too.
       let moved = Self.service(0x1801, 4, 6)
       try devices.remember(address, name: nil, at: later, Self.part(moved))
       #expect(devices.device(at: address)?.discovery == Self.part(moved))
@@ -219,7 +220,7 @@ import Testing
     }
   }
 
-  /// Each beginning of a file, as a full disk could leave it behind another program's back, and each octet changed.
+  /// Every truncation of a file, as a full disk could leave it, and every byte changed.
   @Test func damagedFilesAreSetAside() async throws {
     try await withDevices { devices, warnings in
       try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
@@ -235,13 +236,14 @@ import Testing
         #expect(!Files.exists(file(devices)))
         #expect(contents(file(devices) + ".damaged") == content)
       }
-      // It can be learned again.
+      // The device can be stored again.
       try devices.remember(address, name: nil, at: time, Self.whole())
       #expect(devices.all().count == 1)
     }
   }
 
-  /// One bit changed anywhere: what was written, or nothing and a warning; never other handles.
+  /// One bit is changed anywhere in the file. The result is either the stored device, or no device and a
+  /// warning; never other handles.
   @Test func isNotDeceivedByChangedOctets() async throws {
     try await withDevices { devices, warnings in
       var found = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
@@ -255,14 +257,15 @@ import Testing
         try Data(changed).write(to: URL(filePath: file(devices)))
         let count = warnings().count
         let all = devices.all()
-        // A damaged key of the checksum makes a file of a former program, which proves nothing.
+        // If the checksum's key is damaged, the file looks like one from an older program, which proves
+        // nothing.
         let isHarmless = all == [device] || all.first?.discovery.proof == GATTDiscoveryResult.Proof.none
         #expect(all.isEmpty ? warnings().count == count + 1 : isHarmless)
       }
     }
   }
 
-  /// A file of another device's, by whatever way it came here.
+  /// The file of another device under this device's name.
   @Test func aForeignFileIsSetAside() async throws {
     try await withDevices { devices, warnings in
       try devices.remember(address, name: nil, at: time, Self.whole(Self.ringService))
@@ -274,7 +277,7 @@ import Testing
     }
   }
 
-  /// Of a program before this one, whose files had no checksum: good to be shown, not to be used.
+  /// A file of an older program has no checksum: it can be shown but is not used.
   @Test func aFileWithoutChecksumProvesNothing() async throws {
     try await withDevices { devices, warnings in
       try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
@@ -300,7 +303,7 @@ import Testing
       #expect(known.kind == .ring && known.name == "R02_A1B2")
       #expect(known.discovery.proof == GATTDiscoveryResult.Proof.none)
       #expect(known.discovery.database(of: [RingUUID.commandService]) == nil)
-      // A part with another hash displaces the whole, whatever is in it.
+      // A partial result with another hash replaces the complete one, whatever it contains.
       try devices.remember(address, name: nil, at: time, found)
       var part = Self.part(Self.service(0x1801, 1, 3))
       part.databaseHash = Array(1..<17)
@@ -334,7 +337,7 @@ import Testing
     }
   }
 
-  /// By their services; the reference `sensor-services.md` has the UUIDs.
+  /// Kinds are recognised by services; the UUIDs are in the reference `sensor-services.md`.
   @Test(arguments: [
     (["180d", "180f"], KnownDevice.Kind.heartRate), (["1809"], .thermometer), (["180f"], .other),
     ([], .other),

@@ -13,13 +13,13 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// What every command says of a log whose losses the test knows. The bytes are those of the formats: btsnoop, HCI, ATT, and the
-/// sensors' values.
+/// Losses that every command reports of a log whose losses the test knows. The bytes follow the formats:
+/// btsnoop, HCI, ATT, and the sensors' values.
 @Suite struct LedgerTests {
   // MARK: Cut by the log's writer
 
-  /// Heart rates of flags, 8-bit rate and one interval (GATT Specification Supplement, 3.106), of which the writer kept the
-  /// first so many octets.
+  /// A log of heart rate measurements with flags, an 8-bit rate and one interval (GATT Specification
+  /// Supplement, 3.106). `kept` returns how many bytes of a packet the writer kept.
   private static func heartRates(_ count: Int, kept: (Int) -> Int?) -> TestLog {
     var log = TestLog()
     for number in 0..<count {
@@ -29,7 +29,7 @@ import Testing
     return log
   }
 
-  /// H4, ACL, L2CAP and ATT headers have 12 octets: of every second value flags and rate are whole.
+  /// H4, ACL, L2CAP and ATT headers take 12 bytes, so every second value still has its flags and rate.
   @Test func takesWhatIsWholeOfACutHeartRate() throws {
     let log = Self.heartRates(30) { $0 % 2 == 1 ? 14 : nil }
     try log.imported([(0x12, .heartRateMeasurement)]) { capture, folder in
@@ -38,27 +38,28 @@ import Testing
       #expect(Ledger(capture.report).lines == ["15 lost of 30: 15 cut by the log's writer"])
       #expect(column(1, of: folder + "/heart_rate.csv") == (60..<90).map { "\($0)" })
       #expect(column(1, of: folder + "/rr_intervals.csv").count == 15)
-      // 16-bit rates are not whole.
+      // 16-bit rates are cut in half.
       let session = try SessionDocument.read(in: folder)
       #expect(session["lost"]?["cut"]?.integer(Int.self) == 15)
       #expect(Ledger(session) == Ledger(capture.report))
     }
   }
 
-  /// Behind handle or flags, or in front of them: nothing of the value is whole, and it counts all the same.
+  /// The cut is after the handle or the flags, or before them: no part of the value is complete, but it
+  /// counts as one loss.
   @Test(arguments: [1, 3, 5, 8, 9, 11, 12, 13], [0, 4, 9])
   func countsWhatIsNotWhole(_ kept: Int, _ place: Int) throws {
     let log = Self.heartRates(10) { $0 == place ? kept : nil }
     try log.imported([(0x12, .heartRateMeasurement)]) { capture, folder in
       #expect(capture.report.lost.malformed == 0)
       #expect(column(1, of: folder + "/heart_rate.csv").count == 9)
-      // Of one octet, even the link is unknown.
+      // With one byte left, even the link is unknown.
       #expect((kept < 3 ? capture.report.lost.packetLog : capture.report.lost.cut) == 1)
       #expect(capture.report.lost.total == 1)
     }
   }
 
-  /// Where nothing is left to import, what was cut is the reason.
+  /// If nothing is left to import, the error names the cut packets as the reason.
   @Test func tellsOfCutsWhereNothingIsLeft() {
     let log = Self.heartRates(4) { _ in 11 }
     let error = #expect(throws: LogImport.Failure.self) {
@@ -67,7 +68,7 @@ import Testing
     #expect("\(error, default: "")".hasSuffix("; the log's writer cut 4 packets short"))
   }
 
-  /// A frame in three fragments, of which one is cut: one loss, and nothing malformed.
+  /// A frame in three fragments, one of them cut, is one loss and not malformed.
   @Test(arguments: [0, 1, 2]) func countsACutFragmentOnce(_ cut: Int) throws {
     var log = Self.heartRates(3) { _ in nil }
     log.fragments(0x12, [0x16, 77, 0xE8, 0x03], at: 3, cut: cut)
@@ -80,7 +81,7 @@ import Testing
     }
   }
 
-  /// The same records in pcap and pcapng, whose blocks have the original length too.
+  /// The same records in pcap and pcapng, which also store each packet's original length.
   @Test(arguments: ["pcap", "pcapng", "h4 in pcap"]) func readsOtherContainers(_ name: String) throws {
     let log = Self.heartRates(10) { $0 % 5 == 0 ? 14 : nil }
     let octets =
@@ -95,7 +96,8 @@ import Testing
     }
   }
 
-  /// Frames of a ring (16 octets, the last a checksum) of which 14 are there: their samples are whole, their checksum is not.
+  /// Ring frames of 16 bytes, the last a checksum, of which 14 are left: the samples are complete, the
+  /// checksum is missing.
   @Test func takesWhatIsWholeOfACutRingFrame() throws {
     var log = TestLog()
     for number in 0..<150 {
@@ -192,7 +194,7 @@ import Testing
     column(0, of: folder + "/ecg.csv").compactMap { Int64($0) }
   }
 
-  /// 8 of 160 frames come twice: at once, behind the next one, or ten frames later.
+  /// 8 of 160 frames are received twice: immediately, after the next frame, or ten frames later.
   @Test(arguments: [1, 2, 10]) func recordsAFrameOnceThatCameTwice(_ distance: Int) throws {
     var frames = PolarTestFrame.stream(160)
     for number in stride(from: 145, through: 5, by: -20) {
@@ -211,7 +213,8 @@ import Testing
     }
   }
 
-  /// Two sensors through one attribute, whose clocks are alike or not: the rows are those of one of them.
+  /// Two sensors send through one attribute, with similar or different clocks: the rows come from only one of
+  /// them.
   @Test(arguments: [0.28, 0.4, 3_600, -86_400], [0.0, 0.9])
   func mixesNoTwoStreams(_ offset: Double, _ lag: Double) throws {
     let first = PolarTestFrame.stream(160)
@@ -226,7 +229,7 @@ import Testing
     }
   }
 
-  /// The same times, and other samples.
+  /// The same times with other samples.
   @Test func mixesNoTwoStreamsOfTheSameTimes() throws {
     let first = PolarTestFrame.stream(20)
     let second = PolarTestFrame.stream(20, arrival: 0.1, value: 500)
@@ -236,7 +239,7 @@ import Testing
     }
   }
 
-  /// A strap's values over two links at once, as a log of two adapters has them: each value once.
+  /// A strap's values over two links at once, as in a log of two adapters: each value is recorded once.
   @Test func mixesNoTwoLinks() throws {
     var log = TestLog()
     log.connect(handle: 0x41)
@@ -251,7 +254,8 @@ import Testing
     }
   }
 
-  /// A sensor that begins anew by another clock is followed, with a time that goes on; nothing of it is lost or repeated.
+  /// A sensor restarts with another clock. Its data is still followed, with times that keep increasing;
+  /// nothing is lost or repeated.
   @Test(arguments: [-50.0, -20_000, 70_000]) func followsAClockThatBeganAnew(_ step: Double) throws {
     var frames = PolarTestFrame.stream(40)
     for place in 20..<40 {
@@ -262,13 +266,13 @@ import Testing
       let times = Self.times(folder)
       #expect(times.count == 40 * 73 && zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
       #expect(capture.report.lost.total == 0 && capture.report.repeated == 0)
-      // The pause of five seconds stays one.
+      // The pause of five seconds is preserved.
       let longest = zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? 0
       #expect((4_500_000_000...5_600_000_000).contains(longest))
     }
   }
 
-  /// A frame that comes behind later ones has no place: it is late, and was not missing.
+  /// A frame that arrives after later ones cannot be placed: it counts as late, not as missing.
   @Test func countsALateFrame() throws {
     var frames = PolarTestFrame.stream(30)
     var late = frames.remove(at: 10)
@@ -293,7 +297,7 @@ import Testing
           "365 lost (155 notifications received): 365 samples missing by the sensor's clock"
         ])
       #expect(try Ledger(SessionDocument.read(in: folder)) == Ledger(capture.report))
-      // The same figures from the other commands.
+      // Other commands report the same figures.
       #expect(try CaptureAnalysis.run(folder, output: nil).ledger == Ledger(capture.report))
       let converted = try CaptureConversion.run(folder, to: .ndjson, output: folder + ".ndjson") { _ in }
       #expect(converted.ledger == Ledger(capture.report))
@@ -302,7 +306,7 @@ import Testing
     }
   }
 
-  /// From the first pair of frames on, and every second one.
+  /// Frames are missing from the start, after the first two, or every second one.
   @Test(arguments: [[1], [1, 2], Array(stride(from: 1, to: 40, by: 2))])
   func countsMissingSamplesFromTheStart(_ places: [Int]) throws {
     let frames = PolarTestFrame.stream(41).enumerated().filter { !places.contains($0.offset) }.map(\.element)
@@ -322,14 +326,15 @@ import Testing
     }
   }
 
-  /// A firmware that says 135 Hz and measures 55 (reference `sensor-services.md`, 5.3) loses nothing.
+  /// A firmware that claims 135 Hz and measures at 55 Hz (reference `sensor-services.md`, 5.3) loses nothing.
   @Test func believesFramesMoreThanTheNominalRate() throws {
     try Self.imported(PolarTestFrame.stream(50, rate: 55)) { capture, _ in
       #expect(capture.report.lost.total == 0)
     }
   }
 
-  /// A cut frame's samples are missing by the clock, too, and count once. Six octets of a sample are whole.
+  /// By the clock, the samples of a cut frame are missing as well; they count once. Six bytes of a sample are
+  /// left.
   @Test func countsTheSamplesOfACutFrameOnce() throws {
     var log = TestLog()
     log.startPolar()
@@ -341,7 +346,8 @@ import Testing
     }
   }
 
-  /// A ring sends three frames a tick. One frame of a tick, and two whole ticks are missing; the last tick is cut short by the end.
+  /// A ring sends three frames a tick. One frame of a tick and two whole ticks are missing; the end of the
+  /// log cuts the last tick short.
   @Test func countsTheMissingSamplesOfARing() throws {
     var log = TestLog()
     for tick in 0..<500 where tick != 300 && tick != 301 {
@@ -354,13 +360,13 @@ import Testing
     try log.imported([(0x21, RingUUID.commandNotify)]) { capture, folder in
       #expect(capture.report.lost.missing == 7 && capture.report.lost.total == 7)
       #expect(column(1, of: folder + "/samples.csv").count == 498)
-      // The report of the log itself says the same.
+      // A report of the log itself says the same.
       let document = try ReportDocument.read(folder + "/../log", title: nil) { _ in }
       #expect(document.missingText == "no gaps, 7 samples lost")
     }
   }
 
-  /// Of 300 ticks the queue dropped some: they are lost in one place.
+  /// The queue dropped some of 300 ticks: they count in one place only.
   @Test func countsWhatAQueueDroppedOnce() {
     var account = TableAccount()
     (account.samples, account.notifications, account.missing) = (900, 2_700, 100)
@@ -370,7 +376,7 @@ import Testing
     #expect(account.missing(100, besides: 0) == 100)
   }
 
-  /// What was measured while there was no link is a gap, and no loss.
+  /// Samples measured while there was no link are a gap, not a loss.
   @Test func countsNoGapOfTheLink() throws {
     var log = TestLog()
     log.startPolar()
@@ -387,7 +393,7 @@ import Testing
 
   // MARK: Words
 
-  /// A strap numbers nothing: nobody can know that it sent no more.
+  /// A strap's values have no sequence numbers, so nothing proves that it sent more.
   @Test func claimsNothingWithoutEvidence() throws {
     try Self.heartRates(12) { _ in nil }.imported([(0x12, .heartRateMeasurement)]) { capture, _ in
       #expect(
@@ -404,7 +410,7 @@ import Testing
     }
   }
 
-  /// Each place once in JSON, in the order of old captures.
+  /// JSON has each place once, in the order that old captures have.
   @Test func encodesEachPlace() throws {
     var loss = SessionReport.Loss()
     for (number, place) in SessionReport.Loss.Place.allCases.enumerated() { loss[place] = number + 1 }
@@ -418,7 +424,7 @@ import Testing
   }
 }
 
-/// The cells of one column of a text table, without the header.
+/// Cells of one column of a text table, without the header.
 private func column(_ place: Int, of path: String) -> [String] {
   guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return [] }
   return text.split(separator: "\n").dropFirst().map {
@@ -426,9 +432,9 @@ private func column(_ place: Int, of path: String) -> [String] {
   }
 }
 
-/// A frame of an electrocardiogram: type, time of the last sample, frame type 0, three octets a sample.
+/// A frame of ECG samples: type, time of the last sample, frame type 0, three bytes per sample.
 private struct PolarTestFrame {
-  /// Seconds by the sensor, and by the log.
+  /// Time by the sensor's clock and by the log's clock, in seconds.
   var device: Double
   var arrival: Double
   let count: Int
@@ -442,8 +448,8 @@ private struct PolarTestFrame {
   }
 
   /// - Parameters:
-  ///   - device: by how much its clock is later.
-  ///   - arrival: by how much it comes later.
+  ///   - device: offset of the sensor's clock.
+  ///   - arrival: delay of the arrival.
   ///   - value: microvolts: 100, or 500.
   static func stream(
     _ count: Int, rate: Double = 130, counts: [Int]? = nil, device: Double = 0, arrival: Double = 0,
@@ -463,10 +469,10 @@ private struct PolarTestFrame {
   }
 }
 
-/// A packet log that is put together octet by octet. Times are seconds since its start.
+/// A packet log assembled byte by byte. Times are in seconds since its start.
 private struct TestLog {
   private struct Record {
-    /// With the H4 type.
+    /// Packet with its H4 type.
     var octets: [UInt8]
     var original: Int
     var fromController: Bool
@@ -496,7 +502,7 @@ private struct TestLog {
     add([2, handle, 0x20] + Self.length(frame.count) + frame, fromController: true, at: time + 1, kept: kept)
   }
 
-  /// The same in three fragments, one of which lacks its last octet.
+  /// Adds the same notification in three fragments, one of which lacks its last byte.
   mutating func fragments(_ attribute: UInt8, _ value: [UInt8], at time: Double, cut: Int) {
     let pdu: [UInt8] = [0x1B, attribute, 0] + value
     let frame = Self.length(pdu.count) + [4, 0] + pdu
@@ -509,7 +515,7 @@ private struct TestLog {
     }
   }
 
-  /// The request that starts an electrocardiogram of 130 Hz and 14 bits, and its answer. Online Measurement (2024), 3.
+  /// The request that starts an ECG of 130 Hz and 14 bits, and its response. Online Measurement (2024), 3.
   mutating func startPolar(at time: Double = 0) {
     let request: [UInt8] = [0x12, 0x12, 0, 2, 0, 0, 1, 0x82, 0, 1, 1, 0x0E, 0]
     let frame = Self.length(request.count) + [4, 0] + request
@@ -532,7 +538,7 @@ private struct TestLog {
     (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
   }
 
-  /// Btsnoop 1002, by BlueZ's `doc/btsnoop-protocol.rst`.
+  /// The log as btsnoop with datalink 1002, as in BlueZ's `doc/btsnoop-protocol.rst`.
   var octets: [UInt8] {
     var file = Array("btsnoop".utf8) + [0] + Self.big(1) + Self.big(1002)
     for record in records {
@@ -544,7 +550,7 @@ private struct TestLog {
     return file
   }
 
-  /// `pcap-savefile(5)`, big-endian.
+  /// The log as pcap, `pcap-savefile(5)`, big-endian.
   func pcap(linkType: Int) -> [UInt8] {
     var file = Self.big(0xA1B2_C3D4) + [0, 2, 0, 4] + Self.big(0) + Self.big(0) + Self.big(64)
     file += Self.big(linkType)
@@ -557,7 +563,7 @@ private struct TestLog {
     return file
   }
 
-  /// `draft-ietf-opsawg-pcapng`, 4, big-endian, link type 201.
+  /// The log as pcapng, `draft-ietf-opsawg-pcapng`, 4, big-endian, link type 201.
   func pcapng() -> [UInt8] {
     func block(_ type: Int, _ content: [UInt8]) -> [UInt8] {
       let padded = content + [UInt8](repeating: 0, count: (4 - content.count % 4) % 4)
@@ -577,7 +583,7 @@ private struct TestLog {
     return file
   }
 
-  /// Imports it, and lends the one capture.
+  /// Imports the log and calls `body` with its only capture.
   func imported(
     _ attributes: [(UInt16, BluetoothUUID)], _ octets: [UInt8]? = nil,
     body: (LogImport.Capture, String) throws -> Void

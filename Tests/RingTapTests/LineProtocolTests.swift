@@ -5,9 +5,9 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Captures as InfluxDB's line protocol, read by VictoriaMetrics.
+/// Captures in InfluxDB's line protocol, read by VictoriaMetrics.
 @Suite(.timeLimit(.minutes(2))) struct LineProtocolTests {
-  /// Every value of each table, to the millisecond that it keeps.
+  /// Every value of each table, to the millisecond, which is the database's resolution.
   @Test func aDatabaseHasTheValuesOfTheTables() async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
@@ -29,7 +29,7 @@ import Testing
         let place = try #require(lines[0].firstIndex(of: column))
         let wanted = lines.dropFirst().filter { !$0[place].isEmpty }
         #expect(found.values.compactMap(\.self).count == wanted.count && wanted.count > 900)
-        // A text has six digits behind the point, and rounds the last.
+        // Text has six decimals, the last one rounded.
         let isSame = zip(wanted, zip(found.values, found.timestamps)).allSatisfy { row, point in
           guard let text = Double(row[place]), let value = point.0, let time = Int64(row[0]) else {
             return false
@@ -41,7 +41,8 @@ import Testing
     }
   }
 
-  /// InfluxData, Line protocol: what has a meaning between elements stands with a backslash; a line ends nowhere else.
+  /// InfluxData, Line protocol: characters that separate elements are escaped with a backslash, and a newline
+  /// appears only at the end of a line.
   @Test func escapesWhatAFileSays() {
     let columns: [RecordedColumn] = [
       .time("time_ns"), RecordedColumn("bpm", .float32(decimals: 0)),
@@ -60,7 +61,7 @@ import Testing
     #expect(points.empty == 1)
   }
 
-  /// A database keeps one point of a time: each row is one.
+  /// A database keeps one point per time, so rows with equal times get distinct ones.
   @Test func rowsOfTheSameTimeAreDistinct() {
     var points = LineProtocol("rr", [.time("time_ns"), RecordedColumn("ms", .uint16)], device: nil)
     var octets: [UInt8] = []

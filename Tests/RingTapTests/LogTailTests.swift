@@ -8,7 +8,7 @@ import Testing
 @testable import BLEDissector
 @testable import Recording
 
-/// Going on with a log that a killed writer or a power failure left.
+/// Appending to a log that was cut off by a kill or a power failure.
 @Suite(.timeLimit(.minutes(2))) struct LogTailTests {
   /// `btsnoop`, version 1, datalink 2001. RFC 1761.
   private static let header = octetsOf("6274736E6F6F7000 00000001 000007D1")
@@ -26,7 +26,7 @@ import Testing
   ]
   private static let file = header + records.flatMap { $0 }
 
-  /// Where whole records end.
+  /// Offsets at which whole records end.
   private static let ends = records.reduce(into: [header.count]) { ends, record in
     ends.append((ends.last ?? 0) + record.count)
   }
@@ -50,7 +50,8 @@ import Testing
     }
   }
 
-  /// Header of the ACL record that the source writes: 15 octets; its drops go on from the file's.
+  /// Expects the header of the ACL record that the source writes: 15 bytes. Its drop count continues the
+  /// file's.
   private func expectOneMore(_ added: ArraySlice<UInt8>, drops: UInt8) {
     #expect(added.count == 39)
     #expect(Array(added.prefix(16)) == octetsOf("0000000F 0000000F 00000005 000000") + [drops])
@@ -70,7 +71,7 @@ import Testing
     }
   }
 
-  /// Blocks that a file system had promised and not written.
+  /// Blocks that the file system allocated but never wrote.
   @Test func cutsZerosOff() async throws {
     for count in [1, 23, 24, 25, 4096] {
       let (report, _, content) = try await goOn(Self.file + [UInt8](repeating: 0, count: count))
@@ -82,7 +83,7 @@ import Testing
 
   @Test func leavesADamagedFileAlone() async throws {
     var tooLong = Self.file
-    // The length of the second record: 4 GiB.
+    // The length of the second record claims 4 GiB.
     for offset in Self.ends[1] + 4..<Self.ends[1] + 8 { tooLong[offset] = 0xFF }
     let holed = Self.file + [UInt8](repeating: 0, count: 48) + Self.records[1]
     for (content, offset) in [(tooLong, Self.ends[1]), (holed, Self.file.count)] {
@@ -111,7 +112,7 @@ import Testing
     }
   }
 
-  /// No file is larger than was asked for: the header's 16 octets and two records of 39.
+  /// No file exceeds the requested size: a header of 16 bytes and two records of 39 bytes.
   @Test func rotatesBySize() async throws {
     try await withFolder { folder in
       var plan = LogFilePlan(path: folder + "/log")
@@ -127,7 +128,7 @@ import Testing
       #expect(contents(folder + "/log.3").count == 94)
       #expect(contents(folder + "/log.4").count == 55)
 
-      // Without --append a series is not touched, with it the last file goes on.
+      // Without --append an existing series is not touched; with it, the last file is continued.
       recording.count = 2
       await #expect(throws: LogFileError.exists(folder + "/log.4")) {
         _ = try await recording.run(ready: {}, progress: { _ in })
@@ -141,8 +142,8 @@ import Testing
     }
   }
 
-  /// Ten seconds to a file, by a clock driven by hand; each file's drops are counted from the last of the one before,
-  /// and a further file tells first which adapters are there.
+  /// Ten seconds per file, by a clock driven by hand. Each file counts drops from the last record of the
+  /// previous file, and each further file begins with the list of adapters.
   @Test func rotatesByTime() async throws {
     try withFolder { folder in
       var plan = LogFilePlan(path: folder + "/log")

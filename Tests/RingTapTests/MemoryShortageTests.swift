@@ -11,7 +11,7 @@ import Testing
 
 @testable import Recording
 
-/// System calls that the kernel has no memory for. They fail as the kernel would have it, in the process itself.
+/// System calls that fail because the kernel is out of memory. The test process makes them fail itself.
 @Suite(.timeLimit(.minutes(1))) struct MemoryShortageTests {
   private func capture(_ adapter: SocketAdapter, _ folder: String) async -> Result<
     SensorRecording.Result, HostError
@@ -28,7 +28,7 @@ import Testing
     try await withFolder { folder in
       let ring = ScriptedRing((0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })
       let adapter = try SocketAdapter(ring)
-      // Of the receive thread's calls, no one else's.
+      // Only calls on the receive thread fail.
       await Task(executorPreference: adapter.loop) { test_fail(call, number, skip, count) }.value
       let result = await capture(adapter, folder)
       let failures = await Task(executorPreference: adapter.loop) { () -> CInt in
@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  /// Nothing is lost: what waits in the socket is received when there is memory again.
+  /// Nothing is lost: data waits in the socket until there is memory again.
   @Test(arguments: [ENOMEM, ENOBUFS], [0, 3] as [CInt])
   func receivesAllTheSame(_ number: CInt, _ skip: CInt) async throws {
     try await run(failing: TEST_RECVMMSG, number, skip: skip, count: 20) { result, _, failures in
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  /// Each command goes out once.
+  /// Each command is sent once.
   @Test(arguments: [ENOMEM, ENOBUFS]) func sendsAllTheSame(_ number: CInt) async throws {
     try await run(failing: TEST_SEND, number, skip: 2, count: 20) { result, ring, failures in
       let result = try result.get()
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  /// A kernel that never has memory ends the link, and the capture says so.
+  /// If memory never becomes available, the link ends and the capture reports it.
   @Test(arguments: [TEST_RECVMMSG, TEST_SEND]) func givesUpInTheEnd(_ call: test_call) async throws {
     try await run(failing: call, ENOMEM, count: .max) { result, _, failures in
       #expect(failures >= 1000)

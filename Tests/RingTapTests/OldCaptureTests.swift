@@ -7,7 +7,8 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Captures of format 1, made by the program as it was before `formatVersion` was there, with what that program made of them.
+/// Captures of format 1, made by the program before it had `formatVersion`, and that program's results for
+/// them.
 @Suite struct OldCaptureTests {
   private static let fixtures = Place.fixture("RingTapTests/Fixtures/format-1")
 
@@ -15,8 +16,9 @@ import Testing
     try #require(try JSONSerialization.jsonObject(with: Data(octets)) as? [String: Any])
   }
 
-  /// The same numbers; times are strings since, dropouts are counted, there is a pulse in motion, and the clock lies
-  /// below the stamps instead of among them: what it is off by is another number, and the rate is the emulated ring's.
+  /// The numbers are the same, with known differences. Times are now strings, dropouts are counted, and there
+  /// is a pulse during motion. The fitted clock lies below the timestamps instead of among them, so its error
+  /// differs, and its rate is the emulated ring's.
   @Test(arguments: [TableFormat.csv, .npy]) func analysis(_ format: TableFormat) async throws {
     try withFolder { folder in
       var directory = Self.fixtures + "/ring"
@@ -35,7 +37,8 @@ import Testing
         (ours[key], theirs[key]) = (nil, nil)
       }
       var streams = try #require(ours["streams"] as? [String: [String: Any]])
-      // The second frame of the emulated green light was captured from a ring that had dropped it.
+      // The second frame of the emulated green light comes from a capture in which the ring had dropped that
+      // reading.
       #expect(streams.mapValues { $0["dropouts"] as? Int } == ["accelerometer": nil, "ppg": 1, "spo2": 0])
       var old = try #require(theirs["streams"] as? [String: [String: Any]])
       for name in streams.keys {
@@ -65,8 +68,8 @@ import Testing
     }
   }
 
-  /// Its tables keep their names and their zeros, there and back: octet for octet, but that whole numbers of milli-g had no
-  /// decimals.
+  /// Tables keep their names and their zeros when converted and back, byte for byte, except that whole
+  /// numbers of milli-g had no decimals.
   @Test(arguments: ["ring", "strap"]) func tables(_ name: String) async throws {
     try withFolder { folder in
       let capture = Self.fixtures + "/" + name
@@ -90,7 +93,7 @@ import Testing
     }
   }
 
-  /// Signals have what the older program gave them, under the names of today, and NaN for its zeros.
+  /// Signals have the values that the older program gave them, with today's names, and NaN for its zeros.
   @Test func signals() async throws {
     try await withFolder { folder in
       for (name, format) in [("ring", ConversionFormat.edf), ("ring", .wfdb), ("strap", .wfdb)] {
@@ -112,7 +115,7 @@ import Testing
     }
   }
 
-  /// A page has them too, without the zero.
+  /// A report shows the same values, without the zero.
   @Test func page() throws {
     let ring = try ReportDocument.read(Self.fixtures + "/ring", title: nil) { _ in }.sections[0]
     let ppg = try #require(ring.tables.first { $0.table.name == "ppg" }).table

@@ -10,9 +10,10 @@ import Testing
 
 @testable import Recording
 
-/// A process that may open no more files.
+/// The process has reached its limit of open files.
 @Suite(.timeLimit(.minutes(2))) struct OpenFilesTests {
-  /// In the midst of a capture only a new link opens something: where it cannot, what was recorded stays.
+  /// During a capture, only a new link opens a file descriptor. If that fails, the data recorded so far is
+  /// kept.
   @Test func keepsWhatWasRecordedWhenNoLinkCanBeOpened() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in
@@ -22,9 +23,9 @@ import Testing
           await capture(adapter, folder + "/capture", patience: .seconds(30), count: nil)
         }
         await streaming.waitForSomebody()
-        // The last of all files.
+        // The last file that the capture opens.
         try await eventually("the files are open") { Files.exists(folder + "/capture/packets.btsnoop") }
-        // Below all that are open: none is free, whichever close.
+        // Lower than every open descriptor, so that no number becomes free when one is closed.
         limitNumbers(to: 3)
         streaming.open()
         let result = try await running.value.get()
@@ -49,7 +50,7 @@ import Testing
   }
 }
 
-/// Lets descriptors have numbers below this one.
+/// Sets the limit of descriptor numbers.
 private func limitNumbers(to limit: Int) {
   var limits = rlimit()
   #expect(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0)

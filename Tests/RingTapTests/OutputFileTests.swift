@@ -6,7 +6,7 @@ import TestKit
 import Testing
 
 private func wholeText(_ path: String) -> String {
-  // Not `FileManager.contents(atPath:)`: it leaks a buffer where a file is empty.
+  // Not `FileManager.contents(atPath:)`, which leaks a buffer if the file is empty.
   FileHandle(forReadingAtPath: path).map { String(decoding: $0.readDataToEndOfFile(), as: UTF8.self) }
     ?? "nothing"
 }
@@ -28,7 +28,7 @@ private func wholeText(_ path: String) -> String {
     }
   }
 
-  /// A full buffer goes out by itself.
+  /// A full buffer is flushed automatically.
   @Test func flushesALot() throws {
     try withFolder { folder in
       let path = folder + "/rows"
@@ -63,7 +63,7 @@ private func wholeText(_ path: String) -> String {
     }
   }
 
-  /// The kernel's own full disk.
+  /// `/dev/full`, on which the kernel reports a full disk.
   @Test func tellsAFullDisk() throws {
     var file = try OutputFile(creating: "/dev/full", ifExists: .replace)
     try file.append { $0 += "row\n".utf8 }
@@ -81,7 +81,7 @@ private func wholeText(_ path: String) -> String {
     #expect(written == 0 && !isPending)
   }
 
-  /// A limit on file sizes cuts a write in the middle of a row, as a disk does that becomes full.
+  /// A file size limit cuts a write in the middle of a row, as a disk does when it becomes full.
   @Test func cutsBackToTheLastWholeUnit() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -97,7 +97,7 @@ private func wholeText(_ path: String) -> String {
           try file.flush()
           Issue.record("1,000 octets are the limit")
         } catch { #expect(error.number == EFBIG) }
-        // 7 octets of header and 38 rows of 26 octets are 995; one more would be 1,021.
+        // A header of 7 bytes and 38 rows of 26 bytes are 995 bytes; one more row would be 1,021.
         let written = file.writtenUnits
         let text = wholeText(path)
         #expect(text.hasSuffix("of all\n"))
@@ -108,7 +108,7 @@ private func wholeText(_ path: String) -> String {
     }
   }
 
-  /// A file that was made large enough is rewritten where nothing can grow.
+  /// A file that was preallocated is rewritten in place even if no file can grow.
   @Test func replacesInPlace() throws {
     try withFolder { folder in
       let path = folder + "/session.json"
@@ -123,7 +123,7 @@ private func wholeText(_ path: String) -> String {
 }
 
 @Suite struct FileReplacementTests {
-  /// Whoever has the old one open keeps it whole; nothing else is left in the folder.
+  /// Readers that have the old file open keep its full content. Nothing else is left in the folder.
   @Test func putsANewFileInItsPlace() throws {
     try withFolder { folder in
       let (path, open) = (folder + "/session.json", try OpenFolder(folder))
@@ -139,7 +139,7 @@ private func wholeText(_ path: String) -> String {
     }
   }
 
-  /// Where there is no room for two, it is rewritten in place.
+  /// Without space for a second file, the old one is rewritten in place.
   @Test func replacesInPlaceWhereADraftFindsNoRoom() async {
     await #expect(processExitsWith: .success) {
       test_fill("/session.json.new")
@@ -161,7 +161,7 @@ private func wholeText(_ path: String) -> String {
   @Test func saysWhetherItsWriterLives() throws {
     try withFolder { folder in
       let path = folder + "/word"
-      // What a killed process left.
+      // The draft that a killed process left.
       try Data("old".utf8).write(to: URL(filePath: path))
       let stale = try LockWatch(path)
       let before = stale.isHeld
@@ -191,7 +191,7 @@ private func wholeText(_ path: String) -> String {
 }
 
 extension OutputFileTests {
-  /// What the disk has is what the kernel has, not what waits here.
+  /// A sync covers the data that the kernel has, not the data still in the buffer.
   @Test func syncsWhatTheKernelHas() throws {
     try withFolder { folder in
       var file = try OutputFile(creating: folder + "/rows", ifExists: .fail)
@@ -205,7 +205,7 @@ extension OutputFileTests {
     }
   }
 
-  /// A device has no disk to wait for.
+  /// Syncing a device succeeds although it has no disk.
   @Test func syncsADevice() throws {
     var file = try OutputFile(creating: "/dev/null", ifExists: .replace)
     try file.append { $0 += "one\n".utf8 }
@@ -229,11 +229,11 @@ extension OutputFileTests {
   }
 }
 
-/// What is written under a name that somebody gave.
+/// Writing to a path that the user gave.
 @Suite struct NamedOutputTests {
   private let octets = Array("new".utf8)
 
-  /// A link is replaced, and what it leads to stays.
+  /// A link is replaced; its target is unchanged.
   @Test func replacesALink() throws {
     try withFolder { folder in
       let (path, victim) = (folder + "/page", folder + "/victim")
@@ -253,7 +253,8 @@ extension OutputFileTests {
     }
   }
 
-  /// Without leave to replace it, a file or a link stays, also one that came while the new one was written.
+  /// Without permission to replace, an existing file or link stays, even if it appeared while the new file
+  /// was written.
   @Test func leavesWhatIsThere() throws {
     func number(of body: () throws -> Void) -> Int32? {
       do { try body() } catch { return (error as? SystemError)?.number }
@@ -296,7 +297,7 @@ extension OutputFileTests {
     }
   }
 
-  /// A name that leads nowhere is nobody's to make.
+  /// A dangling link is not followed: its target is not created.
   @Test func followsNoLinkThatLeadsNowhere() throws {
     try withFolder { folder in
       for name in ["a", "b"] { try Files.link("\(folder)/\(name)", to: folder + "/made") }
@@ -321,7 +322,7 @@ extension OutputFileTests {
       var text = [UInt8](repeating: 0, count: 100)
       #expect(read(reader, &text, 100) == 9)
       #expect(Files.names(in: folder).count == 3)
-      // A name of the program's own choosing is a file, whatever somebody made of it.
+      // A path that the program chose itself becomes a regular file, even if a link was put in its place.
       try Files.replace(path, with: octets.span)
       #expect(wholeText(path) == "new")
       #expect(throws: SystemError.self) {
@@ -331,7 +332,7 @@ extension OutputFileTests {
     }
   }
 
-  /// Where only its owner could read it, that stays so.
+  /// A file that only its owner could read stays private when it is replaced.
   @Test func keepsWhatWasPrivate() throws {
     try withFolder { folder in
       let path = folder + "/page"
@@ -343,7 +344,7 @@ extension OutputFileTests {
     }
   }
 
-  /// What is gone is not made anew with a hole at its start.
+  /// A removed file is not recreated with a hole at its start.
   @Test func extendsNothingThatHasGone() throws {
     try withFolder { folder in
       let path = folder + "/rows"

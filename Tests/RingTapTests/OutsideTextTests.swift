@@ -4,14 +4,15 @@ import JSONText
 import TestKit
 import Testing
 
-/// What Python knows of characters, JSON and XML, beside ours.
+/// Character classes, JSON and XML compared with Python's.
 @Suite(.timeLimit(.minutes(2))) struct OutsideTextTests {
-  /// Planes 0, 1 and 14: all else has letters only, or nothing.
+  /// Planes 0, 1 and 14. Other planes contain only letters or nothing.
   private static let scalars =
     (0...0x1FFFF).compactMap(Unicode.Scalar.init) + (0xE0000...0xE0FFF).compactMap(Unicode.Scalar.init)
   private static let all = String(String.UnicodeScalarView(scalars))
 
-  /// What steers a terminal, breaks lines, turns the direction of writing, or is not seen: numbers of characters.
+  /// Characters that control a terminal, break lines, change the writing direction or are invisible, as code
+  /// points.
   private static let unseen = """
     import unicodedata
     unseen = {c for c in [*range(0x20000), *range(0xE0000, 0xE1000)] if unicodedata.category(chr(c)) in ('Cc', 'Cf', 'Zl', 'Zp')}
@@ -31,7 +32,7 @@ import Testing
     let numbers = try await python("print(*sorted(unseen))").split(whereSeparator: \.isWhitespace)
     let theirs = Set(numbers.compactMap { UInt32($0) })
     #expect(theirs.count > 4_000)
-    // Those that one of the two has of a later Unicode may be ours alone.
+    // Characters that only one of the two knows, from a later version of Unicode.
     let ours = Set(Self.scalars.filter(\.isUnseen).map(\.value))
     #expect(theirs.subtracting(ours).isEmpty)
     #expect(ours.subtracting(theirs).count < 40, "\(ours.subtracting(theirs))")
@@ -49,7 +50,7 @@ import Testing
     #expect("a\tb\nc".printable == "a\u{FFFD}b\u{FFFD}c")
   }
 
-  /// Nothing in the octets that a terminal would obey, and all of it there for who parses them.
+  /// The output contains nothing that a terminal would interpret, and parses to the original text.
   @Test func jsonEscapesWhatIsNotSeen() async throws {
     try await withFolder { folder in
       var line = JSONLine()
@@ -69,7 +70,7 @@ import Testing
     #expect(String(decoding: shown.octets, as: UTF8.self) == "\"a\u{FFFD}b\u{FFFD}\"")
   }
 
-  /// Extensible Markup Language 1.0, 2.2: a parser ends at a control character.
+  /// Extensible Markup Language 1.0, 2.2: parsers reject control characters.
   @Test func aPictureOfAnyNameIsXML() async throws {
     try await withFolder { folder in
       let file = folder + "/all.svg"

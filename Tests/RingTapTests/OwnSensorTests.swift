@@ -9,7 +9,7 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// Recordings of a sensor that a program described itself are read again, like those of the kinds that are built in.
+/// Recordings of a sensor that a program described itself can be read like those of the built-in kinds.
 @Suite struct OwnSensorTests {
   private static let text = """
     time_ns,breaths_per_minute,depth_ml
@@ -19,7 +19,7 @@ import Testing
 
     """
 
-  /// As a recording leaves it; older ones do not describe their columns.
+  /// Writes a folder as a recording leaves it. Older recordings do not describe their columns.
   private func write(_ columns: String, in folder: String) throws {
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     try Self.text.write(toFile: folder + "/breaths.csv", atomically: true, encoding: .utf8)
@@ -31,7 +31,7 @@ import Testing
     ,"columns":[{"name":"breaths_per_minute","unit":"1/min","decimals":1},{"name":"depth_ml","unit":"mL","decimals":0}]
     """
 
-  /// There and back is the same text, octet for octet, and the unit is in the arrays' index.
+  /// Converting to arrays and back gives the same text, byte for byte, and the arrays' index has the unit.
   @Test(arguments: [described, ""]) func isConverted(_ columns: String) throws {
     try withFolder { folder in
       try write(columns, in: folder + "/belt")
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  /// A table that the capture does not name is none of a recording's.
+  /// A table that the capture does not list is not part of the recording.
   @Test func leavesOutWhatTheCaptureDoesNotName() throws {
     try withFolder { folder in
       try write(Self.described, in: folder)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Recording
 
-/// Packets as a receive thread hands them over, and as a log has them.
+/// Packets in the order in which a receive thread delivers them, and in the order of the log.
 @Suite struct PacketOrderTests {
   private struct Written: Equatable {
     var milliseconds: Int
@@ -28,7 +28,7 @@ import Testing
     return all
   }
 
-  /// A write of ours at 30 comes before a notification that waited in its socket since 20.
+  /// A packet sent at 30 is logged before a notification that waited in its socket since 20.
   @Test func putsWhatWaitedInItsSocketFirst() {
     let order = PacketOrder()
     take(order, 10, [1])
@@ -43,7 +43,8 @@ import Testing
     #expect(order.isEmpty && write(order, .end).isEmpty)
   }
 
-  /// What is a tenth of a second older than the latest goes out at the end of a turn, the others a turn later.
+  /// Packets a tenth of a second older than the latest are written at the end of a turn, the others a turn
+  /// later.
   @Test func waitsForOneTurn() {
     let order = PacketOrder()
     for time in [1_000, 1_050, 1_149, 1_150] { take(order, time) }
@@ -55,7 +56,8 @@ import Testing
     #expect(order.isEmpty)
   }
 
-  /// The first packet that a queue dropped is between others in the order of arrival, and the count never falls in a file.
+  /// The first packet that a queue dropped is placed among the others by arrival, and drop counts never
+  /// decrease within a file.
   @Test func countsDropsInTheOrderOfTheFile() {
     let order = PacketOrder()
     take(order, 10, dropped: 0)
@@ -68,7 +70,7 @@ import Testing
       ])
   }
 
-  /// Half a minute back is a clock that was set: what happened before stays before.
+  /// A time half a minute back means that the clock was set: earlier packets stay before later ones.
   @Test func leavesAClockThatWasSetAlone() {
     let order = PacketOrder()
     for time in [60_000, 60_010, 30_000, 30_020, 30_010] { take(order, time) }
@@ -79,7 +81,7 @@ import Testing
     #expect(write(order, .end).count == 3)
   }
 
-  /// Where there is no room the earlier half goes, with its octets; nothing is lost.
+  /// When the buffer is full, the earlier half of the packets is written with its bytes; nothing is lost.
   @Test(arguments: [(0, 10_000), (400, 2_000), (60_000, 40)] as [(Int, Int)])
   func makesRoom(_ byteCount: Int, _ count: Int) {
     let order = PacketOrder()

@@ -8,14 +8,14 @@ import Testing
 @testable import BLEDissector
 @testable import Recording
 
-/// Going on with a pcapng file that a killed writer or a power failure left: a further section after the last whole
-/// block. `draft-ietf-opsawg-pcapng`, 3.1, 4.1, 4.2, 4.3 and 4.6.
+/// Appending to a pcapng file that was cut off by a kill or a power failure: a new section follows the last
+/// whole block. `draft-ietf-opsawg-pcapng`, 3.1, 4.1, 4.2, 4.3 and 4.6.
 @Suite(.timeLimit(.minutes(2))) struct PcapNGTailTests {
   private static let (section, interface, statistics, packet): (UInt32, UInt32, UInt32, UInt32) = (
     0x0A0D_0D0A, 1, 5, 6
   )
 
-  /// A section, an interface of the Linux monitor (254), a Reset command on hci0, statistics.
+  /// A section header, an interface of the Linux monitor (254), a Reset command on hci0, statistics.
   private static let little = [
     "0A0D0D0A 1C000000 4D3C2B1A 0100 0000 FFFFFFFFFFFFFFFF 1C000000",
     "01000000 14000000 FE00 0000 00000000 14000000",
@@ -23,7 +23,7 @@ import Testing
     "05000000 18000000 00000000 83A31500 00C0D1E2 18000000",
   ].map(octetsOf)
 
-  /// The same on a machine of the other byte order.
+  /// The same from a machine with the other byte order.
   private static let big = [
     "0A0D0D0A 0000001C 1A2B3C4D 0001 0000 FFFFFFFFFFFFFFFF 0000001C",
     "00000001 00000014 00FE 0000 00000000 00000014",
@@ -36,7 +36,7 @@ import Testing
     var octets: [UInt8]
   }
 
-  /// Takes little-endian octets apart; a block that does not end with its own length is an issue.
+  /// Splits little-endian bytes into blocks. Records an issue if a block does not end with its own length.
   private func blocks(_ octets: some Collection<UInt8>) throws -> [Block] {
     let octets = Array(octets)
     func word(_ offset: Int) -> UInt32 { (0..<4).reduce(0) { $0 | UInt32(octets[offset + $1]) << (8 * $1) } }
@@ -70,14 +70,14 @@ import Testing
     }
   }
 
-  /// What one packet adds: a whole section.
+  /// Expects what one packet adds: a whole section.
   private func expectSection(_ octets: some Collection<UInt8>) throws {
     let blocks = try blocks(octets)
     try #require(blocks.map(\.type) == [Self.section, Self.interface, Self.packet, Self.statistics])
-    // Link type 254; nanoseconds (option 9, one octet, 9).
+    // Link type 254; nanoseconds (option 9, one byte, 9).
     #expect(blocks[1].octets[8] == 254)
     #expect(blocks[1].octets.contains(sequence: octetsOf("0900 0100 09")))
-    // Interface 0; 19 octets: adapter 0, ACL data received (5), and the packet with its number at the end.
+    // Interface 0; 19 bytes: adapter 0, ACL data received (5), and the packet with its number at the end.
     #expect(Array(blocks[2].octets[8..<12]) == [0, 0, 0, 0])
     #expect(Array(blocks[2].octets[20..<28]) == octetsOf("13000000 13000000"))
     #expect(Array(blocks[2].octets[28..<47]) == octetsOf("0000 0005 40200B00 07000400 1B1000 00000000"))
@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  /// Blocks that a file system had promised and not written.
+  /// Blocks that the file system allocated but never wrote.
   @Test func cutsZerosOff() async throws {
     let file = Self.little.flatMap { $0 }
     for count in [1, 8, 11, 12, 13, 4096] {
@@ -131,7 +131,7 @@ import Testing
   }
 
   @Test func leavesAnotherKindOfFileAlone() async throws {
-    // btsnoop 2001; a pcap; text; a section header of no byte order; zeros.
+    // btsnoop 2001; a pcap; text; a section header with an invalid byte order; zeros.
     for content in [
       octetsOf("6274736E6F6F7000 00000001 000007D1"),
       octetsOf("D4C3B2A1 02000400 0000000000000000 00000400 C9000000"),
@@ -146,7 +146,7 @@ import Testing
     }
   }
 
-  /// No file is larger than was asked for, each is a whole one, and together they have every packet.
+  /// No file exceeds the requested size, each is complete, and together they have every packet.
   @Test func rotatesBySize() async throws {
     let limit = 600
     let (report, _, files) = try await record(nil, count: 20) { $0.rotateByteCount = limit }
@@ -163,7 +163,8 @@ import Testing
     #expect(numbers == Array(0..<20))
   }
 
-  /// A packet's own drops are those since the one before (option 4), the statistics have the sum of their file.
+  /// A packet's drop count covers the time since the previous packet (option 4); the statistics have the sum
+  /// for their file.
   @Test func tellsDropsWhereTheFormatHasThem() async throws {
     try withFolder { folder in
       var plan = LogFilePlan(path: folder + "/log")
@@ -190,7 +191,7 @@ import Testing
       func sum(_ count: String) -> [UInt8] { octetsOf("0500 0800 \(count)00000000000000") }
       #expect(first[4].octets.contains(sequence: sum("05")))
       #expect(second[3].octets.contains(sequence: sum("03")))
-      // Upper half of the nanoseconds first.
+      // The upper half of the nanoseconds comes first.
       #expect(Array(first[2].octets[12..<20]) == octetsOf("FE9C9717 15CD853D"))
     }
   }

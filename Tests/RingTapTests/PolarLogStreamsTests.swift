@@ -6,7 +6,8 @@ import Testing
 @testable import BLEDissector
 @testable import CaptureTools
 
-/// The streams that a packet log has of a Polar sensor, for what real ones sent (reference `sensor-test-vectors.json`).
+/// Streams of a Polar sensor found in a packet log, for frames that real sensors sent (reference
+/// `sensor-test-vectors.json`).
 @Suite struct PolarLogStreamsTests {
   private static let time = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
 
@@ -31,14 +32,14 @@ import Testing
     for octets in try octets(name) { try streams.takeFrame(octets.span, at: Self.time, into: &tables) }
   }
 
-  /// What a table has in a column, as it is kept: so many times what it is.
+  /// Stored integers of a column, which are the values times the column's scale.
   private func numbers(_ column: Int) throws -> [Int64] {
     let table = try #require(tables.tables.first)
     var reader = PackedColumn.Reader(table.columns[column].numbers)
     return (0..<table.count).compactMap { _ in reader.next() }
   }
 
-  /// Of an H10, whether its start stands in the log or not: microvolts need no scale.
+  /// H10, whether or not the log contains the start request: microvolts need no scale.
   @Test(arguments: [true, false])
   mutating func electrocardiogram(startIsHeard: Bool) throws {
     if startIsHeard {
@@ -54,7 +55,7 @@ import Testing
     #expect(try numbers(0) == Array(samples))
   }
 
-  /// Of a Verity Sense: counts times the factor of the answer are g; thousandths of a milli-g are kept.
+  /// Verity Sense: counts times the factor of the response are g, stored in thousandths of a milli-g.
   @Test mutating func accelerometer() throws {
     for request in try octets("pmd-start-acc-verity") { streams.takeRequest(request.span) }
     for answer in try octets("pmd-start-response-with-factor") { streams.takeAnswer(answer.span) }
@@ -69,16 +70,17 @@ import Testing
     #expect(try numbers(0)[0] == -902_382)
   }
 
-  /// Without the answer to its start nobody knows what a count is: no row rather than a wrong one.
+  /// Without the response to the start request the scale of a count is unknown: there are no rows rather than
+  /// wrong ones.
   @Test mutating func withoutScale() throws {
     try takeFrames("pmd-acc-delta-type0-verity-capture")
     #expect(tables.tables.isEmpty)
-    // One that was refused told no scale.
+    // A refused start gives no scale.
     for request in try octets("pmd-start-acc-verity") { streams.takeRequest(request.span) }
     streams.takeAnswer(octetsOf("f002020500").span)
     try takeFrames("pmd-acc-delta-type0-verity-capture")
     #expect(tables.tables.isEmpty)
-    // Frames that are not compressed are in milli-g.
+    // Uncompressed frames are in milli-g.
     try takeFrames("pmd-acc-raw-type1")
     #expect(try numbers(0)[0] == -9_000)
   }

@@ -2,17 +2,17 @@ import Foundation
 import TestKit
 import Testing
 
-/// `Readers/readers.py`: what NumPy, pandas, pyEDFlib and wfdb say of our files; `Readers/terminal.py`: what a terminal
-/// shows.
+/// Independent readers of our output. `Readers/readers.py` runs NumPy, pandas, pyEDFlib and wfdb on our
+/// files; `Readers/terminal.py` emulates a terminal.
 enum Readers {
   struct Failure: Error, CustomStringConvertible {
     let description: String
   }
 
-  /// Runs one of its commands, or of another script beside it.
+  /// Runs a command of `readers.py`, or of another script in its folder.
   ///
-  /// - Returns: the object it prints.
-  /// - Throws: what it says differs.
+  /// - Returns: the JSON object that it prints.
+  /// - Throws: the differences that it reports.
   @discardableResult static func run(
     _ arguments: String..., script: String = "readers.py"
   ) async throws -> [String: Any] {

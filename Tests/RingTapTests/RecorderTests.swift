@@ -13,7 +13,7 @@ import Testing
 @testable import BLEDissector
 @testable import Recording
 
-/// What a recording of a ring does with each notification.
+/// Passes notifications to the sink of a ring's recording.
 final class RingSink: Sendable {
   private let sink: SampleSink<RingRawReading>
   private let source = RawSource()
@@ -26,7 +26,7 @@ final class RingSink: Sendable {
   var counts: SampleCounts { sink.counts }
   var lastMalformed: WireError? { sink.lastMalformed }
 
-  /// As the receive thread does it.
+  /// Passes a notification as the receive thread does.
   func take(_ value: [UInt8], on handle: UInt16 = 5, at nanoseconds: Int64 = 1) {
     sink.take(
       HandleValueNotification(handle: AttributeHandle(handle), value: value.span), of: source,
@@ -35,7 +35,7 @@ final class RingSink: Sendable {
 }
 
 extension Recorder {
-  /// Of a ring.
+  /// Starts a recording of a ring.
   static func start(
     in directory: String, _ sink: RingSink, as format: TableFormat = .csv, packets: PacketQueue?
   ) async throws(SystemError) -> Recorder {
@@ -44,8 +44,8 @@ extension Recorder {
 }
 
 @Suite struct SyncIntervalTests {
-  /// Two recordings side by side: while one has been handed to the disk twice, each second, the other has not once. At its end it
-  /// has. Both have the same rows with the kernel.
+  /// Two simultaneous recordings that sync every second and every hour. While the first one syncs twice,
+  /// the other does not sync; it syncs at its end. Both hand the same rows to the kernel.
   @Test func sparesTheDisk() async throws {
     try await withFolder { folder in
       let resolved = try #require(realpath(folder, nil))
@@ -95,7 +95,7 @@ extension Recorder {
     #expect((0..<4).map { _ in sink.samples.pop()?.stream } == [.spO2, .ppg, .accelerometer, nil])
   }
 
-  /// The last sample wanted closes the recording: what comes after is no part of it.
+  /// The recording ends with the last sample requested; later samples are not part of it.
   @Test func endsWithTheLastSample() {
     let completions = Counter()
     let sink = RingSink(limit: 4) { if $0 == .limit { completions.add() } }
@@ -117,9 +117,9 @@ extension Recorder {
   }
 }
 
-/// Frames that real Polar sensors sent, and those of the published protocol (reference `sensor-test-vectors.json`).
+/// Frames from real Polar sensors and from the published protocol (reference `sensor-test-vectors.json`).
 @Suite struct PolarSinkTests {
-  /// Only frames of the stream that was asked for are samples, and only those with samples count.
+  /// Only frames of the requested stream count as samples, and only if they contain samples.
   @Test func tellsFramesOfOtherStreams() throws {
     let file = URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "../BLESensorsTests/Fixtures/sensor-test-vectors.json")
@@ -134,7 +134,7 @@ extension Recorder {
       let octets = octetsOf(try #require(vector["value"] as? String))
       sink.take(octets.span, of: [.ppg], at: ReceiveTime(nanoseconds: 1))
     }
-    // Type 9 tells of the measurement.
+    // Type 9 reports the state of the measurement.
     let counts = sink.counts
     #expect(counts.received == 5 && counts.values == 1 && counts.states == 1)
     #expect(counts.other == 2 && counts.malformed == 1)
@@ -162,7 +162,7 @@ extension Recorder {
     }
   }
 
-  /// It sleeps for ever on empty queues, and a finish still wakes it.
+  /// The writer sleeps without a timeout while its queues are empty, and finishing still wakes it.
   @Test func finishesAnEmptyRecording() async throws {
     for _ in 0..<50 {
       try await withFolder { folder in
@@ -185,7 +185,7 @@ extension Recorder {
     }
   }
 
-  /// A full disk at the first row: nothing is written, everything is counted.
+  /// The disk is full at the first row: nothing is written, every sample is counted as lost.
   @Test func tellsAFullDiskAtTheStart() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in
@@ -199,8 +199,8 @@ extension Recorder {
     }
   }
 
-  /// A limit on file sizes stands for a disk that becomes full: what is there ends with a whole row, the rest is
-  /// counted, and whoever records hears of it.
+  /// A file size limit stands for a disk that becomes full. The file ends with a whole row, the rest is
+  /// counted, and the failure handler is called.
   @Test func keepsWholeRowsOnAFullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)

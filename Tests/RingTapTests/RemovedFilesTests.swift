@@ -5,9 +5,9 @@ import Testing
 
 @testable import Fleet
 
-/// Files that somebody takes away while they are written.
+/// Files that are removed while they are being written.
 @Suite(.timeLimit(.minutes(2))) struct RemovedFilesTests {
-  /// Starts a capture, and waits until it has rows with the kernel.
+  /// Starts a capture and waits until rows have been handed to the kernel.
   private func capture(_ path: String, _ options: [String] = []) async throws -> Program {
     let program = try Ringtap.start(
       [
@@ -33,7 +33,7 @@ import Testing
       uniqueKeysWithValues: files.map { ($0["file"] as? String ?? "", $0["rows"] as? Int ?? -1) })
   }
 
-  /// A directory that is gone ends the capture at once: its person wants to know now.
+  /// Removing the directory ends the capture at once, so that the user learns of it immediately.
   @Test(arguments: ["csv", "npy"]) func endsWhereTheDirectoryWasRemoved(_ format: String) async throws {
     try await withFolder { folder in
       let program = try await capture(folder + "/walk", ["--format", format])
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  /// The others go on, and `session.json` tells the loss.
+  /// The other tables continue, and `session.json` reports the loss.
   @Test(arguments: [("csv", "ppg.csv", "ppg.csv"), ("npy", "ppg/led_max_counts.npy", "ppg")])
   func goesOnWithoutOneTable(_ format: String, _ file: String, _ table: String) async throws {
     try await withFolder { folder in
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  /// logrotate's `copytruncate`: what stood there is gone, and no hole of zeros comes to be.
+  /// logrotate's `copytruncate`: the content is gone, and no hole of zeros appears in its place.
   @Test(arguments: [
     ("csv", "ppg.csv", "ppg.csv"), ("npy", "ppg/led_max_counts.npy", "ppg"), ("csv", "packets.btsnoop", ""),
   ])
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  /// What the capture needs to be read is made again beside its tables.
+  /// The documents that are needed to read the capture are created again beside its tables.
   @Test func makesDocumentsAgain() async throws {
     try await withFolder { folder in
       let path = folder + "/walk"
@@ -111,12 +111,12 @@ import Testing
     }
   }
 
-  /// Nothing is lost, and all files are where the tables are.
+  /// Nothing is lost, and all files are in the directory with the tables.
   @Test(arguments: ["csv", "npy"]) func followsADirectoryThatWasMoved(_ format: String) async throws {
     try await withFolder { folder in
       let program = try await capture(folder + "/walk", ["--format", format])
       try Files.rename(folder + "/walk", to: folder + "/walk2")
-      // Somebody else's begins where it was.
+      // Another directory is created at the old path.
       try Files.createDirectory(folder + "/walk")
       program.send(SIGINT)
       let result = try await program.finish()
@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  /// What is collected ends, rather than go on behind a hole.
+  /// Collecting into a removed file ends; it does not continue after a hole.
   @Test func collectsIntoNoHole() throws {
     try withFolder { folder in
       let path = folder + "/ppg.csv"
@@ -177,7 +177,7 @@ import Testing
   }
 }
 
-/// What is written by name, beside what somebody else has put there.
+/// Writing to fixed names in a folder in which another user has put links.
 @Suite(.timeLimit(.minutes(2))) struct ForeignLinkTests {
   @Test func followsNoLink() async throws {
     try await withFolder { folder in
@@ -203,7 +203,7 @@ import Testing
         #expect(contents(victim) == Array("precious".utf8), "\(arguments)")
         #expect(Files.target(ofLink: folder + "/" + name) == nil && contents(folder + "/" + name).count > 100)
       }
-      // What is never overwritten is not made behind a link either.
+      // Formats that are never overwritten are not created behind a link either.
       for (name, format) in [("a.edf", "edf"), ("a.ndjson", "ndjson")] {
         try Files.link(folder + "/" + name, to: folder + "/nowhere")
         let result = try await Ringtap.run(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// What a report says, and what it says of what is missing.
+/// Contents of a report, and how it describes missing data.
 @Suite struct ReportContentTests {
   private func document(_ path: String) throws -> ReportDocument {
     try ReportDocument.read(path, title: nil) { _ in }
@@ -23,7 +23,7 @@ import Testing
     try text.write(toFile: path, atomically: false, encoding: .utf8)
   }
 
-  /// Each number in as few octets as data.js takes it from; the code is written down there.
+  /// Numbers are packed into as few bytes as possible; the encoding is documented in data.js.
   @Test func packedNumbers() {
     var column = PackedColumn(from: 100)
     for number in [100, 101, 99, nil, 163, 100] as [Int64?] { column.append(number) }
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  /// A pause that nobody recorded is marked, once for all streams that have it.
+  /// A pause without a recorded cause is marked once for all streams that have it.
   @Test func pausesOfStreams() async throws {
     try withFolder { folder in
       var (rates, temperatures) = ("time_ns,bpm,contact,energy_kj\n", "time_ns,state,temperature_celsius,")
@@ -99,7 +99,7 @@ import Testing
         section.summary.last
           == ReportSection.Figure(
             name: "Gaps", value: "1", detail: "5 min 1 s in which nothing came", isBad: true))
-      // Where the other one goes on, it is a pause of one of them.
+      // If the other stream continues, the pause belongs to one stream only.
       try write(rates, folder + "/heart_rate.csv")
       let steady = (0..<500).map { "\(1_700_000_000_000_000_000 + $0 * 1_000_000_000),measured,36.500,,,,\n" }
       try write(temperatures.prefix { $0 != "\n" } + "\n" + steady.joined(), folder + "/temperature.csv")
@@ -111,18 +111,20 @@ import Testing
 
   // MARK: Pictures
 
-  /// Where a line goes in its only column of pixels, from the top: 102 is at 4, 0 at 106.
+  /// End points of the lines in a chart with one column of pixels, from the top: the value 102 is at 4, 0 at
+  /// 106.
   private func strokes(_ numbers: [Double]) throws -> [Double] {
     let frame = PictureFrame(top: 0, low: 0, high: 102, stretch: 0...1_000_000_000_000)
     let times = numbers.indices.map { Int64($0) }
     let path = PicturePath.element(numbers, at: times, .line, pause: .max, in: frame, "#000")
     let text = try #require(path.split(separator: "\"").dropFirst().first)
-    // Of "M76 55h0.01V4": the first pair's second number, and what follows the dash.
+    // In "M76 55h0.01V4": the second number of the first pair, and those after the dash.
     let parts = text.split(whereSeparator: "MVhL ".contains).compactMap { Double($0) }
     return parts.enumerated().filter { $0.offset != 0 && $0.offset != 2 }.map(\.element)
   }
 
-  /// A column goes by first, extremes and last as they came: a rise is no spike.
+  /// A column is drawn through its first value, extremes and last value in the order of arrival, so that a
+  /// rise does not look like a spike.
   @Test(arguments: [
     ([0, 51, 102], [106, 4]), ([102, 51, 0], [4, 106]), ([51, 102, 0, 51], [55, 4, 106, 55]),
     ([51, 0, 102, 51], [55, 106, 4, 55]), ([0, 102, 0], [106, 4, 106]), ([51], [55]),
@@ -130,7 +132,7 @@ import Testing
     #expect(try strokes(numbers) == levels)
   }
 
-  /// From column to column it leads from the last number to the first; a step lasts until the next one.
+  /// A line leads from a column's last number to the next column's first; a step lasts until the next column.
   @Test func fromColumnToColumn() throws {
     let frame = PictureFrame(top: 0, low: 0, high: 102, stretch: 0...100)
     func path(_ style: ReportSection.Chart.Style) throws -> [Substring] {
@@ -141,12 +143,12 @@ import Testing
     #expect(try path(.steps).compactMap { Double($0) } == [76, 106, 0.01, 506, 506, 4, 936, 936, 4])
   }
 
-  /// Ticks 40 ms apart that come in bunches: plots have them 40 ms apart.
+  /// Ticks are 40 ms apart and arrive in bunches: plots show them 40 ms apart.
   @Test func sensorsClock() throws {
     try withFolder { folder in
       var text = "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts\n"
       for index in 0..<1_500 {
-        // A connection event each 250 ms, and one millisecond from frame to frame.
+        // A connection event every 250 ms, with one millisecond between frames.
         let due = index * 40_000_000
         let event = (due + 249_999_999) / 250_000_000 * 250_000_000
         let place = index - (event - 250_000_000 + 40_000_000) / 40_000_000
@@ -162,7 +164,7 @@ import Testing
     }
   }
 
-  /// It says what is shaded: what there is, in this stretch.
+  /// The legend explains only the shading that occurs in the visible stretch.
   @Test func legend() {
     func legend(_ kinds: [ReportSection.Mark.Kind], in stretch: ClosedRange<Int64> = 0...100) -> String {
       var section = ReportSection(title: "ring")
@@ -178,7 +180,8 @@ import Testing
     #expect(legend([.loss, .event, .gap], in: 8...12) == "Grey lines: events.")
   }
 
-  /// Ticks that may be missing, while the count of all that is missing says 0: nothing is lost, and nothing is shaded.
+  /// Ticks are marked as possibly missing, but the total of missing ticks is 0: nothing is reported lost, and
+  /// nothing is shaded.
   @Test func whatMayBeMissingIsNotLost() {
     var section = ReportSection(title: "ring")
     (section.begins, section.ends, section.knowsMissing) = (0, 60_000_000_000, true)
@@ -192,7 +195,7 @@ import Testing
     #expect(section.marks.map(\.text) == ["2 ticks of the sensor may never have come"])
   }
 
-  /// Two devices that were recorded together, one from three seconds later on: one time axis.
+  /// Two devices recorded together, one starting three seconds later, share one time axis.
   @Test func oneTimeAxis() throws {
     try withFolder { folder in
       for (name, start) in [("a", 0), ("b", 3)] {
@@ -211,7 +214,7 @@ import Testing
       let stretch = start + 1_000_000_000...start + 10_000_000_000
       #expect(document.sections.map(\.stretch) == [stretch, stretch])
       #expect(document.sections.allSatisfy { !$0.charts.isEmpty })
-      // One that had ended by then is left out.
+      // A device whose recording had ended by then is left out.
       var late = try self.document(folder)
       try late.show(ReportView(from: .init("60.5")))
       #expect(late.sections.map(\.charts.isEmpty) == [true, false])
@@ -227,8 +230,8 @@ import Testing
     #expect(section.facts.flatMap(\.rows).contains { $0.name == "Records" })
   }
 
-  /// A log of a Polar sensor has what its recording has, and what came until the stream was stopped: the scale is in what
-  /// the control point was told and answered.
+  /// A log of a Polar sensor has the samples of its recording, and those that arrived before the stream was
+  /// stopped. The scale is in the control point's request and response.
   @Test(arguments: ["ecg", "acc", "ppg"])
   func polarLog(_ stream: String) async throws {
     try await withFolder { folder in
@@ -266,7 +269,7 @@ import Testing
     }
   }
 
-  /// What is good is shown, and the page says what is not.
+  /// Valid data is shown, and the page reports the damage.
   @Test func tornCapture() async throws {
     try withFolder { folder in
       try writeLight(folder, count: 50)
@@ -296,7 +299,7 @@ import Testing
     }
   }
 
-  /// Times that nobody ever recorded.
+  /// Times that cannot have been recorded.
   @Test(arguments: [Int64.min, .min + 1, -1, 0, 1, .max - 1, .max]) func absurdTimes(_ time: Int64)
     async throws
   {
@@ -316,11 +319,11 @@ import Testing
         let times = [good, odd == "rows" ? Int(time) : good + 1, good + 2, good + 900_000_000_000]
         try write(header + times.map { "\($0),60,,\n" }.joined(), folder + "/heart_rate.csv")
         let document = try document(folder)
-        // The least of all is no time: where a table has it, it ends.
+        // The smallest integer is not a valid time: a table ends where it occurs.
         #expect(document.sampleCount == (odd == "rows" && time == .min ? 1 : 4), "\(odd)")
         #expect(!document.page.isEmpty && !document.picture.isEmpty, "\(odd)")
       }
-      // What is analysed, too.
+      // The analysis is checked, too.
       try writeLight(folder, count: 1500)
       try write(
         String(decoding: contents(folder + "/ppg.csv"), as: UTF8.self) + "\(time),1,1,1,1\n",
@@ -355,7 +358,7 @@ import Testing
     }
   }
 
-  /// Two seconds of light, from 22:13:20 UTC.
+  /// Two seconds of light, starting at 22:13:20 UTC.
   @Test(
     arguments: [
       (["--stream", "ppq"], 1, "no stream 'ppq'; there are ppg"),
@@ -414,7 +417,7 @@ import Testing
       #expect(!Files.exists(folder + "/report.html"))
       let text = String(decoding: contents(svg), as: UTF8.self)
       #expect(text.hasPrefix("<?xml") && text.contains("PPG (counts)"))
-      // The peak is told, and does not flatten the noise.
+      // The peak is mentioned in the text and does not flatten the noise.
       #expect(text.contains("1 sample beyond the axis: 65000<"))
       #expect(text.contains(">32000<") && !text.contains(">40000<"))
       #expect(Array(contents(png).prefix(4)) == [0x89, 0x50, 0x4E, 0x47])

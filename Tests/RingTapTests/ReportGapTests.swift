@@ -5,7 +5,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// What a report calls a gap, lost, and a dropout, and how it counts them.
+/// What a report calls a gap, a loss and a dropout, and how it counts them.
 @Suite struct ReportGapTests {
   private func document(_ path: String) throws -> ReportDocument {
     try ReportDocument.read(path, title: nil) { _ in }
@@ -15,7 +15,8 @@ import Testing
     try text.write(toFile: path, atomically: false, encoding: .utf8)
   }
 
-  /// Each place has one word, and the sums are those of the list: ticks that were due in a gap are the gap's.
+  /// Each place has one word, and the sums are those of the list. Ticks that were due during a gap count as
+  /// part of the gap.
   @Test func gapsAndLosses() throws {
     let start: Int64 = 1_700_000_000_000_000_000
     func mark(_ from: Int64, _ to: Int64, _ kind: ReportSection.Mark.Kind, ticks: Int? = nil)
@@ -52,7 +53,8 @@ import Testing
     #expect(document.sections[0].summary.last?.detail == "7.0 s in which nothing came, of 2 that are listed")
   }
 
-  /// A log has no samples' gaps of its own: its links' are widened, and it says what the recording says.
+  /// A log has no gaps of its own: its gaps are those of its links, widened, so that they agree with the
+  /// recording's.
   @Test func gapsOfALog() async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
@@ -65,7 +67,7 @@ import Testing
       #expect(recorded.missingText == "2 gaps, nothing lost")
       #expect(logged.missingText == recorded.missingText)
       try Files.remove(capture + "/session.json")
-      // The packet log shows the links, but not what the recorder lost.
+      // The packet log shows the links, but not the recorder's losses.
       #expect(try document(capture).missingText == "2 gaps, losses not known")
       func gaps(_ document: ReportDocument) -> [ReportSection.Mark] {
         document.sections[0].marks.filter { $0.kind == .gap }
@@ -77,7 +79,7 @@ import Testing
     }
   }
 
-  /// A link that falls silent just before the end is not found lost.
+  /// A link that falls silent just before the end does not count as lost.
   @Test(arguments: [(3, 0), (7, 1)]) func silentEnd(_ seconds: Int64, _ gaps: Int) throws {
     try withFolder { folder in
       try writeLight(folder, count: 100)
@@ -95,7 +97,7 @@ import Testing
     }
   }
 
-  /// Its 0s are dropouts of the old format.
+  /// In the old format a value of 0 is a dropout.
   @Test func dropoutsInTheSummary() throws {
     try withFolder { folder in
       var text = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// Pages of captures whose every value is known, read by a decoder that is not ours.
+/// Report pages of captures in which every value is known, read by an independent decoder.
 @Suite(.timeLimit(.minutes(2)))
 struct ReportSampleTests {
   @Test(arguments: [
@@ -23,7 +23,7 @@ struct ReportSampleTests {
     }
   }
 
-  /// Arrays give the page that their text gives, and the same analysis.
+  /// Arrays give the same page and the same analysis as the equivalent text.
   @Test func arrays() async throws {
     try await withFolder { folder in
       try await Readers.run("make", folder + "/capture")
@@ -41,7 +41,7 @@ struct ReportSampleTests {
     }
   }
 
-  /// Numbers that may be missing, and units of all kinds.
+  /// Columns with missing values, and all kinds of units.
   @Test func sparseTables() async throws {
     try await withFolder { folder in
       try writeSparseTables(folder)
@@ -51,8 +51,8 @@ struct ReportSampleTests {
     }
   }
 
-  /// A row costs no more than its format, in base64: 4 octets for the time, 2 for each number but the last. Page and library
-  /// are in both pages, so they do not count.
+  /// A row takes no more than its packed format in base64: 4 bytes for the time, 2 for each number except the
+  /// last. The page frame and the library are in both pages, so they cancel out.
   @Test func sizeOfARow() async throws {
     try await withFolder { folder in
       let counts = [10_000, 50_000]
@@ -73,7 +73,8 @@ struct ReportSampleTests {
   }
 }
 
-/// Pages in a browser: no error, no request, each plot with all its samples or their extremes, zoomed by mouse and keys.
+/// Pages in a browser: no errors and no network requests. Each plot has all its samples or their extremes,
+/// and can be zoomed with mouse and keys.
 @Suite(
   .timeLimit(.minutes(3)), .serialized)
 struct ReportBrowserTests {
@@ -94,7 +95,8 @@ struct ReportBrowserTests {
     }
   }
 
-  /// Page and picture choose their axes in two languages by one rule: of whole recordings, and of stretches.
+  /// Page and picture choose their axes by the same rule, implemented in two languages, for whole recordings
+  /// and for stretches.
   @Test(arguments: ["ring", "ecg", "sparse", "light", "stretch", "edges"]) func axes(_ name: String)
     async throws
   {
@@ -106,7 +108,7 @@ struct ReportBrowserTests {
       default: try Files.createDirectory(capture)
       }
       if name == "sparse" { try writeSparseTables(capture) }
-      // More than are sorted, so that each 19th tells.
+      // More values than are sorted completely, so that every 19th is used.
       if name == "light" { try writeLight(capture, count: 150_000, peakAt: 123_457) }
       if name == "edges" { try writeEdges(capture) }
       if name == "stretch" { try writeLight(capture, count: 2_000, peakAt: 1_234) }
@@ -128,7 +130,7 @@ struct ReportBrowserTests {
     try await withFolder { folder in
       try await Readers.run("make-ecg", folder + "/capture")
       let read = try await browse(try writePage(of: folder + "/capture"))
-      // The signal alone: what the file holds is noise, and has no beats.
+      // Only the signal: the file contains noise, which has no beats.
       #expect(read["plots"] as? Int == 1)
     }
   }
@@ -142,13 +144,13 @@ struct ReportBrowserTests {
     }
   }
 
-  /// A single sample that stands out of 150,000 is in the plot of all, and so are all other extremes.
+  /// A single outlier among 150,000 samples is in the full plot, and so are all other extremes.
   @Test func noPeakIsLost() async throws {
     try await withFolder { folder in
       try writeLight(folder, count: 150_000, peakAt: 123_457)
       let read = try await browse(try writePage(of: folder))
-      // 1,100 pixels: the least power of two that leaves two columns a pixel at most.
-      // The plots of the pulse, behind it, have few points.
+      // 1,100 pixels: the smallest power of two that leaves at most two columns per pixel. The plots of the
+      // pulse, which follow, have few points.
       let whole = try #require(read["whole"] as? [Int])
       #expect(whole[0] == 128 && whole.dropFirst().allSatisfy { $0 == 1 })
       let zoomed = try #require(read["zoomed"] as? [Int])
@@ -168,7 +170,7 @@ struct ReportBrowserTests {
     }
   }
 
-  /// What comes from the air or from a person is text, whatever it looks like.
+  /// Text from a device or a user is always shown as text, even if it looks like markup.
   @Test func markupIsText() async throws {
     let name = "</script><script>document.title = 'mine'</script><img src=x onerror=alert(1)>&amp;"
     try await withFolder { folder in
@@ -191,7 +193,7 @@ struct ReportBrowserTests {
   }
 }
 
-/// Writes a ring's samples.csv, whose times its plots have.
+/// Writes a ring's samples.csv, from which the plots take their times.
 private func analyse(_ directory: String) throws {
   _ = try CaptureAnalysis.run(directory, output: directory + "-analysis")
   let samples = "/samples.csv"
@@ -210,7 +212,7 @@ func writePage(of directory: String) throws -> String {
   return page
 }
 
-/// 50 samples a second of a green light: noise, and a peak.
+/// Green light at 50 samples a second: noise and a peak.
 func writeLight(_ folder: String, count: Int, peakAt peak: Int? = nil) throws {
   var text = "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts\n"
   var noise: UInt32 = 1
@@ -223,9 +225,10 @@ func writeLight(_ folder: String, count: Int, peakAt peak: Int? = nil) throws {
   try text.write(toFile: folder + "/ppg.csv", atomically: false, encoding: .utf8)
 }
 
-/// Waves from 100 to 110, and a ramp, with numbers that the rule of `ValueAxis` takes for outliers only just, or only just not.
+/// Waves from 100 to 110 and a ramp, with values just inside and just outside the outlier rule of
+/// `ValueAxis`.
 func writeEdges(_ folder: String) throws {
-  /// - Parameter row: makes a row's cells of its number.
+  /// - Parameter row: returns the cells of a row for its number.
   func write(
     _ name: String, _ header: String, _ count: Int, _ odd: [Int: Int],
     _ usual: (Int) -> Int = { 100 + abs($0 % 20 - 10) }, _ row: (Int) -> String
@@ -237,16 +240,17 @@ func writeEdges(_ folder: String) throws {
     }
     try text.write(toFile: "\(folder)/\(name).csv", atomically: false, encoding: .utf8)
   }
-  // Two in a hundred are below 19, and above 982: three widths beyond that is 3,871, and the second is out.
+  // Two in a hundred are below 19, and above 982. Three widths beyond that is 3,871, so the second value is
+  // an outlier.
   let far = [300: 3_871, 700: 3_872]
   try write("ppg", "ppg_counts,led_max_counts,led_min_counts,led_diff_counts", 1_000, far, { $0 }) {
     "\($0),1,1,1"
   }
-  // Five rows apart: neither.
+  // Five rows apart: neither is an outlier.
   try write("spo2", "spo2_counts,red_max_counts,red_min_counts,red_diff_counts", 1_000, [200: 0, 205: 0]) {
     "\($0),1,1,1"
   }
-  // Three of 600: all out. Of 599: none.
+  // Three of 600: all are outliers. Three of 599: none.
   let three = [50: 0, 100: 0, 400: 0]
   try write(
     "temperature", "state,temperature_celsius,skin_celsius,quality,heart_rate_bpm,heat_strain_index", 600,
@@ -255,7 +259,7 @@ func writeEdges(_ folder: String) throws {
     "measured,\($0).000,,,,5.0"
   }
   try write("heart_rate", "bpm,contact,energy_kj", 599, three) { "\($0),," }
-  // One of 64: out. Of 63: in.
+  // One of 64: an outlier. One of 63: not.
   try write("accelerometer", "x_counts,y_counts,z_counts,x_g,y_g,z_g", 64, [30: 0]) {
     "0,0,0,\($0).000000,105.000000,105.000000"
   }

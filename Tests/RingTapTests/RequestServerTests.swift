@@ -3,9 +3,10 @@ import Daemon
 import Foundation
 import Testing
 
-/// Who answers at a socket of this machine has time for everybody.
+/// A local socket server serves every client, even if others misbehave.
 @Suite struct RequestServerTests {
-  /// Asks an octet every tenth of a second, without end; the next one is answered nevertheless.
+  /// A client sends a byte every tenth of a second and never completes its request; the next client is
+  /// answered nevertheless.
   @Test func givesUpWhoNeverEndsItsQuestion() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -31,8 +32,8 @@ import Testing
     #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
   }
 
-  /// Connects and says nothing: the next one is answered while it still may ask. With as many as there may be, too: then the one
-  /// that has waited longest is disconnected.
+  /// Clients connect and send nothing: the next client is answered while they still may send a request. At
+  /// the limit of clients, the one that has waited longest is disconnected.
   @Test(arguments: [1, 64, 100]) func aSilentPeerDelaysNobody(_ count: Int) throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
     let server = try RequestServer(path: path)
@@ -45,7 +46,7 @@ import Testing
     let answer = try RequestClient.answer(of: path, to: "text")
     #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
     #expect(silent.last?.isGivenUp == false)
-    // As many as came too much, and perhaps the one whose place the question took.
+    // The clients above the limit, and perhaps one more whose place the request took.
     #expect((max(0, count - 64)...max(0, count - 63)).contains(silent.count(where: \.isGivenUp)))
   }
 
@@ -60,7 +61,7 @@ import Testing
     }
   }
 
-  /// Its file goes with it, but not one that has taken the name meanwhile.
+  /// The server removes its socket when it ends, unless another one has taken its path.
   @Test(arguments: [false, true]) func leavesNoSocket(_ isReplaced: Bool) throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
     defer { try? FileManager.default.removeItem(atPath: path) }

@@ -12,7 +12,7 @@ import Testing
 @testable import BLEDissector
 @testable import Recording
 
-/// A whole capture from a scripted ring at the other end of a socket.
+/// A complete capture from a scripted ring at the other end of a socket.
 @Suite(.timeLimit(.minutes(1))) struct RingCaptureTests {
   private static func ticks(_ count: Int) -> [ScriptedRing.Event] {
     (0..<count).flatMap { _ in RingFrames.tick.map { .frame($0) } }
@@ -31,7 +31,7 @@ import Testing
     RingStream.allCases.flatMap { rows(folder + "/" + $0.fileName).dropFirst() }
   }
 
-  /// The count, the rows and the log's notifications are one number, whatever the ring sends after it.
+  /// The requested count, the rows and the log's notifications agree, whatever the ring sends afterwards.
   @Test(arguments: [1, 3, 300]) func recordsTheCountExactly(_ count: Int) async throws {
     try await withFolder { folder in
       let ring = ScriptedRing(Self.ticks(200))
@@ -47,10 +47,10 @@ import Testing
       let logged = try LoggedPDU.all(folder + "/packets.btsnoop").filter { $0.octets[0] == 0x1B }
       #expect(logged.count == count)
       #expect(logged.allSatisfy { $0.isFromRing })
-      // The log counts microseconds, the tables nanoseconds: of the same stamps.
+      // The log has microseconds, the tables nanoseconds, of the same timestamps.
       let times = tables(folder).compactMap { Int64($0.prefix { $0 != "," }) }.sorted()
       #expect(times.map { $0 / 1000 } == logged.map { $0.time.nanoseconds / 1000 }.sorted())
-      // One start before, and two stops after: one does not always take effect.
+      // One start command, then two stops, because a single one does not always take effect.
       await ring.written.reaches(3)
       #expect(ring.commands.map { Array($0.prefix(2)) } == [[0xA1, 0x04], [0xA1, 0x02], [0xA1, 0x02]])
       #expect(try json(folder + "/session.json")["received"] as? Int == count)
@@ -58,15 +58,15 @@ import Testing
     }
   }
 
-  /// The subscription is in place before the first command: a ring loses what is written before. The second one follows the first
-  /// sample.
+  /// The recorder subscribes before it sends the first command, because a ring loses notifications without a
+  /// subscription. The second subscription follows the first sample.
   @Test func subscribesBeforeItWrites() async throws {
     try await withFolder { folder in
       let ring = ScriptedRing(Self.ticks(1) + [.secondSubscription] + Self.ticks(1))
       let adapter = try SocketAdapter(ring)
       _ = try await capture(ring, adapter, count: 6, in: folder)
       let writes = try #require(await adapter.peer).received.filter { [0x12, 0x52].contains($0[0]) }
-      // A request, the start without an answer, another request.
+      // A write request, the start as a write without response, another write request.
       #expect(writes.prefix(3).map { Array($0.prefix(2)) } == [[0x12, 0x06], [0x52, 0x03], [0x12, 0x0A]])
       await adapter.close()
     }
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  /// A malformed frame is counted and never stops the capture.
+  /// A malformed frame is counted and does not stop the capture.
   @Test func countsMalformedFrames() async throws {
     try await withFolder { folder in
       let bad: [ScriptedRing.Event] = [
@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  /// A link that is lost ends the capture; what came is complete and readable.
+  /// Losing the link ends the capture; the data so far is complete and readable.
   @Test func keepsWhatCameBeforeALostLink() async throws {
     try await withFolder { folder in
       let ring = ScriptedRing(Self.ticks(100) + [.hangUp])
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  /// Ctrl-C: the stream is stopped and the files are complete.
+  /// Cancelling (Ctrl-C) stops the stream and completes the files.
   @Test func stopsTheStreamWhenCancelled() async throws {
     try await withFolder { folder in
       let ring = ScriptedRing(Self.ticks(10))
@@ -161,7 +161,7 @@ import Testing
       }
       #expect(contents(folder + "/session.json") == Array("precious".utf8))
       #expect(ring.commands.isEmpty, "no stream was started")
-      // The connection is closed, not left to whoever collects it.
+      // The connection is closed explicitly, not when it is deallocated.
       await adapter.peer?.ended()
       await adapter.close()
     }
@@ -186,7 +186,7 @@ import Testing
     }
   }
 
-  /// The writer tells of a full disk, the stream is stopped, and the report says what is missing.
+  /// The writer reports a full disk, the stream is stopped, and the report states what is missing.
   @Test func endsOnAFullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)

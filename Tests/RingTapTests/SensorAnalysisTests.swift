@@ -8,7 +8,7 @@ import Testing
 
 @testable import Recording
 
-/// Tables of each kind of sensor, made of signals that are known, analysed.
+/// Analyses tables of each kind of sensor, made from known signals.
 @Suite struct SensorAnalysisTests {
   private static let start: Int64 = 1_700_000_000_000_000_000
   private static let second: Int64 = 1_000_000_000
@@ -28,7 +28,7 @@ import Testing
 
   // MARK: Heart
 
-  /// Of the intervals: other programs' values of the same ones (`make_interval_fixtures.py`).
+  /// Results of other programs for the same intervals (`make_interval_fixtures.py`).
   private struct Intervals: Decodable {
     var name: String
     var intervals: [Double]
@@ -41,7 +41,7 @@ import Testing
       return try #require(all.first { $0.name == name })
     }
 
-    /// As a strap sends them: by the end of a second all that ended in it.
+    /// Rows as a strap sends them: at the end of each second, all intervals that ended in it.
     func rows(_ count: Int) -> [String] {
       var time = 0.0
       return (0..<count).flatMap { _ in intervals }.map { interval in
@@ -62,7 +62,7 @@ import Testing
       let variation = try #require(report.variability.first)
       #expect(report.variability.count == 1 && variation.source == .intervals)
       #expect(variation.intervals == 978 && variation.corrected == 0 && variation.unaccepted == 0)
-      // Five minutes each, in which neurokit2 knows the whole.
+      // Five-minute windows for which neurokit2 has the whole signal.
       #expect(variation.good.count == 3)
       for (value, key) in [
         (variation.median { $0.deviationMilliseconds }, "sdnn"),
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  /// Too few, and why: never numbers without a reason.
+  /// Too few intervals: the reason is given, and no number without one.
   @Test func refusesAFewIntervals() throws {
     let fixture = try Intervals.named("rest")
     try withFolder { folder in
@@ -108,7 +108,7 @@ import Testing
       #expect(heart.rate.count == 5 && heart.rate.mean == 88)
       #expect(heart.rate.lowest == 60 && heart.rate.highest == 100)
       #expect(heart.contacts == 4 && heart.losses == 1)
-      // 10 kJ, set back, 10 kJ; in the next second a count that no body spends.
+      // 10 kJ, a reset, 10 kJ; then an increase in one second that is impossible for a person.
       #expect(heart.energy == 20)
     }
   }
@@ -135,7 +135,7 @@ import Testing
       )
     }
 
-    /// Undoes `packed` of `make_ecg_fixtures.py`.
+    /// Reverses `packed` of `make_ecg_fixtures.py`.
     private static func unpack(_ text: String) throws -> [Int] {
       var (values, latest, number, shift) = ([Int](), 0, 0, 0)
       for octet in try #require(Data(base64Encoded: text)) {
@@ -150,7 +150,7 @@ import Testing
     }
   }
 
-  /// Five minutes at 130 Hz in frames of 73 samples; the times of format 2, or those that format 1 had.
+  /// Five minutes at 130 Hz in frames of 73 samples, with the times of format 2 or of format 1.
   private func ecgRows(_ microvolts: [Int], rate: Double, isOld: Bool, lost: Set<Int> = []) -> [String] {
     microvolts.indices.filter { !lost.contains($0 / 73) }.map { index in
       let device = 600_000_000_000_000_000 + Int64((Double(index) / rate * 1e9).rounded())
@@ -174,12 +174,13 @@ import Testing
       let found = cells(folder + "/out/ecg-beats.csv")
       #expect(found.count == report.ecg.beats + 1)
       #expect(found[0] == ["fitted_time_ns", "interval_ms", "height_uv", "correlation", "accepted"])
-      // An old table's times are its frames': the first sample lies where the first frame came.
+      // In format 1 the times are those of the frames: the first sample has the arrival time of the first
+      // frame.
       let offset = isOld ? Double(72) / rate : 0
       let times = try found.dropFirst().map { row in
         Double(try #require(Int64(row[0])) - Self.start) / 1e9 - offset
       }
-      // In the first and the last second other programs know of none.
+      // In the first and the last second the other programs find no beats.
       let extra = times.filter { time in
         time > 1 && time < 299 && !beats.contains { abs($0 - time) < 0.02 }
       }
@@ -194,14 +195,14 @@ import Testing
     }
   }
 
-  /// Frames that never came hide what was in them, and nothing else.
+  /// Missing frames hide only the beats inside them.
   @Test func bridgesLostFramesOfAnECG() throws {
     let (microvolts, beats, rate) = try ECG.atRest()
     try withFolder { folder in
       try write(
         polar("ecg", 1), ecgRows(microvolts, rate: rate, isOld: false, lost: [100, 101, 300]), into: folder)
       let report = try CaptureAnalysis.run(folder, output: folder + "/out")
-      // 1.12 s at once is too long for a bridge: the window before it is cut off, and so is the last one.
+      // A gap of 1.12 s is too long to bridge, so the window before it is cut off, and so is the last window.
       #expect(report.ecg.rejections == [.interrupted: 2])
       let times = try cells(folder + "/out/ecg-beats.csv").dropFirst().map { row in
         Double(try #require(Int64(row[0])) - Self.start) / 1e9
@@ -245,7 +246,7 @@ import Testing
     }
   }
 
-  /// A sensor's light at its own rate, with acceleration at another: 1 g at rest.
+  /// A sensor's light at its own rate, with acceleration at another rate: 1 g at rest.
   @Test func findsThePulseInAPolarSensorsLight() throws {
     let fixture = try Light.named("clean 50 Hz 75/min")
     try withFolder { folder in
@@ -261,13 +262,13 @@ import Testing
       let mean = try #require(report.pulse.rate.pulse.mean)
       #expect(abs(mean - 75) < 1 && report.pulse.goodWindows == 6)
       #expect(report.activity.minutes == 1 && report.activity.counts == 0 && report.activity.enmo == 0)
-      // That the hand was at rest is known: a window says how much it moved.
+      // The hand is known to be at rest: each window states how much it moved.
       let windows = cells(folder + "/out/pulse.csv").dropFirst()
       #expect(windows.count == report.pulse.rate.windows && windows.allSatisfy { $0[5] == "0.0000" })
     }
   }
 
-  /// 1.5 g all the time is an ENMO of 500 mg.
+  /// A constant 1.5 g is an ENMO of 500 mg.
   @Test func countsMovement() throws {
     try withFolder { folder in
       let rows = (0..<3_000).map { index in
@@ -300,7 +301,8 @@ import Testing
     }
   }
 
-  /// The crank's count of 16 bits runs over; the wheel's begins anew, and its rate in the row, of an older recording, is none.
+  /// The crank's 16-bit count wraps. The wheel's count restarts, and the rate in that row, from an older
+  /// recording, is empty.
   @Test func countsTurns() throws {
     try withFolder { folder in
       let rows = [
@@ -330,12 +332,12 @@ import Testing
       #expect(CaptureGroup.members(of: folder + "/BB") == [folder + "/BB"])
       #expect(CaptureGroup.members(of: folder + "/empty") == [folder + "/empty"])
       let document = try ReportDocument.read(folder, title: nil) { _ in }
-      // Of AA, whose session.json says nothing and which has no table, there is nothing to show.
+      // AA has a session.json without data and no table, so it is not shown.
       #expect(document.sections.count == 1)
     }
   }
 
-  /// A broken row ends its table, and the others are told.
+  /// A broken row ends its table, and the problem is reported.
   @Test func tellsABrokenTable() throws {
     try withFolder { folder in
       try write(HeartRateTables.tables[0], ["\(Self.start),60,1,", "x,60,1,"], into: folder)
@@ -347,7 +349,7 @@ import Testing
     }
   }
 
-  /// Numbers that a table can hold and no sensor sends: each table is told or refused, nothing traps.
+  /// Values that a table can hold but no sensor sends: each table is analysed or rejected, and nothing traps.
   @Test(arguments: 0..<8 as Range<UInt64>) func takesWhatNoSensorSends(seed: UInt64) throws {
     var generator = SeededGenerator(state: seed)
     let tables =

@@ -10,11 +10,12 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// The rows of the tables, for frames that real rings sent.
+/// Table rows for frames that real rings sent.
 @Suite struct StreamTableTests {
   private static let time = ReceiveTime(nanoseconds: 1_700_000_000_123_456_789)
 
-  /// Decoded values from the vectors; 512 counts are 1 g, so 372 are 0.7265625 g, rounded half away from zero.
+  /// Decoded values from the vectors. 512 counts are 1 g, so 372 counts are 0.7265625 g, rounded half away
+  /// from zero.
   @Test(arguments: [
     ("raw-spo2-ei-1", RingStream.spO2, "160,194,114,149"), ("raw-spo2-r06", .spO2, "74,136,76,101"),
     ("raw-ppg-ei-1", .ppg, "10625,10957,10689,268"), ("raw-ppg-ei-zero", .ppg, ",10957,10689,268"),
@@ -64,7 +65,7 @@ import Testing
 }
 
 @Suite struct SessionReportTests {
-  /// Read by a JSON library that is not ours.
+  /// The report as Foundation's JSON parser reads it.
   private func object(_ report: SessionReport) throws -> [String: Any] {
     var line = JSONLine()
     report.encode(into: &line)
@@ -80,7 +81,7 @@ import Testing
       startedAt: ReceiveTime(nanoseconds: 1_700_000_000_000_000_001))
   }
 
-  /// The keys that programs rely on, from the design.
+  /// The JSON keys that programs rely on, from the design document.
   @Test func saysEverything() throws {
     var report = report()
     report.deviceName = "R02_341C"
@@ -118,14 +119,14 @@ import Testing
     #expect(connection["asked"] != nil && connection["changes"] != nil)
   }
 
-  /// A recording that never ended has `null` there, not a made-up end.
+  /// While a recording runs, and if it never ended, its end is `null`.
   @Test func hasNoEndBeforeItEnds() throws {
     let object = try object(report())
     #expect(object["endedAtNs"] is NSNull)
     #expect(object["endReason"] is NSNull)
   }
 
-  /// Names come from the air: anything may be in them.
+  /// Device names come over the air and may contain anything.
   @Test(arguments: ["\"", "\\", "a\nb\t\u{1}", "é", "戒指", "\u{7F}", "💍", "</script>", "\u{2028}"])
   func survivesNames(_ name: String) throws {
     var report = report()
@@ -145,7 +146,7 @@ import Testing
     return report
   }
 
-  /// Valid from the first moment on, and with room to be completed on a full disk.
+  /// `session.json` is valid from its creation, and reserves the space to be completed on a full disk.
   @Test func keepsRoomAndRewrites() async throws {
     try withFolder { folder in
       let path = folder + "/new/capture"
@@ -162,7 +163,7 @@ import Testing
     }
   }
 
-  /// Nothing recorded is ever overwritten.
+  /// Existing recordings are never overwritten.
   @Test func refusesASecondCapture() async throws {
     try withFolder { folder in
       do { _ = try CaptureDirectory(creating: folder, report("first")) }

@@ -11,7 +11,7 @@ import TestKit
 import TestPeer
 import Testing
 
-/// A captured frame of a ring, by its name in the vectors of the sensor tests.
+/// Captured frames of a ring, by their names in the vectors of the sensor tests.
 struct RingFrames {
   static let named = Dictionary(
     uniqueKeysWithValues: RingProtocolVector.all.map { ($0.name, $0.packets[0]) })
@@ -21,7 +21,7 @@ struct RingFrames {
     return frame
   }
 
-  /// One of each kind, as a tick of the ring.
+  /// One frame of each kind, as in one tick of the ring.
   static let tick = [frame("raw-spo2-ei-1"), frame("raw-ppg-ei-1"), frame("raw-acc-ei-1")]
   static let malformed = frame("bad-checksum")
 }
@@ -40,13 +40,13 @@ func json(_ path: String) throws -> [String: Any] {
   return try #require(object as? [String: Any])
 }
 
-/// The ATT PDUs of a packet log, with direction and time.
+/// An ATT PDU from a packet log, with direction and time.
 struct LoggedPDU {
   var isFromRing: Bool
   var time: ReceiveTime
   var octets: [UInt8]
 
-  /// - Throws: where the file does not end with a whole record.
+  /// - Throws: if the file does not end with a whole record.
   static func all(_ path: String) throws -> [LoggedPDU] {
     var reader = PacketLogReader()
     var found: [LoggedPDU] = []
@@ -54,7 +54,7 @@ struct LoggedPDU {
     try reader.read(file.span) { record in
       guard record.type == .acl else { return }
       let packet = record.packet.indices.map { record.packet[$0] }
-      // ACL header and L2CAP header of four octets each.
+      // ACL header and L2CAP header, four bytes each.
       found.append(
         LoggedPDU(
           isFromRing: record.direction == .controllerToHost, time: record.time, octets: Array(packet[8...])))
@@ -64,25 +64,25 @@ struct LoggedPDU {
   }
 }
 
-/// A ring at the other end of a socket: an ATT server with the ring's services, and a script that is sent when the
-/// stream is started.
+/// A ring at the other end of a socket: an ATT server with the ring's services, and a script that is sent
+/// when the stream is started.
 final class ScriptedRing: Sendable {
   private struct State: Sendable {
     var server: ATTServer
     var database: GATTServerDatabase
-    /// What was written to the command characteristic.
+    /// Values written to the command characteristic.
     var commands: [[UInt8]] = []
-    /// Of the script: what waits for the second subscription.
+    /// The part of the script that waits for the second subscription.
     var rest: ArraySlice<Event> = []
   }
 
-  /// What follows `A1 04`, in order.
+  /// Events after `A1 04`, in order.
   enum Event: Sendable {
     case frame([UInt8])
     case bigData([UInt8])
-    /// Goes on once the gate is open.
+    /// Continues when the gate is open.
     case wait(Gate)
-    /// Goes on once the second channel is subscribed to.
+    /// Continues when the second characteristic is subscribed to.
     case secondSubscription
     case hangUp
   }
@@ -94,7 +94,7 @@ final class ScriptedRing: Sendable {
 
   private let state: Mutex<State>
   private let script: [Event]
-  /// Counts commands written.
+  /// Number of commands written.
   let written = Counter()
 
   init(_ script: [Event], commandService: BluetoothUUID = RingUUID.commandService) {
@@ -164,7 +164,7 @@ final class ScriptedRing: Sendable {
   }
 }
 
-/// A way to the scripted ring instead of a radio.
+/// An adapter that connects to the scripted ring instead of using a radio.
 actor SocketAdapter: Adapter {
   nonisolated let name = "test"
   nonisolated let mode = "raw"

@@ -2,7 +2,7 @@ import CTestSystem
 import Glibc
 import Testing
 
-/// The filter of system calls, by a process that has it and tries.
+/// The system call filter, tested by a process that installs it and tries forbidden calls.
 @Suite struct SystemCallFilterTests {
   private func attempts(_ confinement: test_confinement) throws -> test_attempts {
     var attempts = test_attempts()
@@ -11,7 +11,7 @@ import Testing
     return attempts
   }
 
-  /// What the kernel itself says, without a filter: execve(2), io_uring_setup(2).
+  /// The kernel's own results without a filter: execve(2), io_uring_setup(2).
   @Test func refusesNothingWhereThereIsNone() throws {
     let attempts = try attempts(TEST_UNCONFINED)
     #expect(attempts.socket == 0 && attempts.execute == ENOENT && attempts.earlier_thread_execute == ENOENT)

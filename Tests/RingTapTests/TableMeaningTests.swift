@@ -11,7 +11,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// What is in the tables means what it says: names, dropouts, and numbers that readers do not round.
+/// Tables mean what they say: names, dropouts, and numbers that readers do not round.
 @Suite(.timeLimit(.minutes(2)))
 struct TableMeaningTests {
   private static let ring = RingStream.allCases.map(\.table) + [TickRows.table]
@@ -23,7 +23,8 @@ struct TableMeaningTests {
 
   // MARK: Names
 
-  /// `frame.ppg_counts` is the column, with no column of any table in the way of what a frame has itself.
+  /// `frame.ppg_counts` selects the column: no column name of any table collides with an attribute of a
+  /// pandas frame.
   @Test func namesAreNoMethodsOfPandas() async throws {
     try await withFolder { folder in
       var names = Set(Self.recorded.flatMap { $0.columns.map(\.name) })
@@ -43,8 +44,8 @@ struct TableMeaningTests {
     }
   }
 
-  /// A column of a stream has one name, there and among the ticks, and no other column has it; all that become signals
-  /// find room in EDF.
+  /// A column of a stream has one name, in its own table and among the ticks, and no other column has that
+  /// name. Names of signals fit into EDF.
   @Test func aColumnHasOneName() {
     let ticks = TickRows.table.columns.map(\.name)
     #expect(Set(ticks).count == ticks.count)
@@ -58,7 +59,7 @@ struct TableMeaningTests {
         && signals.allSatisfy { $0.name.utf8.count <= 16 && $0.name.utf8.allSatisfy { $0 < 128 } })
   }
 
-  /// What a command prints has the names of the files.
+  /// Printed output uses the names of the files.
   @Test(arguments: [
     (
       ["ring", "raw"], "ring",
@@ -97,7 +98,7 @@ struct TableMeaningTests {
 
   // MARK: Dropouts
 
-  /// The captured frame without a reading, and one of the red light, made of another captured one.
+  /// The captured frame without a reading, and a red one made from another captured frame.
   private static let dark: [[UInt8]] = {
     var red = RingFrames.frame("raw-spo2-ei-1")
     red[15] &-= red[2] &+ red[3]
@@ -105,7 +106,8 @@ struct TableMeaningTests {
     return [red, RingFrames.frame("raw-ppg-ei-zero")]
   }()
 
-  /// Ticks of a ring whose green light drops out three times, and its red one for two ticks in a row.
+  /// Records ticks of a ring whose green light drops out three times, and whose red light drops out for two
+  /// consecutive ticks.
   private func record(into folder: String) async throws -> Recorder.Outcome {
     try Files.createDirectory(folder)
     let sink = RingSink()
@@ -121,7 +123,7 @@ struct TableMeaningTests {
     return await recorder.finish()
   }
 
-  /// pandas, NumPy, pyEDFlib and wfdb, each by the means of its own format.
+  /// pandas, NumPy, pyEDFlib and wfdb each see the dropouts as their format expresses them.
   @Test func dropoutsInEveryFormat() async throws {
     try await withFolder { folder in
       let outcome = try await record(into: folder + "/csv")
@@ -147,7 +149,7 @@ struct TableMeaningTests {
     }
   }
 
-  /// Those of the emulated ring: counted by the capture, in both of its formats, and by the analysis.
+  /// The emulated ring's dropouts are counted by the capture, in both formats, and by the analysis.
   @Test(arguments: ["csv", "npy"]) func dropoutsAreCounted(_ format: String) async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
@@ -179,7 +181,7 @@ struct TableMeaningTests {
 
   // MARK: Numbers
 
-  /// Numbers beyond 2⁵³ outside of strings: JavaScript and jq round them.
+  /// Returns the numbers beyond 2⁵³ outside of strings: JavaScript and jq round them.
   static func longNumbers(in json: some StringProtocol) -> [String] {
     var (numbers, isText, isEscaped, digits) = ([String](), false, false, "")
     for character in json + " " {
@@ -204,7 +206,7 @@ struct TableMeaningTests {
       ])
   }
 
-  /// Everything in JSON about one capture, and about its log.
+  /// All JSON output about one capture and its log.
   @Test func timesAreStrings() async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
@@ -230,7 +232,7 @@ struct TableMeaningTests {
       }
       for text in texts {
         #expect(Self.longNumbers(in: text) == [], "\(text.prefix(200))")
-        // There are times in it.
+        // The text does contain times.
         #expect(
           text.contains("Ns\":\"17") || text.contains("_ns\":\"17") || text.contains("_ns\":\"18"),
           "\(text.prefix(200))")
@@ -239,12 +241,12 @@ struct TableMeaningTests {
   }
 }
 
-/// How signals are kept in files of integers: each value, and one integer below them to spare.
+/// Signals stored in files of integers: each value is represented, and one integer below them stays free.
 @Suite struct SignalScaleTests {
   @Test(
     arguments: [
       (.integers, 16, 9_985, 10_957, 9_984...10_957, 0, 1, true),
-      // All numbers of 16 bits but 0, and those but 65,535.
+      // All 16-bit numbers except 0, and all except 65,535.
       (.integers, 16, 1, 65_535, -32_768...32_767, 32_768, 1, true),
       (.integers, 16, 0, 65_534, -32_768...32_767, 32_767, 1, true),
       (.integers, 24, 0, 65_535, -1...65_535, 0, 1, true),
@@ -268,11 +270,11 @@ struct TableMeaningTests {
       let read = Double(kept + scale.offset) * scale.step
       #expect(isExact ? read == value : abs(read - value) <= scale.step / 2)
     }
-    // What the head of an EDF file has room for.
+    // They fit the fields of an EDF header.
     #expect([scale.physical.lowerBound, scale.physical.upperBound].allSatisfy { "\($0)".utf8.count <= 10 })
   }
 
-  /// From a damaged table.
+  /// Values from a damaged table.
   @Test(
     arguments: [(-1e300, 1e300), (-.infinity, .infinity), (0, 1e300), (9e15, 9e15)] as [(Double, Double)])
   func takesAnything(_ smallest: Double, _ largest: Double) {

@@ -6,7 +6,7 @@ import Recording
 import Testing
 
 @Suite struct NumberTextTests {
-  /// As C's printf has them: ties go to the even digit, of the binary value.
+  /// As C's printf: ties of the binary value round to the even digit.
   @Test(
     arguments: [
       (0.25, 1, "0.2"), (0.35, 1, "0.3"), (2.5, 0, "2"), (-1.005, 2, "-1.00"),
@@ -30,7 +30,7 @@ import Testing
 }
 
 @Suite struct LocalTimeTests {
-  /// Against Foundation's calendar, in a zone with half hours and in one with summer time.
+  /// Compared with Foundation's calendar, in a zone with a half-hour offset and one with summer time.
   @Test(arguments: ["Asia/Kolkata", "Europe/Berlin", "UTC"])
   func agreesWithFoundation(_ zone: String) async throws {
     let file = "/usr/share/zoneinfo/" + zone
@@ -39,7 +39,7 @@ import Testing
       setenv("TZ", zone, 1)
       var calendar = Calendar(identifier: .gregorian)
       calendar.timeZone = try #require(TimeZone(identifier: zone))
-      // A minute before and after the change to summer time of 2026, and a day in winter.
+      // A minute before and after the change to summer time in 2026, and a day in winter.
       for seconds in [1_774_745_940, 1_774_746_060, 1_795_276_800] as [Int64] {
         let date = Date(timeIntervalSince1970: Double(seconds))
         let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)

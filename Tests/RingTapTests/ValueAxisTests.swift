@@ -4,9 +4,9 @@ import Testing
 @testable import CaptureTools
 @testable import Recording
 
-/// What the value axis of a plot spans, on numbers whose range is known by hand.
+/// Ranges of a plot's value axis, for numbers whose range is known by hand.
 @Suite struct ValueAxisTests {
-  /// 100, 101 … 110, 109 … and again: a wave of 20.
+  /// A wave with a period of 20: 100, 101 … 110, 109 … .
   private func wave(_ count: Int) -> [Double] {
     (0..<count).map { index in Double(100 + abs(index % 20 - 10)) }
   }
@@ -26,12 +26,12 @@ import Testing
     try check(numbers, spans: 100...110)
     (numbers[500], numbers[41]) = (65_000, 0)
     try check(numbers, spans: 100...110, outliers: [[41, 500]])
-    // Beside a dropout it stands as alone.
+    // Next to a dropout it counts as isolated, too.
     numbers[499] = .nan
     try check(numbers, spans: 100...110, outliers: [[41, 500]])
   }
 
-  /// Three widths of the core beyond it: 100 − 30 … 110 + 30.
+  /// The limit is three widths of the core beyond it: 100 − 30 … 110 + 30.
   @Test func howFar() throws {
     for (number, high) in [(140.0, 140.0), (140.5, 110)] {
       var numbers = wave(1_000)
@@ -40,23 +40,23 @@ import Testing
     }
   }
 
-  /// 75 beats a minute at 130 Hz on a quiet line, each peak no wider than a sample: 1 in 104. And 40 a minute: 1 in 195.
+  /// 75 beats/min at 130 Hz on a quiet line, each peak one sample wide: 1 in 104. And 40 beats/min: 1 in 195.
   @Test(arguments: [104, 195]) func peaksOfAnElectrocardiogram(_ beat: Int) throws {
     let numbers = (0..<130 * 60).map { $0 % beat == 50 ? 1_000.0 : Double($0 % 3 * 5 - 5) }
     try check(numbers, spans: -5...1_000)
   }
 
-  /// A quarter of a second at 25 Hz in ten minutes of rest: 4 g either way.
+  /// A quarter of a second of motion at 25 Hz in ten minutes of rest: 4 g in both directions.
   @Test func burstOfMotion() throws {
     var numbers = (0..<15_000).map { Double($0 % 5) * 0.002 }
     for place in 0..<6 { numbers[9_000 + place] = place % 2 == 0 ? 4 : -4 }
     try check(numbers, spans: -4...4)
-    // Each other one only, and a series beside it that is at rest.
+    // Every second value only, next to a series that is at rest.
     for place in [9_000, 9_002, 9_004] { numbers[place] = 0 }
     try check(numbers, (0..<15_000).map { _ in 1 }, spans: -4...1)
   }
 
-  /// Five rows between two of them are few enough to be one thing.
+  /// Two outliers that are only five rows apart count as one event, not as isolated values.
   @Test func aloneAndRare() throws {
     var numbers = wave(400)
     (numbers[200], numbers[205]) = (0, 0)
@@ -86,7 +86,7 @@ import Testing
     try check([0.97, 0.98], rule: ValueAxis.Rule(includes: 0...1), spans: 0...1)
   }
 
-  /// A hand at rest moves by 7 mg; a light of 30,000 counts by 1 % with a weak pulse.
+  /// A hand at rest moves by 7 mg; a light of 30,000 counts varies by 1 % with a weak pulse.
   @Test func leastSpanOfAQuantity() throws {
     for unit in ["g", "mg", "1/min", "per minute", "Cel", "°C", "uV", "µV", "ms"] {
       let least = try #require(
@@ -100,7 +100,7 @@ import Testing
     try check([30_000, 30_000], rule: ValueAxis.Rule(unit: "counts"), spans: 29_925...30_075)
   }
 
-  /// The middle is kept, but an axis of numbers above 0 begins at 0.
+  /// The centre is kept, but the axis of numbers above 0 does not begin below 0.
   private func span(_ low: Double, _ high: Double, _ least: Double) throws -> ClosedRange<Double> {
     let bottom = max(0, (low + high) / 2 - least / 2)
     return bottom...bottom + least
@@ -119,7 +119,7 @@ import Testing
 }
 
 extension ReportSection {
-  /// The axes of its plots as a picture has them: low, high, and how many each series has beyond.
+  /// Axes of the plots as in a picture: low, high, and the number of values of each series beyond them.
   var axes: [(range: [Double], outliers: [Int])] {
     charts.map { chart in
       let table = tables[chart.table].table

@@ -4,13 +4,13 @@ import Testing
 @testable import Outlets
 @testable import Recording
 
-/// The wall clock on LSL's clock, also where somebody sets it.
+/// Converts wall-clock times to LSL's clock, also across steps of the wall clock.
 @Suite struct LSLClockTests {
   private static let second: Int64 = 1_000_000_000
-  /// The wall clock when LSL's says 0.
+  /// Wall-clock time when LSL's clock is 0.
   private static let epoch: Int64 = 1_700_000_000_000_000_000
 
-  /// A look that took so many nanoseconds, at the time `lsl`, with the wall clock set ahead by `ahead`.
+  /// A reading that took `took` nanoseconds at the time `lsl`, with the wall clock set ahead by `ahead`.
   private func reading(_ lsl: Int64, took: Int64 = 200, ahead: Int64 = 0) -> LSLClock.Reading {
     LSLClock.Reading(before: lsl - took / 2, wall: Self.epoch + lsl + ahead, after: lsl + took / 2)
   }
@@ -22,7 +22,8 @@ import Testing
     #expect(clock.time(of: Self.epoch + 7_250_000_001) == 7.250000001)
   }
 
-  /// A look whose thread was interrupted says less than one before, and a better one more.
+  /// A reading that was interrupted is less precise than an earlier one and does not replace it; a more
+  /// precise one does.
   @Test func keepsTheBestMeasurement() {
     var clock = LSLClock(
       LSLClock.Reading(before: 0, wall: Self.epoch + 9_000_000, after: 10_000_000))
@@ -34,7 +35,7 @@ import Testing
     #expect(clock.time(of: Self.epoch) == 0)
   }
 
-  /// Of a few looks the shortest counts.
+  /// Of a few readings the shortest is used.
   @Test func looksUntilNobodyInterrupts() {
     var (now, looks) = (Int64(0), 0)
     func lsl() -> Int64 {
@@ -46,7 +47,8 @@ import Testing
     #expect(best.after - best.before == 100 && best.wall == best.before && looks == 6)
   }
 
-  /// Stamps of before and of after a step, between two turns of the writer: within the error of the measurements, 1 µs.
+  /// Timestamps from before and after a step between two turns of the writer are within the measurement error
+  /// of 1 µs.
   @Test(arguments: [3600, -3600, 0.5, -0.5, 0.04, -0.04])
   func followsSteps(_ seconds: Double) {
     let ahead = Int64(seconds * 1e9)
@@ -56,7 +58,8 @@ import Testing
     // The step was at 9.99 s.
     #expect(abs(clock.time(of: Self.epoch + 9_985_000_000) - 9.985) < 1e-6)
     #expect(abs(clock.time(of: Self.epoch + 9_995_000_000 + ahead) - 9.995) < 1e-6)
-    // A ring's ticks come by seconds late: those of before, unless the clock has been there twice by then, and those of after.
+    // A ring's ticks may arrive seconds late: timestamps from before the step are still converted, unless the
+    // clock has passed them twice, and so are those from after it.
     clock.take(reading(13 * Self.second, ahead: ahead))
     if seconds > 0 || seconds < -3 {
       #expect(abs(clock.time(of: Self.epoch + 9_985_000_000) - 9.985) < 1e-6)
@@ -65,7 +68,7 @@ import Testing
     #expect(abs(clock.time(of: Self.epoch + 13 * Self.second + ahead) - 13) < 1e-6)
   }
 
-  /// Several small ones are one large one.
+  /// Several small steps add up like one large step.
   @Test func followsACreepingClock() {
     var clock = LSLClock(reading(0))
     for step in 1...1000 as ClosedRange<Int64> {
@@ -74,7 +77,7 @@ import Testing
     #expect(abs(clock.time(of: Self.epoch + 1000 * Self.second + 1_000_000) - 1000) < 2e-6)
   }
 
-  /// Times of logs may be any number.
+  /// Times in logs may be any number.
   @Test func trapsForNoTime() {
     var clock = LSLClock(reading(0))
     clock.take(reading(Self.second, ahead: 5 * Self.second))
@@ -82,7 +85,7 @@ import Testing
   }
 }
 
-/// What receivers learn of a stream.
+/// The description of a stream that receivers get.
 @Suite struct LSLStreamTests {
   private let ppg = SampleTable(
     number: 0, name: "ppg", columns: [.time("time_ns"), .counts("ppg_counts", .float32(decimals: 0))])
@@ -92,7 +95,7 @@ import Testing
     return LSLStream(SampleTable(number: 0, name: "ecg", columns: columns, rateHz: rateHz), of: device)
   }
 
-  /// A receiver finds the stream of the next recording by name, type and source.
+  /// A receiver finds the stream of the next recording by its name, type and source.
   @Test func isTheSameAtEachRecording() throws {
     let address = try #require(DeviceAddress("70:CB:0D:00:A1:B2"))
     let (named, unnamed) = (
@@ -105,7 +108,7 @@ import Testing
     #expect(named.acquisition.last?.value == "R02_A1B2")
   }
 
-  /// 24 bits of a float32 hold a number of 16 bits, not one of 32.
+  /// The 24 significant bits of a float32 hold any 16-bit number, but not any 32-bit number.
   @Test func takesWhatIsExact() throws {
     let time = RecordedColumn.time("time_ns")
     #expect(

@@ -11,7 +11,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// What the live view shows of rows that a writer's thread has taken: frames that devices sent.
+/// Live values from rows that a writer's thread took, made of frames that devices sent.
 struct LiveFeedTests {
   private static let second: Int64 = 1_000_000_000
   private static let start = 1_700_000_000 * second
@@ -46,7 +46,8 @@ struct LiveFeedTests {
     #expect(device.streams[1].wave.dropLast().allSatisfy { $0 == nil })
   }
 
-  /// Frames 40 ms apart that come in bunches each 250 ms: the wave has them where the ring's clock has, from the start on.
+  /// Frames are 40 ms apart and arrive in bunches every 250 ms: from the start, the wave places them by the
+  /// ring's clock.
   @Test func wavesAreOnTheRingsClock() throws {
     let feed = try Self.feed(RingTables().tables)
     var stream = TickStream()
@@ -62,14 +63,14 @@ struct LiveFeedTests {
       while let placed = stream.next() { feed.take(placed) }
     }
     let wave = Self.device(feed).streams[0].wave
-    // 100 columns of 50 ms: each has one sample, or two, and each fourth two.
+    // 100 columns of 50 ms: each has one or two samples, every fourth has two.
     let counts = wave.map { $0.map { Int(($0.last - $0.first) * 512 + 1.5) } ?? 0 }
     #expect(wave.count == 100 && counts.allSatisfy { (1...2).contains($0) }, "\(counts)")
     #expect(abs(counts.reduce(0, +) - 125) <= 2)
   }
 
-  /// Without contact there is no rate: flags 0x14 are contact supported and not there, with intervals. Heart Rate Service
-  /// 1.0, 3.1.1.
+  /// Without contact there is no rate. Flags 0x14: contact supported but not detected, with intervals. Heart
+  /// Rate Service 1.0, 3.1.1.
   @Test func showsAStrap() async throws {
     let feed = try Self.feed(HeartRateTables.tables)
     var tables = HeartRateTables()
@@ -89,7 +90,7 @@ struct LiveFeedTests {
     #expect(streams[0].wave.compactMap(\.self) == [LiveExtremes(72, 72)])
   }
 
-  /// Nine seconds in which nothing comes are nine columns without anything, and no rate.
+  /// Nine seconds without data give nine empty columns, and no rate.
   @Test func aSilentStreamMovesOn() throws {
     let feed = try Self.feed(HeartRateTables.tables)
     for number in 0..<4 {
@@ -111,7 +112,7 @@ struct LiveFeedTests {
     #expect(later.wave.compactMap(\.self).count == 4)
   }
 
-  /// A ring that tells its battery unasked, 0x73 0x0C: 41 percent. Anything else is no battery.
+  /// A ring reports its battery unsolicited, 0x73 0x0C: 41 %. Other notifications do not change it.
   @Test func hearsOfTheBattery() throws {
     let feed = try Self.feed(RingTables().tables)
     func notification(_ payload: [UInt8]) -> [UInt8] {
@@ -128,7 +129,7 @@ struct LiveFeedTests {
     #expect(Self.device(feed).battery == 41)
   }
 
-  /// Times and numbers that make no sense.
+  /// Nonsensical times and numbers.
   @Test func takesAnything() throws {
     let columns = PolarRows.columns(.ecg, 1)
     let feed = try Self.feed([RecordedTable(name: "ecg", columns: [])])

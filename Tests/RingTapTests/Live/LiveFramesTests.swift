@@ -2,7 +2,7 @@ import Testing
 
 @testable import LiveView
 
-/// The octets of the live view; ECMA-48 by hand.
+/// Bytes that the live view writes to the terminal, compared with ECMA-48 sequences written by hand.
 struct LiveFramesTests {
   private static let begin = "\u{1B}[?25l\u{1B}[?7l"
   private static let end = "\u{1B}[?7h\u{1B}[?25h"
@@ -34,7 +34,8 @@ struct LiveFramesTests {
         == Self.erased + "lost\n" + Self.first)
   }
 
-  /// Terminals break lines that have become too long: the view begins as many lines higher.
+  /// A terminal that becomes narrower wraps lines that no longer fit, so the view starts that many lines
+  /// higher.
   @Test func followsANarrowerTerminal() {
     var frames = LiveFrames(isColored: false)
     _ = frames.draw([LiveLine(String(repeating: "x", count: 80)), LiveLine("y")], columns: 80, rows: 24)

@@ -7,9 +7,9 @@ import Testing
 @testable import LiveView
 @testable import Physiology
 
-/// What the live view looks like: the screens were written by hand.
+/// Screens of the live view, compared with screens written by hand.
 struct LiveScreenTests {
-  /// A tooth: 20 columns up, 20 down.
+  /// One sawtooth: 20 columns up, 20 down.
   private static let wave: [LiveExtremes?] = (0..<40).map { column in
     let value = Float(1000 + 10 * min(column, 39 - column))
     return LiveExtremes(value, value)
@@ -78,7 +78,8 @@ struct LiveScreenTests {
       ])
   }
 
-  /// Before the timing; nothing where nothing is known, as in a capture without privileges.
+  /// Encryption is shown before the timing. If it is not known, as in a capture without privileges, nothing
+  /// is shown.
   @Test func tellsOfEncryption() {
     var device = Self.device()
     var security = LinkSecurity(isEncrypted: true, isBonded: true)
@@ -95,7 +96,7 @@ struct LiveScreenTests {
     }
   }
 
-  /// What matters less goes first; the wave stands beside its figures.
+  /// Less important parts are left out first; the wave is next to its figures.
   @Test func fitsASmallTerminal() {
     #expect(
       Self.screen(Self.state(Self.device()), 40, 10) == [
@@ -125,7 +126,7 @@ struct LiveScreenTests {
       ])
   }
 
-  /// A wave fills the terminal but for its last line, whatever is the size.
+  /// The wave fills a terminal of any size except for its last line.
   @Test(arguments: [(80, 24), (200, 50), (77, 23), (131, 43), (300, 101), (60, 19)])
   func usesTheHeight(_ columns: Int, _ rows: Int) {
     var device = Self.device()
@@ -143,7 +144,7 @@ struct LiveScreenTests {
     }
   }
 
-  /// Light of 10,800 to 10,920 counts that begins with other numbers: its axis is that of what follows.
+  /// Light of 10,800 to 10,920 counts that begins with other numbers: the axis fits the numbers that follow.
   @Test(arguments: [[1_635], [1_635, 65_000, 0], [1_000, 3_000, 5_000, 7_000, 9_000, 10_000, 10_500]])
   func aTransientSetsNoAxis(_ transient: [Float]) {
     for seconds in [2, 8, 19] {
@@ -156,7 +157,7 @@ struct LiveScreenTests {
     }
   }
 
-  /// Later on it is one that stands alone. And of a stream with nothing else it is all there is.
+  /// A later transient is an outlier. In a stream with no other values it is all there is to show.
   @Test func oneOutlierSetsNoAxis() {
     var wave = Self.pulse(200)
     wave[100] = LiveExtremes(0, 65_000)
@@ -165,7 +166,7 @@ struct LiveScreenTests {
     #expect(LiveWave.range(begin, unit: "counts", columnSeconds: 0.05) == 10...20)
   }
 
-  /// ± 7 mg of a hand at rest stays small.
+  /// A hand at rest moves by ±7 mg, which must look small.
   @Test(arguments: [("g", Float(1)), ("mg", 1_000)]) func aRestingHandIsAtRest(_ unit: String, _ one: Float)
     throws
   {
@@ -175,7 +176,8 @@ struct LiveScreenTests {
     #expect(range.lowerBound < Double(one) * 0.993 && range.upperBound > Double(one) * 1.007)
   }
 
-  /// Dots of one trace touch: from 0 to 11 and back, over a column without a sample, and not over a gap of seven.
+  /// The dots of a trace are joined: from 0 to 11 and back, across one column without a sample, but not
+  /// across a gap of seven.
   @Test func joinsATrace() {
     func draw(_ values: [Float?]) -> [String] {
       LiveWave.draw(
@@ -238,7 +240,7 @@ struct LiveScreenTests {
       Self.screen(state, 40, 10) == ["looking for R02_\u{FFFD}[2J …  Ctrl-C ends"])
   }
 
-  /// A device may call itself anything. Widths: Unicode Standard Annex 11.
+  /// A device name may contain any characters. Widths: Unicode Standard Annex 11.
   @Test(arguments: [
     ("a\u{1B}]0;owned\u{07}", "a\u{FFFD}]0;owned\u{FFFD}"), ("\u{202E}gnir", "\u{FFFD}gnir"),
     ("line\nline\r", "line\u{FFFD}line\u{FFFD}"), ("\u{9B}31m", "\u{FFFD}31m"),
@@ -254,7 +256,7 @@ struct LiveScreenTests {
     #expect(Self.screen(Self.state(device), 80, 24, .ascii)[0].utf8.allSatisfy { (0x20..<0x7F).contains($0) })
   }
 
-  /// No line is too long, and one line of the terminal stays for what was said before.
+  /// No line is too long, and one line of the terminal is left for earlier output.
   @Test func fitsEachSize() {
     var device = Self.device()
     device.name = "指輪の長い名前" + String(repeating: "x", count: 300)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import LiveView
 
-/// What the live view keeps of a stream: extremes and rates by hand.
+/// Extremes and rates of a stream, compared with values computed by hand.
 struct LiveTraceTests {
   private static let slot = LiveTrace.slotNanoseconds
 
@@ -37,7 +37,7 @@ struct LiveTraceTests {
     #expect(columns[100] == Self.extremes(100, 100) && columns[count - 1] == Self.extremes(4195, 4195))
   }
 
-  /// A clock that is set back, times that make no sense, numbers that are none.
+  /// A clock that is set back, nonsensical times, and values that are not numbers.
   @Test func takesAnything() {
     var trace = LiveTrace()
     trace.add(1, at: 10 * Self.slot)
@@ -49,7 +49,7 @@ struct LiveTraceTests {
     #expect(trace.columns(2, slotsEach: 1, until: .max) == [nil, nil])
   }
 
-  /// Samples that have not been added go on where the others end.
+  /// Newer samples continue where the stored ones end.
   @Test func takesNewerSamples() {
     var trace = LiveTrace()
     trace.add(5, at: 0)
@@ -82,7 +82,7 @@ struct LiveTraceTests {
     #expect(measured.perSecond == nil)
     measured.add(at: 7_000_000_000)
     #expect(measured.perSecond == 65)
-    // After a pause it begins anew.
+    // After a pause the rate is measured from scratch.
     for sample in 0..<101 as Range<Int64> { measured.add(at: 100_000_000_000 + 20_000_000 * sample) }
     #expect(measured.perSecond == 50)
     measured.add(at: 105_000_000_000)

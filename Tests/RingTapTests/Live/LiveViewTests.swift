@@ -2,9 +2,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// The live view of the program itself on a terminal, as an emulator that nobody here wrote shows it.
+/// The program's live view on a terminal, as an independent terminal emulator shows it.
 @Suite struct LiveViewTests {
-  /// - Parameter end: how the program is ended, where the command asks for it.
+  /// - Parameter end: how the program is ended if the command does not end by itself.
   private func run(_ command: String, _ end: String? = nil) async throws -> [String: Any] {
     let program = try Place.ringtap
     return try await withFolder { folder in

@@ -11,7 +11,7 @@ import Testing
 @testable import Outlets
 @testable import Recording
 
-/// A recording of a ring that is not there, with a stream of its samples.
+/// A recording of a simulated ring, with a stream of its samples.
 private final class StreamedRing: Sendable {
   static let device = SampleDevice(
     DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), kind: "ring", name: "R02_A1B2")
@@ -23,7 +23,7 @@ private final class StreamedRing: Sendable {
   let refusals = Counter()
   private let ticks = Atomic<Int64>(0)
 
-  /// - Parameter folder: gets tables, and a socket `samples`.
+  /// - Parameter folder: receives the tables and a socket `samples`.
   init(in folder: String) async throws {
     let refusals = refusals
     stream = try SampleStream([.port(.unix(path: folder + "/samples"))]) { news in
@@ -34,7 +34,7 @@ private final class StreamedRing: Sendable {
       in: folder, sink.samples, RingTables(), packets: nil, pace: .free, live: tap)
   }
 
-  /// Ticks of three samples, no faster than they are written.
+  /// Sends ticks of three samples, no faster than they are written.
   func send(ticks count: Int) async throws {
     for _ in 0..<count {
       if sink.samples.isHalfFull { try await eventually("room") { sink.samples.isEmpty } }
@@ -64,7 +64,8 @@ private func parse(_ lines: [String]) throws -> [Line] {
 }
 
 @Suite(.timeLimit(.minutes(2))) struct SampleStreamTests {
-  /// It does not read while 20,000 samples come: the recording has all, and the reader is told how many lines it missed.
+  /// A reader stops reading while 20,000 samples arrive. The recording has all of them, and the reader is
+  /// told how many lines it missed.
   @Test func aReaderThatStandsStillHurtsNobody() async throws {
     try await withFolder { folder in
       let ring = try await StreamedRing(in: folder)
@@ -88,7 +89,7 @@ private func parse(_ lines: [String]) throws -> [Line] {
       #expect(samples > 2_000, "a queue of a megabyte, and the socket's")
       #expect(lines.prefix(4).allSatisfy { $0.stream == "table" })
       #expect(lines.last?.stream == "end" && lines.last?.rows == rows)
-      // The other one, which reads, may be slow on a busy machine, and is told then.
+      // The other reader keeps reading, but may be slow on a busy machine; then it is told, too.
       let others = try parse(try await other.all())
       let told = others.compactMap(\.lines).reduce(0, +)
       #expect(others.count { $0.stream == nil } + told == rows)
@@ -113,7 +114,7 @@ private func parse(_ lines: [String]) throws -> [Line] {
     }
   }
 
-  /// One that goes is forgotten; the others have all.
+  /// A reader that disconnects is removed; the others get everything.
   @Test func aReaderThatGoesIsForgotten() async throws {
     try await withFolder { folder in
       let ring = try await StreamedRing(in: folder)
@@ -178,7 +179,7 @@ private func parse(_ lines: [String]) throws -> [Line] {
     }
   }
 
-  /// What a killed program leaves.
+  /// The socket of a killed program is replaced.
   @Test func takesThePlaceOfADeadSocket() async throws {
     try await withFolder { folder in
       let path = folder + "/samples"
@@ -219,7 +220,8 @@ private func parse(_ lines: [String]) throws -> [Line] {
     return String(decoding: octets, as: UTF8.self).split(separator: "\n").map(String.init)
   }
 
-  /// The limit is the limit; what is beyond is counted, and told where it is missing.
+  /// The queue never exceeds its limit. Lines beyond it are counted, and reported at the place where they are
+  /// missing.
   @Test func tellsWhatFoundNoRoom() {
     var queue = LineQueue()
     var batch = LineBatch()
@@ -229,7 +231,7 @@ private func parse(_ lines: [String]) throws -> [Line] {
     var octets: [UInt8] = []
     queue.take(into: &octets)
     #expect(octets.count == 1 << 20)
-    // What is on its way waits still.
+    // Lines that are being sent still occupy the queue.
     queue.append(Self.line, .sample)
     #expect(queue.missed == 77 && queue.isEmpty)
     queue.noteSent(32 << 10)
@@ -241,14 +243,14 @@ private func parse(_ lines: [String]) throws -> [Line] {
     #expect(queue.untold == 0 && queue.missed == 78)
   }
 
-  /// The end is told to a reader whose queue is full, behind what it missed.
+  /// A reader whose queue is full still gets the notice of the end, after the notice of what it missed.
   @Test func hasRoomForNotices() {
     var queue = LineQueue()
     for _ in 0..<1_030 { queue.append(Self.line, .sample) }
     let end = Array("{}\n".utf8)
     queue.append(end, .notice)
     #expect(text(&queue).suffix(2) == [#"{"stream":"missed","lines":6}"#, "{}"])
-    // Of these there may be many, too.
+    // Notices are limited, too.
     for _ in 0..<1_024 { queue.append(Self.line, .sample) }
     for _ in 0..<100 { queue.append(Self.line, .notice) }
     #expect(queue.missed == 6 + 36)

@@ -10,7 +10,7 @@ import Testing
 @testable import Outlets
 @testable import Recording
 
-/// Remembers what it was given.
+/// An output that records what it receives.
 final class Remembering: SampleOutput {
   enum Item: Equatable, Sendable {
     case table(SampleTable)
@@ -28,7 +28,7 @@ final class Remembering: SampleOutput {
 
   var items: [Item] { list.withLock { $0 } }
 
-  /// When turns that brought rows ended.
+  /// End times of the turns that brought rows.
   var busyTurns: [ContinuousClock.Instant] { turns.withLock { $0 } }
 
   func open(_ table: SampleTable) { list.withLock { $0.append(.table(table)) } }
@@ -57,7 +57,7 @@ final class Remembering: SampleOutput {
 
   private func row(_ number: UInt64) -> WordCells { WordCells(columns: Self.columns, words: [number, 60]) }
 
-  /// A link that is lost while rows wait: it is told behind them, in the turn that begins after it.
+  /// A link is lost while rows wait: the gap is reported after them, in the turn that begins next.
   @Test func tellsGapsBehindTheRowsFromBefore() {
     let output = Remembering()
     let tap = SampleTap(into: [output])
@@ -81,7 +81,7 @@ final class Remembering: SampleOutput {
       ])
   }
 
-  /// Whoever wants samples soon has them soon: without, there is a quarter of a second between any two turns.
+  /// An output can ask for samples sooner than the default of a quarter of a second between turns.
   @Test func aHurriedOutputGetsSamplesSoon() async throws {
     try await withFolder { folder in
       let output = Remembering(gatherMilliseconds: 20)
@@ -103,7 +103,8 @@ final class Remembering: SampleOutput {
     }
   }
 
-  /// Nobody costs nothing, one is asked directly, and of several the least patient counts.
+  /// Without watchers there is no cost, a single one is called directly, and of several the shortest delay
+  /// applies.
   @Test func severalMayWatch() {
     #expect(RecordingWatchers.of([]) == nil)
     let (patient, hurried) = (Remembering(), Remembering(gatherMilliseconds: 20))
