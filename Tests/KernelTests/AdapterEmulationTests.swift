@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// An emulated device that an adapter has on air: hci1 of btvirt's, with hosts that nobody here wrote above hci0.
+  /// An emulated device on an adapter: on btvirt's hci1, with independent hosts on hci0.
   @Suite final class AdapterEmulationTests {
     private let scene: Scene
 
@@ -33,7 +33,7 @@ extension InTestKernel {
       #expect(ended.status == 0 && ended.output.contains("end 300 raw notifications sent"))
     }
 
-    /// A strap at 72 a minute, for BlueZ's gatttool.
+    /// A strap at 72 beats/min, read by BlueZ's gatttool.
     @Test(arguments: ServeWay.modes) func isReadByGatttool(_ way: ServeWay) throws {
       let program = try emulate(way, "heart-rate", "--heart-rate", "72", "--variability", "0")
       let tool = ["-i", "hci0", "-b", Scene.strapAddress]
@@ -44,7 +44,7 @@ extension InTestKernel {
       let handles = found[rate...].prefix(2).map { String($0.dropFirst(9).prefix(6)) }
       let listening = try scene.start(
         "gatttool", tool + ["--char-write-req", "-a", handles[1], "-n", "0100", "--listen"])
-      // The flags, and 72.
+      // The flags, then 72.
       let line = try listening.line(containing: "Notification handle = \(handles[0])")
       #expect(line.split(separator: " ").dropFirst(6).first == "48", "\(line)")
       listening.end()
@@ -52,7 +52,7 @@ extension InTestKernel {
       #expect(try program.ended().status == 0)
     }
 
-    /// Where it wants a secure link, bumble's host pairs with the host of the adapter.
+    /// The device requires a secure link: bumble's host pairs with the adapter's host.
     @Test(arguments: ServeWay.modes) func pairsWithBumblesHost(_ way: ServeWay) async throws {
       try scene.strapControllers(way, central: false)
       let program = try scene.start(

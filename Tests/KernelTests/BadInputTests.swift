@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// What stands in the way before anything is recorded: one line says what and what to do.
+  /// Errors that occur before anything is recorded: one line gives the problem and the remedy.
   @Suite final class BadInputTests {
     private static let nobody = "65534"
     private nonisolated static let absent = "00:11:22:33:44:55"
@@ -44,7 +44,7 @@ extension InTestKernel {
       try scene.ringtap("scan", "--adapter", "hci7").expectFailure(saying: "no adapter hci7", "hci0")
     }
 
-    /// Searching its way through folders is all that this user may.
+    /// The user only has the capability to search folders.
     @Test func needsNoPrivilegeButForTheScan() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let rights = "-all,+dac_read_search"
@@ -84,7 +84,7 @@ extension InTestKernel {
       try ring.program.line(on: .errors, containing: "connected")
       try scene.ringtap("capture", ring.address, "--timeout", "2")
         .expectFailure(saying: "did not answer within 2 s", "connected to another host")
-      // From the other adapter it is this host that has the channel.
+      // From the other adapter's point of view, this host holds the channel.
       try scene.ringtap("read", ring.address, "2a26", "--adapter", "hci2", "--timeout", "2")
         .expectFailure(saying: "the ATT channel of \(ring.address) is held by another program")
       other.send(SIGINT)
@@ -121,7 +121,7 @@ extension InTestKernel {
         .expectFailure(saying: path, "another --output")
       #expect(try String(contentsOfFile: path + "/session.json", encoding: .utf8) == before)
 
-      // No capture, but somebody's all the same.
+      // Not a capture, but another user's folder.
       let other = scene.path("other")
       try scene.demand("mkdir", [other])
       try Data("mine".utf8).write(to: URL(filePath: other + "/ppg.csv"))

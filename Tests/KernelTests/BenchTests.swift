@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// `ringtap bench` on an emulated source in the same process. What is asserted is counted, not timed.
+  /// `ringtap bench` with an emulated source in the same process. The assertions are about counts, not times.
   @Suite final class BenchTests {
     private let scene: Scene
 
@@ -50,14 +50,15 @@ extension WithoutKernel {
       #expect(endToEnd.p50 >= report.latencyNs.p50)
       #expect(report.batch.max >= 1)
       #expect(report.systemCallsPerNotification > 0)
-      // After connecting, LE 1M and 27 octets, 50 ms: a packet of 27 octets takes 296 µs, an empty one 80, T_IFS
-      // twice 150: 73 whole exchanges an interval. Core 5.4, Vol 6, Part B, 2.1 and 4.1.1.
+      // After connecting: LE 1M, 27 bytes, 50 ms. A packet of 27 bytes takes 296 µs, an empty one 80 µs, and
+      // T_IFS twice 150 µs, which gives 73 complete exchanges per interval. Core 5.4, Vol 6, Part B, 2.1 and
+      // 4.1.1.
       #expect(report.allowedPerSecond == 73 * 20)
       let drawn = try String(contentsOfFile: picture, encoding: .utf8)
       #expect(drawn.hasPrefix("<?xml") && drawn.hasSuffix("</svg>\n"))
     }
 
-    /// A stream that ends before the window does is measured as far as it went.
+    /// A stream that ends before the measurement window is measured up to its end.
     @Test func aStreamThatStopsIsMeasured() throws {
       let result = try scene.ringtap(
         "bench", "--transport", "virtual:source,count=40,payload=100", "--settling", "0", "--duration", "0.2",
@@ -107,7 +108,7 @@ extension WithoutKernel {
 }
 
 extension OverEachWay {
-  /// What a recorded notification costs, in all modes.
+  /// Cost of a recorded notification, in all modes.
   @Suite final class CaptureCostTests {
     private let scene: Scene
 
@@ -118,7 +119,7 @@ extension OverEachWay {
       var mode: String
       var received: Int
       var lost: Int
-      /// Of all threads, in the second half.
+      /// Allocations of all threads in the second half.
       var mallocs: Int?
     }
 
@@ -127,8 +128,8 @@ extension OverEachWay {
       ? [(.kernel, "raw"), (.kernel, "coexist"), (.userChannel, "exclusive")]
       : Way.here.map { ($0, "exclusive") }
 
-    /// Once it is six seconds old, and nobody watches any more whether the stream has begun: the second half begins after
-    /// nine, so that it is so on a busy machine, too.
+    /// The stream has been running for six seconds, and nothing checks any more whether it has begun. The
+    /// second half begins after nine seconds, which leaves a margin on a busy machine.
     @Test(arguments: Self.modes) func theSteadyStateAllocatesNothing(_ way: Way, _ mode: String) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "350", "--quiet")
       let path = scene.path("capture")
@@ -144,8 +145,8 @@ extension OverEachWay {
       #expect(cost.mallocs == 0, "\(result.errors)")
     }
 
-    /// Holds the ring until nothing is written any more, and lets it go on: what a writer asks when a stream pauses first, and
-    /// the packet cut in two, allocate nothing either.
+    /// Pauses the ring until nothing is written any more, then resumes it. The writer's first query after a
+    /// pause and a packet cut in two do not allocate either.
     private func pauseInTheSecondHalf(_ ring: Scene.Peer, _ path: String) throws {
       try scene.demand(
         "bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 1500 ]; do sleep 0.05; done", path + "/ppg.csv"])

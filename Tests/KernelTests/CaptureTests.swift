@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension OverEachWay {
-  /// The main job, with an emulated ring and with a ring that nobody here wrote.
+  /// The main use, with an emulated ring and with an independent ring implementation.
   @Suite final class CaptureTests {
     private let scene: Scene
 
@@ -27,7 +27,7 @@ extension OverEachWay {
       try expectCapturedFrames(frames, capture)
     }
 
-    /// Takes the ring's address.
+    /// Connects to the ring's address.
     @Test(arguments: Way.here)
     func recordsABumbleRingWithoutLoss(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")
@@ -47,7 +47,7 @@ extension OverEachWay {
       #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<ticks))
     }
 
-    /// A device that is not there, and is wanted first, holds up none that is.
+    /// The first requested device is absent; this does not delay the ones that are present.
     @Test(arguments: Way.hereWithEmulation)
     func recordsWhileItLooksForAnother(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300")
@@ -79,7 +79,7 @@ extension OverEachWay {
       let objects = try result.objects(Raw.self)
       #expect(objects.last?.event == "end")
       let samples = objects.filter { $0.event == "sample" }
-      // The peer numbers its frames: red from 0, which is a dropout, PPG from 1600, the x axis from 0.
+      // The peer numbers its frames: red from 0, which means a dropout, PPG from 1600, the x axis from 0.
       #expect(samples.filter { $0.stream == "spo2" }.map(\.spo2_counts) == [nil] + Array(1..<10))
       #expect(samples.filter { $0.stream == "ppg" }.map(\.ppg_counts) == Array(1600..<1610))
       #expect(samples.filter { $0.stream == "accelerometer" }.map(\.x_counts) == Array(0..<10))
@@ -95,11 +95,12 @@ extension OverEachWay {
       #expect(capture.tables.values.allSatisfy { $0.count == count / 3 })
 
       #expect(try scene.btmonNotifications(capture.packetLog) == count)
-      // bumble's ring was never seen: its service, its characteristics, the descriptor, the subscription.
+      // bumble's ring was not known before: requests for its service, its characteristics, the descriptor and
+      // the subscription.
       #expect(try (1...5).contains(scene.requestsBeforeTheStream(capture.packetLog)))
       let frames = try scene.tshark(capture.packetLog)
       #expect(frames.count == count)
-      // The log keeps microseconds.
+      // The log has microseconds.
       for (name, table) in capture.tables {
         let same = zip(table, frames.filter { $0.stream == name }).allSatisfy { row, frame in
           row.values == frame.values && row.timeNs / 1000 == frame.microseconds
@@ -164,7 +165,7 @@ extension OverEachWay {
       #expect(result.errors.contains("last malformed: "))
       let capture = try CaptureFolder(path)
       #expect(capture.rowCount == 270)
-      // Each tenth of 299 or 300, by turns a wrong checksum and half a frame.
+      // Each tenth of 299 or 300 frames is malformed, with a wrong checksum and half a frame in turn.
       #expect(29...30 ~= capture.session.malformed)
       #expect(capture.session.received == 270 + capture.session.malformed)
       #expect(capture.session.lastMalformed != nil)
@@ -172,7 +173,7 @@ extension OverEachWay {
       #expect(try scene.btmonNotifications(capture.packetLog) == capture.session.received)
     }
 
-    /// Frames with a wrong checksum, cut frames, and ATT PDUs that are too short for what they say to be.
+    /// Frames with a wrong checksum, cut frames, and ATT PDUs that are shorter than they claim.
     @Test(arguments: Way.here)
     func countsWhatABumbleRingBreaks(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300", "--malformed", "7", "--count", "300")
@@ -186,8 +187,9 @@ extension OverEachWay {
       #expect(capture.session.lost == .none)
     }
 
-    /// The kernel keeps a link for two seconds after its socket closes, and the peer the MTU that was exchanged: its answers to
-    /// the next program are longer than 23 octets, before that one has asked for more.
+    /// The kernel keeps a link for two seconds after its socket closes, and the peer keeps the exchanged MTU.
+    /// Its responses to the next program are longer than 23 bytes before that program has requested a larger
+    /// MTU.
     @Test(arguments: Way.here)
     func recordsAgainAtOnce(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")
@@ -209,7 +211,7 @@ extension OverEachWay {
       program.send(SIGINT)
       let result = try program.finish()
       result.expectSuccess()
-      // The peer's own log: it was told to stop, and before the link went.
+      // By the peer's own log it received the stop command before the link ended.
       try ring.program.line(on: .errors, containing: "command a102")
       let sent = try ring.program.line(containing: "sent ").dropFirst("sent ".count)
 

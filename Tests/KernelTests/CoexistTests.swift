@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Beside BlueZ's own daemon, with its monitor watching the management interface.
+  /// Coexist mode beside BlueZ's own daemon, with BlueZ's monitor watching the management interface.
   @Suite final class CoexistTests {
     private static let absent = "00:11:22:33:44:55"
 
@@ -20,7 +20,7 @@ extension InTestKernel {
       var connectable: Bool
     }
 
-    /// Whether the kernel's discovery is on, by what it last told the daemon or us.
+    /// Whether the kernel's discovery is on, by the last event that it sent.
     private func isDiscovering(_ packets: [Monitor.Packet]) -> Bool? {
       packets.last { $0.says("@ MGMT Event: Discovering", "Discovery: ") }
         .map { $0.says("Discovering", "Discovery: Enabled") }
@@ -45,7 +45,7 @@ extension InTestKernel {
       #expect(packets.count { $0.says("@ MGMT Command: Start Discovery") } == 1)
       #expect(packets.count { $0.says("@ MGMT Command: Stop Discovery") } == 1)
       #expect(isDiscovering(packets) == false)
-      // No command to the controller is ours.
+      // None of the commands to the controller are from ringtap.
       #expect(
         !packets.contains { $0.says("@ RAW Open: ringtap", "(privileged)") && $0.head.contains("[hci0]") })
     }
@@ -63,7 +63,7 @@ extension InTestKernel {
       try monitor.packets(untilThey: "say that discovery is off") { isDiscovering($0) == false }
     }
 
-    /// Its findings are ours too; it goes on when we have gone.
+    /// A scan also gets the devices of the daemon's discovery, which continues after the scan ends.
     @Test func leavesTheDaemonsDiscoveryOn() throws {
       let ring = try scene.emulatedRing()
       try scene.bluetoothd()
@@ -86,7 +86,7 @@ extension InTestKernel {
       try control.line(containing: "Discovering: yes")
     }
 
-    /// A short scan while the daemon's is on begins nothing, so it ends nothing.
+    /// A short scan during the daemon's discovery starts no discovery, so it stops none.
     @Test func neverEndsWhatItHasNotBegun() throws {
       let ring = try scene.emulatedRing()
       try scene.bluetoothd()
@@ -105,7 +105,7 @@ extension InTestKernel {
       #expect(!packets.contains { $0.says("@ MGMT Command: Stop Discovery") })
     }
 
-    /// Whoever scans through the daemon while ours is on waits for us, and gets theirs.
+    /// A program that scans through the daemon during our discovery waits for it to end, then gets its own.
     @Test func makesRoomForTheDaemonsDiscovery() throws {
       let ring = try scene.emulatedRing()
       try scene.bluetoothd()
@@ -121,7 +121,7 @@ extension InTestKernel {
       try control.line(containing: "Device \(ring.address)")
     }
 
-    /// The adapter goes down amid a scan, and comes back.
+    /// The adapter goes down during a scan and comes back.
     @Test func goesOnWhenTheAdapterIsBack() throws {
       try scene.linkedControllers()
       let ring = try scene.bumbleRing("--readvertise", "2")
@@ -139,7 +139,8 @@ extension InTestKernel {
 
     // MARK: Beside the daemon's links
 
-    /// The daemon as a client of our emulation: its whole tree, a value, and the refusal for us meanwhile.
+    /// The daemon is a client of our emulation: it reads the whole tree and a value, and our program is
+    /// refused meanwhile.
     @Test func leavesADeviceOfTheDaemonsToIt() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       try scene.bluetoothd()
@@ -169,7 +170,7 @@ extension InTestKernel {
       try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
     }
 
-    /// Two of our rings on one adapter: the daemon has one, and we record the other.
+    /// Two emulated rings on one adapter: the daemon is connected to one, and we record the other.
     @Test func recordsOneRingWhileTheDaemonHasAnother() throws {
       let theirs = try scene.emulatedRing("--rings", "2", "--rate", "300", "--quiet")
       let ours = "70:CB:0D:00:A1:B3"
@@ -182,7 +183,7 @@ extension InTestKernel {
       let path = scene.path("capture")
       let capture = try scene.startRingtap(
         "capture", ours, "--mode", "coexist", "--count", "900", "--output", path)
-      // The client tells of a device that is new and connected in one line, or in two.
+      // The client prints a new connected device in one line or in two.
       try scene.waitForTables(of: path)
       try control.type("connect \(theirs.address)")
       try control.line(containing: "Connection successful")
@@ -197,8 +198,8 @@ extension InTestKernel {
       try control.line(containing: "Successful disconnected")
     }
 
-    /// Another ring on another adapter; the daemon has both adapters. (On one of btvirt's controllers a second link
-    /// brings nothing back.)
+    /// A second ring on another adapter; the daemon uses both adapters. (On one btvirt controller a second
+    /// link receives no replies.)
     @Test func recordsBesideALinkOfTheDaemons() throws {
       let theirs = try scene.emulatedRing("--rate", "300")
       try scene.moreLinkedControllers()
@@ -225,7 +226,8 @@ extension InTestKernel {
       try control.line(containing: "Successful disconnected")
     }
 
-    /// Whoever asks for our device through the daemon is told that it is connected, and gets nothing of our channel.
+    /// A program that connects to our device through the daemon is told that it is connected, but gets
+    /// nothing from our channel.
     @Test func keepsItsChannelFromTheDaemon() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       try scene.bluetoothd()
@@ -250,7 +252,7 @@ extension InTestKernel {
 
     // MARK: Link parameters
 
-    /// From the start of the link, and nothing stays of it.
+    /// The requested timing applies from the start of the link and does not outlast it.
     @Test func connectsWithTheTimingAskedFor() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--quiet")
       try scene.bluetoothd()
@@ -282,7 +284,7 @@ extension InTestKernel {
       #expect(packets.timings() == [[7.5, 0, 420], [50, 0, 420]])
     }
 
-    /// A connect that fails leaves nothing either.
+    /// A failed connect leaves no timing behind either.
     @Test func takesTheTimingBackWhenNobodyAnswers() throws {
       _ = try scene.emulatedRing()
       let monitor = try Monitor(scene)
@@ -293,14 +295,15 @@ extension InTestKernel {
         $0.contains { $0.says("@ MGMT Close: ringtap") }
       }
       let loads = packets.filter { $0.says("@ MGMT Command: Load Connection P") }
-      // The wish, the kernel's own timing instead, and an empty list.
+      // The requested timing, then the kernel's own, then an empty list.
       #expect(loads.map { $0.head.contains("plen 17") } == [true, true, false])
       #expect(loads.last?.head.contains("plen 2") == true)
     }
 
     // MARK: Capabilities
 
-    /// Timing by the kernel; for the rest, and for knowing, CAP_NET_RAW is missing.
+    /// The kernel sets the timing. The other parameters, and reading the current ones, need CAP_NET_RAW,
+    /// which is missing.
     @Test func setsTheTimingWithoutTheRawChannel() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--quiet")
       let monitor = try Monitor(scene)
@@ -323,10 +326,10 @@ extension InTestKernel {
       #expect(packets.timings() == [[7.5, 0, 420]])
     }
 
-    /// By the kernel's host where the raw channel is not to be had.
+    /// Read through the kernel's host if the raw channel is not available.
     @Test func tellsTheSignal() throws {
       let ring = try scene.emulatedRing()
-      // Timing is told as the link comes up, and a link stays for 2 s.
+      // The timing is reported when the link comes up, and a link stays for 2 s.
       for capabilities in [["net_admin", "net_raw"], ["net_admin"]] {
         let result = try scene.unprivileged(
           ["link", ring.address, "--mode", "coexist", "--json"], with: capabilities)

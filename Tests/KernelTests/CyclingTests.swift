@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// Sensors of bicycles: bumble's at the other end of a byte stream, and ours.
+  /// Bicycle sensors: bumble's at the other end of a byte stream, and ours.
   @Suite final class CyclingTests {
     private let scene: Scene
 
@@ -23,7 +23,8 @@ extension WithoutKernel {
       var values: Int?
     }
 
-    /// Found by its service. The counters are as tshark reads them; rates of turns and 1024ths by hand.
+    /// Found by its service. The counters equal those that tshark reads; rates are computed by hand from
+    /// turns and 1/1024 s.
     @Test func showsWhatBumbleSends() throws {
       let place = "127.0.0.1:\(try freePort())"
       let bicycle = try scene.start(
@@ -49,7 +50,7 @@ extension WithoutKernel {
       #expect(values.last?.cadence_rpm == 60)
     }
 
-    /// Its rider pedals 60 to 100 times a minute, and the wheel turns 2.5 times as often.
+    /// The emulated rider pedals at 60 to 100 turns/min, and the wheel turns 2.5 times as often.
     @Test func recordsTheVirtualBicycle() throws {
       let directory = scene.path("ride")
       let result = try scene.ringtap(

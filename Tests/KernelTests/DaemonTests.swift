@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// `ringtap daemon`, as a service manager, a person and Prometheus meet it.
+  /// `ringtap daemon` as a service manager, a user and Prometheus see it.
   @Suite final class DaemonTests {
     private let scene: Scene
 
@@ -24,7 +24,7 @@ extension WithoutKernel {
     private var file: String { scene.path("ringtap.json") }
     private var socket: String { scene.path("status") }
 
-    /// - Parameter devices: of the virtual ring's address and one that nobody has.
+    /// - Parameter devices: entries with the virtual ring's address and an address that no device has.
     private func write(_ devices: String, radio: String = "virtual:ring,rate=300", _ more: String = "") throws
     {
       try """
@@ -37,7 +37,7 @@ extension WithoutKernel {
     private static let ring = #"{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}"#
     private static let absent = #"{"name": "absent", "address": "70:CB:0D:00:A1:B3", "sensor": "cycling"}"#
 
-    /// Asks until the answer is as wanted.
+    /// Requests the status until it meets the condition.
     private func status(_ isMet: (Status) -> Bool) throws -> Status {
       let end = ContinuousClock.now + Program.patience
       var last: Status?
@@ -56,7 +56,8 @@ extension WithoutKernel {
       }
     }
 
-    /// Records, tells how it stands, takes another file, keeps the old one where that is bad, and ends in order.
+    /// The daemon records, reports its status, reloads its file, keeps the old one if the new one is invalid,
+    /// and ends cleanly.
     @Test func recordsAndIsAsked() throws {
       let port = try freePort()
       let notify = scene.path("notify")
@@ -98,7 +99,7 @@ extension WithoutKernel {
       daemon.send(SIGHUP)
       try daemon.line(on: .errors, containing: "read again, 2 devices")
       let both = try status { $0.devices.count == 2 }
-      // The one that is in both notices nothing.
+      // The device that is in both files is not interrupted.
       #expect(both.devices[0].directory == standing.devices[0].directory)
 
       daemon.send(SIGTERM)
@@ -113,7 +114,7 @@ extension WithoutKernel {
       nobody.expectFailure(saying: "no daemon answers at \(socket)", "ringtap daemon FILE")
     }
 
-    /// Without a radio it waits for one, and says so once.
+    /// Without a radio the daemon waits for one and prints one message.
     @Test func waitsForItsRadio() throws {
       try write(Self.ring, radio: "unix:\(scene.path("controller"))")
       let daemon = try scene.start(Place.ringtap, ["daemon", file])

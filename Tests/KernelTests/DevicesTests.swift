@@ -17,7 +17,7 @@ extension InTestKernel {
       var kind: String
     }
 
-    /// A program that remembers in the scene's folder.
+    /// Runs the program with its device store in the scene's folder.
     private func remembering(_ arguments: [String]) throws -> Program.Result {
       try scene.run(
         "env",
@@ -31,13 +31,13 @@ extension InTestKernel {
     @Test func remembersShowsAndForgets() throws {
       let ring = try scene.emulatedRing("--name", "R02_C0DE")
       #expect(try devices() == [])
-      // Found by a scan, which tells its name.
+      // Found by a scan, which reports its name.
       let first = try remembering(["ring", "battery", "--json"])
       #expect(first.status == 0, "\(first.errors)")
       #expect(first.errors.contains("found R02_C0DE"))
       let known = Device(address: ring.address, addressType: "public", name: "R02_C0DE", kind: "ring")
       #expect(try devices() == [known])
-      // By name without a scan, in both places.
+      // By name without a scan, given as argument or as option.
       for arguments in [["R02_C0DE"], ["--name", "R02_C0DE"]] {
         let second = try remembering(["ring", "battery", "--json"] + arguments)
         #expect(second.status == 0, "\(second.errors)")
@@ -67,8 +67,8 @@ extension InTestKernel {
       #expect(!FileManager.default.fileExists(atPath: scene.path("state")))
     }
 
-    /// A capture remembers too, once its stream runs: the second tick comes a second after the first. A damaged file is told
-    /// of, and the job done.
+    /// A capture stores the device too, once its stream runs: the second tick arrives a second after the
+    /// first. A damaged file is reported, and the capture succeeds.
     @Test func setsADamagedFileAside() throws {
       let ring = try scene.emulatedRing()
       let name = ring.address.replacing(":", with: "-") + "-public.json"

@@ -3,14 +3,14 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// A controller whose H4 stream says in mid-capture what it should not.
+  /// A controller whose H4 stream contains invalid data during a capture.
   @Suite final class DisturbedStreamTests {
-    /// Octets that come between two packets of the controller's. Core 5.4, Vol 4, Part A, 2 and Part E, 5.4.
+    /// Bytes inserted between two packets from the controller. Core 5.4, Vol 4, Part A, 2 and Part E, 5.4.
     nonisolated struct Insertion: CustomTestStringConvertible, Sendable {
       var testDescription: String
-      /// For `injecting_proxy.py`.
+      /// Hexadecimal argument for `injecting_proxy.py`.
       var hex: String
-      /// What the report must count: octets between packets, packets without use.
+      /// Faults that the report must count: bytes between packets, and packets that are ignored.
       var faults: Int
 
       init(_ name: String, _ hex: String, faults: Int = 0) {
@@ -25,7 +25,7 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// A ring of bumble's behind a controller of bumble's behind the proxy.
+    /// A ring and a controller of bumble's, behind the proxy.
     private func disturbedRing(_ hex: String, _ options: [String] = []) throws -> (
       ring: Scene.Peer, proxy: Program
     ) {
@@ -63,7 +63,7 @@ extension WithoutKernel {
       #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<100))
     }
 
-    /// A length that is believed takes real packets with it; then the stream is found again.
+    /// A wrong length that is accepted swallows real packets; then the stream is resynchronised.
     @Test(arguments: [
       Insertion("a data packet of 300 octets that are others", "02014e2c01"),
       Insertion("an event of 255 octets that are others", "04ffff"),
@@ -73,21 +73,21 @@ extension WithoutKernel {
       let path = scene.path("capture")
       let result = try scene.ringtap(
         reaching: ring, "capture", ring.address, "--count", "300", "--output", path)
-      // What it takes with it is lost, which shows in ticks that lack a part; whole ticks may be a drift of the clock, too, and
-      // are told as what may be missing.
+      // The swallowed packets are lost, which shows in incomplete ticks. Whole missing ticks may also be
+      // clock drift and are reported as possibly missing.
       let told = result.output + result.errors
       #expect(result.status == 3 || told.contains("may be missing"), "\(told)")
       try proxy.line(containing: "inserted")
       let capture = try scene.wholeCapture(path)
       #expect(capture.rowCount == 300)
       #expect(capture.session.adapterFaults > 0)
-      // What was taken shows in the peer's numbers, and nothing else is wrong with them.
+      // The lost frames show in the peer's numbers, which are otherwise in order.
       let numbers = try #require(capture.tables["spo2"]).map { $0.values[0] }
       #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
       #expect(numbers.last.map { $0 > 100 } == true)
     }
 
-    /// What a host cannot go on after.
+    /// Events after which a host cannot continue.
     @Test(arguments: [
       (Insertion("a Hardware Error", "04100142"), [String]()),
       (Insertion("the end of the stream in the middle of a packet", ""), ["--cut"]),

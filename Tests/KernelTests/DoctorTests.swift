@@ -3,8 +3,8 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// `ringtap doctor` with what is really there. That each check says the right thing of each fact is shown in
-  /// `RingTapTests`; this shows that the facts are had.
+  /// `ringtap doctor` on the real system. `RingTapTests` shows that each check draws the right conclusion
+  /// from a fact; this shows that the facts are collected.
   @Suite final class DoctorTests {
     private struct Finding: Decodable {
       var check: String
@@ -24,7 +24,7 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// What is not good, by check; the status must agree.
+    /// Findings that are not good, by check. The exit status must agree.
     private func troubles(
       _ result: Program.Result, at location: SourceLocation = #_sourceLocation
     ) throws -> [String: Finding] {
@@ -101,7 +101,7 @@ extension InTestKernel {
       #expect(troubles["holders"]?.says("bluetoothd (process \(daemon.identifier)) is running") == true)
     }
 
-    /// bumble has hci1 by its user channel.
+    /// bumble holds hci1 through its user channel.
     @Test func namesWhoHasAnAdapterAlone() throws {
       try scene.linkedControllers()
       let ring = try scene.bumbleRing()
@@ -109,7 +109,7 @@ extension InTestKernel {
       #expect(troubles["adapterState"]?.says("the kernel's host does not have hci1") == true)
       #expect(troubles["holders"]?.state == "obstacle")
       #expect(troubles["holders"]?.says("(process \(ring.program.identifier))") == true)
-      // For one who takes the first that will do it is only worth knowing.
+      // If any adapter will do, this is only a note.
       #expect(try doctor().values.allSatisfy { $0.state == "note" })
     }
 

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Our own host beside the kernel's, on controllers of ours and on those of BlueZ's btvirt.
+  /// Our own host beside the kernel's, on our controllers and on those of BlueZ's btvirt.
   @Suite final class ExclusiveModeTests {
     nonisolated enum Pair: String, CaseIterable, CustomTestStringConvertible {
       case kernelsHostOnOurController = "the kernel's host on our virtual controller"
@@ -37,8 +37,8 @@ extension InTestKernel {
       #expect(capture.session.mode == (isOurs ? "exclusive" : "raw"))
     }
 
-    /// Two that are not there are looked for by the accept list, in btmon's words. The controller is ours: btvirt's (5.66) ends each
-    /// attempt at once, and bumble's takes a list without looking into it.
+    /// Two absent devices are searched for with the accept list, as btmon decodes it. The controller is ours:
+    /// btvirt (5.66) ends each attempt at once, and bumble's controller ignores the list's contents.
     @Test func looksForAllByTheAcceptList() throws {
       _ = try scene.emulatedRing(over: .userChannel)
       let monitor = try Monitor(scene)
@@ -59,7 +59,7 @@ extension InTestKernel {
       _ = try capture.finish()
     }
 
-    /// The same tree by our host and by the kernel's, through the same device.
+    /// Our host and the kernel's find the same tree, on the same device.
     @Test func findsTheSameTreeAsTheKernelsHost() throws {
       try scene.linkedControllers()
       try scene.takeDown(0)
@@ -85,14 +85,14 @@ extension InTestKernel {
 }
 
 extension WithoutKernel {
-  /// Our own host where there is no Bluetooth in the kernel at all.
+  /// Our own host on a kernel without any Bluetooth.
   @Suite final class ExclusiveModeTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// With the controller in this process; its packets come by a socket, which stamps them.
+    /// The controller is in this process; its packets pass through a socket, which timestamps them.
     @Test func recordsFromTheVirtualRing() throws {
       let path = scene.path("capture")
       try scene.ringtap("capture", "--transport", "virtual:ring", "--count", "600", "--output", path)
@@ -114,7 +114,7 @@ extension WithoutKernel {
       #expect(ours.outputLines.count > 10)
     }
 
-    /// The controller comes to us.
+    /// The controller connects to us.
     @Test func recordsFromAControllerThatCallsUs() throws {
       let port = try freePort()
       let path = scene.path("capture")
@@ -132,7 +132,7 @@ extension WithoutKernel {
       #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<200))
     }
 
-    /// Whoever answers there is no controller.
+    /// The other end answers, but is not a controller.
     @Test func givesUpOnWhatIsNoController() throws {
       let script = """
         import socket, sys, time

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// bumble's host on our virtual controller: above HCI nothing is ours.
+  /// bumble's host on our virtual controller: nothing above HCI is ours.
   @Suite final class ForeignHostTests {
     private static let address = "70:CB:0D:00:A1:B2"
 
@@ -12,7 +12,7 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// What `bumble_central.py` tells, by the first word of its lines.
+    /// Output of `bumble_central.py`, by the first word of each line.
     private func central(_ transport: String) throws -> [String: [String]] {
       let result = try scene.demand(Place.bumblePython(), [Place.peer("bumble_central.py"), transport])
       let lines = result.outputLines.map { $0.split(separator: " ", maxSplits: 1).map(String.init) }
@@ -26,7 +26,7 @@ extension WithoutKernel {
       var valueHandle: Int?
     }
 
-    /// Handles and types of all attributes, as `bumble_central.py` writes them, by our own host.
+    /// Handles and types of all attributes as our own host finds them, in the format of `bumble_central.py`.
     private func attributes(of ring: Scene.Peer) throws -> [String] {
       let result = try scene.ringtap(reaching: ring, "gatt", ring.address, "--json")
       result.expectSuccess()
@@ -42,7 +42,8 @@ extension WithoutKernel {
       return types.sorted { $0.key < $1.key }.map { String(format: "0x%04x ", $0.key) + $0.value }
     }
 
-    /// Scan, connection, MTU, discovery, subscription, raw stream and end; then our own host on the same ring.
+    /// Scan, connect, MTU, discovery, subscription, raw stream and disconnect; then our own host on the same
+    /// ring.
     @Test(arguments: [Way.tcp, .unix], [[], ["--extended"]])
     func recordsTheEmulatedRing(_ way: Way, _ options: [String]) throws {
       let ring = try scene.emulatedRing(over: way, ["--rate", "600"] + options)
@@ -51,9 +52,10 @@ extension WithoutKernel {
 
       #expect(told["found"] == ["\(Self.address) R02_A1B2"])
       #expect(told["connected"] == [Self.address])
-      // Of what it asks for, 247, and what the ring takes, 244, the smaller. Core 5.4, Vol 3, Part F, 3.4.2.2.
+      // The smaller of what it requests, 247, and what the ring supports, 244. Core 5.4, Vol 3, Part F,
+      // 3.4.2.2.
       #expect(told["mtu"] == ["244"])
-      // 64 %, as the battery's answer of the ring's protocol says it.
+      // 64 %, as the battery response of the ring's protocol.
       #expect(told["other"] == ["03400000000000000000000000000043"])
       // Connection Terminated By Local Host. Core 5.4, Vol 1, Part F, 2.22.
       #expect(told["disconnected"] == ["\(0x16)"])

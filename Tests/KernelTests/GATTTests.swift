@@ -3,8 +3,8 @@ import TestKit
 import Testing
 
 extension OverEachWay {
-  /// Discovery and values, against bumble and beside BlueZ's gatttool, which needs the kernel's host: elsewhere what it
-  /// found there stands for it.
+  /// Discovery and values, against bumble and compared with BlueZ's gatttool. gatttool needs the kernel's
+  /// host; elsewhere its recorded results are used.
   @Suite final class GATTTests {
     private static let indicationUUID = "ff02"
     private static let echoUUID = "ff01"
@@ -36,7 +36,7 @@ extension OverEachWay {
       try scene.demand("gatttool", ["-b", address] + arguments).outputLines
     }
 
-    /// What gatttool finds in the attributes of `bumble_ring.py --echo`.
+    /// Attributes that gatttool finds in `bumble_ring.py --echo`.
     private func gatttoolFinds(_ option: String, in ring: Scene.Peer, over way: Way) throws -> [[String]] {
       let recorded = try recordedLines(of: option).map(numbers)
       guard way == .kernel else { return recorded }
@@ -52,7 +52,7 @@ extension OverEachWay {
       return Array(lines[(start + 1)...].prefix { !$0.hasPrefix("gatttool") })
     }
 
-    /// The words of gatttool's lines, without the labels before the numbers.
+    /// Numbers in a line of gatttool's, without their labels.
     private func numbers(_ line: String) -> [String] {
       line.split(whereSeparator: { " ,".contains($0) }).map(String.init)
         .filter { $0.hasPrefix("0x") || $0.count == 36 }
@@ -72,8 +72,8 @@ extension OverEachWay {
     @Test(arguments: Way.here)
     func findsWhatGatttoolFinds(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--echo")
-      // First gatttool: the kernel keeps a link for two seconds, the peer keeps the MTU that ringtap agreed on
-      // with it, and gatttool takes no more than 23 octets.
+      // gatttool runs first: the kernel keeps a link for two seconds, the peer keeps the MTU that ringtap
+      // negotiated, and gatttool accepts at most 23 bytes.
       let theirRanges = try gatttoolFinds("--primary", in: ring, over: way)
       let theirCharacteristics = try gatttoolFinds("--characteristics", in: ring, over: way)
       let theirAttributes = try gatttoolFinds("--char-desc", in: ring, over: way)
@@ -107,7 +107,7 @@ extension OverEachWay {
       }
       #expect(all.sorted { $0.key < $1.key }.map { [hex($0.key), $0.value] } == theirAttributes)
 
-      // Not among gatttool's words: the services that bumble_ring.py includes.
+      // gatttool does not print the services that bumble_ring.py includes.
       let includes = attributes.filter { $0.type == "include" }
       #expect(includes.count == 2)
       for include in includes {
@@ -119,7 +119,7 @@ extension OverEachWay {
 
     @Test(arguments: Way.here)
     func readsWhatGatttoolReads(_ way: Way) throws {
-      // Without a larger MTU a value of 200 octets takes ten requests.
+      // Without a larger MTU a value of 200 bytes takes ten requests.
       let ring = try scene.bumbleRing(over: way, "--echo", "--mtu", "23")
       let before = Int64(Date().timeIntervalSince1970 * 1e9)
       let result = try scene.ringtap(reaching: ring, "read", ring.address, Self.echoUUID, "--json")
@@ -141,7 +141,7 @@ extension OverEachWay {
     @Test(arguments: Way.here)
     func writes(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--echo", "--mtu", "23")
-      // The second is longer than one request at this MTU.
+      // The second value is longer than one request at this MTU.
       var place = Self.echoUUID
       for value in ["c0ffee", "", String(repeating: "5a", count: 60)] {
         let result = try scene.ringtap(reaching: ring, "write", ring.address, place, value, "--json")

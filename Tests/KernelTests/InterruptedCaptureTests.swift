@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension OverEachWay {
-  /// What ends a capture before its time: a clear line, status 1, and files that are whole.
+  /// Events that end a capture early: a clear message, status 1, and complete files.
   @Suite final class InterruptedCaptureTests {
     private let scene: Scene
 
@@ -38,14 +38,15 @@ extension OverEachWay {
       capture.expectNoTrouble(samples: 150, stamps: way.stamps)
     }
 
-    /// A ring that leaves after each 300 frames, and takes part again: one capture, with a gap for each time.
+    /// The ring disconnects after every 300 frames and comes back: one capture with a gap for each
+    /// interruption.
     @Test(arguments: Way.hereWithEmulation)
     func goesOnWhenTheRingIsBack(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300", "--disconnect-after", "300")
       try expectGaps(3, each: 300, ring, "went silent (0x08, Connection Timeout)", way)
     }
 
-    /// The same with a ring of bumble's, which closes the link itself.
+    /// The same with bumble's ring, which closes the link itself.
     @Test(arguments: Way.here)
     func goesOnWhenABumbleRingIsBack(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300", "--disconnect-after", "150")
@@ -57,7 +58,7 @@ extension OverEachWay {
     ) throws {
       let path = scene.path("capture")
       let samples = gaps * count + 30
-      // btvirt looks for the advertiser once only: a connect that comes before it is back waits in vain.
+      // btvirt looks for the advertiser only once: a connect issued before it is back waits in vain.
       let result = try scene.ringtap(
         reaching: ring, "capture", ring.address, "--count", "\(samples)", "--timeout", "3", "--output", path)
       #expect(result.status == 0, "\(result.errors)")
@@ -77,7 +78,7 @@ extension OverEachWay {
       #expect(order == "\(capture.packetLog)\tTrue\n", "not in the order of times")
     }
 
-    /// An adapter that is unplugged, a stream that ends: all the same to a capture.
+    /// An unplugged adapter and a stream that ends are the same to a capture.
     @Test(arguments: Way.here)
     func keepsWhatCameBeforeTheControllerWent(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")
@@ -95,7 +96,7 @@ extension OverEachWay {
       #expect(capture.rowCount > 0)
     }
 
-    /// Without an end of its own: nobody will find a device any more.
+    /// The scan has no time limit, but no device can be found any more.
     @Test(arguments: Way.here)
     func endsAScanWhenTheControllerWent(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)
@@ -110,14 +111,14 @@ extension OverEachWay {
 }
 
 extension InTestKernel {
-  /// The same, where it takes what only the test kernel has.
+  /// The same with features that only the test kernel has.
   @Suite final class InterruptedCaptureTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// The link of a ring that vanishes without a word stays: btvirt supervises none.
+    /// The link of a ring that vanishes silently stays up, because btvirt has no supervision timeout.
     @Test(arguments: [Way.kernel, .userChannel])
     func endsOnControlCThoughTheRingIsSilent(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// What a recording leaves when it is killed or the disk is full.
+  /// Log files after the recorder is killed or the disk is full.
   @Suite final class KilledLogTests {
     private static let runsAtATime = 5
 
@@ -12,7 +12,8 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// A linear congruential generator with the constants of Knuth's MMIX: each run kills at the same counts.
+    /// A linear congruential generator with the constants of Knuth's MMIX, so that each run kills at the same
+    /// counts.
     private struct Moments {
       var state: UInt64 = 4
 
@@ -34,8 +35,9 @@ extension WithoutKernel {
       }
     }
 
-    /// `kill -9` at 200 moments in the first two seconds, and at some of a source so slow that only the clock empties
-    /// the writer's buffer: each file can be read, and holds everything that was there a second before the end.
+    /// `kill -9` at 200 moments in the first two seconds, and at some moments with a source so slow that only
+    /// the timer flushes the writer's buffer. Each file can be read and has everything that was there a
+    /// second before the end.
     @Test(arguments: [("btsnoop", 5_000, 200), ("btsnoop", 100, 20), ("pcapng", 5_000, 40)])
     func losesLessThanTheLastSecondWhenKilled(
       _ format: String, _ ratePerSecond: Int, _ runCount: Int
@@ -64,11 +66,12 @@ extension WithoutKernel {
         }
       }
       #expect(readable == runCount)
-      // Otherwise nothing was shown.
+      // Otherwise the test would show nothing.
       #expect(withLongHistory > runCount / 4)
     }
 
-    /// - Returns: how many packets are in the file, and how many had been handed over a second before the last word.
+    /// - Returns: number of packets in the file, and number of packets delivered a second before the last
+    ///   progress line.
     private func expectNumbered(_ path: String, _ ticks: [Tick]) throws -> (held: Int, owed: Int) {
       let log = try MonitorLog(path)
       let numbers = log.records.map { record -> Int in
@@ -78,7 +81,7 @@ extension WithoutKernel {
       }
       #expect(numbers == Array(0..<numbers.count), "\(path): packets are missing in between")
       #expect(log.records.allSatisfy { $0.opcode == MonitorLog.Record.aclReceived && $0.drops == 0 })
-      // Wireshark's reader says the same; a torn record is its only complaint.
+      // Wireshark's reader agrees; a truncated record is its only complaint.
       let result = try scene.run("capinfos", ["-T", "-r", "-M", "-c", path])
       #expect(result.output == "\(path)\t\(numbers.count)\n")
       #expect(result.status == 0 || log.tornByteCount > 0, "\(result.errors)")
@@ -87,10 +90,10 @@ extension WithoutKernel {
       return (numbers.count, owed)
     }
 
-    /// A limit on file sizes stops the writer as a full disk does.
+    /// A file size limit stops the writer as a full disk does.
     @Test func tellsAFullDiskAndKeepsWhatIsThere() throws {
       let path = scene.path("full")
-      // In blocks of 512 octets, as POSIX has it; bash takes 1,024.
+      // In blocks of 512 bytes, as POSIX defines it; bash uses 1,024.
       let result = try scene.run(
         "bash",
         [
@@ -104,7 +107,7 @@ extension WithoutKernel {
       #expect(report.contains("\"endReason\":\"the disk refused to take more\""))
       let log = try MonitorLog(path)
       #expect(log.tornByteCount == 0)
-      // 10,240 octets hold the header's 16 and 262 records of 39.
+      // 10,240 bytes hold the header's 16 and 262 records of 39.
       #expect(log.records.count == 262)
       #expect(report.contains("\"packets\":262,\"bytes\":10218,"))
       #expect(try scene.run("btmon", ["-r", path]).status == 0)
@@ -137,7 +140,7 @@ extension WithoutKernel {
       #expect(try scene.run(Place.ringtap, ["log", "record", "-o", "-"] + arguments).status == 2)
     }
 
-    /// What a reader at the other end of a pipe gets.
+    /// Output that a reader at the other end of a pipe gets.
     @Test(arguments: ["btsnoop", "pcapng"])
     func writesToStandardOutput(_ format: String) throws {
       let command =
@@ -149,7 +152,7 @@ extension WithoutKernel {
       #expect(result.outputLines == [String](repeating: "0x1b", count: 300))
     }
 
-    /// At once, even where there is next to nothing to write.
+    /// The recorder ends at once, even if it has almost nothing to write.
     @Test(arguments: [5000, 1])
     func endsWhenItsReaderHasGone(_ ratePerSecond: Int) throws {
       let command =
@@ -158,7 +161,7 @@ extension WithoutKernel {
       #expect(result.output == "0\n")
     }
 
-    /// capinfos of Wireshark finds the link type, nanoseconds, and the interface's statistics.
+    /// Wireshark's capinfos finds the link type, nanoseconds, and the interface's statistics.
     @Test func pcapngIsWhatWiresharkWouldWrite() throws {
       let path = scene.path("log.pcapng")
       func record(_ count: Int, _ options: String...) throws -> String {
@@ -172,7 +175,7 @@ extension WithoutKernel {
         "Number of packets:   1000", "Capture application: ringtap", "interfaces in file: 1", "Name = hci0",
         "Number of stat entries = 1",
       ] { #expect(information.contains(words), "\(words)") }
-      // A section more.
+      // A second section.
       let more = try record(10, "--append")
       #expect(more.contains("Number of packets:   1010") && more.contains("interfaces in file: 2"))
       let shown = try scene.ringtap("log", "show", path, "--json")

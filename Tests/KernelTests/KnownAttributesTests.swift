@@ -3,9 +3,10 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// What was found over an earlier link, with BlueZ's own daemon as the device: its Database Hash, its Service Changed.
+  /// Attributes cached from an earlier link, with BlueZ's own daemon as the device: its Database Hash, its
+  /// Service Changed.
   @Suite final class KnownAttributesTests {
-    /// Of btvirt's second controller.
+    /// Address of btvirt's second controller.
     private static let device = "00:AA:01:01:00:01"
 
     private let scene: Scene
@@ -13,7 +14,7 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// Has a program that remembers look at all attributes.
+    /// Discovers all attributes with a program that caches them.
     private func discoverAll() throws {
       let tree = try scene.run(
         "env",
@@ -24,10 +25,10 @@ extension InTestKernel {
       #expect(tree.status == 0, "\(tree.errors)")
     }
 
-    /// Reads the device's name with a program that remembers.
+    /// Reads the device's name with a program that caches attributes.
     ///
-    /// - Returns: the opcodes of its requests, as the kernel's monitor has them; without the exchange of the MTU, which
-    ///   bluetoothd asks for too, and whoever is first spares the other.
+    /// - Returns: opcodes of its requests, as the kernel's monitor has them. The MTU exchange is left out:
+    ///   bluetoothd requests it too, and the side that is first spares the other.
     private func readName(_ name: String) throws -> [UInt8] {
       let path = scene.path(name + ".btsnoop")
       let recording = try scene.start(Place.ringtap, ["log", "record", "--output", path])
@@ -43,7 +44,7 @@ extension InTestKernel {
       #expect(read.output.contains("value"))
       recording.send(SIGINT)
       #expect(try recording.finish().status == 0)
-      // 4 is ACL data that goes out; behind two headers the opcode. Our side of the link is hci0.
+      // Opcode 4 is outgoing ACL data; the ATT opcode follows two headers. Our side of the link is hci0.
       return try MonitorLog(path).records.filter { $0.opcode == 4 && $0.adapter == 0 && $0.payload.count > 8 }
         .filter { Array($0.payload[6...7]) == [4, 0] }.map { $0.payload[8] }
         .filter { $0.isMultiple(of: 2) && $0 < 0x1E && $0 != 0x02 }
@@ -59,7 +60,7 @@ extension InTestKernel {
       try control.type("advertise on")
       try control.line(containing: "Advertising object registered")
 
-      // Read By Type is how the name is found, Find Information what stands behind it, and Read By Type how the hash is read.
+      // Read By Type finds the name, Find Information finds its descriptors, and Read By Type reads the hash.
       let (hash, information, read): (UInt8, UInt8, UInt8) = (0x08, 0x04, 0x0A)
       let unknown = try readName("unknown")
       #expect(unknown.first == hash && unknown.last == read)
@@ -72,7 +73,7 @@ extension InTestKernel {
       try control.type("yes")
       try control.type("gatt.register-application")
       try control.line(containing: "Application registered")
-      // The hash, then as of a device that is not known.
+      // The hash, then the requests for an unknown device.
       let changed = try readName("changed")
       #expect(changed == [hash] + unknown)
       try discoverAll()

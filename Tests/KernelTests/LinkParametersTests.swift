@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// What raw mode asks of a link beside the kernel, with BlueZ's monitor as the witness.
+  /// Link parameters that raw mode requests beside the kernel, observed with BlueZ's monitor.
   @Suite final class LinkParametersTests {
     private static let wishes = ["--mode", "raw", "--interval", "7.5", "--phy", "2m", "--data-length", "251"]
 
@@ -17,8 +17,8 @@ extension InTestKernel {
       return (try scene.run(Place.ringtap, ["capture", address, "--output", path] + options), path)
     }
 
-    /// Records until the link has the timing that was wished for, which it is given when all that follows the first sample is
-    /// over.
+    /// Records until the link has the requested timing, which is set when everything that follows the first
+    /// sample is done.
     private func captureUntilAsked(
       _ address: String, _ monitor: Monitor, _ adapter: String
     ) throws -> (Program.Result, path: String) {
@@ -35,8 +35,8 @@ extension InTestKernel {
       return (result, path)
     }
 
-    /// The kernel makes the link with short intervals, since it was told so; once the stream runs, it has the kernel's own, and
-    /// so has the link of whoever comes next.
+    /// The kernel connects with the short intervals that it was told to use. Once the stream runs, the link
+    /// gets the kernel's default timing, and so does the next link of any program.
     @Test func beginsFast() throws {
       let ring = try scene.emulatedRing("--rate", "75", "--quiet", "--real-time")
       let monitor = try Monitor(scene)
@@ -56,7 +56,7 @@ extension InTestKernel {
         })
     }
 
-    /// Asked, in force, and put back in the end.
+    /// Parameters are requested, in force, and restored at the end.
     @Test func changesTimingPHYAndDataLength() throws {
       let ring = try scene.emulatedRing("--rate", "30", "--quiet")
       let monitor = try Monitor(scene)
@@ -88,7 +88,8 @@ extension InTestKernel {
       #expect(packets.contains { $0.says("LE Data Length Change", handle, "Max TX octets: 251") })
     }
 
-    /// btvirt has the one lever and not the others; the far controller tells the same interval.
+    /// btvirt supports the interval and not the other parameters; the remote controller reports the same
+    /// interval.
     @Test func saysWhatTheControllerRefuses() throws {
       try scene.linkedControllers()
       let ring = try scene.bumbleRing("--rate", "30")
@@ -108,7 +109,8 @@ extension InTestKernel {
       #expect(packets.timings(on: "hci1") == [[15, 0, 420], [7.5, 0, 420], [50, 0, 420]])
     }
 
-    /// The ring asks for 25 to 50 ms and latency 4 soon after the connect: its wish, made later, stays.
+    /// The ring requests 25 to 50 ms and latency 4 soon after the connect. Its request comes later than ours,
+    /// so it stays.
     @Test func leavesWhatThePeerHasChangedSince() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let monitor = try Monitor(scene)
@@ -137,7 +139,7 @@ extension InTestKernel {
       #expect(link.inForce.intervalMs == nil && link.changes.isEmpty)
     }
 
-    /// A ring that falls silent, and one that says goodbye. Core 5.4, Vol 1, Part F, 2.8 and 2.19.
+    /// A ring that falls silent, and one that disconnects. Core 5.4, Vol 1, Part F, 2.8 and 2.19.
     @Test(arguments: [8, 19]) func tellsWhyTheLinkWent(_ code: Int) throws {
       let ring: Scene.Peer
       if code == 8 {

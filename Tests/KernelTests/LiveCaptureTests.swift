@@ -3,14 +3,14 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// What others see of a capture while it runs: `log record --capture`, and Wireshark's programs by `ringtap extcap`.
+  /// Views of a running capture: `log record --capture`, and Wireshark's programs through `ringtap extcap`.
   @Suite final class LiveCaptureTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// With folders of this test's own.
+    /// Starts a program with folders of this test's own.
     private func start(_ program: String, _ arguments: [String]) throws -> Program {
       let environment = [
         "RINGTAP_RUNTIME_DIR=\(scene.path("words"))", "HOME=\(scene.path("home"))", "XDG_CONFIG_HOME=",
@@ -22,7 +22,7 @@ extension WithoutKernel {
       try start(Place.ringtap, arguments).finish()
     }
 
-    /// Starts a capture in real time, and returns when so many logs of it are told of.
+    /// Starts a capture in real time, and returns when that many logs of it are announced.
     private func capture(_ name: String, logs: Int = 1, _ options: String...) throws -> Program {
       let transport = "virtual:ring,devices=2,real-time"
       let program = try start(
@@ -36,20 +36,21 @@ extension WithoutKernel {
       try FileManager.default.contentsOfDirectory(atPath: scene.path("words"))
     }
 
-    /// Wireshark's reading of each packet.
+    /// Wireshark's decode of each packet.
     private func packets(_ path: String) throws -> [String] {
       let fields = ["frame.time_epoch", "bthci_evt.code", "bthci_cmd.opcode", "btatt.opcode", "btatt.value"]
       let result = try scene.run("tshark", ["-r", path, "-T", "fields"] + fields.flatMap { ["-e", $0] })
       return result.outputLines
     }
 
-    /// Waits until a capture has so many rows of each kind.
+    /// Waits until a capture has that many rows of each kind.
     private func waitForRows(_ count: Int, of capture: String) throws {
       let condition = "until [ \"$(wc -l <\"$0\")\" -gt \(count) ]; do sleep 0.05; done"
       try scene.demand("bash", ["-c", condition, scene.path(capture) + "/ppg.csv"])
     }
 
-    /// Records along, and ends the capture only then: how long a program takes to start is nobody's promise.
+    /// Records from a capture and ends the capture only then, because the start-up time of a program is
+    /// unknown.
     private func recording(
       of capture: Program, _ name: String, _ arguments: String...
     ) throws -> Program.Result {
@@ -80,7 +81,7 @@ extension WithoutKernel {
       #expect(try words() == [])
     }
 
-    /// The host's packets are a log of their own, with all that no link has.
+    /// The host's packets are a separate log, which includes everything that belongs to no link.
     @Test func choosesAmongSeveralLogs() throws {
       let log = scene.path("hci.btsnoop")
       let capture = try capture("walk", logs: 2, "--packet-log", log)
@@ -99,7 +100,8 @@ extension WithoutKernel {
       #expect(found.first?.contains("\t0x0c03\t") == true)
     }
 
-    /// The kernel takes a killed capture's lock back: whoever reads along ends, and nobody takes the rest for alive.
+    /// The kernel releases a killed capture's lock: readers end, and the files that remain do not count as a
+    /// running capture.
     @Test func endsWithAKilledCapture() throws {
       let capture = try capture("killed")
       let path = scene.path("log.pcapng")
@@ -127,7 +129,7 @@ extension WithoutKernel {
 
     // MARK: Wireshark
 
-    /// The name of the only interface that `tshark -D` has from us.
+    /// Name of our only interface in `tshark -D`.
     private func interface() throws -> String {
       let list = try start("tshark", ["-D"]).finish()
       let ours = list.outputLines.compactMap { line in
@@ -152,7 +154,7 @@ extension WithoutKernel {
       try waitForRows(300, of: "walk")
       capture.send(SIGINT)
       #expect(try capture.finish().status == 0)
-      // It ends because the capture has.
+      // It ends because the capture has ended.
       #expect(try tshark.finish().status == 0)
       let expected = try packets(packetLog("walk"))
       #expect(expected.count >= 900)
@@ -163,7 +165,7 @@ extension WithoutKernel {
       #expect(try !start("tshark", ["-D"]).finish().output.contains("ringtap-"))
     }
 
-    /// A reader that has enough, and a signal, both end it in good order, in the middle of a capture.
+    /// A reader that stops reading and a signal both end it cleanly, in the middle of a capture.
     @Test func endsWithItsReaderOrBySignal() throws {
       _ = try capture("walk")
       let list = try ringtap("--extcap-interfaces", "--extcap-version=4.0").outputLines

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// `ringtap log record` on the kernel's monitor, beside BlueZ's `btmon`.
+  /// `ringtap log record` on the kernel's monitor, compared with BlueZ's `btmon`.
   @Suite final class LogRecordTests {
     private static let (newIndex, deleteIndex) = (MonitorLog.Record.newIndex, MonitorLog.Record.deleteIndex)
 
@@ -12,7 +12,7 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// Starts to record; whatever happens after it returns is in the log.
+    /// Starts recording. Everything that happens after it returns is in the log.
     private func record(_ arguments: String...) throws -> Program {
       let program = try scene.start(Place.ringtap, ["log", "record", "--json"] + arguments)
       try program.line(on: .errors, containing: "recording")
@@ -28,21 +28,22 @@ extension InTestKernel {
       return report
     }
 
-    /// A ring comes, is captured and goes again.
+    /// A ring appears, is captured and disappears.
     private func captureARing(_ count: Int) throws {
       let ring = try scene.emulatedRing("--rate", "300")
       try scene.ringtap("capture", "--count", "\(count)", "--output", scene.path("capture")).expectSuccess()
       ring.program.end()
     }
 
-    /// From the first word of the adapter to the last: what two recorders that began one after the other share.
+    /// Records from the adapter's first to its last: those that two recorders started one after the other
+    /// have in common.
     private func shared(_ log: MonitorLog) throws -> [MonitorLog.Record] {
       let first = try #require(log.records.firstIndex { $0.opcode == Self.newIndex })
       let last = try #require(log.records.lastIndex { $0.opcode == Self.deleteIndex })
       return Array(log.records[first...last])
     }
 
-    /// Opcode, adapter, octets, order and time of each record are the same.
+    /// Opcode, adapter, bytes, order and time of each record are the same.
     @Test(arguments: ["btsnoop", "pcapng"])
     func recordsWhatBtmonRecords(_ format: String) throws {
       let (ours, theirs) = (scene.path("ours." + format), scene.path("theirs"))
@@ -67,12 +68,12 @@ extension InTestKernel {
         #expect(try scene.btmonNotifications(ours) == (try scene.btmonNotifications(theirs)))
       }
       let (read, readTheirs) = (try summary(ours), try summary(theirs))
-      // All of ours, and of theirs what they share, as Wireshark names it.
+      // All of our records, and those of btmon's that both have, as Wireshark prints them.
       #expect(read.count == log.records.count)
       #expect(read.suffix(found.count) == readTheirs.suffix(expected.count))
     }
 
-    /// Wireshark's reading of each record; times in microseconds, which is what btsnoop has.
+    /// Wireshark's decode of each record, with times in microseconds, as in btsnoop.
     private func summary(_ path: String) throws -> [String] {
       try scene.demand(
         "tshark",
@@ -87,8 +88,8 @@ extension InTestKernel {
       }
     }
 
-    /// Wireshark lists the adapters by `ringtap extcap`. What its program captures live from all of them, and what a
-    /// pipe gets from one, is what `log record` has.
+    /// Wireshark lists the adapters through `ringtap extcap`. Its live capture of all adapters, and a pipe's
+    /// data for one of them, equal what `log record` has.
     @Test func wiresharkCapturesLive() throws {
       // It starts a dozen programs of its own before it captures.
       let patience = Duration.seconds(120)
@@ -107,7 +108,8 @@ extension InTestKernel {
         scene.path("live.pcapng"), scene.path("piped.pcapng"), scene.path("log.pcapng")
       )
       let recording = try record("-o", recorded)
-      // Tests run on threads of Dispatch's, which block all signals, and programs that they start inherit that.
+      // Tests run on Dispatch's threads, which block all signals, and the programs that they start inherit
+      // the mask.
       let unblocked = """
         import os, signal, sys
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -120,7 +122,7 @@ extension InTestKernel {
       let reader = try scene.start("bash", ["-c", "cat \"$0\" >\"$1\"", pipe, piped])
       let extcap = try start(
         Place.ringtap, "--capture", "--extcap-interface", "ringtap-hci0", "--fifo", pipe)
-      // The first packets of each tell of the adapters that are there.
+      // The first packets of each log describe the existing adapters.
       try tshark.line(containing: "New Index", within: patience)
       try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", piped])
       try scene.ringtap("capture", ring.address, "--count", "600", "--output", scene.path("capture"))
@@ -135,7 +137,7 @@ extension InTestKernel {
       #expect(try reader.finish().status == 0)
       _ = try end(recording)
 
-      // Times and octets of what hci0 received.
+      // Times and bytes of the packets that hci0 received.
       func notifications(_ path: String) throws -> [String] {
         try summary(path).filter {
           $0.contains("\t0x1b\t") && $0.split(separator: "\t")[2].hasSuffix("0")
@@ -148,7 +150,7 @@ extension InTestKernel {
       #expect(Set(try MonitorLog(piped).records.map(\.adapter)) == [0, 0xFFFF])
     }
 
-    /// Each file of a series can be read alone, and what is left of it has no gap.
+    /// Each file of a series can be read alone, and the files that are kept have no gap.
     @Test func keepsTheLastFilesOfASeries() throws {
       let path = scene.path("series")
       let whole = try record("-o", scene.path("whole"))
@@ -167,7 +169,7 @@ extension InTestKernel {
         let file = "\(path).\(number)"
         let log = try MonitorLog(file)
         #expect(log.records.first?.opcode == Self.newIndex)
-        // New Index, Index Info and Open Index, again.
+        // New Index, Index Info and Open Index are repeated.
         let notes = log.records.prefix { [0, 8, 10].contains($0.opcode) }
         #expect(notes.count >= 2)
         #expect(number == numbers.last || log.records.count - notes.count == 50)
@@ -175,7 +177,7 @@ extension InTestKernel {
         #expect(try scene.run("btmon", ["-r", file]).status == 0)
       }
       let all = try MonitorLog(scene.path("whole")).records
-      // The other recorder may have been ended after this one, but nothing happened between.
+      // The other recorder may have ended later, but nothing happened in between.
       let end = try #require(all.lastIndex { $0 == kept.last })
       #expect(Array(all[...end].suffix(kept.count)) == kept)
     }
@@ -193,8 +195,8 @@ extension InTestKernel {
       #expect(opcodes.contains(2) && opcodes.contains(3))
     }
 
-    /// A recorder that is stopped for a while, with the small buffer of a user without CAP_NET_ADMIN: what it has and
-    /// what it says it lost are what another one has.
+    /// A recorder is stopped for a while, with the small buffer of a user without CAP_NET_ADMIN. Its packets
+    /// and its reported losses add up to the packets of another recorder.
     @Test func countsWhatTheKernelDrops() throws {
       let (path, whole) = (try scene.openFolder() + "/log", scene.path("whole"))
       let reference = try record("-o", whole)

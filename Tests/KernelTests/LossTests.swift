@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// What reaches nobody is counted, each notification in one place: received and lost make what was sent.
+/// Every notification is either received or counted as lost in exactly one place; the sum is the number sent.
 extension InTestKernel {
   @Suite final class LossTests {
     private let scene: Scene
@@ -10,8 +10,8 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// The capture stands still while the peer sends more than the kernel keeps for it, when no request waits for a response:
-    /// the kernel would count that, too.
+    /// The capture is stopped while the peer sends more than the kernel buffers. No request waits for a
+    /// response then, because the kernel would drop and count that, too.
     @Test(arguments: ["raw", "coexist", "exclusive"])
     func countsWhatTheKernelHadNoRoomFor(_ mode: String) throws {
       let (flood, rest) = (15_000, 300)
@@ -27,7 +27,8 @@ extension InTestKernel {
       try ring.program.line(on: .errors, containing: "holding", within: .seconds(120))
       let sizes = try scene.tableSizes(of: path)
       capture.send(SIGCONT)
-      // The rest comes when what waited is taken, however long that takes: its last frame says that all is over.
+      // The rest arrives when the waiting packets have been read, however long that takes. The last frame
+      // shows that everything has arrived.
       try scene.waitForStillness(of: path, since: sizes)
       ring.program.send(SIGUSR1)
       try scene.waitForTables(of: path, toHold: "spo2.csv", ",\(frames / 3 - 1),")
@@ -57,7 +58,7 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// A capture at the limit of the 2M PHY for frames of the ring, once it has begun to write.
+    /// A capture at the 2M PHY's limit for the ring's frames, once it has begun to write.
     private func capture(_ count: Int) throws -> (program: Program, path: String) {
       let path = scene.path("capture")
       let program = try scene.startRingtap(
@@ -76,14 +77,15 @@ extension WithoutKernel {
     @Test func losesNothingWhileTheWriterStandsForASecond() throws {
       let (capture, path) = try capture(6249)
       try stallWriter(of: capture, seconds: 1)
-      // On a busy machine the emulated ring drops frames, at the limit of its link: those are missing by its clock (status 3).
+      // On a busy machine the emulated ring drops frames at its link's limit; those are missing by its clock
+      // (status 3).
       let result = try capture.finish()
       #expect(
         result.status == 0 || result.status == 3 && result.output.contains("missing by the sensor's clock"))
       try CaptureFolder(path).expectNoTrouble(samples: 6249)
     }
 
-    /// Longer than its queues last.
+    /// The writer is stopped for longer than its queues last.
     @Test func countsWhatTheQueuesHadNoRoomFor() throws {
       let (capture, path) = try capture(30_000)
       try stallWriter(of: capture, seconds: 12)
@@ -103,7 +105,7 @@ extension WithoutKernel {
 }
 
 extension OverEachWay {
-  /// What prints is slower than the ring: a pipe whose reader stands still.
+  /// Output is slower than the ring: a pipe whose reader has stopped reading.
   @Suite final class SlowReaderTests {
     private let scene: Scene
 

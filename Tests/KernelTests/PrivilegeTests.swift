@@ -3,22 +3,23 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Whole captures by a user without privileges.
+  /// Complete captures by an unprivileged user.
   @Suite final class PrivilegeTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// Runs a command of ringtap's behind the opener, as nobody. So that nobody finds its way to the program, it and
-    /// its folder are where everybody may search.
+    /// Runs a ringtap command through `open` as the user nobody. The program and its folder must be where
+    /// every user may search, so that nobody can reach it.
     private func handed(_ sockets: [String], _ command: [String]) throws -> Program {
       try scene.start(Place.ringtap, ["open"] + sockets + ["--user", "nobody", "--"] + command)
     }
 
-    /// The same under a shell: Foundation takes a program for ended when it closes what it inherited, as the opener does.
+    /// The same under a shell, because Foundation considers a program ended when it closes inherited
+    /// descriptors, as `open` does.
     ///
-    /// - Returns: the shell, and the number of the program that the opener becomes.
+    /// - Returns: the shell, and the process id of the program that `open` becomes.
     private func running(_ sockets: [String], _ command: [String]) throws -> (shell: Program, process: Int32)
     {
       let shell = try scene.start(
@@ -46,7 +47,7 @@ extension InTestKernel {
       for name in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         #expect(lines[name] == "0000000000000000", "\(name)", sourceLocation: location)
       }
-      // What a file may have and is executed all the same; with no_new_privs nobody gets it.
+      // Capabilities that the file may have; with no_new_privs executing it does not give them to nobody.
       #expect(lines["CapBnd"] == "0000000000003000", sourceLocation: location)
       #expect(lines["Uid"] == "65534\t65534\t65534\t65534", sourceLocation: location)
       #expect(lines["Gid"] == "65534\t65534\t65534\t65534", sourceLocation: location)
@@ -56,7 +57,8 @@ extension InTestKernel {
 
     private func program() throws -> String { try scene.programForAll() }
 
-    /// Our own host on a handed user channel, against our emulation and against bumble's ring on btvirt's controller.
+    /// Our own host on an inherited user channel, against our emulation and against bumble's ring on btvirt's
+    /// controller.
     @Test(arguments: ["emulated", "bumble"])
     func recordsInExclusiveModeWithAHandedSocket(_ kind: String) throws {
       let ring =
@@ -74,7 +76,7 @@ extension InTestKernel {
       #expect(recorded.session.mode == "exclusive")
     }
 
-    /// The kernel's host, by a handed management socket for the scan; the connect needs nothing.
+    /// The kernel's host, with an inherited management socket for the scan; the connect needs no privilege.
     @Test func findsAndRecordsInCoexistModeWithAHandedSocket() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let program = try program()
@@ -101,7 +103,7 @@ extension InTestKernel {
       #expect(try OldBtmon.read(path).output.contains("ATT: Read Request (0x0a)"))
     }
 
-    /// The command gets its sockets from descriptor 3 on, and no other.
+    /// The command gets its sockets from descriptor 3 on, and no other descriptors.
     @Test func handsOverWhatTheConventionSays() throws {
       _ = try scene.emulatedRing(over: .userChannel)
       let script = "echo \"$LISTEN_PID $$ $LISTEN_FDS $LISTEN_FDNAMES $HOME\"; ls /proc/$$/fd; true"
@@ -135,7 +137,7 @@ extension InTestKernel {
       #expect(recorded.session.mode == "raw")
     }
 
-    /// As the unit has it: ambient capabilities, no_new_privs and an empty bounding set but for these two.
+    /// As in the systemd unit: ambient capabilities, no_new_privs, and a bounding set of only these two.
     @Test(arguments: ["raw", "exclusive"]) func recordsWithAmbientCapabilities(_ mode: String) throws {
       let isRaw = mode == "raw"
       let ring = try scene.emulatedRing(over: isRaw ? .kernel : .userChannel, "--rate", "300")
@@ -150,7 +152,7 @@ extension InTestKernel {
           "1800", "--output", path,
         ])
       try scene.waitForTables(of: path)
-      // The rights are one thread's until the socket is open, and nobody's then.
+      // One thread holds the capabilities until the socket is open; then no thread does.
       let lines = try status(capture.identifier)
       for name in ["CapPrm", "CapEff", "CapAmb"] { #expect(lines[name] == "0000000000000000", "\(name)") }
       #expect(lines["CapBnd"] == "0000000000003000")
@@ -161,16 +163,17 @@ extension InTestKernel {
   }
 }
 
-/// `setcap cap_net_raw,cap_net_admin+eip`, as the help says it.
+/// `setcap cap_net_raw,cap_net_admin+eip`, as in the help.
 private enum FileCapabilities {
   static let setcap = "/usr/sbin/setcap"
   static let wanted = "cap_net_raw,cap_net_admin+eip"
 
-  /// Where files may have them: the test kernel's /tmp is an overlay of a file system that keeps none.
+  /// A folder on which files can have capabilities: the test kernel's /tmp is an overlay of a file system
+  /// that does not store them.
   static let folder =
     Way.isInTestKernel ? URL(filePath: "/var/tmp") : FileManager.default.temporaryDirectory
 
-  /// Tried: only root may, and not every file system keeps them.
+  /// Found by trying: only root may set capabilities, and not every file system stores them.
   static let areKept: Bool = {
     let path = folder.appending(path: "ringtap-\(UUID().uuidString)").path
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -182,7 +185,7 @@ private enum FileCapabilities {
 }
 
 extension Scene {
-  /// What a capture of six seconds left; nothing may be wrong with it.
+  /// Reads the result of a six-second capture, in which nothing may be wrong.
   fileprivate func wholeCapture(_ path: String, endedBy program: Program) throws -> CaptureFolder {
     let result = try program.finish()
     #expect(result.status == 0, "\(result.errors)")
@@ -208,8 +211,8 @@ extension Scene {
     return try wholeCapture(path, endedBy: capture)
   }
 
-  /// A copy of the program whose file has the capabilities. One for all tests of a test kernel, with which it goes: it is
-  /// large.
+  /// A copy of the program whose file has the capabilities. It is large, so all tests of a test kernel share
+  /// one, which is removed with the kernel.
   func programWithFileCapabilities() throws -> String {
     let folder = Way.isInTestKernel ? FileCapabilities.folder.path : self.folder.path
     let path = folder + "/ringtap-with-capabilities"
@@ -222,7 +225,7 @@ extension Scene {
     return path
   }
 
-  /// A copy of the program where nobody may execute it.
+  /// A copy of the program that every user may execute.
   fileprivate func programForAll() throws -> String {
     let path = try openFolder() + "/ringtap"
     try demand("cp", [Place.ringtap, path])
@@ -238,7 +241,8 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// With the ring in its own process: what is shown is that a program with capabilities of its file records.
+    /// The ring is in the capture's own process: the test shows that a program with file capabilities can
+    /// record.
     @Test(
       .enabled("only root may set them, and not every file system keeps them") {
         await FileCapabilities.areKept
@@ -250,7 +254,7 @@ extension WithoutKernel {
     }
   }
 
-  /// The unit of systemd's, by systemd's own judgement.
+  /// The systemd units, judged by systemd itself.
   @Suite final class SystemdUnitTests {
     private let scene: Scene
 
@@ -260,7 +264,7 @@ extension WithoutKernel {
     private nonisolated static let units = ["ringtap-capture@.service", "ringtap.service"]
     private static let folder = URL(filePath: Place.root + "/Tools/systemd")
 
-    /// A copy that names the program under test.
+    /// A copy of a unit that names the program under test.
     private func copy(_ unit: String) throws -> String {
       let text = try String(contentsOf: Self.folder.appending(path: unit), encoding: .utf8)
       let path = scene.path(unit)
@@ -273,11 +277,11 @@ extension WithoutKernel {
     @Test(arguments: units) func isWhatSystemdUnderstands(_ unit: String) throws {
       let result = try scene.run("systemd-analyze", ["verify", try copy(unit)])
       #expect(result.status == 0)
-      // Of lines that it does not know it only tells.
+      // For lines that it does not know, it only prints warnings.
       #expect(result.errors == "" && result.output == "", "\(result.errors)\(result.output)")
     }
 
-    /// systemd's measure of exposure, 0 … 100: an ordinary service has 96.
+    /// systemd's exposure level, 0 … 100: an ordinary service has 96.
     @Test(arguments: units) func isLockedDown(_ unit: String) throws {
       let result = try scene.run(
         "systemd-analyze",
@@ -285,7 +289,7 @@ extension WithoutKernel {
       #expect(result.status == 0, "\(result.outputLines.last ?? "")")
     }
 
-    /// What would keep Bluetooth sockets from working, or bluetoothd from being seen.
+    /// Settings that would break Bluetooth sockets, or hide bluetoothd.
     @Test(arguments: zip(units, ["", " AF_INET AF_INET6"]))
     func leavesBluetoothItsSockets(_ unit: String, _ more: String) throws {
       let text = try String(contentsOf: Self.folder.appending(path: unit), encoding: .utf8)
@@ -297,7 +301,7 @@ extension WithoutKernel {
       }
     }
 
-    /// Brokers in the local network are reached, and no others. Judged by Python's `ipaddress`.
+    /// Brokers in the local network can be reached, and no others. Judged by Python's `ipaddress`.
     @Test func reachesTheLocalNetwork() throws {
       let text = try String(contentsOf: Self.folder.appending(path: "ringtap.service"), encoding: .utf8)
       let lines = text.split(separator: "\n").map(String.init)
@@ -320,7 +324,7 @@ extension WithoutKernel {
       #expect(result.outputLines.map { $0 == "1" } == addresses.indices.map { $0 < 9 })
     }
 
-    /// The password is root's file: the service reads systemd's copy.
+    /// The password file belongs to root: the service reads systemd's copy.
     @Test func readsThePasswordAsACredential() throws {
       let text = try String(contentsOf: Self.folder.appending(path: "ringtap.service"), encoding: .utf8)
       #expect(text.contains("\nLoadCredential=ringtap.password:ringtap.password\n"))

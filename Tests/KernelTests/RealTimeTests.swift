@@ -3,20 +3,21 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// The emulation at the pace of the air: under the kernel's host, and between hosts of others.
+  /// The emulation at the speed of a real link: under the kernel's host, and between independent hosts.
   @Suite final class RealTimeTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// More than a 1M link carries is asked for: 1553 frames of 16 octets a second (Core 5.4, Vol 6, Part B, 2.1:
-    /// 23 octets of payload take 264 µs, an empty packet 80 µs, and T_IFS comes twice).
+    /// The requested rate exceeds what a 1M link carries: 1553 frames of 16 bytes a second (Core 5.4, Vol 6,
+    /// Part B, 2.1: a 23-byte payload takes 264 µs, an empty packet 80 µs, and T_IFS occurs twice).
     @Test func recordsNoFasterThanTheAirAllowsAndLosesNothing() throws {
       let ring = try scene.emulatedRing("--rate", "3000", "--real-time", "--quiet")
       let path = scene.path("capture")
       let result = try scene.ringtap("capture", "--count", "3000", "--output", path)
-      // The ring drops what its link does not carry: whole ticks, which look like a slower ring, or parts of them (status 3).
+      // The ring drops what its link cannot carry: whole ticks, which look like a slower ring, or parts of
+      // them (status 3).
       #expect(
         result.status == 0 || result.status == 3 && result.output.contains("missing by the sensor's clock"))
 
@@ -25,12 +26,12 @@ extension InTestKernel {
       capture.expectNoTrouble(samples: 3000)
       let times = capture.tables.values.flatMap { $0.map(\.timeNs) }.sorted()
       let nanoseconds = try #require(times.last) - (try #require(times.first))
-      // Each cycle takes 644 µs, 1.93 s in all. What is asked for would take 1 s. The first frame may come late where
-      // the machine is busy, and what follows then makes up for it: hence not the whole.
+      // Each cycle takes 644 µs, 1.93 s in total. The requested rate would take 1 s. The first frame may be
+      // late on a busy machine, and later frames catch up, so the limit is lower than the total.
       #expect(nanoseconds > 1_600_000_000)
     }
 
-    /// The same at a rate that fits, through lost packets: late, and none missing.
+    /// A rate that fits, with lost packets: frames are late but none is missing.
     @Test func recordsThroughPacketErrors() throws {
       _ = try scene.emulatedRing("--rate", "300", "--real-time", "--loss", "0.1", "--quiet")
       let path = scene.path("capture")
@@ -50,11 +51,11 @@ extension InTestKernel {
         .appending(path: "bumble-gatt-dump").path
       let dump = try scene.start(
         program, ["--device-config", configuration, "tcp-client:127.0.0.1:6407", "\(words[2])/P"])
-      // The last attribute of the table: the firmware revision R02_3.00.06_240523, in hexadecimal.
+      // The last attribute of the table: firmware revision R02_3.00.06_240523, in hexadecimal.
       _ = try dump.line(containing: "5230325f332e30302e30365f323430353233")
     }
 
-    /// bumble's host is the peripheral on one controller of an air, ours the central on the other.
+    /// bumble's host is the peripheral on one controller of an emulated air, ours the central on the other.
     @Test(arguments: ["legacy", "extended"])
     func recordsABumblePeripheral(commands: String) throws {
       let options = commands == "extended" ? ["--extended"] : []
@@ -66,8 +67,9 @@ extension InTestKernel {
       _ = try emulation.line(containing: "ready")
       let ring = try scene.start(
         Place.bumblePython(), [Place.peer("bumble_ring.py"), "tcp-client:127.0.0.1:6409", "--rate", "300"])
-      // The air begins when both hosts are there, and ours waits no longer than two seconds for its controller: until
-      // 6409 (0x1909) is connected, it must not start. Each look is a process, so this does not spin.
+      // The air starts when both hosts are connected, and ours waits at most two seconds for its controller,
+      // so it must not start before 6409 (0x1909) is connected. Each check starts a process, so this loop
+      // does not spin.
       let isConnected = "^ *[0-9]+: [0-9A-F]+:1909 [0-9A-F]+:[0-9A-F]+ 01"
       try scene.demand("bash", ["-c", "until grep -qE '\(isConnected)' /proc/net/tcp; do :; done"])
       let path = scene.path("capture")
@@ -80,7 +82,7 @@ extension InTestKernel {
       #expect(capture.session.malformed == 0)
       // The peer numbers its frames.
       #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<300))
-      // It saw the end of the link too, and what it was told before.
+      // The peer saw the end of the link, too, and the commands before it.
       try ring.line(on: .errors, containing: "command a102")
       let words = try ring.line(containing: "ready").split(separator: " ")
       #expect(words.last.map(String.init) == capture.session.device.address)

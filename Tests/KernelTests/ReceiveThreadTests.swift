@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// How often the program wakes, and how its receive thread gets at a processor.
+  /// Wake-ups of the program, and scheduling of its receive thread.
   @Suite final class ReceiveThreadTests {
     private let scene: Scene
 
@@ -20,9 +20,9 @@ extension WithoutKernel {
       return (words[2], words[1])
     }
 
-    /// A ring that has said all: no thread of the capture wakes, neither for a clock nor to look whether there is
-    /// something to write. The kernel counts each wake-up as a switch of the thread's context. One thread is not ours to
-    /// judge: libdispatch, which brings Swift's pool, looks after its workers each second.
+    /// The ring has sent everything: no thread of the capture wakes up, neither for a timer nor to check for
+    /// data to write. The kernel counts each wake-up as a context switch of the thread. One thread is
+    /// excluded: libdispatch, which Swift's thread pool uses, checks its workers each second.
     @Test(arguments: [[], ["--log-format", "pcapng"]])
     func anIdleCaptureSleeps(_ options: [String]) throws {
       let ring = try ring("--rate", "300", "--count", "300")
@@ -30,7 +30,8 @@ extension WithoutKernel {
       let capture = try scene.start(
         Place.ringtap,
         ["capture", ring.address, "--transport", ring.transport, "--output", folder] + options)
-      // All that was sent is in the tables; then, until some three seconds pass without a switch.
+      // Waits until everything sent is in the tables, then until about three seconds pass without a context
+      // switch.
       let script = """
         switches() {
           cat /proc/"$1"/task/*/status |
@@ -64,7 +65,7 @@ extension WithoutKernel {
       #expect(!plain.output.contains("receiveThread"))
     }
 
-    /// With nothing in its bounding set a program has no capability, root or not.
+    /// With an empty bounding set a program has no capability, even as root.
     @Test func aPriorityNeedsACapability() throws {
       let result = try scene.run(
         "setpriv",

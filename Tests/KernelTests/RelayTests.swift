@@ -3,7 +3,8 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// A relay by the kernel's host: hci0 has a link with the strap as the central and one with bumble's host as the device.
+  /// A relay on the kernel's host: hci0 has a link to the strap as the central, and a link to bumble's host
+  /// as the peripheral.
   @Suite final class RelayTests {
     private let scene: Scene
 
@@ -41,7 +42,7 @@ extension InTestKernel {
       let line = try #require(central.lines().first { $0.hasPrefix("attribute 0x") && $0.hasSuffix(" 2a37") })
       let handle = line.split(separator: " ")[1]
       try await central.expect("subscribed", for: "subscribe \(handle) notify")
-      // 72 and so on, with contact, and half a second to the beat before.
+      // 72 and up, with contact, and half a second since the previous beat.
       for rate in 72..<92 { try strap.type(#"{"uuid":"2A37","value":"16\#(hexOf([UInt8(rate)]))0002"}"#) }
       try await eventually("20 values") { central.values().count == 20 }
       #expect(central.values() == (72..<92).map { "\(handle) 16\(hexOf([UInt8($0)]))0002 notification" })

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension OverEachWay {
-  /// Captures from the logs of captures of a ring that nobody here wrote.
+  /// Captures replayed from the logs of captures of an independent ring implementation.
   @Suite final class ReplayTests {
     private static let count = 300
     private static let tables = ["accelerometer.csv", "ppg.csv", "spo2.csv"]
@@ -15,12 +15,13 @@ extension OverEachWay {
 
     private func text(_ path: String) throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
 
-    /// As btsnoop has them: the last three digits of each stamp are lost.
+    /// A table with the resolution of btsnoop: the last three digits of each timestamp are lost.
     private func inMicroseconds(_ table: String) -> String {
       table.replacing(/(?m)^(\d+)\d{3},/) { "\($0.1)000," }
     }
 
-    /// In raw mode the log has only what went over the kernel's socket; its link is played, with the kernel's stamps.
+    /// In raw mode the log only has what passed through the kernel's socket. Its link is replayed with the
+    /// kernel's timestamps.
     @Test(arguments: Way.here, ["btsnoop", "pcapng"])
     func recordsTheSameFromTheLogOfACapture(_ way: Way, _ format: String) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")
@@ -48,7 +49,7 @@ extension OverEachWay {
 }
 
 extension WithoutKernel {
-  /// What `log replay` says and how it ends.
+  /// Output and exit status of `log replay`.
   @Suite final class LogReplayCommandTests {
     private let scene: Scene
 
@@ -67,7 +68,7 @@ extension WithoutKernel {
 
     private let log = Place.capture("exclusive-hci.btsnoop")
 
-    /// The figures are those of the log's tshark decode: 30 frames, a third of each kind.
+    /// The figures are those of tshark's decode of the log: 30 frames, a third of each kind.
     @Test func tellsProgramsWhatItFound() throws {
       let result = try scene.ringtap("log", "replay", "--json", "--strict", log)
       result.expectSuccess()
@@ -78,8 +79,8 @@ extension WithoutKernel {
       #expect(report.samples == ["accelerometer": 10, "ppg": 10, "spo2": 10])
     }
 
-    /// The Error Response to the second Find By Type Value Request, cut out: the request is named. A failure only where
-    /// that is asked for.
+    /// The Error Response to the second Find By Type Value Request is cut out: the request is reported. This
+    /// is a failure only with --strict.
     @Test func tellsADifference() throws {
       let path = scene.path("hole.btsnoop")
       try hole(in: log, to: path, withoutRecordEndingIn: [0x01, 0x06, 0x14, 0x00, 0x0A])
@@ -109,7 +110,7 @@ extension WithoutKernel {
       #expect(try scene.ringtap("log", "replay", log, "--speed", "fast").status == 2)
     }
 
-    /// Copies a btsnoop log without its first record that ends with these octets.
+    /// Copies a btsnoop log without the first record that ends with these bytes.
     private func hole(in source: String, to path: String, withoutRecordEndingIn end: [UInt8]) throws {
       let octets = [UInt8](try Data(contentsOf: URL(filePath: source)))
       var kept = Array(octets[..<16])

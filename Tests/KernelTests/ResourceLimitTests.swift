@@ -3,14 +3,15 @@ import TestKit
 import Testing
 
 extension WithoutKernel {
-  /// What a capture does where this machine gives it no more.
+  /// Captures at the limits of the machine's resources.
   @Suite final class ResourceLimitTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// One clear line for each limit that is too low, and none of Swift's own threads traps for want of a descriptor.
+    /// One clear message for each limit that is too low, and none of Swift's own threads traps because a
+    /// descriptor is missing.
     @Test(arguments: [6, 8, 10, 12, 14, 16, 18, 20, 22, 26, 32, 48, 64])
     func saysThatTooFewFilesMayBeOpen(_ limit: Int) throws {
       let path = scene.path("capture")
@@ -39,14 +40,14 @@ extension WithoutKernel {
 }
 
 extension InTestKernel {
-  /// What the machine does to a capture that runs.
+  /// Changes of the machine during a capture.
   @Suite final class ResourceLimitTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// A link that is made again needs a socket: without one the capture ends, and what it has is whole.
+    /// A reconnect needs a socket. Without one the capture ends, and its data is complete.
     @Test func keepsWhatItHasWhenNoSocketCanBeOpened() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--disconnect-after", "600")
       let path = scene.path("capture")
@@ -60,14 +61,15 @@ extension InTestKernel {
       folder.expectNoTrouble(samples: 600)
     }
 
-    /// The wall clock is set and set back: at the end it differs by nothing, and the session says so all the same.
+    /// The wall clock is set and set back. In the end the difference is zero, but the session reports it
+    /// anyway.
     @Test func tellsThatTheClockWasSetAndSetBack() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let path = scene.path("capture")
       let capture = try scene.startRingtap("capture", ring.address, "--output", path)
       try scene.waitForTables(of: path)
       try scene.demand("date", ["-s", "+3600 seconds"])
-      // A row that was stamped and written by the new clock.
+      // Waits for a row that was timestamped and written by the new clock.
       let hour = ["-c", "until [ \"$(tail -n 1 \"$0\" | cut -d, -f1)\" -gt \"$1\" ]; do sleep 0.05; done"]
       let now = Int(Date().timeIntervalSince1970)
       try scene.demand("bash", hour + [path + "/ppg.csv", "\(now - 60)000000000"])
@@ -92,7 +94,8 @@ extension InTestKernel {
       #expect(steps.count == 2 && zip(steps, [3_600_000, -3_600_000]).allSatisfy { abs($0 - $1) < 1500 })
     }
 
-    /// The wall clock is set by an hour, in mid-stream: stamps follow it, nothing else does, and the session says so.
+    /// The wall clock is set by an hour during a stream: only timestamps follow it, and the session reports
+    /// it.
     @Test(arguments: [3600, -3600]) func goesOnWhenTheClockIsSet(_ seconds: Int) throws {
       let ring = try scene.emulatedRing("--rate", "75", "--real-time")
       let path = scene.path("capture")
@@ -114,7 +117,7 @@ extension InTestKernel {
         try #require((session["startedAtNs"] as? String).flatMap { Int($0) }),
         try #require((session["endedAtNs"] as? String).flatMap { Int($0) })
       )
-      // The duration is by the clock that is never set.
+      // The duration is measured by the monotonic clock.
       #expect(abs(Double(end - begin) / 1e6 - step - 6000) < 3000)
       let stamps = try ["accelerometer", "ppg", "spo2"].map { name in
         try String(contentsOfFile: "\(path)/\(name).csv", encoding: .utf8).split(separator: "\n").dropFirst()
@@ -122,7 +125,8 @@ extension InTestKernel {
       }
       #expect(stamps.reduce(0) { $0 + $1.count } == session["received"] as? Int)
       for stamps in stamps {
-        // One step of an hour, and no other: what came before is stamped by the old clock, the rest by the new.
+        // Exactly one step of an hour: earlier packets are timestamped by the old clock, the rest by the new
+        // one.
         let steps = zip(stamps, stamps.dropFirst()).map { $1 - $0 }
         let far = steps.filter { abs($0) > 60_000_000_000 }
         #expect(far.count == 1)

@@ -3,8 +3,9 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// What the program holds at each point of its life, where its file has capabilities and its user is nobody: by
-  /// /proc/PID/task/*/status. What it should hold is what the threat model says of each command.
+  /// Capabilities that the program holds at each stage, when its file has capabilities and its user is
+  /// nobody. Read from /proc/PID/task/*/status and compared with the threat model's statement for each
+  /// command.
   @Suite final class RightsTests {
     private let scene: Scene
     private let program: String
@@ -25,7 +26,7 @@ extension InTestKernel {
       "Name", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp", "Uid",
     ]
 
-    /// The arguments of the program for `setpriv`, which becomes it.
+    /// Arguments for `setpriv`, which executes the program.
     private func asNobody(_ arguments: [String]) -> [String] {
       [
         "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all", program,
@@ -36,8 +37,9 @@ extension InTestKernel {
       try scene.start("setpriv", asNobody(arguments))
     }
 
-    /// The threads of a process, what differs from the rule first: none has a capability, in force or not, but for one
-    /// that has `rights` and none of them in force; all are filtered and gain nothing.
+    /// Returns the threads of a process that break the rule, with the difference first. No thread has a
+    /// capability, except one that has `rights` as permitted but none effective. All are filtered and have
+    /// no_new_privs.
     private func faults(_ process: Int32, _ rights: UInt64) -> [String] {
       let threads = threads(of: process)
       var faults = threads.compactMap { thread -> String? in
@@ -51,7 +53,7 @@ extension InTestKernel {
       }
       let keepers = threads.count { $0["Name"] == "ringtap-rights" }
       if keepers != (rights == 0 ? 0 : 1) { faults.append("\(keepers) threads with rights") }
-      // The signals have their own: a process that has just begun proves nothing.
+      // Signals have their own thread. A process that has just begun proves nothing.
       if threads.count < 2 { faults.append("\(threads.count) threads") }
       return faults
     }
@@ -71,7 +73,7 @@ extension InTestKernel {
       }
     }
 
-    /// Waits until it holds that: what is done to get there takes its time.
+    /// Waits until the process holds exactly these capabilities, because dropping the others takes time.
     private func expect(
       _ program: Program, holds rights: UInt64, _ what: String, at location: SourceLocation = #_sourceLocation
     ) async throws {
@@ -87,7 +89,7 @@ extension InTestKernel {
       }
     }
 
-    /// Where it must be so by now.
+    /// Expects it without waiting.
     private func expectNow(
       _ program: Program, holds rights: UInt64, at location: SourceLocation = #_sourceLocation
     ) {
@@ -105,7 +107,7 @@ extension InTestKernel {
       expectNow(capture, holds: Self.none)
       #expect(try await capture.finish().status == 0, "\(capture.errors)")
 
-      // Whoever opens it waits for a writer, who never comes.
+      // Opening the pipe blocks, because there is never a writer.
       try scene.demand("bash", ["-c", "rm \"$0\"; mkfifo -m 666 \"$0\"", path + "/ppg.csv"])
       try await expect(start("convert", path, "--to", "npy"), holds: Self.none, "convert")
       try await expect(start("report", path), holds: Self.none, "report")
@@ -132,7 +134,7 @@ extension InTestKernel {
       #expect(try await scan.finish().errors.contains("EPERM") == false)
     }
 
-    /// What it tells of the scan at its end nobody reads, so it stays.
+    /// Its final output is not read, so the process stays.
     @Test func aScanThatIsOverHoldsNothing() async throws {
       _ = try scene.emulatedRing()
       let pipe = try FullPipe()
@@ -172,11 +174,12 @@ extension InTestKernel {
       capture.send(SIGINT)
       _ = try await capture.finish()
       _ = try scene.wholeCapture(path)
-      // The link has been given its timing before the right to do so went.
+      // The link got its timing before the capability for it was dropped.
       #expect(try LinkRecord.read(path).inForce.intervalMs == 50)
     }
 
-    /// A link that is made again without rights begins as the kernel has it: nobody could end a fast start.
+    /// A link that is re-established without capabilities starts with the kernel's timing: the program could
+    /// not end a fast start.
     @Test func comesBackAsTheKernelHasIt() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--quiet", "--disconnect-after", "300")
       let path = try scene.openFolder() + "/walk"
@@ -187,7 +190,8 @@ extension InTestKernel {
       #expect(link.changes.compactMap(\.intervalMs) == [15, 50, 50, 50])
     }
 
-    /// What is asked of a link is asked of the next one too, and the kernel refuses nothing of it.
+    /// Parameters requested for a link are requested for the next one too, and the kernel refuses none of
+    /// them.
     @Test func comesBackAndAsksAgain() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--disconnect-after", "300")
       let path = try scene.openFolder() + "/walk"
@@ -199,7 +203,8 @@ extension InTestKernel {
       #expect(try LinkRecord.read(path).refused.isEmpty)
     }
 
-    /// The first link goes with its first frame, before its fast start is over: the next one must not begin so.
+    /// The first link ends with its first frame, before its fast start is over: the next one must not start
+    /// that way.
     @Test func forgetsAFastStartThatWasCutShort() throws {
       let ring = try scene.emulatedRing("--rate", "300", "--quiet", "--disconnect-after", "1")
       let path = try scene.openFolder() + "/walk"
@@ -224,7 +229,7 @@ extension InTestKernel {
       expectNow(log, holds: Self.none)
     }
 
-    /// It opens an adapter again whenever one comes back.
+    /// It reopens an adapter whenever one comes back.
     @Test func aDaemonHoldsBoth() async throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let folder = try scene.openFolder()
@@ -241,7 +246,7 @@ extension InTestKernel {
     @Test func aHandedSocketBringsNone() async throws {
       let ring = try scene.emulatedRing(over: .userChannel, "--rate", "300")
       let path = try scene.openFolder() + "/walk"
-      // The opener becomes the capture: the number stays.
+      // `open` becomes the capture: the process id stays.
       let capture = try scene.start(
         Place.ringtap,
         [
@@ -255,7 +260,7 @@ extension InTestKernel {
   }
 }
 
-/// A pipe with no room: whoever writes to it waits until somebody reads.
+/// A full pipe: writes to it block until it is read.
 private final class FullPipe {
   let reader: Int32
   let writer: Int32

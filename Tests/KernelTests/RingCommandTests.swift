@@ -5,7 +5,7 @@ import Testing
 extension OverEachWay {
   /// `ringtap ring …` against the emulated ring with a history.
   @Suite final class RingCommandTests {
-    /// A pseudo-terminal goes with its first host.
+    /// A pseudo-terminal ends with its first host.
     private nonisolated static let ways = Way.hereWithEmulation.filter { $0 != .serial }
 
     private let scene: Scene
@@ -13,7 +13,7 @@ extension OverEachWay {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// rsp-battery-64 of the protocol's vectors, and what its editors read in it.
+    /// rsp-battery-64 of the protocol's vectors, with the values that their editors read in it.
     @Test(arguments: ways)
     func asks(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)
@@ -33,7 +33,7 @@ extension OverEachWay {
       var added: Int
     }
 
-    /// What came first is there afterwards, and no time twice.
+    /// Data from the first sync is kept, and no time occurs twice.
     @Test(arguments: ways)
     func syncsTwice(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)
@@ -61,7 +61,7 @@ extension OverEachWay {
       #expect(tables["hrv"] == [])
     }
 
-    /// Ctrl-C ends a measurement well, and the ring can be asked again.
+    /// Ctrl-C ends a measurement cleanly, and the ring accepts further requests.
     @Test(arguments: ways)
     func stopsAMeasurement(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)

@@ -3,14 +3,14 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Scanning, with BlueZ's monitor watching what the controller is told.
+  /// Scanning, with BlueZ's monitor watching the commands to the controller.
   @Suite final class ScanTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// All keys that programs rely on; a missing one does not decode.
+    /// All JSON keys that programs rely on; decoding fails if one is missing.
     private struct Found: Decodable {
       var address: String
       var addressType: String
@@ -22,7 +22,7 @@ extension InTestKernel {
       var timeNs: UnixNanoseconds
     }
 
-    /// The last object of a device is the most complete.
+    /// Returns the last object of a device, which is the most complete.
     private func scan(for address: String, _ options: String...) throws -> Found {
       let result = try scene.run(Place.ringtap, ["scan", "--json", "--duration", "4"] + options)
       result.expectSuccess()
@@ -30,18 +30,18 @@ extension InTestKernel {
       return try #require(found.last, "not found: \(result.output)")
     }
 
-    /// Which command enables a scan, as btmon writes its group and number.
+    /// The command that enables a scan, by group and number in btmon's notation.
     nonisolated enum CommandSet: String, CaseIterable {
       case legacy = "(0x08|0x000c)"
       case extended = "(0x08|0x0042)"
 
       var options: [String] { self == .extended ? ["--extended"] : [] }
-      /// How btmon tells that scanning is off.
+      /// btmon's text for a disabled scan.
       var off: String { self == .extended ? "Extended scan: Disabled" : "Scanning: Disabled" }
     }
 
-    /// Waits until the last command about scanning switched it off and the controller has agreed; checks that the
-    /// two command sets were not mixed.
+    /// Waits until the last scan command has switched the scan off and the controller has confirmed it.
+    /// Checks that the two command sets were not mixed.
     private func expectOff(_ monitor: Program, _ set: CommandSet) throws {
       let lines = try monitor.lines(untilThey: "say that scanning is off") { lines in
         guard let last = commands(in: lines).last else { return false }
@@ -54,7 +54,7 @@ extension InTestKernel {
       #expect(all.allSatisfy { lines[$0].contains(set.rawValue) })
     }
 
-    /// Where scanning is switched on or off.
+    /// Indices of the commands that switch scanning on or off.
     private func commands(in lines: [String]) -> [Int] {
       lines.indices.filter { index in
         lines[index].hasPrefix("< HCI Command: ")
@@ -100,7 +100,7 @@ extension InTestKernel {
       try expectOff(monitor, .legacy)
     }
 
-    /// The kernel turns a scan off when somebody connects, here gatttool, and does not turn it on again.
+    /// The kernel disables a scan when a program connects, here gatttool, and does not enable it again.
     @Test(arguments: CommandSet.allCases)
     func goesOnWhenSomebodyHasConnected(_ set: CommandSet) throws {
       let ring = try scene.emulatedRing(set.options)
@@ -128,14 +128,14 @@ extension InTestKernel {
       #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
     }
 
-    /// The kernel scans for a device that is not there: that scan is not ours to switch off.
+    /// The kernel scans for an absent device to connect to: ringtap must not switch that scan off.
     @Test func leavesTheScanOfAConnectAlone() throws {
       let ring = try scene.emulatedRing()
       let monitor = try scene.btmon()
       let scan = try scene.startRingtap("scan", "--json", "--duplicates")
       try scan.line(containing: ring.address)
       _ = try scene.start("gatttool", ["-b", "70:CB:0D:00:00:01", "--primary"])
-      // Ours on, off, theirs on.
+      // Our scan on, off, the kernel's on.
       _ = try monitor.lines(untilThey: "have the kernel's own scan") { commands(in: $0).count == 3 }
       scan.send(SIGINT)
       let result = try scan.finish()
@@ -144,7 +144,7 @@ extension InTestKernel {
       let lines = try monitor.lines(untilThey: "have a later command") { lines in
         lines.contains { $0.contains("MGMT Command: ") && $0.contains("(0x0004)") }
       }
-      // On a slow machine the kernel has given its connect up by now: HCI_LE_CONN_TIMEOUT after it began.
+      // On a slow machine the kernel has given up its connect by now, HCI_LE_CONN_TIMEOUT after it began.
       let times = try commands(in: lines).map { index in
         try #require(lines[index].split(separator: " ").last.flatMap { Double($0) })
       }

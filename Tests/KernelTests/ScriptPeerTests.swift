@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// `ringtap script-peer` behind an adapter of the kernel, with its L2CAP in between.
+  /// `ringtap script-peer` on an adapter of the kernel, with the kernel's L2CAP in between.
   @Suite final class ScriptPeerTests {
     private let scene: Scene
 

@@ -3,8 +3,8 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Links that are made secure, by our own Security Manager and by the kernel's, with peers that are google/bumble's and
-  /// BlueZ's. The controllers are btvirt's, which compare the keys of both ends.
+  /// Links secured by our own Security Manager and by the kernel's, with google/bumble and BlueZ as peers.
+  /// The controllers are btvirt's, which compare the keys of both ends.
   @Suite final class SecurityTests {
     private struct Paired: Decodable {
       var address: String
@@ -43,17 +43,17 @@ extension InTestKernel {
 
     // MARK: Against google/bumble
 
-    /// The kernel's methods.
+    /// Pairing methods of the kernel.
     @Test(arguments: cases) func pairsAndComesBackByTheKernel(_ way: Case) throws {
       try pairAndComeBack(.raw, way)
     }
 
-    /// Our own; `PairingPeerTests` has the rest of them.
+    /// Pairing methods of our own host; `PairingPeerTests` has the rest of them.
     @Test(arguments: [cases[1], cases[2], cases[4]]) func pairsAndComesBackByOurHost(_ way: Case) throws {
       try pairAndComeBack(.exclusive, way)
     }
 
-    /// Pairs; then another process must know the keys from the first one's file.
+    /// Pairs; then another process must get the keys from the first one's file.
     private func pairAndComeBack(_ mode: Mode, _ way: Case) throws {
       let peer = try secureBumble(mode, way.peer)
       let arguments = way.own + (way.isAuthenticated ? ["--authenticated"] : [])
@@ -74,7 +74,8 @@ extension InTestKernel {
       #expect(try keyFiles().count == 1)
     }
 
-    /// The identity is asked for in the pairing; with it a device is found behind an address that changes each time.
+    /// The pairing requests the identity. With it, a device is found behind an address that changes each
+    /// time.
     @Test(arguments: [Mode.raw, .exclusive]) func findsADeviceBehindPrivateAddresses(_ mode: Mode) throws {
       let peer = try secureBumble(mode, ["--private"])
       struct Found: Decodable { var address: String }
@@ -102,7 +103,7 @@ extension InTestKernel {
       let result = try remembering(
         ["pair", peer.address, "--address-type", "random", "--passkey", "19284"], mode)
       result.expectFailure(saying: "cannot pair with \(peer.address)")
-      // Nobody is here to look or to type, and just so is not good enough.
+      // No user can compare or type numbers here, and Just Works is not sufficient.
       let unchecked = try remembering(
         ["pair", peer.address, "--address-type", "random", "--authenticated"], mode)
       unchecked.expectFailure(saying: "cannot pair with \(peer.address)", "somebody could be in the middle")
@@ -110,12 +111,12 @@ extension InTestKernel {
       #expect(try kernelKeys().isEmpty)
     }
 
-    /// A device that has forgotten us: said so, and paired with again when asked to.
+    /// The device has lost the bond: this is reported, and the device is paired again on request.
     @Test func pairsAgainWithADeviceThatForgot() throws {
       let peer = try secureBumble(.raw, ["--forgetful"])
       let pair = ["pair", peer.address, "--address-type", "random", "--json"]
       #expect(try remembering(pair, .raw).status == 0)
-      // The kernel keeps the link up for two seconds more.
+      // The kernel keeps the link up for two more seconds.
       try peer.program.line(containing: "forgot")
       let refused = try remembering(["read", peer.address, "aa02", "--address-type", "random"], .raw)
       refused.expectFailure(saying: peer.address, "Key Missing")
@@ -124,7 +125,8 @@ extension InTestKernel {
       #expect(try paired.objects(Paired.self).first?.bonded == true)
     }
 
-    /// BLESA (Wu et al., WOOT 2020): a bonded device that comes back without its key. Its AA01 can be read without encryption.
+    /// BLESA (Wu et al., WOOT 2020): a bonded device returns without its key. Its AA01 can be read without
+    /// encryption.
     @Test(arguments: [Mode.raw, .exclusive], [cases[0], cases[2], cases[3]])
     func readsNothingOfADeviceThatForgot(_ mode: Mode, _ way: Case) throws {
       let peer = try secureBumble(mode, way.peer + ["--forgetful"])
@@ -139,7 +141,7 @@ extension InTestKernel {
       let accepted = try remembering(["read", peer.address, "aa01", "--json", "--accept-unencrypted"], mode)
       #expect(try accepted.objects(Value.self).first?.value == "6f70656e", "\(accepted.errors)")
       #expect(try keyFiles().count == 1)
-      // The kernel keeps its link for two seconds, and bumble advertises behind it.
+      // The kernel keeps its link for two seconds, and bumble advertises after it.
       guard mode == .exclusive else { return }
       struct State: Decodable { var encrypted: Bool?, bonded: Bool? }
       let link = try remembering(["link", peer.address, "--json", "--accept-unencrypted"], mode)
@@ -148,8 +150,8 @@ extension InTestKernel {
       #expect(state?.bonded == true)
     }
 
-    /// A bonded strap whose measurements take no security: with its key it is recorded over an encrypted link whose level is told,
-    /// and once it has lost the key nothing of it is.
+    /// A bonded strap whose measurements require no security. With its key it is recorded over an encrypted
+    /// link whose level is reported; once it has lost the key, nothing is recorded.
     @Test(arguments: [Mode.raw, .exclusive], [cases[0], cases[2], cases[3]])
     func recordsABondedStrapByItsKeyOnly(_ mode: Mode, _ way: Case) throws {
       let peer = try secureBumble(mode, way.peer + ["--heart-rate"])
@@ -178,8 +180,8 @@ extension InTestKernel {
       #expect(try keyFiles().count == 1)
     }
 
-    /// BLERP (NDSS 2026): pairing again by Just Works leaves an authenticated bond as it was, on both sides. The kernel goes on
-    /// with the bond's key.
+    /// BLERP (NDSS 2026): pairing again with Just Works does not change an authenticated bond, on either
+    /// side. The kernel continues to use the bond's key.
     @Test(arguments: [Mode.raw, .exclusive]) func keepsAnAuthenticatedBond(_ mode: Mode) throws {
       let way = Self.cases[3]
       let peer = try secureBumble(mode, way.peer)
@@ -191,13 +193,13 @@ extension InTestKernel {
       #expect(try read("aa03", of: peer, mode) == Self.authenticated)
     }
 
-    /// NimBLE 2206: a pairing with a wrong passkey leaves the bond as it was, on both sides.
+    /// NimBLE 2206: a pairing with a wrong passkey does not change the bond, on either side.
     @Test(arguments: [Mode.raw, .exclusive]) func keepsABondOverAPairingThatFails(_ mode: Mode) throws {
       let peer = try secureBumble(mode, ["--capability", "display", "--passkey", "19283"])
       #expect(try remembering(["pair", peer.address], mode).status == 0)
       let keys = try kernelKeys()
       let again = try remembering(["pair", peer.address, "--passkey", "19284"], mode)
-      // In raw mode a note comes before: the kernel closes the channel.
+      // In raw mode a note precedes it: the kernel closes the channel.
       #expect(again.status == 1)
       #expect(again.errors.contains("cannot pair with \(peer.address)"))
       #expect(try kernelKeys() == keys)
@@ -205,7 +207,7 @@ extension InTestKernel {
       #expect(try read("aa02", of: peer, mode) == Self.encrypted)
     }
 
-    /// An adapter that was switched on by ioctl, which the kernel's management interface did not see.
+    /// An adapter that was powered by ioctl, which the kernel's management interface does not see.
     @Test func tellsOfKeysThatTheKernelDoesNotGive() throws {
       try scene.linkedControllers(at: 0..<2, "-L")
       try scene.demand("hciconfig", ["hci0", "up"])
@@ -215,8 +217,9 @@ extension InTestKernel {
       result.expectFailure(saying: "gave no key", "power off")
     }
 
-    /// Its request takes the channel out of the state in which it waits for the encryption (`l2cap_data_channel`, Linux
-    /// 6.1). That is not the end of waiting; and the request is answered, or the device would not give its key.
+    /// The device's request takes the channel out of the state in which it waits for encryption
+    /// (`l2cap_data_channel`, Linux 6.1). We must keep waiting, and must answer the request, or the device
+    /// will not send its key.
     @Test func comesBackToADeviceThatSpeaksFirst() throws {
       let peer = try secureBumble(.raw, ["--speaks-first"])
       #expect(try remembering(["pair", peer.address, "--address-type", "random"], .raw).status == 0)
@@ -226,7 +229,7 @@ extension InTestKernel {
 
     // MARK: The kernel's keys
 
-    /// Each load replaces what the kernel has: what is others' goes into ours.
+    /// Each load replaces the kernel's list, so the keys of other programs are included in ours.
     @Test func leavesOthersKeysInTheKernel() throws {
       let (other, key) = ("C1:02:03:04:05:06", "00112233445566778899aabbccddeeff")
       let peer = try secureBumble(.raw, [])
@@ -242,9 +245,9 @@ extension InTestKernel {
 
     // MARK: Against BlueZ's daemon
 
-    /// bluetoothd and the kernel's Security Manager as the peripheral; as the central the kernel's with our agent, and our own. The
-    /// daemon is another computer's: it does not have our adapter. Then other processes read what wants the pairing, from the
-    /// device behind the address that it says to be its own.
+    /// bluetoothd and the kernel's Security Manager are the peripheral; the central is the kernel's with our
+    /// agent, or our own. The daemon plays another computer: it does not use our adapter. Then other
+    /// processes read values that require the bond, from the device behind its identity address.
     @Test(arguments: [Mode.raw, .exclusive], BluetoothdCase.all) fileprivate func pairsWithBluetoothd(
       _ mode: Mode, _ way: BluetoothdCase
     ) throws {
@@ -271,7 +274,7 @@ extension InTestKernel {
       }
       var result = try pairing.finish()
       if way.isTypedHere {
-        // What was said to the person is in it, too.
+        // The terminal's output includes the messages to the user.
         result.output = result.output.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("{") }
           .joined(separator: "\n")
       }
@@ -289,7 +292,7 @@ extension InTestKernel {
       #expect(try read("fff2", of: &device, mode) == "02")
     }
 
-    /// Both ends are the kernel's, and the daemon keeps the keys of both: we have the link encrypted.
+    /// Both ends are the kernel's, and the daemon keeps the keys of both: we only have the link encrypted.
     @Test func takesBluetoothdsBondAsItIs() throws {
       try scene.linkedControllers()
       let control = try secure(
@@ -298,7 +301,7 @@ extension InTestKernel {
       let pairing = try startRemembering(["pair", Self.far, "--json"], .automatic, type: "public")
       try control.question(containing: "Confirm passkey")
       try control.type("yes")
-      // Both ends are the daemon's, and which of them asks is its choice, or both do.
+      // Both ends are the daemon's. It chooses which of them asks the user, or asks on both.
       if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil { try control.type("yes") }
       let result = try pairing.finish()
       #expect(result.status == 0, "\(result.errors)")
@@ -306,7 +309,7 @@ extension InTestKernel {
       #expect(try result.objects(Paired.self).first?.keptBy == "bluetoothd")
       #expect(try keyFiles() == [])
 
-      // The daemon goes on as a client of its own, on the one channel that there is.
+      // The daemon continues as a client of its own, on the only ATT channel.
       try control.type("select \(Self.near)")
       try control.type("disconnect \(Self.far)")
       try control.line(containing: "Successful disconnected")
@@ -318,21 +321,22 @@ extension InTestKernel {
 
     private static let (near, far) = ("00:AA:01:00:00:00", "00:AA:01:01:00:01")
 
-    /// BlueZ's daemon, which serves FFF1 and FFF2 on an adapter.
+    /// BlueZ's daemon, serving FFF1 and FFF2 on an adapter.
     private struct Bluetoothd {
       let address: String
       let program: Program
       let control: Program
-      /// Made to it until now.
+      /// Links made to it so far.
       var links = 1
-      /// Of their channels.
+      /// Channels that it refused so far.
       var refusals = 0
     }
 
-    /// Reads from the daemon; again where it has refused the channel.
+    /// Reads from the daemon, and retries if it refused the channel.
     ///
-    /// To encrypt a bonded device's link it asks the kernel whether that is done, and then to do it; one that is encrypted in
-    /// between gets no channel, and the daemon says so (`device_attach_att`).
+    /// To encrypt a bonded device's link, the daemon asks the kernel whether the link is encrypted, then asks
+    /// for encryption. If encryption completes in between, the link gets no channel, and the daemon logs that
+    /// (`device_attach_att`).
     private func read(_ uuid: String, of device: inout Bluetoothd, _ mode: Mode) throws -> String? {
       try waitUntilFree(device, mode)
       let reading = try startRemembering(["read", device.address, uuid, "--json"], mode, type: "public")
@@ -352,8 +356,8 @@ extension InTestKernel {
       return try result.objects(Value.self).first?.value
     }
 
-    /// Waits until the daemon is done with all links and advertises again. Before, it takes no ATT channel, and the kernel ends
-    /// such a link after 4 s.
+    /// Waits until the daemon has finished with all links and advertises again. Before that it accepts no ATT
+    /// channel, and the kernel ends such a link after 4 s.
     private func waitUntilFree(_ device: Bluetoothd, _ mode: Mode) throws {
       _ = try device.control.lines(untilThey: "tell of \(device.links) ends") { lines in
         lines.count { $0.contains("Connected: no") } >= device.links
@@ -368,7 +372,8 @@ extension InTestKernel {
       var addressType: String
     }
 
-    /// The one device in range, once it advertises (again): btvirt refuses at once a connection to one that does not.
+    /// The only device in range, once it advertises (again): btvirt refuses a connection to a device that
+    /// does not advertise at once.
     private func advertiser(_ mode: Mode) throws -> Found {
       let end = ContinuousClock.now + Program.patience
       while ContinuousClock.now < end {
@@ -385,7 +390,7 @@ extension InTestKernel {
       return try scene.bumble("bumble_secure.py", options + ["--numbers", numbers])
     }
 
-    /// A configuration file of the daemon's.
+    /// A configuration file for the daemon.
     private func configuration(_ way: BluetoothdCase) throws -> String {
       let path = scene.path("main.conf")
       try "[General]\nPrivacy=\(way.isPrivate ? "device" : "off")\n[Policy]\nAutoEnable=false\n"
@@ -393,7 +398,7 @@ extension InTestKernel {
       return path
     }
 
-    /// Has the daemon serve FFF1, which wants encryption to be read, and FFF2, which wants authentication.
+    /// Makes the daemon serve FFF1, which requires encryption, and FFF2, which requires authentication.
     private func secure(
       _ daemon: Program, on address: String, _ way: BluetoothdCase = BluetoothdCase.all[0]
     ) throws -> Bluetoothd {
@@ -428,7 +433,7 @@ extension InTestKernel {
       return Bluetoothd(address: address, program: daemon, control: control)
     }
 
-    /// A program that remembers, with folders of its own.
+    /// Starts a program that stores keys in folders of its own.
     private func startRemembering(
       _ arguments: [String], _ mode: Mode, type: String = "random", onTerminal: Bool = false
     ) throws -> Program {
@@ -439,7 +444,7 @@ extension InTestKernel {
       let command =
         try ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap] + arguments
       guard onTerminal else { return try scene.start("env", command) }
-      // Both its streams come out as one.
+      // Both of its output streams come out as one.
       let line = (["exec", "env"] + command).joined(separator: " ")
       return try scene.start("script", ["--quiet", "--return", "--command", line, "/dev/null"])
     }
@@ -470,13 +475,13 @@ extension InTestKernel {
       try Data("\(number)\n".utf8).write(to: URL(filePath: numbers), options: .atomic)
     }
 
-    /// Rights and names of the files with keys.
+    /// Permissions and names of the key files.
     private func keyFiles() throws -> [String] {
       try scene.demand("find", [scene.folder.path, "-name", "*.bond", "-printf", "%m %f\\n"]).outputLines
     }
 
-    /// Takes the kernel's keys away, and the links, which it keeps for two seconds after the last channel: they are
-    /// encrypted already.
+    /// Removes the kernel's keys, and its links, which stay for two seconds after the last channel and are
+    /// already encrypted.
     private func forgetKernelKeys() throws {
       try endKernelLinks()
       try scene.demand(Place.peer("kernel_keys.py"), ["0"])
@@ -485,7 +490,7 @@ extension InTestKernel {
 
     private func endKernelLinks() throws {
       for handle in try kernelLinks() { try scene.run("hcitool", ["-i", "hci0", "ledc", handle]) }
-      // One may have ended by itself meanwhile.
+      // A link may have ended by itself meanwhile.
       #expect(try kernelLinks() == [])
     }
 
@@ -495,7 +500,7 @@ extension InTestKernel {
         .map { String($0.output.1) }
     }
 
-    /// Of hci0, as the kernel tells them.
+    /// Keys of hci0, as the kernel lists them.
     private func kernelKeys() throws -> [String] {
       let folder = "/sys/kernel/debug/bluetooth/hci0"
       return try scene.demand("cat", [folder + "/long_term_keys", folder + "/identity_resolving_keys"])

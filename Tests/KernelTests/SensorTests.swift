@@ -3,14 +3,14 @@ import TestKit
 import Testing
 
 extension OverEachWay {
-  /// Heart-rate straps: bumble's own profile at the other end, and ours.
+  /// Heart-rate straps: bumble's own profile as the peer, and ours.
   @Suite final class HeartRateTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// A line of ours, or what bumble says that it sent.
+    /// A line of our output, or a line in which bumble prints what it sent.
     private struct Line: Decodable, Equatable {
       var event: String?
       var time_ns: UnixNanoseconds?
@@ -18,7 +18,7 @@ extension OverEachWay {
       var contact: Int?
       var energy_kj: Int?
       var rr_1024ths: [Int]?
-      /// What the packet has, in the words of `ringtap decode`.
+      /// The packet's content, in the format of `ringtap decode`.
       var packet: Packet?
       var bodySensorLocation: String?
       var batteryLevelPercent: Int?
@@ -40,8 +40,8 @@ extension OverEachWay {
       try JSONDecoder().decode(type, from: Data(text.utf8))
     }
 
-    /// Its five measurements twice, and a cut one after every third. One of five is without contact: a state, which
-    /// does not count.
+    /// Its five measurements twice, with a cut one after every third. One of the five is without contact: a
+    /// state, which does not count as a value.
     @Test(arguments: Way.sensorsHere)
     func showsWhatBumbleSends(_ way: Way) throws {
       let strap = try scene.bumbleStrap(over: way, "--malformed", "3", "--count", "10")
@@ -69,7 +69,7 @@ extension OverEachWay {
           "measurement", "measurement", "state", "measurement", "measurement",
         ])
       #expect(values.prefix(5).map(\.bpm) == [72, 75, nil, 81, 300])
-      // The columns by their names have what the packets have.
+      // The named columns hold the packets' values.
       #expect(values.map(\.rr_1024ths) == theirs.map(\.rrIntervals1024ths))
       #expect(values.map(\.energy_kj) == theirs.map(\.energyExpendedKilojoules))
       let contacts = ["notSupported": nil, "notDetected": 0, "detected": 1] as [String: Int?]
@@ -87,7 +87,7 @@ extension OverEachWay {
       #expect(result.errors.contains("3 values were malformed"))
     }
 
-    /// By its service, as nobody gave an address or a name.
+    /// Found by its service, because no address and no name is given.
     @Test(arguments: Way.sensorsHere)
     func findsBumblesStrap(_ way: Way) throws {
       let strap = try scene.bumbleStrap(over: way)
@@ -115,8 +115,8 @@ extension WithoutKernel {
       }
     }
 
-    /// A ring and a strap of bumble's in the range of bumble's controller, at once. Each log ends with the last value wanted, as
-    /// btmon and tshark have it; the tables have what bumble says that it sent.
+    /// bumble's ring and strap in range of bumble's controller, recorded at once. Each log ends with the last
+    /// requested value, by btmon and tshark; the tables have what bumble says it sent.
     @Test func recordsBumblesRingAndStrapAtOnce() throws {
       let strap = try scene.bumbleStrap(over: .tcp, "--with-ring")
       let ring = "F0:F1:F2:F3:F4:F5"
@@ -127,7 +127,7 @@ extension WithoutKernel {
 
       let ofRing = try CaptureFolder(path + "/F0-F1-F2-F3-F4-F5")
       ofRing.expectNoTrouble(samples: 10, stamps: .arrival)
-      // bumble's ring numbers its frames, from these on.
+      // bumble's ring numbers its frames, starting with these.
       #expect(ofRing.tables["spo2"]?.compactMap { $0.values.first } == [0, 1, 2, 3])
       #expect(try scene.btmonNotifications(ofRing.packetLog) == 10)
       #expect(try (1...5).contains(scene.requestsBeforeTheStream(ofRing.packetLog)))
@@ -138,7 +138,7 @@ extension WithoutKernel {
           .dropFirst()
           .map { String($0.split(separator: ",", omittingEmptySubsequences: false)[number]) }
       }
-      // One of five is without contact, and no value: 10 values are in 12 measurements.
+      // One of five is without contact and not a value: 12 measurements contain 10 values.
       let sent = try strap.program.lines(untilThey: "tell of what came") {
         $0.count { $0.hasPrefix("sent {") } >= 12
       }
@@ -176,7 +176,7 @@ extension WithoutKernel {
       #expect(states.allSatisfy { $0["state"] as? String == "noContact" && $0["bpm"] is NSNull })
       let rates = lines.filter { $0["event"] as? String == "measurement" }.compactMap { $0["bpm"] as? Int }
       #expect(rates.count == 20 && rates.allSatisfy { (64...80).contains($0) })
-      // Tick n is malformed at each fifth, else off the body at each fourth; the 20th value is tick 33.
+      // Every fifth tick is malformed; of the others, every fourth is not worn. The 20th value is tick 33.
       #expect(states.count == 7)
       #expect(end["malformed"] as? Int == 6)
     }
@@ -201,8 +201,8 @@ extension WithoutKernel {
         #expect((36.5...37.3).contains(degrees))
         #expect(try #require(value[fahrenheit] as? Double) == ((degrees * 1.8 + 32) * 100).rounded() / 100)
       }
-      // Each third tick is on no body; the tenth value is cut. The first ticks of a thermometer may come before the second
-      // subscription.
+      // Every third tick is not worn; the tenth value is cut. A thermometer's first ticks may arrive before
+      // the second subscription.
       #expect((3...4).contains(lines.count { $0["state"] as? String == "not_on_body" }))
       #expect(lines.last?["malformed"] as? Int == 1)
     }
@@ -223,7 +223,7 @@ extension WithoutKernel {
       #expect(result.errors.contains("after 5 values"))
     }
 
-    /// The sensor is back: the same output goes on.
+    /// The sensor comes back: the same output continues.
     @Test(arguments: [
       ("heart-rate", "heart-rate"), ("thermometer", "core"), ("polar", "polar"),
     ]) func aLostLinkIsMadeAgain(_ command: String, _ sensor: String) throws {
@@ -256,8 +256,8 @@ extension WithoutKernel {
       nobody.expectFailure(saying: "heart-rate sensor")
     }
 
-    /// Sample n by the emulation's own formula, and the time of an even clock: 2019-01-01 (599,616,000 s after 2000)
-    /// and 20 ms for each.
+    /// Sample n by the emulation's own formula, and times of an even clock: 2019-01-01 (599,616,000 s after
+    /// 2000) and 20 ms for each sample.
     @Test func accelerationOfTheVirtualPolarSensor() throws {
       let result = try scene.ringtap(
         "polar", "--transport", "virtual:polar,rate=10,real-time", "--stream", "acc", "--rate", "50",
@@ -265,7 +265,7 @@ extension WithoutKernel {
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.outputLines.first == "time_ns,frame_time_ns,device_time_ns,x_mg,y_mg,z_mg")
       let rows = try result.outputLines.dropFirst().map { line in
-        // Of a sensor whose counts are milli-g.
+        // A sensor whose counts are milli-g.
         try line.split(separator: ",").map {
           try #require(Int64($0) ?? Double($0).flatMap(Int64.init(exactly:)))
         }
@@ -281,7 +281,7 @@ extension WithoutKernel {
       }
       let (times, frames) = (rows.map { $0[0] }, rows.map { $0[1] })
       #expect(frames == frames.sorted())
-      // Each sample has its own, a tenth from the sensor's steps at most.
+      // Each sample has its own time, at most a tenth off the sensor's steps.
       #expect(zip(times, times.dropFirst()).allSatisfy { (17_999_999...22_000_001).contains($1 - $0) })
     }
 
@@ -302,7 +302,7 @@ extension WithoutKernel {
       let frames = lines.compactMap { $0["frame"] as? [String: Any] }
       #expect(frames.count == 20)
       #expect(frames.allSatisfy { $0["compressed"] as? Bool == isCompressed })
-      // Each seventh frame is cut: what it held shows as missing.
+      // Every seventh frame is cut: its samples count as missing.
       #expect(frames.contains { $0["missingSamples"] != nil })
       let samples = frames.reduce(0) {
         $0 + ($1["sampleCount"] as? Int ?? 0) + ($1["missingSamples"] as? Int ?? 0)
@@ -326,7 +326,7 @@ extension WithoutKernel {
     }
   }
 
-  /// bumble's profiles as client of our strap.
+  /// bumble's profiles as the client of our strap.
   @Suite final class ForeignHeartRateTests {
     private let scene: Scene
 
@@ -356,7 +356,8 @@ extension WithoutKernel {
           #expect(value.contains(", true, "))
         }
       }
-      // Energy at each tenth, 0 kJ so soon. At 64 to 80 beats a minute intervals are 768 to 960 of 1/1024 s.
+      // Energy is in every tenth value, and still 0 kJ. At 64 to 80 beats/min intervals are 768 to 960 of
+      // 1/1024 s.
       #expect(values[9].contains(", 0, ["))
       let intervals = values.compactMap { value in
         value.split(separator: "[").last.flatMap { Int($0.prefix { $0.isNumber }) }

@@ -3,20 +3,21 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// BlueZ's daemon as the central of a device of ours, by its own client and by bleak. It is another computer's: it does not
-  /// have the device's adapter, and runs under another name. In coexist mode it is this one's, and has the device's adapter.
+  /// BlueZ's daemon as the central of our device, with its own client and with bleak. It plays another
+  /// computer: it does not use the device's adapter and runs under another name. In coexist mode it is this
+  /// computer's daemon and uses the device's adapter.
   @Suite final class ServeBluetoothdTests {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// What the daemon's user is asked.
+    /// A question that the daemon's user is asked.
     nonisolated struct Case: CustomTestStringConvertible, Sendable {
       let testDescription: String
       let own: [String]
       var question: String?
-      /// Of the agent, by its name in BlueZ.
+      /// The agent's capability, by its name in BlueZ.
       var capability: String?
 
       static let all = [
@@ -73,12 +74,12 @@ extension InTestKernel {
       try program.line(containing: #""indications":true"#)
       try program.type(#"{"handle":21,"value":"77787a"}"#)
       try control.line(containing: "77 78 7a ")
-      // Just Works is not enough for the last.
+      // Just Works is not sufficient for the last value.
       try select("aa02", control)
       try control.type("gatt.read")
       try control.line(containing: pairing.own.isEmpty ? "Failed to read" : "  02 ")
 
-      // It comes back by its key, without a word.
+      // It reconnects with its key, without any prompt.
       try control.type("disconnect \(device)")
       try control.line(containing: "Successful disconnected")
       try program.line(containing: #""event":"disconnected""#)
@@ -98,7 +99,7 @@ extension InTestKernel {
     }
 
     @Test(arguments: ServeWay.modes) func isUsedByBleak(_ way: ServeWay) throws {
-      // With its agent keys may be kept.
+      // With its agent, keys may be stored.
       try startElsewhere(way)
       let client = try scene.start(Place.bleakPython(), [Place.peer("bleak_user.py"), "Strap"])
       try client.line(containing: "scanning")
@@ -126,7 +127,7 @@ extension InTestKernel {
       #expect(try program.ended().status == 0)
     }
 
-    /// The daemon finds a device again that hides behind another private address than when they paired.
+    /// The daemon finds the device again, which hides behind another private address than when they paired.
     @Test(arguments: ServeWay.all.filter { !$0.isOld }) func findsADeviceThatHides(_ way: ServeWay) throws {
       let control = try startElsewhere(way)
       try scene.hideStrap(way)
@@ -156,7 +157,7 @@ extension InTestKernel {
       try control.line(containing: "01 02 03 ")
       try control.type("disconnect \(Scene.strapAddress)")
       try again.line(containing: #""event":"disconnected""#)
-      // By the daemon's keys, without the daemon.
+      // With the daemon's keys, but without the daemon.
       let value = try scene.demand(
         "gatttool", ["-i", "hci0", "-b", Scene.strapAddress, "-l", "medium", "--char-read", "-a", "0x0015"])
       #expect(value.outputLines == ["Characteristic value/descriptor: 01 02 03 "])
@@ -166,7 +167,8 @@ extension InTestKernel {
 
     // MARK: Beside it
 
-    /// The daemon has the device's adapter. Centrals find ours while it is there, and the daemon's before and after.
+    /// The daemon uses the device's adapter. Centrals find our services while our device is there, and the
+    /// daemon's before and after.
     @Test func isThereBesideBluetoothd() throws {
       let daemon = try scene.bluetoothd("-f", try configuration())
       try scene.demand(Place.peer("hide_adapter.py"), ["\(daemon.identifier)", "0"])
@@ -184,7 +186,7 @@ extension InTestKernel {
           String($0.output)
         }
       }
-      // Of its own Device Information.
+      // The daemon's own Device Information.
       let deviceInformation = "0000180a-0000-1000-8000-00805f9b34fb"
       let heartRate = "0000180d-0000-1000-8000-00805f9b34fb"
       #expect(try services().contains(deviceInformation))
@@ -201,7 +203,8 @@ extension InTestKernel {
       #expect(result.status == 0, "\(result.errors)")
       try waitForLinks(0)
 
-      // What it advertised is there, though btvirt has ended that, too, with the connect, and the kernel does not know.
+      // The daemon's advertisement is still registered, although btvirt ended it, too, with the connect,
+      // which the kernel does not know.
       try control.type("show")
       try control.line(containing: "ActiveInstances: 0x01")
       try control.type("advertise off")
@@ -215,9 +218,9 @@ extension InTestKernel {
 
     // MARK: Parts
 
-    /// Starts a daemon that will not have hci1, and the controllers.
+    /// Starts the controllers, and a daemon that does not use hci1.
     ///
-    /// - Returns: its client.
+    /// - Returns: the daemon's client.
     @discardableResult
     private func startElsewhere(_ way: ServeWay) throws -> Program {
       let name = scene.path("elsewhere")
@@ -229,7 +232,7 @@ extension InTestKernel {
       return try powerOn(Scene.centralAddress)
     }
 
-    /// Its adapters are left as they are until its client says so.
+    /// A configuration in which the adapters are left as they are until the client changes them.
     private func configuration() throws -> String {
       let path = scene.path("main.conf")
       try "[Policy]\nAutoEnable=false\n".write(toFile: path, atomically: true, encoding: .utf8)
@@ -257,13 +260,13 @@ extension InTestKernel {
       try control.type("gatt.select-attribute 0000\(uuid)-0000-1000-8000-00805f9b34fb")
     }
 
-    /// Six digits.
+    /// Six digits of a passkey.
     private func shown(by program: Program) throws -> String {
       let line = try program.line(on: .errors, containing: "passkey ")
       return String(try #require(line.firstMatch(of: /[0-9]{6}/)).output)
     }
 
-    /// Waits until the kernel has ended hci1's links: it keeps them for two seconds.
+    /// Waits until the kernel has ended hci1's links, which it keeps for two seconds.
     private func waitForLinks(_ count: Int) throws {
       let end = ContinuousClock.now + Program.patience
       while try scene.demand("hcitool", ["-i", "hci1", "con"]).outputLines.count != 1 + count {

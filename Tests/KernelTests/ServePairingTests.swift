@@ -3,8 +3,8 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// Centrals that pair with a device of ours: as the responder it has the kernel's Security Manager in raw mode, and our own in
-  /// exclusive mode. btvirt compares the keys of both ends.
+  /// Centrals that pair with our device. The responder is the kernel's Security Manager in raw mode, and our
+  /// own in exclusive mode. btvirt compares the keys of both ends.
   @Suite final class ServePairingTests {
     private let scene: Scene
 
@@ -18,7 +18,7 @@ extension InTestKernel {
       let own: [String]
       let peer: [String]
       var isAuthenticated: Bool { !own.isEmpty }
-      /// The number is shown by us, and typed by bumble.
+      /// We display the passkey, and bumble types it.
       var isTypedThere: Bool { peer.contains("keyboard") }
 
       init(_ name: String, _ own: [String], _ peer: String...) {
@@ -37,7 +37,7 @@ extension InTestKernel {
       ]
     }
 
-    /// Pairs and comes back; then to another process, which has nothing but the first one's file.
+    /// Pairs and reconnects; then reconnects to another process, which only has the first one's file.
     @Test(arguments: ServeWay.modes, Case.all) func pairsWithBumble(_ way: ServeWay, _ pairing: Case)
       async throws
     {
@@ -82,7 +82,8 @@ extension InTestKernel {
 
     // MARK: Private addresses
 
-    /// Our own central, by the kernel's Security Manager and by our own, finds us again behind the next address.
+    /// Our own central, with the kernel's Security Manager and with our own, finds the device again behind
+    /// its next address.
     @Test(arguments: ServeWay.all, ["raw", "exclusive"])
     func hidesFromAllButTheBonded(_ way: ServeWay, _ mode: String) throws {
       try scene.strapControllers(way, central: mode == "raw")
@@ -121,7 +122,7 @@ extension InTestKernel {
       var address: String
     }
 
-    /// The six digits that a device of ours shows.
+    /// The six digits that our device shows.
     private func passkey(shownBy program: Program) async throws -> String {
       let line = try await program.line(on: .errors, containing: "passkey ")
       return String(try #require(line.firstMatch(of: /[0-9]{6}/)).output)

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// A device of ours above one of btvirt's controllers; above the other are hosts that nobody here wrote, and our own.
+  /// Our device on one of btvirt's controllers; on the other are independent hosts and our own.
   @Suite final class ServeTests {
     private let scene: Scene
 
@@ -33,7 +33,8 @@ extension InTestKernel {
       #expect(try await central.next(["value"]) == "value 0x0015 77 indication")
       try await central.expect("disconnected 19", for: "disconnect")
 
-      // It is there again, and lets the central use its attributes by its key. Of what it had subscribed to it hears again.
+      // The device is there again and gives the central access with its key. The central gets notifications
+      // for its earlier subscriptions.
       try await central.expect("connected \(Scene.strapAddress)", for: "connect Strap")
       try await central.expect("refused 15", for: "read 0x0015")
       try await central.expect("encrypted", for: "encrypt")
@@ -41,13 +42,13 @@ extension InTestKernel {
       try program.type(#"{"handle":21,"value":"78"}"#)
       #expect(try await central.next(["value"]) == "value 0x0015 78 indication")
       program.send(SIGTERM)
-      // By the device's host, not by a time-out.
+      // Disconnected by the device's host, not by a timeout.
       #expect(try await central.next(["disconnected"]) == "disconnected 19")
       let result: Program.Result = try await program.ended()
       #expect(result.status == 0, "\(result.errors)")
     }
 
-    /// The kernel's host, by BlueZ's gatttool and by raw mode of our own.
+    /// The kernel's host, with BlueZ's gatttool and with our own raw mode.
     @Test(arguments: ServeWay.all) func isUsedByTheKernelsHost(_ way: ServeWay) async throws {
       try scene.strapControllers(way, central: true)
       let program = try scene.serveStrap(way)
@@ -69,7 +70,7 @@ extension InTestKernel {
         ])
       try await program.line(containing: "subscribed")
       try await listening.line(containing: "written successfully")
-      // It listens only some time after that, and not while values come one right behind the other.
+      // It listens only some time after that, and not while values arrive one right after the other.
       try await eventually("a notification") {
         try scene.demand("hcitool", ["-i", "hci0", "con"])
         try program.type(#"{"uuid":"2A37","value":"0048"}"#)
@@ -93,7 +94,7 @@ extension InTestKernel {
 
       program.send(SIGTERM)
       #expect(try await program.ended().status == 0)
-      // Nothing is left on: a scan begins and nobody is there.
+      // Advertising is off: a scan finds no device.
       let after = try scene.ringtap("scan", "--adapter", "hci0", "--duration", "2", "--json")
       after.expectSuccess()
       #expect(after.outputLines.isEmpty)
@@ -118,8 +119,8 @@ extension InTestKernel {
         try await eventually("50 values") { central.values(central: number).count == 50 }
         #expect(central.values(central: number) == values)
       }
-      // One goes and comes back, and the other stays.
-      // By its own host, as its controller says; btvirt says otherwise.
+      // One disconnects and reconnects, and the other stays. Its own host disconnected, as its controller
+      // reports; btvirt reports otherwise.
       try await one.expect("disconnected 22", for: "disconnect")
       try await one.ask("connect Strap", "connected")
       try await two.expect("read 5374726170", for: "read 0x0003", central: 2)
@@ -129,7 +130,7 @@ extension InTestKernel {
       #expect(try await program.ended().status == 0)
     }
 
-    /// As the kernel does it before it connects.
+    /// Advertising is switched off, as the kernel does before it connects.
     @Test(arguments: [ServeWay(mode: "raw"), ServeWay(mode: "raw", isOld: true)])
     func goesOnWhenSomebodySwitchesItOff(_ way: ServeWay) throws {
       try scene.strapControllers(way, central: true)
@@ -152,13 +153,14 @@ extension InTestKernel {
       var finding: String
     }
 
-    /// What the doctor says of the device's adapter.
+    /// The doctor's finding about the device's adapter.
     private func advertising() throws -> String {
       let result = try scene.ringtap("doctor", "--adapter", "hci1", "--json")
       return try result.objects(Finding.self).filter { $0.check == "advertising" }.map(\.finding).joined()
     }
 
-    /// After `kill -9` the sockets close, and advertising that commands of HCI have switched on stays: the doctor tells.
+    /// After `kill -9` the sockets close, but advertising that was enabled by HCI commands stays: the doctor
+    /// reports it.
     @Test(arguments: [ServeWay(mode: "raw"), ServeWay(mode: "raw", isOld: true)])
     func isToldOfByTheDoctor(_ way: ServeWay) throws {
       try scene.strapControllers(way, central: true)
@@ -168,7 +170,7 @@ extension InTestKernel {
       #expect(try advertising() == "hci1 advertises by HCI commands")
       let again = try scene.ringtap("serve", scene.path("strap.txt"), "--adapter", "hci1", "--mode", "raw")
       again.expectFailure(saying: "hci1 advertises already", "ringtap doctor")
-      // As it says.
+      // The remedy that it gives.
       try scene.takeDown(1)
       try scene.takeUp(1)
       #expect(try advertising() == "nothing is advertised that can be told of")

@@ -4,11 +4,11 @@ import Testing
 
 /// BlueZ's own daemon and its client, beside the program under test.
 extension Scene {
-  /// Starts the bus and the daemon, which knows no device yet; it takes each adapter that is there.
+  /// Starts the bus and the daemon, which knows no devices yet and uses every adapter.
   ///
   /// - Parameters:
   ///   - options: such as `-f FILE`, its configuration.
-  ///   - name: under which it runs.
+  ///   - name: name under which it runs.
   @discardableResult
   func bluetoothd(_ options: String..., as name: String = "bluetoothd") throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
@@ -18,10 +18,10 @@ extension Scene {
     return daemon
   }
 
-  /// Starts bluetoothctl, again where it crashes before it has registered its agent.
+  /// Starts bluetoothctl, and restarts it if it crashes before it has registered its agent.
   ///
-  /// BlueZ 5.66's now and then ends with SIGSEGV while it takes in what the daemon tells it first, and nothing of ours runs
-  /// yet. Any other end, and a third crash, fails the test.
+  /// BlueZ 5.66's bluetoothctl sometimes ends with SIGSEGV while it processes the daemon's first messages,
+  /// before anything of ours runs. Any other end, and a third crash, fails the test.
   func bluetoothctl() throws -> Program {
     var crashes = 0
     while true {
@@ -53,14 +53,14 @@ extension Scene {
     return Peer(address: String(try #require(words.last)), program: program)
   }
 
-  /// A folder that everybody may write to.
+  /// A folder that every user may write to.
   func openFolder() throws -> String {
     let folder = path("open")
     try demand("mkdir", ["-m", "777", folder])
     return folder
   }
 
-  /// Runs ringtap as a user who may search folders, and nothing else but what is given.
+  /// Runs ringtap as a user who may search folders and otherwise has only the given capabilities.
   ///
   /// - Parameter capabilities: such as `net_admin`.
   func unprivileged(_ arguments: [String], with capabilities: [String] = []) throws -> Program.Result {

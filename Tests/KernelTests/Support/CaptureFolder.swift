@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A capture as `ringtap capture` leaves it, read by nothing of ours.
+/// A capture as `ringtap capture` leaves it, read without any of our code.
 struct CaptureFolder {
   struct Session: Decodable {
     struct Device: Decodable {
@@ -29,16 +29,16 @@ struct CaptureFolder {
       }
 
       var cause: String
-      /// Where the controller's word for it is known.
+      /// The reason, if the controller reported one.
       var reason: Reason?
       var attempts: Int
-      /// Of a gap that has ended.
+      /// Only of a gap that has ended.
       var lengthMs: Double?
     }
 
     var device: Device
     var mode: String
-    /// Nanoseconds since the Unix epoch: strings, as JSON's numbers have fewer digits.
+    /// Nanoseconds since the Unix epoch, as strings because JSON numbers have fewer digits.
     var startedAtNs: UnixNanoseconds
     var endedAtNs: UnixNanoseconds
     var endReason: String
@@ -65,20 +65,20 @@ struct CaptureFolder {
     "spo2": "time_ns,spo2_counts,red_max_counts,red_min_counts,red_diff_counts",
   ]
 
-  /// Where the times of a capture come from.
+  /// Source of a capture's timestamps.
   enum Stamps {
     case kernel, arrival
   }
 
   let path: String
   let session: Session
-  /// By stream.
+  /// Rows by stream.
   let tables: [String: [Row]]
 
   var packetLog: String { path + "/packets.btsnoop" }
   var rowCount: Int { tables.values.reduce(0) { $0 + $1.count } }
 
-  /// Reads it; whatever is cut or inconsistent is an issue.
+  /// Reads a capture. Anything that is cut or inconsistent is recorded as an issue.
   init(_ path: String) throws {
     self.path = path
     let text = try Data(contentsOf: URL(filePath: path + "/session.json"))
@@ -87,7 +87,7 @@ struct CaptureFolder {
     for (name, stream) in session.streams {
       let table = try Self.table(path + "/" + stream.file, header: try #require(Self.headers[name]))
       #expect(table.count == stream.samples, "\(stream.file) and session.json differ")
-      // A byte stream has no stamps of the kernel's: packets of one read have its time in common.
+      // A byte stream has no kernel timestamps: packets of one read share its time.
       let isStamped = session.withoutKernelStamp == 0
       #expect(
         zip(table, table.dropFirst()).allSatisfy { $0.timeNs < $1.timeNs + (isStamped ? 0 : 1) },
@@ -109,7 +109,7 @@ struct CaptureFolder {
       let columns = line.split(separator: ",", omittingEmptySubsequences: false)
       try #require(columns.count == header.split(separator: ",").count, "\(path): \(line)")
       let isAcceleration = columns.count == 7
-      // An empty reading is a dropout, which the ring tells by 0.
+      // An empty reading is a dropout, which the ring reports as 0.
       let values = try columns[1..<(isAcceleration ? 4 : 5)].enumerated().map { place, cell in
         !isAcceleration && place == 0 && cell.isEmpty ? 0 : try #require(Int(cell))
       }
@@ -123,7 +123,7 @@ struct CaptureFolder {
     }
   }
 
-  /// What every capture without trouble has.
+  /// Expectations that every capture without problems meets.
   func expectNoTrouble(
     samples: Int, stamps: Stamps = .kernel, adapterFaults: Int = 0,
     at location: SourceLocation = #_sourceLocation
@@ -136,7 +136,7 @@ struct CaptureFolder {
     expect(stamps, at: location)
   }
 
-  /// The stamps of all PDUs, answers to requests included.
+  /// Checks the timestamps of all PDUs, including responses.
   func expect(_ stamps: Stamps, at location: SourceLocation = #_sourceLocation) {
     switch stamps {
     case .kernel: #expect(session.withoutKernelStamp == 0, sourceLocation: location)
@@ -145,7 +145,7 @@ struct CaptureFolder {
   }
 }
 
-/// A raw frame as tshark found it in a packet log, and what it means by the published protocol.
+/// A raw frame as tshark found it in a packet log, with its meaning by the published protocol.
 struct RawFrame {
   var microseconds: Int64
   var hex: String
@@ -154,8 +154,8 @@ struct RawFrame {
     ["a101": "spo2", "a102": "ppg", "a103": "accelerometer"][String(hex.prefix(4))]
   }
 
-  /// Values in the order of the table's columns. Not the decoder under test: a second reading of the
-  /// protocol, made for this check.
+  /// Values in the order of the table's columns. Decoded by a second implementation of the protocol that was
+  /// written for this check, not by the decoder under test.
   var values: [Int] {
     let octets = stride(from: 0, to: hex.count, by: 2).map { offset in
       Int(hex.dropFirst(offset).prefix(2), radix: 16) ?? 0
@@ -172,29 +172,29 @@ struct RawFrame {
 }
 
 extension Scene {
-  /// Waits until a capture has a link to its ring: then it makes its tables.
+  /// Waits until a capture is connected to its ring, when it creates its tables.
   func waitForTables(of path: String) throws {
     try demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
 
-  /// Waits until the light's table has some rows.
+  /// Waits until the table of the optical stream has some rows.
   func waitForRows(of path: String) throws {
     try waitForTables(of: path)
     try demand(
       "bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 3 ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
 
-  /// Waits until a table has a row with these octets.
+  /// Waits until a table has a row with this text.
   func waitForTables(of path: String, toHold table: String, _ text: String) throws {
     try demand("bash", ["-c", "until grep -qF \"$1\" \"$0\"; do sleep 0.05; done", "\(path)/\(table)", text])
   }
 
-  /// How long the tables of a capture are, for `waitForStillness`.
+  /// Sizes of a capture's tables, for `waitForStillness`.
   func tableSizes(of path: String) throws -> String {
     try demand("bash", ["-c", "stat -c %s \"$0\"/*.csv", path]).output.trimmingCharacters(in: .newlines)
   }
 
-  /// Waits until the tables have grown beyond what they were, and then no more for a second.
+  /// Waits until the tables have grown beyond these sizes and then have not changed for a second.
   func waitForStillness(of path: String, since sizes: String) throws {
     let script = """
       sizes() { stat -c %s "$0"/*.csv; }
@@ -205,7 +205,7 @@ extension Scene {
     try #require(result.status == 0, "\(result.errors)")
   }
 
-  /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.
+  /// A capture that ended early: each file is complete, and the packet log has no less than the tables.
   func wholeCapture(_ path: String) throws -> CaptureFolder {
     let capture = try CaptureFolder(path)
     let recorded = capture.rowCount + capture.session.lost.disk + capture.session.malformed
@@ -219,11 +219,12 @@ extension Scene {
   }
 }
 
-/// The programs that judge our packet logs.
+/// Independent programs that read our packet logs.
 extension Scene {
-  /// What Wireshark makes of a log: every notification. Any complaint is an issue.
+  /// Wireshark's decode of all notifications in a log. Any complaint is recorded as an issue.
   func tshark(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> [RawFrame] {
-    // Without btgatt: Wireshark takes the ring's characteristics for Nordic's text service of the same UUIDs.
+    // Without btgatt, because Wireshark takes the ring's characteristics for Nordic's text service with the
+    // same UUIDs.
     let fields = ["frame.time_epoch", "btatt.opcode", "btatt.value", "_ws.malformed", "_ws.expert.message"]
     let result = try run(
       "tshark",
@@ -250,7 +251,7 @@ extension Scene {
       "tshark",
       ["-r", log, "--disable-protocol", "btgatt", "-Y", "btatt.opcode", "-T", "fields", "-E", "separator=|"]
         + ["-e", "frame.p2p_dir", "-e", "btatt.opcode"])
-    // 0 is what the host sent. Core 5.4, Vol 3, Part F, 3.4: requests that a client may send.
+    // 0 is sent by the host. Core 5.4, Vol 3, Part F, 3.4: requests that a client may send.
     let requests = ["02", "04", "06", "08", "0a", "0c", "0e", "10", "12", "16", "18", "20"].map {
       "0|0x" + $0
     }
@@ -258,7 +259,7 @@ extension Scene {
     return result.outputLines.prefix { $0 != "1|0x1b" }.count { requests.contains($0) }
   }
 
-  /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is an issue.
+  /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is recorded as an issue.
   func btmonNotifications(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> Int {
     let result = try OldBtmon.read(log)
     #expect(result.status == 0, sourceLocation: location)

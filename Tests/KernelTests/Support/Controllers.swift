@@ -2,15 +2,16 @@ import Foundation
 import TestKit
 import Testing
 
-/// BlueZ's virtual controllers, prepared by the kernel's management interface (BlueZ, doc/mgmt-api.txt).
+/// BlueZ's virtual controllers, prepared through the kernel's management interface (BlueZ, doc/mgmt-api.txt).
 ///
-/// The tests speak it themselves: a start of BlueZ's `btmgmt` takes 70 ms in a test kernel, and each test would need five.
+/// The tests use the interface directly: starting BlueZ's `btmgmt` takes 70 ms in a test kernel, and each
+/// test would need five starts.
 extension Scene {
-  /// Starts BlueZ's emulation of controllers in each other's range.
+  /// Starts BlueZ's emulation of controllers in range of each other.
   ///
   /// - Parameters:
-  ///   - adapters: the names' numbers that they must get.
-  ///   - options: such as `-L`, for controllers of LE alone, without the extended commands.
+  ///   - adapters: adapter numbers that they must get.
+  ///   - options: such as `-L`, for LE-only controllers without the extended commands.
   @discardableResult
   func linkedControllers(at adapters: Range<Int>, _ options: String...) throws -> Program {
     let management = try Management()
@@ -21,7 +22,7 @@ extension Scene {
     return program
   }
 
-  /// Has BlueZ make hci0 of the controller at the other end of a serial line, and takes it up.
+  /// Makes hci0 of the controller at the other end of a serial line, with BlueZ's btattach, and powers it.
   func attachAdapter(behind line: String) throws {
     let management = try Management()
     _ = try start("btattach", ["-P", "h4", "-B", line])
@@ -32,20 +33,20 @@ extension Scene {
   /// Makes an adapter a central: LE only, up, ready to scan and connect.
   func makeCentral(_ adapter: Int) throws {
     let management = try Management()
-    // Only while it is down can BR/EDR be switched off.
+    // BR/EDR can be switched off only while the adapter is down.
     try management.set(.powered, false, of: adapter)
     try management.set(.lowEnergy, true, of: adapter)
     try management.set(.bredr, false, of: adapter)
     try management.set(.powered, true, of: adapter)
   }
 
-  /// Has the kernel hide an adapter that is down.
+  /// Enables privacy on an adapter that is down.
   func makePrivate(_ adapter: Int) throws { try Management().hide(adapter, key: Array(1...16)) }
 
-  /// Takes an adapter up that is LE only by itself.
+  /// Powers an adapter that is already LE only.
   func takeUp(_ adapter: Int) throws { try Management().set(.powered, true, of: adapter) }
 
-  /// Has the kernel advertise an adapter as connectable.
+  /// Makes the kernel advertise an adapter as connectable.
   func makeAdvertiser(_ adapter: Int) throws {
     try makeCentral(adapter)
     let management = try Management()
@@ -53,7 +54,7 @@ extension Scene {
     try management.set(.advertising, true, of: adapter)
   }
 
-  /// Takes an adapter down: free for a program that wants it alone, as bumble does.
+  /// Takes an adapter down, so that a program can open its user channel, as bumble does.
   func takeDown(_ adapter: Int) throws { try Management().set(.powered, false, of: adapter) }
 }
 
@@ -79,7 +80,7 @@ private final class Management {
     // AF_BLUETOOTH and BTPROTO_HCI.
     let number = socket(31, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), 1)
     handle = FileHandle(fileDescriptor: number, closeOnDealloc: true)
-    // Of no adapter, HCI_CHANNEL_CONTROL.
+    // No adapter, HCI_CHANNEL_CONTROL.
     let isBound = withUnsafeBytes(of: (UInt16(31), UInt16(0xFFFF), UInt16(3))) {
       bind(number, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) == 0
     }
@@ -92,7 +93,7 @@ private final class Management {
     try command(setting.rawValue, [value ? 1 : 0], of: adapter)
   }
 
-  /// Set Privacy, with a key to resolve the addresses by.
+  /// Set Privacy, with the key that resolves the addresses.
   func hide(_ adapter: Int, key: [UInt8]) throws { try command(0x002F, [1] + key, of: adapter) }
 
   private func command(_ number: UInt16, _ parameters: [UInt8], of adapter: Int) throws {
@@ -110,7 +111,7 @@ private final class Management {
     }
   }
 
-  /// Waits for another adapter.
+  /// Waits for a new adapter.
   func addedAdapter() throws -> Int {
     while true {
       let event = try next()

@@ -1,6 +1,7 @@
 import Foundation
 
-/// The member `connection` of a `session.json`: what was asked, what is in force, what changed, what was refused.
+/// The member `connection` of a `session.json`: parameters that were requested, in force, changed and
+/// refused.
 struct LinkRecord: Decodable {
   struct State: Decodable, Equatable {
     var handle: Int?
@@ -33,7 +34,7 @@ struct LinkRecord: Decodable {
   var refused: [Refusal]
   var disconnectReason: Reason?
 
-  /// - Parameter path: of a capture.
+  /// - Parameter path: path of a capture.
   static func read(_ path: String) throws -> LinkRecord {
     struct Session: Decodable { var connection: LinkRecord }
     let text = try Data(contentsOf: URL(filePath: path + "/session.json"))

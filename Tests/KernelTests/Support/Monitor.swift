@@ -2,14 +2,14 @@ import Foundation
 import TestKit
 import Testing
 
-/// BlueZ's `btmon`: what passes between the kernel and its controllers, and on the management interface.
+/// BlueZ's `btmon`: traffic between the kernel and its controllers, and on the management interface.
 struct Monitor {
-  /// One packet or event: its first line and what is known of it.
+  /// One packet or event: its first line and its details.
   struct Packet {
     var head: String
     var details: [String]
 
-    /// Whether the first line has the one and, in order, the details have the others.
+    /// Whether the first line contains the title and the details contain the words in order.
     func says(_ title: String, _ words: String...) -> Bool {
       let isNamed = head.contains(title) || details.first?.contains(title) == true
       var rest = details[...]
@@ -28,7 +28,7 @@ struct Monitor {
     program = try scene.btmon()
   }
 
-  /// Waits until the packets are as wanted, and returns all until then.
+  /// Waits until the packets meet the condition, and returns all packets so far.
   @discardableResult
   func packets(untilThey what: String, _ isMet: ([Packet]) -> Bool) throws -> [Packet] {
     Self.packets(in: try program.lines(untilThey: what) { isMet(Self.packets(in: $0)) })
@@ -48,9 +48,10 @@ struct Monitor {
 }
 
 extension [Monitor.Packet] {
-  /// Timing of links as the controller told it, in order: interval in ms, latency, supervision time-out in ms.
+  /// Timing of links as the controller reported it, in order: interval in ms, latency, supervision timeout in
+  /// ms.
   ///
-  /// - Parameter adapter: whose.
+  /// - Parameter adapter: name of the adapter.
   func timings(on adapter: String = "hci0") -> [[Double]] {
     compactMap { packet in
       guard packet.head.hasPrefix("> HCI Event: LE Meta"), packet.head.contains("[\(adapter)]"),
@@ -66,7 +67,7 @@ extension [Monitor.Packet] {
     }
   }
 
-  /// Whether the link of an adapter has gone.
+  /// Whether the link of an adapter has ended.
   func isOver(on adapter: String = "hci0") -> Bool {
     contains {
       $0.head.contains("Disconnect Complete") && $0.head.contains("[\(adapter)]") && $0.details.count >= 3
@@ -75,8 +76,9 @@ extension [Monitor.Packet] {
 }
 
 extension Scene {
-  /// Starts btmon, ready to record. It keeps the queue that a socket has by default, which holds some 300 packets, and does not tell
-  /// what it loses, so its own is made longer; those of what is tested are not.
+  /// Starts btmon, ready to record. btmon uses a socket's default buffer, which holds about 300 packets, and
+  /// does not report losses, so the default is raised for it; the buffers of the programs under test are not
+  /// changed.
   func btmon(_ options: String...) throws -> Program {
     let queue = URL(filePath: "/proc/sys/net/core/rmem_default")
     let usual = try Data(contentsOf: queue)

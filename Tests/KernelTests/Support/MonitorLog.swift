@@ -1,25 +1,25 @@
 import Foundation
 import Testing
 
-/// A log of the Linux monitor, read by nothing of ours: btsnoop of format 2001 by RFC 1761 and
-/// `doc/btsnoop-protocol.rst` of BlueZ, or pcapng by `draft-ietf-opsawg-pcapng`.
+/// A log of the Linux monitor, read without any of our code: btsnoop of format 2001 by RFC 1761 and BlueZ's
+/// `doc/btsnoop-protocol.rst`, or pcapng by `draft-ietf-opsawg-pcapng`.
 struct MonitorLog {
   struct Record: Equatable {
     var opcode: Int
-    /// 0xFFFF where it belongs to none.
+    /// 0xFFFF if it belongs to no adapter.
     var adapter: Int
-    /// In btsnoop up to here, in pcapng since the record before.
+    /// In btsnoop the total so far, in pcapng the drops since the previous record.
     var drops: Int
     /// Since btsnoop's epoch.
     var microseconds: Int
     var payload: [UInt8]
 
-    /// Opcodes of BlueZ's document.
+    /// Opcodes from BlueZ's document.
     static let (newIndex, deleteIndex, aclReceived, indexInformation) = (0, 1, 5, 10)
   }
 
   private(set) var records: [Record] = []
-  /// Octets after the last whole record.
+  /// Bytes after the last whole record.
   private(set) var tornByteCount = 0
 
   init(_ path: String) throws {
@@ -39,7 +39,7 @@ struct MonitorLog {
     var offset = 16
     while octets.count - offset >= 24, octets.count - offset - 24 >= number(offset + 4, 4) {
       let included = number(offset + 4, 4)
-      // Written out: a macro for each of a million records takes longer than all else here.
+      // Written out, because a macro for each of a million records takes longer than all the rest.
       guard number(offset, 4) == included else { throw BadLog(path: path, offset: offset) }
       records.append(
         Record(
@@ -50,7 +50,7 @@ struct MonitorLog {
     tornByteCount = octets.count - offset
   }
 
-  /// Little-endian, as this machine is.
+  /// Little-endian, like this machine.
   private mutating func readPcapNG(_ path: String, _ octets: [UInt8]) throws {
     func number(_ offset: Int, _ count: Int) -> Int {
       var value = 0
@@ -77,7 +77,7 @@ struct MonitorLog {
         }
         let frame = Array(octets[offset + 28..<offset + 28 + included])
         let options = offset + 28 + (included + 3) / 4 * 4
-        // epb_dropcount is the only option there can be.
+        // epb_dropcount is the only possible option.
         let drops = options < offset + length - 4 ? number(options + 4, 8) : 0
         let nanoseconds = number(offset + 12, 4) << 32 | number(offset + 16, 4)
         records.append(
@@ -95,6 +95,6 @@ struct MonitorLog {
 
 private struct BadLog: Error {
   var path: String
-  /// Of the record.
+  /// Offset of the record.
   var offset: Int
 }

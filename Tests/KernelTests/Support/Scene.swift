@@ -2,16 +2,16 @@ import Foundation
 import TestKit
 import Testing
 
-/// What one test sets up: adapters, peers, a folder. `end` takes it all down again, the last thing first.
+/// Everything that one test sets up: adapters, peers, a folder. `end` takes it down again in reverse order.
 final class Scene {
   /// An adapter and a device in its range.
   struct Peer {
-    /// The device.
+    /// Address of the device.
     var address: String
     let program: Program
-    /// What ringtap's commands need to reach it, where it is not in the range of hci0.
+    /// Options that ringtap's commands need to reach it, if it is not in range of hci0.
     var options: [String] = []
-    /// The controllers that the link runs over, where they are not the program's own.
+    /// The controllers that the link runs over, if they are not the program's own.
     var controllers: Program?
   }
 
@@ -31,7 +31,7 @@ final class Scene {
     Watchdog.shared.end()
   }
 
-  /// What bluetoothd has stored of a device is btmon's view of the next one with that address, over which it crashes.
+  /// Removes what bluetoothd has stored: btmon applies it to the next device with that address, and crashes.
   private func forgetDevices() {
     let store = URL(filePath: "/var/lib/bluetooth")
     let entries = try? FileManager.default.contentsOfDirectory(at: store, includingPropertiesForKeys: nil)
@@ -40,7 +40,7 @@ final class Scene {
 
   func path(_ name: String) -> String { folder.appending(path: name).path }
 
-  /// Starts a program that lives until the end of the scene.
+  /// Starts a program that runs until the end of the scene.
   func start(_ program: String, _ arguments: [String] = []) throws -> Program {
     let program = try Program(program, arguments)
     programs.append(program)
@@ -91,7 +91,7 @@ final class Scene {
     return program
   }
 
-  /// A ring made with google/bumble on hci1, in the range of hci0.
+  /// A ring made with google/bumble on hci1, in range of hci0.
   func bumbleRing(_ options: String...) throws -> Peer { try bumbleRing(options) }
 
   func bumbleRing(_ options: [String]) throws -> Peer { try bumble("bumble_ring.py", options) }
@@ -108,14 +108,14 @@ final class Scene {
 }
 
 extension Program.Result {
-  /// What ringtap said beside which adapter it uses.
+  /// Messages of ringtap's, without the line that reports the adapter.
   var messages: [String] {
     errorLines.filter { line in
       !["raw mode on ", "coexist mode on ", "found "].contains { line.hasPrefix("ringtap: " + $0) }
     }
   }
 
-  /// A failed command: status 1, nothing on standard output and one line that says what.
+  /// Expects a failed command: status 1, no standard output, and one line with the error.
   func expectFailure(
     saying words: String..., printing output: String = "", at location: SourceLocation = #_sourceLocation
   ) {

@@ -1,13 +1,13 @@
 import Testing
 
-/// What `SecurityTests` pairs with, and how.
+/// Peers and methods with which `SecurityTests` pairs.
 extension InTestKernel.SecurityTests {
   nonisolated enum Mode: String, CustomTestStringConvertible {
     /// Beside the kernel's host.
     case raw
-    /// In its place, on the user channel of hci0.
+    /// Instead of the kernel's host, on the user channel of hci0.
     case exclusive
-    /// What fits hci0.
+    /// The mode that fits hci0.
     case automatic
 
     var testDescription: String { rawValue }
@@ -19,7 +19,7 @@ extension InTestKernel.SecurityTests {
     }
   }
 
-  /// A way to pair: what is said on both sides, and what must come of it.
+  /// A way to pair: options of both sides, and the expected result.
   nonisolated struct Case: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let own: [String]
@@ -37,7 +37,7 @@ extension InTestKernel.SecurityTests {
       isSecure = secure
     }
 
-    /// The number is shown by us, and typed by bumble.
+    /// We display the passkey, and bumble types it.
     var isTypedThere: Bool { peer.contains("keyboard") }
   }
 
@@ -57,17 +57,17 @@ extension InTestKernel.SecurityTests {
       secure: false),
   ]
 
-  /// A way to pair with BlueZ's daemon: what its agent asks, or shows.
+  /// A way to pair with BlueZ's daemon, by its agent's capability.
   nonisolated struct BluetoothdCase: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let own: [String]
     let question: String
-    /// Of the agent, by its name in BlueZ.
+    /// The agent's capability, by its name in BlueZ.
     var capability: String?
     var isPrivate = false
-    /// The number is shown by us, and typed by its user.
+    /// We display the passkey, and the daemon's user types it.
     var isTypedThere: Bool { capability == "KeyboardOnly" }
-    /// The number is shown by the daemon, and typed by our user, who has a terminal.
+    /// The daemon displays the passkey, and our user types it on a terminal.
     var isTypedHere: Bool { capability == "DisplayOnly" }
     var isAuthenticated: Bool { own.contains("--authenticated") }
 

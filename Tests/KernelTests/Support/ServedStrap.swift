@@ -2,11 +2,11 @@ import Foundation
 import TestKit
 import Testing
 
-/// How a device of ours is there for centrals.
+/// How our device is made available to centrals.
 nonisolated struct ServeWay: CustomTestStringConvertible, Sendable {
   let mode: String
   var isExtended = false
-  /// Controllers that know nothing of the extended commands.
+  /// Controllers without the extended commands.
   var isOld = false
 
   var testDescription: String {
@@ -19,11 +19,11 @@ nonisolated struct ServeWay: CustomTestStringConvertible, Sendable {
     + modes.map { ServeWay(mode: $0.mode, isOld: true) }
 }
 
-/// `ringtap serve` above hci1, one of btvirt's controllers, with hci0 in its range.
+/// `ringtap serve` on hci1, one of btvirt's controllers, with hci0 in its range.
 extension Scene {
   static let (centralAddress, strapAddress) = ("00:AA:01:00:00:00", "00:AA:01:01:00:01")
 
-  /// Two values that every link may use, one that wants encryption, and one that wants nobody in the middle.
+  /// Two values that any link may use, one that requires encryption, and one that requires authentication.
   private static let strap = """
     device Strap
       0x0001-0x0003 2800 0018
@@ -43,17 +43,18 @@ extension Scene {
 
     """
 
-  /// Makes both controllers: hci1 as the device wants it, hci0 up for a central of the kernel's, or down for one that takes it.
+  /// Makes both controllers: hci1 as the device needs it; hci0 up for a central of the kernel's, or down for
+  /// one that opens the user channel.
   func strapControllers(_ way: ServeWay, central isUp: Bool) throws {
     if way.isOld { try linkedControllers(at: 0..<2, "-L") } else { try linkedControllers(at: 0..<2) }
     try prepare(0, isUp: isUp, way)
     try prepareStrap(way)
   }
 
-  /// The device's controller alone.
+  /// Prepares only the device's controller.
   func prepareStrap(_ way: ServeWay) throws { try prepare(1, isUp: way.mode != "exclusive", way) }
 
-  /// Has the kernel hide the device's controller, where it has it.
+  /// Enables privacy on the device's controller, if the kernel owns it.
   func hideStrap(_ way: ServeWay) throws {
     guard way.mode != "exclusive" else { return }
     try takeDown(1)
@@ -75,7 +76,7 @@ extension Scene {
     return file
   }
 
-  /// Starts it, and waits until it is there. It keeps its keys in the scene's folder.
+  /// Starts the device and waits until it is available. Its keys are kept in the scene's folder.
   func serveStrap(_ way: ServeWay, _ options: [String] = [], adapter: Int = 1) throws -> Program {
     let arguments =
       ["serve", try strapFile(), "--adapter", "hci\(adapter)", "--mode", way.mode, "--json"] + options
@@ -87,10 +88,11 @@ extension Scene {
     return program
   }
 
-  /// Controllers of ours in one air, where those of btvirt have one link each: one for a host at each place, and then hci0,
-  /// behind a serial line of which the kernel makes an adapter.
+  /// Our controllers in one emulated air, for cases in which btvirt's single link per controller is not
+  /// enough: one for a host at each place, then hci0, behind a serial line that the kernel makes an adapter.
   ///
-  /// The air begins when somebody is at each place, and the kernel waits ten seconds for its first answer: so it comes last.
+  /// The air starts when a host is connected at each place. The kernel connects last because it waits ten
+  /// seconds for its first response.
   ///
   /// - Parameter hosts: connects to each place.
   func airWithAdapter<Hosts>(
@@ -106,7 +108,7 @@ extension Scene {
     return connected
   }
 
-  /// A central of google/bumble's. It gives its controller back before that is taken away.
+  /// A central of google/bumble's. It releases its controller before the controller is removed.
   func bumbleCentral(_ options: [String]) async throws -> BumbleCentrals {
     try await BumbleCentrals.adopt(
       try start(Place.bumblePython(), [Place.peer("bumble_user.py")] + options))

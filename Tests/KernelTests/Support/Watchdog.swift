@@ -1,28 +1,28 @@
 import Foundation
 
-/// Ends the run where one test goes on without end, and says first what each thread waits for: else a whole test kernel
-/// waits until its time is over, and nobody learns why.
+/// Ends the run if one test hangs, and first prints what each thread waits for. Otherwise the whole test
+/// kernel would wait until its time is up, without an explanation.
 nonisolated final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
   static let shared = Watchdog()
 
-  /// Several times what the longest test takes.
+  /// Several times the duration of the longest test.
   private static let limit = Duration.seconds(420)
 
   private let lock = NSLock()
-  /// Of the test that is on; other suites of the run are none of ours.
+  /// Start of the running test. Suites outside `InTestKernel` are not watched.
   private var begun: ContinuousClock.Instant?
 
   private init() {
     Thread.detachNewThread { [self] in
-      // By no wall clock, which a test may set.
+      // Not by the wall clock, which a test may set.
       while poll(nil, 0, 5000) >= 0 || errno == EINTR { look() }
     }
   }
 
-  /// A test begins.
+  /// Call when a test begins.
   func begin() { lock.withLock { begun = ContinuousClock.now } }
 
-  /// And is over.
+  /// Call when a test ends.
   func end() { lock.withLock { begun = nil } }
 
   private func look() {
@@ -31,7 +31,7 @@ nonisolated final class Watchdog: @unchecked Sendable {  // `lock` guards `begun
     _exit(70)
   }
 
-  /// All threads of all processes, by /proc.
+  /// All threads of all processes, from /proc.
   private static var tasks: String {
     func names(_ path: String) -> [String] {
       ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).filter { Int($0) != nil }

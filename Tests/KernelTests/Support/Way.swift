@@ -2,34 +2,35 @@ import Foundation
 import TestKit
 import Testing
 
-/// A way from ringtap to the radio. The tests of `OverEachWay` are the same on each.
+/// A way from ringtap to the radio. The tests of `OverEachWay` are the same for each.
 nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
   /// The kernel's host, in `raw` mode.
   case kernel
-  /// Our own host on an adapter that is down, by the HCI user channel.
+  /// Our own host on an adapter that is down, through the HCI user channel.
   case userChannel
   /// Our own host at one end of an H4 stream, with the controller at the other.
   case tcp, unix
   /// The same through a pseudo-terminal, which our host opens as a serial port.
   case serial
-  /// Our own host on a controller in the same process. There is no room for a ring of bumble's.
+  /// Our own host on a controller in the same process. It cannot have a bumble ring.
   case virtual
 
-  /// Those that need no kernel with Bluetooth are tested on this machine, the others in the test kernel. TCP stands for both
-  /// kinds of sockets: once connected, they are the same.
+  /// Ways without a need for a kernel with Bluetooth are tested on this machine, the others in the test
+  /// kernel. TCP represents both kinds of sockets, which are the same once connected.
   static let here: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp, .serial]
 
-  /// The same for the emulated ring, which starts in no time.
+  /// The same for the emulated ring, which starts at once.
   static let hereWithEmulation = isInTestKernel ? here : here + [.unix, .virtual]
 
-  /// Those over which bumble's strap is tried: one with our host, and those of the kernel.
+  /// Ways over which bumble's strap is tested: one with our host, and those of the kernel.
   static let sensorsHere: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp]
 
   static let isInTestKernel = ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1"
 
   var testDescription: String { rawValue }
 
-  /// Whether the kernel stamps what arrives: it does so on a socket of packets, not the octets of a stream.
+  /// Whether the kernel timestamps arriving data: it does on packet sockets, but not for the bytes of a
+  /// stream.
   var stamps: CaptureFolder.Stamps {
     switch self {
     case .kernel, .userChannel, .virtual: .kernel
@@ -37,16 +38,17 @@ nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  /// As `session.json` has it.
+  /// The mode's name in `session.json`.
   var mode: String { self == .kernel ? "raw" : "exclusive" }
 
-  /// Notifications of a long capture. The other ways show that the loop above is the same, not how long it holds.
+  /// Number of notifications in a long capture. The other ways only show that the loop above works the same,
+  /// not how long it lasts.
   var longCount: Int { self == .kernel ? 1500 : 600 }
 }
 
-/// What is between ringtap and a ring.
+/// The connection between ringtap and a ring.
 extension Scene {
-  /// Our own emulation behind a controller of ours: a kernel adapter through /dev/vhci, or a stream.
+  /// Our own emulation behind our own controller: a kernel adapter through /dev/vhci, or a stream.
   func emulatedRing(over way: Way, _ options: String...) throws -> Peer {
     try emulatedRing(over: way, options)
   }
@@ -65,17 +67,17 @@ extension Scene {
     case .unix:
       let place = "unix:\(path("controller"))"
       return try servedRing(place, options) { _ in place }
-    // The terminal's name is the program's to tell.
+    // The program reports the terminal's name.
     case .serial: return try servedRing("pty:", options) { "serial:\($0),115200" }
     case .virtual: return try virtualRing(options)
     }
   }
 
-  /// With the type of the address, so that no scan looks for it: btvirt reports an advertiser once, when it starts, and
-  /// a peer that starts again and again is not there for a connect that comes meanwhile.
+  /// With the type of the address, so that no scan is needed. btvirt reports an advertiser only once, when it
+  /// starts, and a peer that restarts repeatedly is absent for a connect in between.
   private static let overUserChannel = ["--transport", "hci-socket:0", "--address-type", "public"]
 
-  /// A ring of bumble's behind a controller of btvirt's, by the kernel; behind one of bumble's, by a stream.
+  /// bumble's ring: through the kernel on btvirt's controller, through a stream on bumble's controller.
   func bumbleRing(over way: Way, _ options: String...) throws -> Peer {
     switch way {
     case .kernel:
@@ -101,7 +103,7 @@ extension Scene {
     }
   }
 
-  /// A strap of bumble's, likewise.
+  /// bumble's strap, likewise.
   func bumbleStrap(over way: Way, _ options: String...) throws -> Peer {
     let script = "bumble_heart_rate.py"
     switch way {
@@ -128,7 +130,7 @@ extension Scene {
     }
   }
 
-  /// The same at this port of TCP.
+  /// bumble's ring at this TCP port.
   func bumbleRing(at port: Int, _ options: String...) throws -> Peer { try bumbleRing(at: port, options) }
 
   private func bumbleRing(at port: Int, _ options: [String]) throws -> Peer {
@@ -136,10 +138,10 @@ extension Scene {
     return try bumbleController("tcp-server:\(place)", options, "tcp-client:\(place)")
   }
 
-  /// Pulls our controller out: kills what makes it.
+  /// Unplugs our controller by killing the program that provides it.
   func unplug(_ ring: Peer) { (ring.controllers ?? ring.program).end() }
 
-  /// The options of `emulate ring` in the words of a transport: `--rate 300 --quiet` is `rate=300,quiet`.
+  /// The options of `emulate ring` in the syntax of a transport: `--rate 300 --quiet` is `rate=300,quiet`.
   private func virtualRing(_ options: [String]) throws -> Peer {
     var words = ["virtual:ring"]
     for option in options {
@@ -149,7 +151,7 @@ extension Scene {
         words[words.count - 1] += "=\(option)"
       }
     }
-    // The ring is in whatever command reaches it: this program only stands in the place of a peer's.
+    // The ring is in the command that reaches it: this program only stands in for a peer's.
     return Peer(
       address: "70:CB:0D:00:A1:B2", program: try start("cat"),
       options: ["--transport", words.joined(separator: ",")])
@@ -174,7 +176,7 @@ extension Scene {
       options: ["--transport", ours, "--address-type", "random"])
   }
 
-  /// Runs a command of ringtap's with what it needs to reach the ring.
+  /// Runs a ringtap command with the options that it needs to reach the ring.
   func ringtap(
     reaching ring: Peer, _ arguments: String..., within limit: Duration = Program.patience
   ) throws -> Program.Result {
