@@ -5,9 +5,9 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Several links wanted at once over one controller, which makes one attempt at a time.
+/// Several pending connects on one controller, which makes one attempt at a time.
 @Suite(.timeLimit(.minutes(2))) struct AcceptListTests {
-  /// What came of a connect, and after how many virtual milliseconds.
+  /// Result of a connect, and its duration in virtual milliseconds.
   private struct Outcome: Sendable {
     var error: HostError?
     var milliseconds: Int
@@ -84,7 +84,7 @@ import Testing
     #expect(zip(outcomes, [2_000, 5_000, 2_000]).allSatisfy { ($1..<$1 + 100).contains($0.milliseconds) })
   }
 
-  /// Whoever wants it no more does not take the others' attempt along.
+  /// Cancelling one connect does not cancel the attempt for the others.
   @Test func goesOnForTheOthersWhereOneIsCancelled() async throws {
     let (cancelled, late) = try await onLoop(link) { link in
       await link.emulation.inject(.outOfRange(Self.peer(1)))
@@ -103,7 +103,7 @@ import Testing
     #expect(late.isConnected && late.milliseconds < 1_300)
   }
 
-  /// Three devices are not there, and the controller's list holds two.
+  /// Three devices are absent, and the controller's list holds two.
   @Test func takesTurnsInAListThatIsTooShort() async throws {
     let link = try await Self.open(listCapacity: 2)
     let outcomes = try await onLoop(link) { link in
@@ -123,7 +123,7 @@ import Testing
     #expect(outcomes.1.isConnected && (3_000..<7_300).contains(outcomes.1.milliseconds))
   }
 
-  /// A controller that finds nobody by its list: each device has its turn by name all the same.
+  /// A controller that finds no device by its list: each device still gets a directed attempt in turn.
   @Test func reachesByNameWhomTheListOverlooks() async throws {
     let (absent, present) = try await onLoop(link) { link in
       await link.emulation.inject(.overlookAcceptList)
@@ -137,8 +137,9 @@ import Testing
     #expect(absent.error == .noAnswer(Self.peer(9), seconds: 5))
   }
 
-  /// One that confirms that it gives up and goes on: who waits behind a device that is not there has its turn when that one's
-  /// time is over, and two seconds more for the controller. The device that is found after all finds nobody who wants it.
+  /// The controller confirms a cancel but continues the attempt. A connect queued behind an absent device
+  /// gets its turn when that one's timeout has passed, plus two seconds for the controller. If the absent
+  /// device is then found, no connect is waiting for it.
   @Test func takesTurnsWhereTheControllerGoesOn() async throws {
     let (absent, behind) = try await onLoop(link) { link in
       await link.emulation.inject(.outOfRange(Self.peer(1)))
@@ -157,7 +158,7 @@ import Testing
     #expect(behind.isConnected && behind.milliseconds < 5_300)
   }
 
-  /// The controller says nothing of the cancel: all are told, and nobody waits for ever.
+  /// The controller does not respond to the cancel: every connect fails, and none waits without limit.
   @Test func failsWhereTheControllerDoesNotGiveUp() async throws {
     let outcomes = try await onLoop(link) { link in
       await link.emulation.inject(

@@ -8,7 +8,8 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// Emulated sensors on one body, recorded at once by virtual time: `align` finds what they were told to be.
+/// Emulated sensors on one body, recorded simultaneously in virtual time: `align` finds the offsets that they
+/// were configured with.
 @Suite(.timeLimit(.minutes(3))) struct AlignmentTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
   private static let body = "shared,heart-rate=64-80,variability=0.06"
@@ -16,8 +17,9 @@ import Testing
 
   @Test func threeSensorsInTenMinutes() async throws {
     try await withFolder { folder in
-      // Rates that no connection interval is a multiple of: else all stamps are late by the same wait for its events. And frames that
-      // are short, as the time that one takes on the air is in an offset, too.
+      // Rates that are no multiple of a connection interval: otherwise every timestamp would be late by the
+      // same wait for the connection event. Frames are short, because the time that a frame takes on the air
+      // is part of an offset, too.
       let devices = [
         "ring,quiet,rate=78.6,\(Self.walk)", "polar,rate=9.7071,late=622,clock-ppm=28,\(Self.walk)",
         "heart-rate,rate=1.0137,late=240,clock-ppm=-15",

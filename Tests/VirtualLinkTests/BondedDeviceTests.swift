@@ -11,11 +11,13 @@ import Testing
 
 @testable import SensorSessions
 
-/// A bonded device over links of our own host: found behind its private addresses, written to with signatures.
+/// A bonded device on links of our own host: found behind its private addresses, and written to with signed
+/// writes.
 ///
-/// Both Security Managers are ours, and agree with other stacks elsewhere (`PairingVectorTests`, `PairingPeerTests`).
+/// Both Security Managers are ours. Other tests show that they agree with other stacks (`PairingVectorTests`,
+/// `PairingPeerTests`).
 @Suite(.timeLimit(.minutes(1))) struct BondedDeviceTests {
-  /// Has one value that takes signed writes, and remembers them.
+  /// A device with one value that accepts signed writes and stores them.
   private final class Signed: VirtualPeripheral, Sendable {
     static let address = DeviceAddress(bits: 0x70CB_0D00_A1B4, type: .public)
     static let valueHandle = AttributeHandle(3)
@@ -41,7 +43,7 @@ import Testing
     }
   }
 
-  /// A host and a device that stay, with the keys of both.
+  /// A host and a device that outlast their links, with the keys of both.
   private struct Bench {
     let loop: EventLoop
     let adapter: HostAdapter
@@ -67,7 +69,7 @@ import Testing
       return Bench(loop: loop, adapter: adapter, emulation: emulation, device: device, security: security)
     }
 
-    /// Who is heard, by address.
+    /// Scans, and returns the advertiser that was received.
     func scan() async throws -> Advertiser? {
       let heard = Mutex<Advertiser?>(nil)
       _ = try await Scanner(kind: .passive).run(on: adapter, for: .seconds(10)) { advertiser in
@@ -99,7 +101,8 @@ import Testing
     }
   }
 
-  /// Before the bond a private address is all there is; with it scan and connect know who it is, after each change.
+  /// Before the bond only the private address is known. With the bond, scan and connect resolve it, after
+  /// each change.
   @Test func isKnownBehindPrivateAddresses() async throws {
     try await withBonds { bonds, _ in
       let bench = try await Bench.open(.private)
@@ -124,7 +127,8 @@ import Testing
     }
   }
 
-  /// The key that was given away signs on a link without encryption; each counter goes once, also over a new start.
+  /// The distributed key signs writes on an unencrypted link. Each counter is used once, also across
+  /// restarts.
   @Test func takesWhatWeSign() async throws {
     try await withBonds { bonds, folder in
       let bench = try await Bench.open(.identity)
@@ -137,7 +141,7 @@ import Testing
       await bench.close(first)
 
       for number in 1...3 as ClosedRange<UInt8> {
-        // As a program that was killed and starts again.
+        // Like a program that was killed and restarted.
         let again = BondFiles(in: folder) { Issue.record("\($0)") }
         var settings = SecuritySettings(store: again)
         settings.encryption = .whenWanted
@@ -145,10 +149,11 @@ import Testing
         let link = try await bench.connect(to: Signed.address)
         #expect(await bench.adapter.isEncrypted(link) == false)
         try await bench.adapter.writeSigned([number], to: Signed.valueHandle, on: link)
-        // A request behind the command, which has no answer; it is refused, and the link encrypted for it.
+        // The command has no response, so a request follows it; it is refused, and the link is encrypted for
+        // it.
         #expect(try await link.read(Signed.valueHandle) == [number])
         #expect(await bench.adapter.isEncrypted(link))
-        // On an encrypted link the same goes without a signature.
+        // On an encrypted link the same value is sent without a signature.
         try await bench.adapter.writeSigned([number + 0x10], to: Signed.valueHandle, on: link)
         #expect(try await link.read(Signed.valueHandle) == [number + 0x10])
         await bench.close(link)
@@ -161,7 +166,7 @@ import Testing
     }
   }
 
-  /// The device has forgotten our key: what is signed is dropped without a word, and nothing else happens.
+  /// The device has lost our key: it silently drops signed writes, and nothing else happens.
   @Test func isNotHeardByADeviceThatForgot() async throws {
     try await withBonds { bonds, _ in
       let bench = try await Bench.open(.identity)
@@ -271,9 +276,9 @@ import Testing
       makeKeyPair: isSecureConnections ? try P256KeyPair.maker() : nil)
   }
 
-  /// Pairs with a device of this kind at the same address as all others.
+  /// Pairs with a device of this kind; all of them have the same address.
   ///
-  /// - Returns: how it ended.
+  /// - Returns: result of the pairing.
   private func pair(
     _ bonds: BondFiles, _ protection: PeripheralProtection, of identity: DeviceAddress = Signed.address,
     isSecureConnections: Bool = true, passkey: UInt32? = nil
@@ -291,7 +296,8 @@ import Testing
     return outcome
   }
 
-  /// BLERP (NDSS 2026): a device at the address of an authenticated bond that can do Just Works, or legacy pairing, only.
+  /// BLERP (NDSS 2026): a device at the address of an authenticated bond that supports only Just Works, or
+  /// only legacy pairing.
   @Test func keepsAStrongerBond() async throws {
     try await withBonds { bonds, _ in
       let authenticated = PeripheralProtection(.authenticated, passkey: 46_128)
@@ -307,14 +313,15 @@ import Testing
       let legacy = try await pair(bonds, authenticated, isSecureConnections: false, passkey: 46_128)
       #expect(legacy == .failure(.pairing(Signed.address, .weakerThanBond)))
       #expect(bonds.bonds() == stored)
-      // As strong: the device was reset, and its user typed the passkey.
+      // An equally strong pairing: the device was reset, and its user typed the passkey.
       _ = try await pair(bonds, authenticated, passkey: 46_128).get()
       #expect(bonds.bonds().map(\.bond.isAuthenticated) == [true])
       #expect(bonds.bonds() != stored)
     }
   }
 
-  /// CVE-2021-3436: a device names the identity address of another bonded device, or one that is no identity address.
+  /// CVE-2021-3436: a device claims the identity address of another bonded device, or an invalid identity
+  /// address.
   @Test(
     arguments: [
       DeviceAddress(bits: 0x70CB_0D00_A1B5, type: .public), DeviceAddress(bits: 0, type: .public),
@@ -336,7 +343,8 @@ import Testing
     }
   }
 
-  /// A device whose identity is another address than the permanent one at which it is found: its bond is found by both.
+  /// A device whose identity address differs from the permanent address at which it is found: its bond is
+  /// found by either.
   @Test func knowsABondByBothAddresses() async throws {
     let identity = DeviceAddress(bits: 0x70CB_0D00_A1B6, type: .public)
     try await withBonds { bonds, folder in

@@ -14,12 +14,12 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// Sessions that connect again: how many ATT round trips come before the first sample, as the log of the controller
-/// tells, and what becomes of attributes that change. Core 5.4, Vol 3, Part G, 2.5.2.
+/// Reconnecting sessions: number of ATT round trips before the first sample, by the controller's log, and
+/// handling of attributes that changed. Core 5.4, Vol 3, Part G, 2.5.2.
 @Suite(.timeLimit(.minutes(2))) struct CachedReconnectTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
 
-  /// What our host asked over one link: requests before the first raw frame, and after it.
+  /// Requests of our host over one link: those before the first raw frame, and those after it.
   private struct Asked {
     var before: [[UInt8]] = []
     var after: [[UInt8]] = []
@@ -28,13 +28,13 @@ import Testing
     var opcodes: [UInt8] { before.map { $0[0] } }
   }
 
-  /// By link, from a log of all between host and controller.
+  /// Requests by link, from a log of all packets between host and controller.
   private static func asked(_ path: String) throws -> [Asked] {
     var links: [Asked] = []
     var link = Asked()
     for packet in try ReplayLog.read(path).packets {
       let octets = packet.octets
-      // H4 type; for an event its code, for data two headers and the opcode.
+      // H4 type; then an event's code, or two headers and the opcode for data.
       if octets[0] == 0x04, octets[1] == 0x05 {
         links.append(link)
         link = Asked()
@@ -54,7 +54,7 @@ import Testing
     return links
   }
 
-  /// What remains of a session.
+  /// Results of a session.
   private struct Run {
     var links: [DeviceSession.LinkSummary]
     var asked: [Asked]
@@ -63,7 +63,8 @@ import Testing
     var times: [Int64]
   }
 
-  /// A session in virtual time with a ring that leaves after each 30 frames, until so many frames have come.
+  /// A session in virtual time with a ring that disconnects after every 30 frames, until `count` frames have
+  /// arrived.
   private func run(
     _ count: Int, leaves: Bool = true, remembering devices: KnownDevices? = nil,
     _ change: (inout RingAttributes) -> Void
@@ -82,7 +83,7 @@ import Testing
       plan.patience = .seconds(60)
       let session = DeviceSession(plan, on: adapter)
       let (ends, end) = AsyncStream.makeStream(of: Void.self)
-      // Time stands still until the session has heard that it is over.
+      // Time stands still until the session has been told to end.
       let isComplete = Flag()
       link.loop.clock.hold { isComplete.isSet }
       let sink = SampleSink<RingRawReading>(
@@ -115,14 +116,14 @@ import Testing
 
   private static let hash: UInt8 = 0x08
   private static let write: UInt8 = 0x12
-  /// Where the service is, its two declarations, the descriptor that turns replies on, the subscription; the start behind it is
-  /// no request.
+  /// Finding the service, its two declarations, the descriptor that enables replies, and the subscription.
+  /// The start command that follows is not a request.
   private static let discovery: [UInt8] = [0x06, 0x08, 0x08, 0x04, write]
 
-  /// With a larger MTU both declarations come at once.
+  /// With a larger MTU both declarations arrive in one response.
   private static let again: [UInt8] = [0x06, 0x08, 0x04, write]
 
-  /// The hash where there is one; where nothing proves anything, all anew.
+  /// The hash, if there is one; if nothing proves that the attributes are unchanged, everything again.
   private static func reconnect(_ kind: RingAttributes.Kind) -> [UInt8] {
     switch kind {
     case .lasting: [write]
@@ -131,9 +132,10 @@ import Testing
     }
   }
 
-  /// Behind the first sample of a link whose attributes were not known: the MTU, where the Generic Attribute service is, to
-  /// hear of changes; then the ring's two services, and the second channel. Of each service where it is; then declarations, the
-  /// last with nothing behind it but its value and a descriptor.
+  /// Requests after the first sample of a link whose attributes were unknown. First the MTU and the Generic
+  /// Attribute service, to be told of changes; then the ring's two services and the second channel. Each
+  /// service takes a request for its range and one for its declarations, of which the last has only its value
+  /// and a descriptor after it.
   private static func completion(_ kind: RingAttributes.Kind) -> [UInt8] {
     let service: [UInt8] = [0x06, 0x08, 0x08, 0x04]
     let generic: [UInt8] =
@@ -145,7 +147,7 @@ import Testing
     return [0x02] + generic + service + service + [write]
   }
 
-  /// The numbers that README states.
+  /// The figures given in the README.
   @Test func numbers() {
     #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [5, 1, 2])
     #expect(Self.discovery.count == 5)
@@ -165,7 +167,7 @@ import Testing
       #expect(summary.statistics.requests == asked.before.count + asked.after.count)
     }
     #expect(run.asked[0].after.map { $0[0] } == Self.completion(kind))
-    // Where attributes are of an earlier link: the MTU, to hear of changes, the second channel.
+    // With attributes of an earlier link: the MTU, the subscription to changes, the second channel.
     let after = run.asked[1].after.map { $0[0] }
     switch kind {
     case .lasting: #expect(after == [0x02, Self.write])
@@ -174,7 +176,7 @@ import Testing
     }
   }
 
-  /// Two programs one after the other: what one has found the next uses.
+  /// Two programs one after the other: the second uses what the first has discovered.
   @Test(arguments: RingAttributes.Kind.allCases)
   func remembersFromProgramToProgram(_ kind: RingAttributes.Kind) async throws {
     try await withFolder { folder in
@@ -186,7 +188,7 @@ import Testing
     }
   }
 
-  /// Another program's ring of the same address has changed meanwhile.
+  /// The ring with the same address has changed between two programs.
   @Test(arguments: RingAttributes.Kind.allCases, RingAttributes.Move.allCases)
   func findsWhatIsElsewhereNow(_ kind: RingAttributes.Kind, _ move: RingAttributes.Move) async throws {
     let run = try await run(100) {
@@ -199,21 +201,22 @@ import Testing
     switch (kind, move) {
     case (.captured, _): #expect(second == Self.discovery)
     case (.hashed, _): #expect(second == [Self.hash] + Self.discovery)
-    // It must not have changed, and says so by refusing: nothing is where the subscription was.
+    // Its attributes were not supposed to change. It refuses, because the subscription's handle is unused:
+    // everything is discovered again.
     case (.lasting, .away): #expect(second == [Self.write] + Self.discovery)
-    // It takes what is meant for others, and sends nothing: after two seconds the other channel is tried, after five all of it
-    // is doubted.
+    // It accepts the writes that are meant for other attributes, and sends nothing. After two seconds the
+    // other channel is tried; after five the cached attributes are discarded.
     case (.lasting, .swapped):
       #expect(second.prefix(3) == [Self.write, Self.write, 0x02])
       #expect(second.suffix(Self.again.count) == Self.again[...])
       let pause = run.times[30] - run.times[29]
       #expect(pause > 5_000_000_000)
     }
-    // What was found then is good for the next.
+    // The new attributes are used for the next link.
     #expect(run.asked[2].opcodes == Self.reconnect(kind))
   }
 
-  /// Service Changed while the stream runs: it is started anew on the same link, at the new handles.
+  /// Service Changed during a stream: the stream is restarted on the same link, at the new handles.
   @Test(arguments: [RingAttributes.Kind.captured, .hashed], RingAttributes.Move.allCases)
   func followsAChangeWhileConnected(
     _ kind: RingAttributes.Kind, _ move: RingAttributes.Move
@@ -226,7 +229,7 @@ import Testing
     #expect(run.failure == nil && run.samples == 60)
     #expect(run.links.count == 1)
     #expect(run.links[0].end == nil)
-    // The MTU only once; at last two writes have it stop.
+    // The MTU only once; at the end two writes stop the stream.
     let after = run.asked[0].after.map { $0[0] }
     #expect(
       after == Self.completion(kind) + Self.again + Self.completion(kind).dropFirst() + [
@@ -234,8 +237,8 @@ import Testing
       ])
   }
 
-  /// A ring that streams by its second channel: that one is subscribed to after two seconds, and the ring is
-  /// told again to start.
+  /// A ring that streams on its second channel: after two seconds that channel is subscribed to, and the
+  /// start command is sent again.
   @Test(arguments: RingAttributes.Kind.allCases)
   func hearsTheSecondChannelToo(_ kind: RingAttributes.Kind) async throws {
     let run = try await run(60) {
@@ -249,7 +252,7 @@ import Testing
     #expect((2_000_000_000..<4_000_000_000).contains(run.times[30] - run.times[29]))
   }
 
-  /// The same on a link that began with attributes of an earlier program.
+  /// The same on a link that began with attributes cached by an earlier program.
   @Test func followsAChangeOfWhatWasKnown() async throws {
     try await withFolder { folder in
       let devices = KnownDevices(in: folder + "/devices") { Issue.record("\($0)") }
@@ -260,14 +263,15 @@ import Testing
       }
       #expect(later.failure == nil && later.samples == 60 && later.links.count == 1)
       #expect(later.asked[0].opcodes == Self.reconnect(.hashed))
-      // And what is remembered is the new place.
+      // The cache has the new handles.
       let known = try #require(devices.all().first)
       let service = known.discovery.database.services.first { $0.uuid == RingUUID.commandService }
       #expect(service?.range.start == AttributeHandle(0x2E))
     }
   }
 
-  /// A strap without Service Changed: the subscription is the first that a second link hears, the rest comes after it.
+  /// A strap without Service Changed: a second link starts with the subscription, and the other requests
+  /// follow it.
   @Test func aStrapIsSubscribedToFirst() async throws {
     try await withFolder { folder in
       var sensor = EmulatedSensor.Configuration()
@@ -300,7 +304,8 @@ import Testing
       await link.close()
       _ = await log.finish()
       let asked = try Self.asked(folder + "/hci.btsnoop")
-      // GAP has five attributes, GATT one; then the service, the measurement's declaration and value, its CCCD.
+      // GAP has five attributes, GATT one; then follow the service, the measurement's declaration and value,
+      // and its CCCD.
       let subscription: [UInt8] = [Self.write, 0x0A, 0x00, 0x01, 0x00]
       #expect(asked[0].before.prefix(4).map { $0[0] } == [0x06, 0x08, 0x04, Self.write])
       #expect(asked[0].before[3] == subscription)
@@ -310,7 +315,7 @@ import Testing
     }
   }
 
-  /// A file that says something else than it was written with is set aside, and the device is looked at anew.
+  /// A file whose content was changed is set aside, and the device is discovered again.
   @Test func aChangedFileIsNotBelieved() async throws {
     try await withFolder { folder in
       let warnings = Mutex<[String]>([])
@@ -319,7 +324,7 @@ import Testing
       let name = try #require(Files.names(in: devices.folder).first { $0.hasSuffix(".json") })
       let path = devices.folder + "/" + name
       let text = try String(contentsOfFile: path, encoding: .utf8)
-      // Where the ring is written to: another handle, as valid as this one.
+      // The handle that commands are written to: another handle that is equally valid.
       let changed = text.replacing(#""valueHandle":16"#, with: #""valueHandle":18"#)
       #expect(changed != text)
       try Data(changed.utf8).write(to: URL(filePath: path))

@@ -11,23 +11,23 @@ import Synchronization
 import TestKit
 import Testing
 
-/// Captures that lose their link, by virtual time: the files go on.
+/// Captures that lose their link, in virtual time: the files are continued.
 @Suite(.timeLimit(.minutes(3))) struct CaptureGapTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
   private static let losses = 50
 
-  /// What remains of one capture.
+  /// Results of one capture.
   private struct Run: Sendable {
     var result: SensorRecording.Result
-    /// Raw frames that the ring has sent, over all links.
+    /// Raw frames that the ring has sent over all links.
     var sent: Int
-    /// Link states that were told meanwhile: `true` for a loss.
+    /// Link states reported meanwhile: `true` for a loss.
     var news: [Bool]
     /// Nanoseconds since the start.
     var duration: Int64
   }
 
-  /// A capture in virtual time that is interrupted when `script` is over, or ends before.
+  /// A capture in virtual time that is interrupted when `script` ends, or ends earlier.
   private func capture(
     in folder: String, patience: Duration = .seconds(60), sleepsAfter: Duration? = nil,
     _ change: (inout SensorRecording) -> Void = { _ in },
@@ -72,8 +72,8 @@ import Testing
     return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
-  /// Ten minutes with fifty lost links: rows of all that the controller delivered, each gap with its cause, and a packet
-  /// log that others read.
+  /// Ten minutes with fifty lost links. Everything that the controller delivered becomes a row, each gap has
+  /// its cause, and other programs can read the packet log.
   @Test func fiftyLossesInTenMinutes() async throws {
     try await withFolder { folder in
       let log = try await PacketLogFile.start(folder + "/hci.btsnoop")
@@ -86,7 +86,7 @@ import Testing
       #expect(report.lost.total == 0 && report.malformed == 0)
       #expect(run.duration > 600_000_000_000)
 
-      // Each loss in its place, told when it came, and over.
+      // Each loss is in its place, was reported when it happened, and is over.
       #expect(report.gaps.count == Self.losses && report.gapCount == Self.losses)
       for (gap, loss) in zip(report.gaps, LossScript.losses(Self.losses)) {
         #expect(gap.reason?.rawValue == loss.reason)
@@ -94,19 +94,20 @@ import Testing
       }
       #expect(run.news == (0..<2 * Self.losses).map { $0.isMultiple(of: 2) })
 
-      // The same number by each way: tables, report, the log of the capture and that of the controller.
+      // The same number from each source: tables, report, the capture's log and the controller's log.
       let tables = try ["accelerometer.csv", "ppg.csv", "spo2.csv"].map { try stamps(folder, $0) }
       let rows = tables.reduce(0) { $0 + $1.count }
       #expect(report.received == rows)
       let logged = try LogFrames.notifications(folder + "/capture/packets.btsnoop")
       let delivered = try LogFrames.notifications(folder + "/hci.btsnoop")
       #expect(logged == delivered && logged.count == rows)
-      // What the ring sent and nobody got was under way when its link went: at 15 a second, in 420 ms of silence and
-      // until the next connection event.
+      // Frames that the ring sent and nothing received were in flight when the link was lost: at 15 a second,
+      // in 420 ms of silence and until the next connection event.
       #expect((0...Self.losses * 12).contains(run.sent - rows))
       for stamps in tables {
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $0 < $1 })
-        // No sample within a gap, and none missing outside: one each 200 ms, or what a connection event puts off.
+        // No sample lies inside a gap, and none is missing outside: one every 200 ms, plus the delay of a
+        // connection event.
         let breaks = zip(stamps, stamps.dropFirst()).filter { $1 - $0 > 300_000_000 }
         #expect(breaks.count <= Self.losses)
         for (last, first) in breaks {
@@ -127,7 +128,7 @@ import Testing
     for (object, loss) in zip(gaps, LossScript.losses(Self.losses)) {
       let reason = try #require(object["reason"] as? [String: Any])
       #expect(reason["code"] as? Int == Int(loss.reason))
-      // Core 5.4, Vol 1, Part F, 2: the names.
+      // Names from Core 5.4, Vol 1, Part F, 2.
       #expect(
         reason["name"] as? String
           == (loss == .leaving ? "Remote User Terminated Connection" : "Connection Timeout"))
@@ -136,8 +137,8 @@ import Testing
       #expect(names.contains("Connection Failed to be Established") == (loss == .deaf))
       #expect(object["attempts"] as? Int == failures.count + 1)
       let length = try #require(object["lengthMs"] as? Double)
-      // Away for four seconds, or at once back: it advertises every 20 ms.
-      // Nothing proves where its attributes are: five requests, an answer every other connection event.
+      // Absent for four seconds, or back at once: it advertises every 20 ms. Nothing proves that its
+      // attributes are unchanged: five requests, with a response every other connection event.
       if loss == .leaving { #expect(length < 1000) } else { #expect((3_000...8_000).contains(length)) }
       #expect(object["recoveryMs"] is Double && object["connectedAtNs"] is String)
     }
@@ -150,7 +151,7 @@ import Testing
     print("median from a lost link to the next sample: \(median) ms at an interval of \(interval) ms")
   }
 
-  /// tshark and btmon find each link, each end and each notification, and complain of nothing.
+  /// tshark and btmon find each link, each disconnect and each notification, and report no problem.
   private func expectReadable(_ log: String, notifications: Int) async throws {
     let fields = ["bthci_evt.le_meta_subevent", "bthci_evt.reason", "btatt.opcode", "_ws.malformed"]
     let arguments = ["-r", log, "--disable-protocol", "btgatt", "-T", "fields", "-E", "separator=|"]
@@ -162,7 +163,7 @@ import Testing
       let reasons = lines.map { $0[1] }
       #expect(reasons.count { $0 == "0x13" } == 17 && reasons.count { $0 == "0x08" } == 33)
       #expect(reasons.count { $0 == "0x3e" } >= 16)
-      // Each link begins before it ends: all but the last have ended.
+      // Each link begins before it ends; all but the last have ended.
       let ends = reasons.count { !$0.isEmpty }
       #expect(lines.count { $0[0] == "0x01" } == ends + 1)
       #expect(lines.count { $0[2] == "0x1b" } == notifications)
@@ -183,7 +184,7 @@ import Testing
 
   // MARK: Ends
 
-  /// A ring that does not come back: after the patience the capture ends, and what came is whole.
+  /// A ring does not come back: the capture ends after the timeout, and its data is complete.
   @Test func endsWhenTheRingDoesNotComeBack() async throws {
     try await withFolder { folder in
       let run = try await capture(in: folder, patience: .seconds(30)) { ring, emulation, loop in
@@ -208,7 +209,8 @@ import Testing
     }
   }
 
-  /// A ring that sleeps half a minute after a link: who is back before that goes on, who is later is told what happened.
+  /// A ring sleeps half a minute after a link. If it wakes up before the timeout, the capture continues; if
+  /// later, the capture ends with the reason.
   @Test(arguments: [(20, true), (40, false)])
   func aRingSleeps(seconds: Int, isBack: Bool) async throws {
     try await withFolder { folder in
@@ -230,7 +232,7 @@ import Testing
     }
   }
 
-  /// Ctrl-C while the ring is away is no failure.
+  /// Ctrl-C while the ring is away is not a failure.
   @Test func isInterruptedWhileItConnects() async throws {
     try await withFolder { folder in
       let run = try await capture(in: folder) { ring, emulation, loop in
@@ -244,7 +246,7 @@ import Testing
     }
   }
 
-  /// The time goes on while there is no link.
+  /// The duration includes the time without a link.
   @Test func theDurationIsOverInAGap() async throws {
     try await withFolder { folder in
       let run = try await capture(in: folder) {
@@ -259,7 +261,7 @@ import Testing
     }
   }
 
-  /// The first link of all may be one that the ring does not hear of.
+  /// The very first link may fail to be established because the ring does not receive the connect.
   @Test func triesAgainWhatWasNeverEstablished() async throws {
     try await withFolder { folder in
       let ring = quietRing(rate: 15)
@@ -271,7 +273,7 @@ import Testing
       capture.plan.patience = .seconds(20)
       let plan = capture
       let running = Task(executorPreference: loop) { try await plan.run(.ring) }
-      // On the loop, so that its time does not run on before the ring hears again.
+      // On the loop, so that its time does not advance before the ring is in range again.
       try await Task(executorPreference: loop) {
         try await loop.wait(for: .seconds(3))
         await link.emulation.inject(.inRange(ring.address))
@@ -297,15 +299,15 @@ private final class NewsList: Sendable {
   }
 }
 
-/// Notifications of a log.
+/// Notifications in a log.
 private enum LogFrames {
-  /// Microseconds of each.
+  /// Time of each notification in microseconds.
   static func notifications(_ path: String) throws -> [Int64] {
     let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
     var found: [Int64] = []
     var reader = PacketLogReader()
     try reader.read(octets.span) { record in
-      // ACL header and L2CAP header of four octets each, then the opcode.
+      // ACL header and L2CAP header of four bytes each, then the opcode.
       guard record.type == .acl, record.packet.count > 8, record.packet[8] == 0x1B else { return }
       found.append(record.time.nanoseconds / 1000)
     }

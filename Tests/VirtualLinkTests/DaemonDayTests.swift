@@ -12,11 +12,11 @@ import Testing
 @testable import BLEDissector
 @testable import Daemon
 
-/// A day of a daemon by virtual time, with lost links, a full disk, and a clock that is set.
+/// A day of a daemon in virtual time, with lost links, a full disk, and clock changes.
 @Suite(.timeLimit(.minutes(5))) struct DaemonDayTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
 
-  /// In a process of its own, whose files may not grow for a while: that is what a full disk is like.
+  /// Runs in its own process, whose files cannot grow for a while, which is how a full disk behaves.
   @Test func day() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -25,14 +25,14 @@ import Testing
   }
 }
 
-/// What happens in it, and what must come of it.
+/// The events of the day, and their expected results.
 private struct DaemonDay {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
   private let folder: String
 
   init(_ folder: String) { self.folder = folder }
 
-  /// Rows of one capture by its tables, and its session.
+  /// Rows of one capture in all of its tables, and its session.
   private struct Capture {
     var device: String
     var rows = 0
@@ -52,7 +52,7 @@ private struct DaemonDay {
     var daemonConfiguration = DaemonConfiguration(directory: folder, devices: [])
     daemonConfiguration.newCaptureAfter = .seconds(2 * 3600)
     daemonConfiguration.retention.maximumAge = .seconds(40 * 3600)
-    // A connection event each four seconds, as who has to save batteries asks for.
+    // A connection event every four seconds, as requested by a device that saves battery.
     var request = LinkRequest()
     request.interval = 3200...3200
     request.supervisionTimeout = 1600
@@ -82,7 +82,7 @@ private struct DaemonDay {
       controller.peripherals.compactMap { ($0 as? EmulatedRing)?.sentRawNotifications }.reduce(0, +)
     }
     await link.close()
-    // Nothing grows: as many sockets in each hour as in the first, but for one while a link is made.
+    // No leak: each hour has as many sockets as the first, plus one while a link is made.
     let first = try #require(descriptors.first)
     #expect(descriptors.allSatisfy { $0 <= first + 1 }, "\(descriptors)")
     let captures = try self.captures()
@@ -114,7 +114,7 @@ private struct DaemonDay {
     case 5:
       // Above what a session needs, below what a packet log has by now.
       limitFiles(to: 64 << 10)
-      // The writer's own half second is not virtual.
+      // The writer's half second is real, not virtual.
       for _ in 0..<50 where !isDiskRefused() { try await loop.wait(for: .seconds(50)) }
       limitFiles(to: nil)
       return
@@ -138,7 +138,7 @@ private struct DaemonDay {
           device == "ring" ? ["accelerometer.csv", "ppg.csv", "spo2.csv"] : ["heart_rate.csv"]
         for table in tables {
           let text = try String(contentsOfFile: path + "/" + table, encoding: .utf8)
-          // A line that the disk cut is none.
+          // A line that the disk cut does not count.
           let lines = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().dropFirst()
           capture.rows += lines.count
           capture.stamps.append(lines.compactMap { Int64($0.prefix { $0 != "," }) })
@@ -148,7 +148,7 @@ private struct DaemonDay {
     }
   }
 
-  /// No pause within a table but for a gap that the session tells, or the step of a clock.
+  /// A table has no pauses other than gaps reported in the session and clock changes.
   private func check(_ capture: Capture) throws {
     let gaps = (capture.session["gaps"] as? [[String: Any]] ?? []).compactMap { gap -> ClosedRange<Int64>? in
       guard let lost = (gap["lostAtNs"] as? String).flatMap({ Int64($0) }) else { return nil }
@@ -167,8 +167,8 @@ private struct DaemonDay {
     #expect(capture.session["endReason"] is String)
   }
 
-  /// Each notification that came is a row, or counted as lost; the daemon's own sum is theirs, but for what came after it
-  /// was asked.
+  /// Each notification received is a row, or is counted as lost. The daemon's total equals their sum, apart
+  /// from notifications that arrived after it was queried.
   private func check(
     _ device: String, _ captures: [Capture], _ counts: DaemonStatus.Counts, _ hours: Int, _ sent: Int
   ) throws {
@@ -183,11 +183,11 @@ private struct DaemonDay {
     #expect((0...50).contains(received - counts.received), "\(device): \(received), \(counts.received)")
     #expect(captures.count >= hours / 2)
     guard device == "ring" else {
-      // The disk's count has a strap's intervals too, which are rows of another table.
+      // The disk's count includes a strap's intervals, which are rows of another table.
       return #expect((rows...rows + lost).contains(received), "\(received) \(rows) \(lost)")
     }
     #expect(received == rows + lost, "\(received) \(rows) \(lost)")
-    // Under way when a link went: at 0.3 a second, until both ends knew.
+    // Frames in flight when a link was lost: 0.3 a second, until both ends noticed.
     #expect((0...counts.gaps * 10).contains(sent - received), "\(sent) \(received)")
     #expect(received > hours * 3600 * 3 / 10 * 8 / 10)
   }
@@ -198,13 +198,13 @@ private struct DaemonDay {
   }
 }
 
-/// - Parameter byteCount: `nil`: as large as they like.
+/// - Parameter byteCount: file size limit; `nil` for no limit.
 private func limitFiles(to byteCount: rlim_t?) {
   var limit = rlimit(rlim_cur: byteCount ?? rlim_t.max, rlim_max: rlim_t.max)
   #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
 }
 
-/// What a daemon says.
+/// Messages of a daemon.
 private final class Journal: Sendable {
   private let lines = Mutex<[String]>([])
 

@@ -9,9 +9,10 @@ import Testing
 
 @testable import Daemon
 
-/// A daemon whose disk is full, and one whose captures somebody removes.
+/// A daemon whose disk is full, and one whose captures are removed.
 @Suite(.timeLimit(.minutes(2))) struct DaemonDiskTests {
-  /// Hours on a full disk: no directory is left, it is told once, and tried again at longer and longer intervals.
+  /// Hours on a full disk: no directory is left behind, one message is printed, and retries become less
+  /// frequent.
   @Test func leavesNoDirectoriesOnAFullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -25,23 +26,23 @@ import Testing
           journal.withLock { $0.append(line) }
         }
         let loop = link.loop
-        // Not even the first session.json.
+        // Not even the first session.json fits.
         limitFiles(to: 256)
         let job = DaemonJob(.init(name: "ring", address: ring.address, sensor: .init("ring")), LinkRequest())
         let running = Task(executorPreference: loop.preference) { await daemon.run([job]) }
-        // On the loop, whose time stands still meanwhile: the next try makes a directory for a moment.
+        // On the loop, whose time stands still meanwhile, because a retry creates a directory for a moment.
         let left = try await Task(executorPreference: loop.preference) {
           try await loop.wait(for: .seconds(6 * 3600))
           return Files.names(in: folder + "/ring")
         }.value
         let starts = await daemon.status().devices.first?.counts.failedStarts
-        // After 1, 2, 4, 8, 16 and 32 minutes, then each hour, with the time that a link takes.
+        // After 1, 2, 4, 8, 16 and 32 minutes, then every hour, plus the time that a link takes.
         #expect((9...12).contains(try #require(starts)), "\(String(describing: starts))")
         #expect(left.count <= 2, "\(left)")
         #expect(
           journal.withLock(\.self).count { $0.contains("File too large") } == 1, "\(journal.withLock(\.self))"
         )
-        // Room again.
+        // There is space again.
         limitFiles(to: nil)
         try await Task(executorPreference: loop.preference) { try await loop.wait(for: .seconds(3700)) }.value
         #expect(Files.names(in: folder + "/ring").count == 3)
@@ -59,7 +60,7 @@ import Testing
     }
   }
 
-  /// The next capture begins at once, and not in the place of the one before.
+  /// The next capture begins at once, and in a new directory.
   @Test func beginsAgainWhereACaptureWasRemoved() async throws {
     try await withFolder { folder in
       let file = folder + "/ringtap.json"

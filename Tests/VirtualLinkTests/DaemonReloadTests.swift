@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A daemon that reads its file again.
+/// A daemon that reloads its file.
 @Suite(.timeLimit(.minutes(2))) struct DaemonReloadTests {
   private struct Scene {
     let folder: String
@@ -17,7 +17,7 @@ import Testing
       Files.names(in: folder + "/captures/left").filter { !$0.hasPrefix(".") }.sorted()
     }
 
-    /// Rows of the capture that is written.
+    /// Size of the table that is being written.
     var byteCount: Int {
       captures.last.flatMap { Files.byteCount(of: "\(folder)/captures/left/\($0)/ppg.csv") } ?? 0
     }
@@ -30,7 +30,8 @@ import Testing
                   "link": {"interval": "30-50", "supervision-timeout": 4000}}]}
     """
 
-  /// Other lines, order and numbers as texts; then files that are refused as a whole. The capture goes on through all of it.
+  /// Files that differ only in layout, order or numbers as strings, then files that are rejected. The capture
+  /// continues through all of it.
   @Test func aCaptureGoesOn() async throws {
     try await withFolder { folder in
       let scene = Scene(folder: folder)

@@ -9,12 +9,12 @@ import Testing
 
 @testable import Daemon
 
-/// A daemon whose retention has much to remove, while it records.
+/// A daemon removes many old captures while it records.
 @Suite(.timeLimit(.minutes(2))) struct DaemonSweepTests {
   private static let captures = 10
   private static let bigByteCount = 1 << 30
 
-  /// Ten captures of a gigabyte each, as far as their lengths go.
+  /// Ten captures of a gigabyte each, as sparse files.
   private static func fill(_ folder: String) throws {
     for hour in 0..<captures {
       let path = "\(folder)/ring1/2023111\(hour)T000000Z"
@@ -28,7 +28,8 @@ import Testing
     }
   }
 
-  /// 10 GB in 160 steps and the files' names, each slowed down: 0 lost, and no call of the file system on the receive thread.
+  /// 10 GB are removed in 160 steps, plus the files' names, each of them slowed down: nothing is lost, and
+  /// the receive thread makes no file system calls.
   @Test func removesTenGigabytesWhileSixteenRingsStream() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in
@@ -51,7 +52,7 @@ import Testing
         test_watch_thread("ringtap-receive")
         configuration.retention.maximumByteCount = 0
         await daemon.reload(configuration, jobs, publishing: nil)
-        // Asked meanwhile, as Prometheus does.
+        // Queried meanwhile, as Prometheus does.
         try await eventually("all is removed") { await daemon.status().removedCaptures == Self.captures }
         var first: UnsafePointer<CChar>?
         let calls = test_file_calls(&first)
@@ -73,7 +74,7 @@ import Testing
     }
   }
 
-  /// The end of a daemon does not wait for gigabytes.
+  /// A daemon that ends does not wait for the removal of gigabytes.
   @Test func anEndInterruptsASweep() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in

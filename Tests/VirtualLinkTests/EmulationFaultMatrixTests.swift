@@ -5,7 +5,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// What a controller and the air can do wrong, from each step of a session on: the error that stands here, or none.
+/// Faults of the controller and of the air, starting at each step of a session, with the expected error, or
+/// none.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct EmulationFaultMatrixTests {
   private enum Fault: Sendable {
     case controller(ControllerFault)
@@ -15,7 +16,7 @@ import Testing
   private struct Case: Sendable, CustomStringConvertible {
     let step: SessionStep
     let fault: Fault
-    /// `nil`: it goes on, and all 90 notifications arrive.
+    /// `nil` if the session continues and all 90 notifications arrive.
     let error: HostError?
 
     var description: String { "\(step.rawValue): \(fault)" }
@@ -25,7 +26,7 @@ import Testing
 
   private static func lost(_ loss: LinkLoss) -> HostError { .gatt(.closed(.linkLost(loss))) }
 
-  /// - Parameter link: the error while a link is up.
+  /// - Parameter link: error while a link is up.
   private static func cases(
     _ fault: Fault, scan: HostError?, connect: HostError?, link: HostError?
   ) -> [Case] {
@@ -43,7 +44,7 @@ import Testing
     .controller("virtual", .commandTimedOut(opcode))
   }
 
-  /// Commands that a step sends are refused with Connection Limit Exceeded.
+  /// The controller refuses commands of a step with Connection Limit Exceeded.
   private static var refusals: [Case] {
     let status = HCIStatus(rawValue: 0x09)
     let commands: [(SessionStep, HCIOpcode)] = [
@@ -80,7 +81,7 @@ import Testing
       + cases(.controller(.staleHandle(times: 5)), scan: nil, connect: nil, link: nil)
       + cases(.controller(.duplicateEvents(times: 5)), scan: nil, connect: nil, link: nil)
       + cases(.controller(.delayAnswers(.milliseconds(300), times: nil)), scan: nil, connect: nil, link: nil)
-      // Eight packets may be under way: the discovery needs more, what follows it does not.
+      // Eight packets may be in flight: the discovery needs more, the later steps do not.
       + cases(.controller(.withholdCompletedPackets), scan: nil, connect: nil, link: nil)
       .filter { $0.step == .subscribe || $0.step == .stream || $0.step == .disconnect }
   }

@@ -9,19 +9,19 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// How soon a ring that was never seen streams, by the air's own time, and what becomes of the link's timing.
+/// Time until a previously unknown ring streams, in emulated air time, and the link's timing afterwards.
 @Suite(.timeLimit(.minutes(1))) struct FastStartTests {
   private struct Result {
     var report: SessionReport
-    /// That the link had, in milliseconds.
+    /// Connection intervals of the link, in milliseconds.
     var intervals: [Double]
-    /// When each sample of the light came, in nanoseconds since the first.
+    /// Arrival of each optical sample, in nanoseconds since the first.
     var arrivals: [Int64]
   }
 
-  /// What a recording in virtual time gives.
+  /// Records in virtual time and returns the results.
   ///
-  /// - Parameter devices: where it is remembered what was discovered; `nil`: nowhere.
+  /// - Parameter devices: folder in which discovered attributes are stored; `nil` for none.
   private func record(
     _ ring: EmulatedRing.Configuration, seconds: Int, startsFast: Bool = true,
     _ request: LinkRequest = LinkRequest(), remembering devices: String? = nil
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  /// Five requests; within 250 ms with short intervals, and within 600 ms at 50.
+  /// Five requests; within 250 ms with short intervals, and within 600 ms with 50 ms.
   @Test(arguments: [(true, 250), (false, 600)]) func isSoon(_ startsFast: Bool, _ milliseconds: Int64)
     async throws
   {
@@ -61,25 +61,25 @@ import Testing
     #expect(report.requestsBeforeFirstSample == [5])
     let time = try #require(report.timeToFirstSample)
     #expect(time > 0 && time <= milliseconds * 1_000_000, "\(time)")
-    // 7.5 to 15 ms until the stream runs; then the kernel's own, 30 to 50 ms.
+    // 7.5 to 15 ms until the stream runs, then the kernel's default, 30 to 50 ms.
     #expect(intervals == (startsFast ? [15, 50] : [50]))
   }
 
-  /// What was asked for is in force once the stream runs.
+  /// The requested timing is in force once the stream runs.
   @Test func thenHasWhatWasAskedFor() async throws {
     var request = LinkRequest()
     request.interval = 24...24
     #expect(try await record(quietRing(rate: 75), seconds: 4, request).intervals == [15, 30])
   }
 
-  /// Of samples that were made every 10 ms, in nanoseconds, beside the one that had to wait least.
+  /// Longest delay of samples measured every 10 ms, in nanoseconds, relative to the shortest delay.
   private func longestDelay(_ arrivals: [Int64]) -> Int64 {
     let delays = arrivals.enumerated().map { $1 - Int64($0) * 10_000_000 }
     return (delays.max() ?? 0) - (delays.min() ?? 0)
   }
 
-  /// What is asked after the first sample keeps none until a later connection event: each goes out in the next one, as on a
-  /// link on which nothing is asked.
+  /// Requests after the first sample do not delay samples to a later connection event: each is sent in the
+  /// next one, as on a link without requests.
   @Test func delaysNoSample() async throws {
     try await withFolder { devices in
       var ring = quietRing(rate: 300)

@@ -9,25 +9,25 @@ import TestKit
 import TestPeer
 import Testing
 
-/// What goes wrong between host and controller, at each step of a session: every case ends in the error that stands
-/// here or goes on, within its time, and leaves nothing behind.
+/// Faults between host and controller at each step of a session. Each case ends within its time, with the
+/// expected error or without one, and leaves nothing behind.
 ///
-/// The cases run side by side: some of them last as long as an ATT transaction may, which is 30 s.
+/// The cases run in parallel, because some last as long as an ATT transaction timeout, 30 s.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct FaultMatrixTests {
   typealias Step = SessionStep
 
   struct Case: Sendable, CustomStringConvertible {
     let step: Step
     let fault: PacketFault
-    /// `nil`: it goes on as if nothing had been.
+    /// `nil` if the session continues as if there were no fault.
     let error: HostError?
-    /// Notifications of the 90 that the ring sends which reach the subscriber.
+    /// How many of the 90 notifications that the ring sends reach the subscriber.
     var notifications = 90
 
     var description: String { "\(step.rawValue): \(fault.action) \(fault.direction)" }
   }
 
-  /// What each fault of an awaited packet leads to.
+  /// Result of each fault in an awaited packet.
   private static func cases(_ step: Step) -> [Case] {
     func fault(
       _ action: PacketFault.Action, _ error: HostError?, skip: Int = 0, notifications: Int = 90
@@ -36,13 +36,13 @@ import Testing
         step: step, fault: PacketFault(action, step.awaited, from: .controllerToHost, skip: skip),
         error: error, notifications: notifications)
     }
-    // The controller is gone in mid-step: commands say so, a bearer says that its link is lost.
+    // The controller is lost during the step: commands report that, a bearer reports a lost link.
     let lost: HostError =
       switch step {
       case .scan, .connect: .controller("virtual", .transportLost)
       default: .gatt(.closed(.linkLost(.unknown)))
       }
-    // Of the stream nobody waits for a single packet: one more or less is all that happens.
+    // No single packet of the stream is awaited: one more or less has no other effect.
     if step == .stream {
       return [
         fault(.drop, nil, skip: 10, notifications: 89), fault(.duplicate, nil, skip: 10, notifications: 91),
@@ -88,7 +88,7 @@ import Testing
       if outcome.error == nil { #expect(outcome.notifications == item.notifications, "\(item)") }
       if outcome.error != nil { #expect(outcome.step == item.step, "\(item)") }
     }
-    // The loops' threads close theirs a little later; so may those of a test that ran before.
+    // The loops' threads close their descriptors a little later; so may those of an earlier test.
     try await eventually("all that was opened is closed") { try openDescriptors() <= before }
   }
 
@@ -103,7 +103,7 @@ import Testing
 }
 
 extension SessionStep {
-  /// The packet of the controller that this step waits for.
+  /// The controller's packet that this step waits for.
   fileprivate var awaited: PacketFault.Selector {
     switch self {
     case .scan: .answer(.leSetScanEnable)
@@ -116,7 +116,7 @@ extension SessionStep {
     }
   }
 
-  /// What the host sends to get it.
+  /// The host's packet that requests it.
   fileprivate var asked: PacketFault.Selector {
     switch self {
     case .scan: .command(.leSetScanEnable)
@@ -124,13 +124,14 @@ extension SessionStep {
     case .mtu: .att(.exchangeMTURequest)
     case .discovery: .att(.readByGroupTypeRequest)
     case .subscribe: .att(.writeRequest)
-    // The command that starts the stream is a Write Request too, the second one.
+    // The command that starts the stream is also a Write Request, the second one.
     case .stream: .att(.writeRequest)
     case .disconnect: .command(.disconnect)
     }
   }
 
-  /// What makes that packet another one: the opcode in Command Complete, the subevent, the status, the ATT opcode.
+  /// The byte that identifies that packet: the opcode in Command Complete, the subevent, the status, the ATT
+  /// opcode.
   fileprivate var essentialOctet: Int {
     switch self {
     case .scan: 4
@@ -139,8 +140,8 @@ extension SessionStep {
     }
   }
 
-  /// The error of an answer that never comes. Commands: 2 s; a connect: its time, then that of the cancel, which is
-  /// refused because the link is up; ATT: 30 s (Core 5.4, Vol 3, Part F, 3.3.3).
+  /// Error if the response never arrives. Commands: 2 s. A connect: its timeout, then that of the cancel,
+  /// which is refused because the link is up. ATT: 30 s (Core 5.4, Vol 3, Part F, 3.3.3).
   fileprivate var unanswered: HostError? {
     switch self {
     case .scan: .controller("virtual", .commandTimedOut(.leSetScanEnable))
@@ -148,7 +149,7 @@ extension SessionStep {
     case .mtu: .gatt(.timedOut(.exchangeMTURequest))
     case .discovery: .gatt(.timedOut(.readByGroupTypeRequest))
     case .subscribe, .stream: .gatt(.timedOut(.writeRequest))
-    // A link that does not end is left to the reset of whoever takes the controller next.
+    // A link that does not end is cleared by the reset when the controller is opened next.
     case .disconnect: nil
     }
   }

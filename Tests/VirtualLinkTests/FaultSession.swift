@@ -9,27 +9,27 @@ import SensorSessions
 import Synchronization
 import TestPeer
 
-/// The steps of a session with a ring, in order.
+/// Steps of a session with a ring, in order.
 enum SessionStep: String, CaseIterable, Sendable {
   case scan, connect, mtu, discovery, subscribe, stream, disconnect
 }
 
-/// How a session ended.
+/// Result of a session.
 struct SessionOutcome: Sendable {
-  /// The step that failed, or the last.
+  /// The step that failed, or the last step.
   var step = SessionStep.scan
   var error: HostError?
-  /// Values that came until a read that was sent after the last of them was answered.
+  /// Values received before the response to a read that was sent after the last of them.
   var notifications = 0
 }
 
-/// A session with an emulated ring that sends 90 notifications: from the scan to the end of the link.
+/// A session with an emulated ring that sends 90 notifications, from the scan to the end of the link.
 struct FaultSession: Sendable {
   var pace = VirtualAir.Pace.immediate
   var wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 }
 
   /// - Parameters:
-  ///   - expected: notifications to wait for.
+  ///   - expected: number of notifications to wait for.
   ///   - begins: called when a step begins.
   func run(
     _ expected: Int, _ begins: @escaping @Sendable (SessionStep, ControllerAttachment) async -> Void

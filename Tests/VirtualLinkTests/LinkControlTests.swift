@@ -7,9 +7,9 @@ import SensorSessions
 import Synchronization
 import Testing
 
-/// What exclusive mode asks of the controller beside data.
+/// Commands of exclusive mode to the controller, other than for data.
 @Suite(.timeLimit(.minutes(1))) struct LinkControlTests {
-  /// Packets that went to the controller, H4 type octet first.
+  /// Packets sent to the controller, H4 type byte first.
   private static func sent(_ ring: PacketQueue) -> [[UInt8]] {
     var packets: [[UInt8]] = []
     while ring.pop({ tag, _, _, packet in
@@ -20,7 +20,7 @@ import Testing
     return packets
   }
 
-  /// Commands with this opcode among them, type and opcode left out.
+  /// Parameters of the commands with this opcode, without type and opcode.
   private static func parameters(_ packets: [[UInt8]], _ opcode: HCIOpcode) -> [[UInt8]] {
     let start: [UInt8] = [0x01, UInt8(opcode.rawValue & 0xFF), UInt8(opcode.rawValue >> 8)]
     return packets.filter { $0.starts(with: start) }.map { Array($0.dropFirst(4)) }
@@ -32,7 +32,8 @@ import Testing
     let connection = try await link.adapter.connect(
       to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
     let facts = try await link.adapter.facts(of: connection)
-    // As the virtual controller says of its peripherals: link layer 5.0, no company, long packets and 2M.
+    // The virtual controller's description of its peripherals: link layer 5.0, no company, long packets and
+    // 2M.
     #expect(facts.version?.version == 9)
     #expect(facts.version?.company == 0xFFFF)
     #expect(facts.features?.hasDataPacketLengthExtension == true)
@@ -57,7 +58,7 @@ import Testing
     await link.close()
   }
 
-  /// By the accept list. Core 5.4, Vol 4, Part E, 7.8.15–16.
+  /// With the accept list. Core 5.4, Vol 4, Part E, 7.8.15–16.
   @Test func looksForAllThatAreWanted() async throws {
     let log = PacketQueue(byteCount: 1 << 16)
     let clock = LoopClock.virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
@@ -82,7 +83,7 @@ import Testing
     #expect(
       Set(Self.parameters(sent, .leAddDeviceToFilterAcceptList))
         == Set((2...3).map { [0x00, $0, 0x00, 0x00, 0x0D, 0xCB, 0x70] }))
-    // Initiator_Filter_Policy 1: the accept list; 0 where one device is named.
+    // Initiator_Filter_Policy 1 is the accept list; 0 is a directed attempt.
     let policies = Self.parameters(sent, .leCreateConnection).map { $0[4] }
     #expect(policies.contains(0x01))
     #expect(policies.count == Self.parameters(sent, .leCreateConnectionCancel).count)
@@ -107,7 +108,7 @@ import Testing
     #expect(Self.parameters(sent, .leSetScanParameters).map { $0[5] } == [0x01, 0x01])
   }
 
-  /// The log has each packet of the start-up, both ways, as it is on the wire.
+  /// The log has each packet of the start-up, in both directions, as it is on the wire.
   @Test func capturesEveryPacket() async throws {
     let log = PacketQueue(byteCount: 1 << 16)
     let link = try await VirtualLink.open([quietRing()]) { CapturingTransport($0, into: log) }

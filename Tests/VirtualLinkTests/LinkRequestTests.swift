@@ -20,7 +20,7 @@ struct LinkRequestTests {
     #expect(LinkRequest().fault == nil)
   }
 
-  /// What is left open is what the Linux kernel takes: 30–50 ms, latency 0, 420 ms (net/bluetooth/hci_core.c).
+  /// Unspecified values are the Linux kernel's: 30–50 ms, latency 0, 420 ms (net/bluetooth/hci_core.c).
   @Test func fillsInTheKernelsDefaults() {
     #expect(
       request(6...6).timing
@@ -32,7 +32,7 @@ struct LinkRequestTests {
           minimumInterval: 24, maximumInterval: 40, latency: 0, supervisionTimeout: 100))
   }
 
-  /// The time-out must exceed two intervals with all latency. Core 5.4, Vol 4, Part E, 7.8.18.
+  /// The timeout must exceed two intervals including all latency. Core 5.4, Vol 4, Part E, 7.8.18.
   @Test func keepsTheTimeoutAboveTheInterval() {
     for (interval, latency) in [(80, 0), (800, 0), (80, 10), (3200, 2)] as [(UInt16, UInt16)] {
       let request = request(interval...interval, latency: latency)
@@ -40,7 +40,7 @@ struct LinkRequestTests {
       #expect(timing?.isValid == true, "\(interval), \(latency)")
       #expect(request.fault == nil)
     }
-    // 100 ms, 10 events: six of 1.1 s.
+    // 100 ms with 10 skipped events: six times 1.1 s.
     #expect(request(80...80, latency: 10).timing?.supervisionTimeout == 660)
   }
 
@@ -51,7 +51,7 @@ struct LinkRequestTests {
     #expect(request(timeout: 9).fault != nil)
     #expect(request(80...80, timeout: 20).fault != nil)
     #expect(request(80...80, timeout: 21).fault == nil)
-    // No time-out is long enough: 4 s intervals with 10 skipped take 88 s, the most is 32 s.
+    // No timeout is long enough: 4 s intervals with 10 skipped events take 88 s, and the maximum is 32 s.
     #expect(request(3200...3200, latency: 10).fault != nil)
     var request = LinkRequest()
     request.dataLength = 26
@@ -68,7 +68,7 @@ struct LinkRequestTests {
     request.dataLength = 200
     let connection = try await link.adapter.connect(
       to: ring.address, asking: request, timeout: .seconds(10), tap: nil)
-    // The answer to a read comes after the events of the link.
+    // The response to a read arrives after the link's events.
     _ = try await GATTClient(connection).read(AttributeHandle(0x0007))
     let state = await connection.link
     #expect(state.timing == LinkParameters(interval: 12, latency: 2, supervisionTimeout: 300))

@@ -9,13 +9,15 @@ import Testing
 
 @testable import BLEReplay
 
-/// Our stack, driven by logs. `Captures/README.md` says how each log was made; other hosts speak in those of `shared`.
+/// Our stack, driven by logs. `Captures/README.md` describes how each log was made; those in `shared` are
+/// from other hosts.
 @Suite(.timeLimit(.minutes(2))) struct LogReplayTests {
   private func hostPackets(_ log: ReplayLog) -> Int {
     log.packets.count { $0.direction == .hostToController }
   }
 
-  /// Each packet of ours octet for octet, and the frames that tshark counts in the log (opcode 0x1b).
+  /// Each packet of ours matches byte for byte, and the number of frames is tshark's for the log (opcode
+  /// 0x1b).
   @Test(arguments: [
     "bumble-ring.btsnoop", "exclusive-hci.btsnoop", "exclusive-monitor.btsnoop", "exclusive-monitor.pcapng",
     "raw-monitor.btsnoop", "virtual-ring.btsnoop",
@@ -35,7 +37,7 @@ import Testing
     #expect(report.samples == [frames / 3, frames / 3, frames / 3])
   }
 
-  /// A log of an Android phone: its 1,047 notifications are tshark's count of opcode 0x1b.
+  /// A log of an Android phone: tshark counts 1,047 notifications (opcode 0x1b).
   @Test(
     .enabled(if: Place.treadmill != nil, Place.noShared))
   func playsAnAndroidLog() async throws {
@@ -49,7 +51,7 @@ import Testing
 
   // MARK: Differences
 
-  /// The exclusive log with one packet changed by `edit`, which gives `nil` for none.
+  /// The exclusive log with one packet changed by `edit`, which returns `nil` to remove it.
   private func edited(
     _ index: Int, _ edit: ([UInt8]) -> [UInt8]?
   ) throws -> ReplayLog {
@@ -73,7 +75,7 @@ import Testing
     try await LogReplay(try edited(index, edit)).run().findings
   }
 
-  /// The answer to packet 28, a Find By Type Value Request.
+  /// The response to packet 28, a Find By Type Value Request.
   @Test func namesARequestWithoutAnswer() async throws {
     let found = try await findings(30) { _ in nil }
     #expect(found.counts == [.unanswered: 1])
@@ -86,7 +88,8 @@ import Testing
     #expect(found.examples.first?.index == 30)
   }
 
-  /// The opcode of the Exchange MTU Response becomes that of a request: our server answers, the recorded one did not.
+  /// The opcode of the Exchange MTU Response becomes that of a request: our server responds, the recorded one
+  /// did not.
   @Test func tellsWhatOursSaysAndTheLogDoesNot() async throws {
     let found = try await findings(24) { $0.dropLast(3) + [0x02, 0x05, 0x02] }
     let unexpected = try #require(found.examples.first { $0.kind == .unexpected })
@@ -95,14 +98,14 @@ import Testing
     #expect(found.counts[.unanswered] == 1)
   }
 
-  /// The Command Complete of Reset: our start-up stands still, and the log's own goes on.
+  /// The Command Complete of Reset is missing: our start-up stops, and the log's own continues.
   @Test func goesOnWithoutAnAnswerOfTheStartUp() async throws {
     let found = try await findings(2) { _ in nil }
     #expect(found.counts[.unanswered] == 1 && found.counts[.missing] == 1)
     #expect(found.reproduced >= 30)
   }
 
-  /// Found by the fuzzer of replays: a command with more parameters than a command can have ended the program.
+  /// Found by fuzzing replays: a command with more parameters than possible ended the program.
   @Test func playsACommandLongerThanItSays() async throws {
     let packets = try edited(0) { $0 }.packets
     for packet in packets where packet.octets[0] == HCIPacketType.command.rawValue {
@@ -113,7 +116,7 @@ import Testing
     }
   }
 
-  /// Damage anywhere is found or harmless, never the end of the play.
+  /// Damage anywhere is reported or harmless, and never ends the replay.
   @Test func playsEachPacketLostAndEachCut() async throws {
     let count = try edited(0) { $0 }.packets.count
     for index in 1...count {

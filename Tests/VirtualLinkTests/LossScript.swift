@@ -2,17 +2,17 @@ import BLEEmulation
 import BLELinux
 import BLEWire
 
-/// Takes a device's links away, one each twelve seconds, in three ways by turns.
+/// Breaks a device's link every twelve seconds, in three ways in turn.
 struct LossScript: Sendable {
   enum Loss: CaseIterable, Sendable {
-    /// The device says that it leaves.
+    /// The device disconnects.
     case leaving
-    /// It is out of range for four seconds.
+    /// The device is out of range for four seconds.
     case silence
-    /// For four seconds it hears nobody: not the link that it has, nor who connects it then.
+    /// For four seconds the device receives nothing, on its existing link or on a new connect.
     case deaf
 
-    /// What the controller has to say of the link that streamed. Core 5.4, Vol 1, Part F, 2.8 and 2.19.
+    /// The controller's reason for the loss of the streaming link. Core 5.4, Vol 1, Part F, 2.8 and 2.19.
     var reason: UInt8 { self == .leaving ? 0x13 : 0x08 }
   }
 

@@ -7,9 +7,9 @@ import CTestSystem
 import Foundation
 import Testing
 
-/// A kernel without memory under a host of ours.
+/// A kernel without free memory under our own host.
 @Suite(.timeLimit(.minutes(1))) struct MemoryShortageLinkTests {
-  /// What waits at the controller's socket is received when there is memory again.
+  /// Packets that wait in the controller's socket are received when there is memory again.
   @Test(arguments: [ENOMEM, ENOBUFS]) func receivesAllTheSame(_ number: CInt) async throws {
     let link = try await VirtualLink.open([quietRing()])
     await Task(executorPreference: link.loop) { test_fail(TEST_RECVMMSG, number, 5, 50) }.value
@@ -26,7 +26,7 @@ import Testing
     await link.close()
   }
 
-  /// One that never has any is a controller that is gone.
+  /// If there is never any memory, the controller counts as lost.
   @Test func isLostInTheEnd() async throws {
     let link = try await VirtualLink.open([quietRing()])
     await Task(executorPreference: link.loop) { test_fail(TEST_RECVMMSG, ENOMEM, 0, .max) }.value

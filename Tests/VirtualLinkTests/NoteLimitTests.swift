@@ -5,14 +5,15 @@ import Synchronization
 import Testing
 
 @Suite struct NoteLimitTests {
-  /// Twenty lines a minute; the rest is a number, told when the minute is over, or at the end.
+  /// Twenty lines a minute are printed. The others are counted, and the count is printed after the minute or
+  /// at the end.
   @Test func tellsTwentyAMinuteAndANumber() async throws {
     let loop = try EventLoop(
       name: "notes", clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)))
     defer { loop.stop() }
     let told = Told()
     let limit = NoteLimit(on: loop) { line in told.lines.withLock { $0.append(line) } }
-    // On the loop's thread: no virtual time goes by meanwhile.
+    // On the loop's thread, so that no virtual time passes meanwhile.
     let first = await loop.task {
       for number in 1...200 { limit.note("\(number)") }
       return told.lines.withLock { $0 }

@@ -2,26 +2,27 @@ import BLEEmulation
 import BLEStack
 import BLEWire
 
-/// A heart-rate strap whose attribute server is written out here, so that devices can be made of it that break rules.
+/// A heart-rate strap with its own attribute server, from which devices that break rules are derived.
 ///
-/// It is a server apart from `ATTServer`. Each subclass is a device that was reported: it overrides what it does differently.
+/// The server is independent of `ATTServer`. Each subclass is a device from a bug report and overrides what
+/// that device does differently.
 class OddDevice: VirtualPeripheral {
   struct Attribute {
     let type: [UInt8]
     var value: [UInt8]
-    /// Of a service: its last handle.
+    /// Last handle, if it is a service.
     var end: UInt16 = 0
   }
 
   static let address = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
   private(set) var attributes: [Attribute] = []
   private(set) var measurement: UInt16 = 0
-  /// Writes of the central, handle and value.
+  /// Handle and value of the central's writes.
   private(set) var written: [(handle: UInt16, value: [UInt8])] = []
   private(set) var linkCount = 0
   private(set) var opcodes: [UInt8] = []
   var link: PeripheralLink?
-  /// Sent when the next request is there, before its response.
+  /// Sent when the next request arrives, before its response.
   var late: [[UInt8]] = []
   var isMeasuring = false
   private var next: MonotonicTime?
@@ -48,7 +49,7 @@ class OddDevice: VirtualPeripheral {
   func exchangeMTU() -> [[UInt8]] { [[0x03, 0xF7, 0x00]] }
   func answer(_ pdu: [UInt8], to request: [UInt8]) -> [[UInt8]] { [pdu] }
   func notFound(_ request: [UInt8]) -> [[UInt8]] { [Self.error(request[0], Self.handle(request), 0x0A)] }
-  /// - Returns: what is sent instead of a response; `nil` for the usual one.
+  /// - Returns: PDUs to send instead of a response; `nil` for the usual one.
   func write(_ handle: UInt16, _ value: [UInt8]) -> [[UInt8]]? { nil }
   func value(of handle: UInt16) -> [UInt8] { attributes[Int(handle) - 1].value }
 

@@ -20,12 +20,12 @@ import Testing
     var gaps: [SessionGap] = []
     var remarks: [String] = []
     var strays = 0
-    /// Opcodes of requests, and writes, as the device saw them.
+    /// Opcodes of requests, and writes, as the device received them.
     var opcodes: [UInt8] = []
     var written: [String] = []
   }
 
-  /// Streams until so many values have come, or the session ends.
+  /// Streams until `count` values have arrived or the session ends.
   private func stream(
     _ count: Int = 20, patience: Duration = .seconds(20),
     _ change: @Sendable (inout DeviceSession.Plan) -> Void = { _ in },
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  /// The response of before comes once more when the next request is there.
+  /// The previous response is sent once more when the next request arrives.
   final class LateAll: OddDevice {
     override func answer(_ pdu: [UInt8], to request: [UInt8]) -> [[UInt8]] {
       late.append(pdu)
@@ -175,7 +175,7 @@ import Testing
     #expect(refusal.code == .writeNotPermitted)
   }
 
-  /// Notifications are refused, indications are not; values are notified all the same.
+  /// It refuses notifications, but not indications; values are sent as notifications anyway.
   final class IndicatesOnly: OddDevice {
     override func buildHeartRate() { service(0x180D, [(0x2A37, 0x30, [], [0x2902])]) }
     override func write(_ handle: UInt16, _ value: [UInt8]) -> [[UInt8]]? {
@@ -189,7 +189,7 @@ import Testing
     #expect(outcome.written.map { $0.suffix(4) } == ["0100", "0200", "0000"])
   }
 
-  /// It has no properties for it: then it is said.
+  /// The characteristic does not have the property: this is reported.
   final class CannotNotify: OddDevice {
     override func buildHeartRate() { service(0x180D, [(0x2A37, 0x02, [], [0x2902])]) }
   }
@@ -199,7 +199,7 @@ import Testing
     #expect(outcome.failure.map { "\($0)" }?.contains("does not support notify or indicate") == true)
   }
 
-  /// Find Information names its handles the wrong way round.
+  /// Find Information returns the handles in the wrong order.
   final class WrongOrder: OddDevice {
     override func buildHeartRate() { service(0x180D, [(0x2A37, 0x10, [], [0x2901, 0x2902])]) }
     override func answer(_ pdu: [UInt8], to request: [UInt8]) -> [[UInt8]] {
@@ -231,7 +231,7 @@ import Testing
     check(try await stream { OneAtATime() })
   }
 
-  /// Both can send; the first never does.
+  /// Both can notify; the first never does.
   final class SilentFirst: OddDevice {
     override func buildHeartRate() {
       service(0x180D, [(0x2A37, 0x10, [], [0x2902])])
@@ -250,7 +250,7 @@ import Testing
 
   // MARK: The controller
 
-  /// raspberrypi/linux#3330: reset, connected again.
+  /// raspberrypi/linux#3330: reset, then connected again.
   @Test func aHardwareErrorIsAGap() async throws {
     let link = try await VirtualLink.open { [OddDevice()] }
     var plan = DeviceSession.Plan(OddDevice.address)
@@ -278,7 +278,7 @@ import Testing
     await link.close()
   }
 
-  /// Bounded: a controller that fails again and again is given up.
+  /// Retries are limited: a controller that fails repeatedly is given up.
   @Test func aControllerThatFailsAgainAndAgainIsGivenUp() async throws {
     let link = try await VirtualLink.open { [OddDevice()] }
     let lost = Counter()
@@ -294,7 +294,7 @@ import Testing
     await link.close()
   }
 
-  /// Amid a scan, and amid a connect: both go on.
+  /// During a scan, and during a connect: both continue.
   @Test func scansAndConnectsGoOnAfterAReset() async throws {
     let link = try await VirtualLink.open { [OddDevice()] }
     let reports = Counter()

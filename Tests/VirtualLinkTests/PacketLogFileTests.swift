@@ -8,7 +8,7 @@ import Recording
 import TestKit
 import Testing
 
-/// The log of exclusive mode: everything between host and controller.
+/// The log of exclusive mode: all packets between host and controller.
 @Suite(.timeLimit(.minutes(1))) struct PacketLogFileTests {
   @Test func logsEveryPacketOfASession() async throws {
     try await withFolder { folder in
@@ -34,7 +34,8 @@ import Testing
       }
       try reader.finish()
       #expect(packets.count == outcome.packets)
-      // Reset first, Disconnection Complete (0x05) last, and one Read Request (0x0A) for handle 7 with its answer.
+      // Reset first, Disconnection Complete (0x05) last, and one Read Request (0x0A) for handle 7 with its
+      // response.
       #expect(packets.first?.2 == [0x03, 0x0C, 0x00])
       #expect(packets.last?.0 == .event)
       #expect(packets.last?.2.first == 0x05)

@@ -12,13 +12,13 @@ import Testing
 
 @testable import SensorSessions
 
-/// Links that pair, end, and come back, thousands of times: a host and a device that are the same afterwards as before
-/// (CVE-2024-6657: a controller that runs out of something).
+/// Thousands of links that pair, end and reconnect: host and device use no more resources afterwards than
+/// before (CVE-2024-6657: a controller runs out of a resource).
 ///
-/// With `RINGTAP_RECONNECTS=10000` and nothing else in the process it also compares memory, descriptors and threads:
-/// `RINGTAP_RECONNECTS=10000 swift test --skip-build --filter PairingReconnectTests`.
+/// With `RINGTAP_RECONNECTS=10000` and no other tests in the process it also compares memory, descriptors and
+/// threads: `RINGTAP_RECONNECTS=10000 swift test --skip-build --filter PairingReconnectTests`.
 @Suite(.timeLimit(.minutes(60))) struct PairingReconnectTests {
-  /// What this process, and its bonds, take.
+  /// Resources of this process and of its bonds.
   private struct Footprint: CustomStringConvertible {
     var residentKilobytes = 0
     var threads = 0
@@ -53,7 +53,7 @@ import Testing
           SecuritySettings(raising: .byPairing, store: bonds, makeKeyPair: try P256KeyPair.maker()))
       }
       try await device.serve { server in
-        // Whatever is made once is there then.
+        // One-time allocations are done by then.
         try await reconnect(max(5, count / 20), device, server, bonds)
         let before = try Footprint(folders)
         try await reconnect(count, device, server, bonds)
@@ -64,14 +64,15 @@ import Testing
         print("\(count) pairings, \(2 * count) links: before \(before); after \(after)")
         #expect(after.threads == before.threads)
         #expect(after.descriptors == before.descriptors)
-        // The allocator's own: nothing that a link or a pairing keeps is smaller than 100 bytes.
+        // The allocator's own overhead: anything that a link or a pairing could leak is larger than 100
+        // bytes.
         #expect(after.residentKilobytes - before.residentKilobytes < count / 10 + 1024)
       }
       await device.close()
     }
   }
 
-  /// Pairs anew each time, and comes back once with the key.
+  /// Pairs again each time, and reconnects once with the key.
   private func reconnect(
     _ count: Int, _ device: VirtualDevice, _ server: GATTServer, _ bonds: [BondFiles]
   ) async throws {

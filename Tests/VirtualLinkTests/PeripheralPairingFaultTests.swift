@@ -11,7 +11,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Centrals that pair wrongly, or come as somebody else: none sees what is protected, and no bond suffers.
+/// Centrals that pair incorrectly or impersonate others: none can access protected values, and no bond is
+/// affected.
 @Suite(.timeLimit(.minutes(1))) struct PeripheralPairingFaultTests {
   static let services: [GATTServiceDescription] = {
     var protected = GATTCharacteristicDescription(BluetoothUUID(0xAA01), [.read, .write], value: [0x5E])
@@ -21,7 +22,7 @@ import Testing
     return [GATTServiceDescription(BluetoothUUID(0xAA00), characteristics: [protected, notified])]
   }()
 
-  /// A way to pair wrongly, and what the device says of it. Core 5.4, Vol 3, Part H, 3.5.5.
+  /// An incorrect way to pair, and the device's reason. Core 5.4, Vol 3, Part H, 3.5.5.
   struct WrongWay: CustomTestStringConvertible, Sendable {
     let testDescription: String
     var isLegacy = false
@@ -30,7 +31,7 @@ import Testing
     let reason: PairingFailure
   }
 
-  /// Turns one bit of the first PDU with this code.
+  /// Flips one bit of the first PDU with this code.
   private static func spoil(_ code: UInt8) -> HostileTransport.Edit {
     { channel, payload in
       guard channel == 6, payload[0] == code else { return [payload] }
@@ -85,7 +86,7 @@ import Testing
       let connection = try await bench.device.connect()
       #expect(await bench.pair(connection) == .refused(way.reason))
       #expect(await server.statistics.failedPairings == 1)
-      // At once again: it must wait. Core 5.4, Vol 3, Part H, 2.3.6.
+      // A retry at once must wait. Core 5.4, Vol 3, Part H, 2.3.6.
       #expect(await bench.pair(connection) == .tooSoon)
       let handle = try await server.require(BluetoothUUID(0xAA01))
       #expect(try await connection.answer(to: "0a" + handle.octets) == "010a\(handle.octets)05")
@@ -94,7 +95,8 @@ import Testing
     }
   }
 
-  /// 30 s without a PDU: it is over, and nothing more is said of it on this link. Core 5.4, Vol 3, Part H, 3.4.
+  /// 30 s without a PDU: the pairing fails, and no more SMP PDUs are sent on this link. Core 5.4, Vol 3, Part
+  /// H, 3.4.
   @Test func givesASilentPairingUp() async throws {
     let bench = try await Bench.open(edit: { channel, payload in
       channel == 6 && payload[0] == 0x0C ? [] : [payload]
@@ -116,8 +118,8 @@ import Testing
 
   // MARK: Somebody else's address and identity
 
-  /// One with the address of a bonded central and without its key: it sees nothing, is pushed nothing, gets no bond in the
-  /// place of the other's, and the other finds all as it was.
+  /// A central with the address of a bonded one, but without its key. It cannot read protected values, gets
+  /// no notifications and does not replace the other's bond. The bonded central finds everything unchanged.
   @Test func doesNotTakeAnAddressForAKey() async throws {
     let bench = try await Bench.open()
     try await bench.serve { server in
@@ -144,7 +146,7 @@ import Testing
           try await server.notify([1], of: notified, to: await server.centrals[0])
         }
       }
-      // With a key that is not the right one the link ends: its packets do not prove to be the other's.
+      // With a wrong key the link ends, because its packets do not authenticate.
       var wrong = try #require(own.bonds().first)
       wrong.bond.peerKey?.key ^= 1
       other.keep(wrong)
@@ -153,7 +155,7 @@ import Testing
       }
       #expect(await server.subscribers(of: notified).isEmpty)
       try await bench.device.loop.wait(for: .seconds(1))
-      // Just Works would put anybody in the other's place.
+      // Just Works would let anyone replace the bonded central.
       other.forgetAll()
       try await bench.secureCentral(other)
       try await bench.withLink { (connection) async throws in
@@ -171,7 +173,7 @@ import Testing
     }
   }
 
-  /// One that is new, and says in its pairing that it is the bonded one: no key proves that.
+  /// A new central that claims the bonded one's identity during pairing: no key proves that.
   @Test func doesNotTakeAnIdentityForAKey() async throws {
     let victim = DeviceAddress(bits: 0x00AA_0100_0001, type: .public)
     let isThief = Mutex(false)
@@ -180,9 +182,9 @@ import Testing
       edit: { channel, payload in
         guard channel == 6, isThief.withLock({ $0 }) else { return [payload] }
         switch payload[0] {
-        // Offers an identity, besides what it has to give.
+        // Offers an identity in addition to its other keys.
         case 0x01: return [payload[..<5] + [payload[5] | 0x02] + payload[6...]]
-        // Signing Information comes behind: Identity Information and Identity Address.
+        // Signing Information is followed by Identity Information and Identity Address.
         case 0x0A:
           let address = [UInt8](encoding: 6) { $0.append(victim) }
           return [[0x08] + [UInt8](repeating: 9, count: 16), [0x09, 0x00] + address, payload]
@@ -209,7 +211,7 @@ import Testing
       try await bench.secureCentral(KeptBonds(), 1)
       try await bench.withLink(1) { (connection) async throws in
         #expect(await bench.pair(connection, 1) == nil)
-        // It has paired, and may do what anybody may who pairs.
+        // It has paired, and may access what any paired central may.
         #expect(try await connection.answer(to: "0a" + value) == "0b5e")
         #expect(await server.subscribers(of: notified).isEmpty)
       }
@@ -224,7 +226,7 @@ import Testing
 
   // MARK: Parts
 
-  /// A device that keeps bonds, and centrals that do other things than their hosts want.
+  /// A device that stores bonds, and centrals whose packets are modified.
   private struct Bench {
     let device: VirtualDevice
     let bonds = KeptBonds()
@@ -256,7 +258,7 @@ import Testing
       await device.close()
     }
 
-    /// Gives a central its keys, or takes them from it. It pairs when it is told to.
+    /// Gives a central its keys, or removes them. It pairs only when told to.
     func secureCentral(
       _ store: KeptBonds, _ index: Int = 0, raising: SecuritySettings.Raising = .byStoredKey,
       isLegacy: Bool = false, agent: PairingAgent = .nobody
@@ -267,7 +269,7 @@ import Testing
           makeKeyPair: isLegacy ? nil : try P256KeyPair.maker()))
     }
 
-    /// - Returns: why it came to nothing.
+    /// - Returns: reason of the failure.
     func pair(_ connection: Connection, _ index: Int = 0) async -> PairingError? {
       do throws(HostError) { _ = try await device.centrals[index].pair(connection) } catch {
         if case .pairing(_, let reason) = error { return reason }
@@ -280,13 +282,13 @@ import Testing
       let connection = try await device.connect(index)
       try await body(connection)
       await connection.close()
-      // The device hears of it, too.
+      // The device is notified, too.
       try await device.loop.wait(for: .seconds(1))
     }
   }
 }
 
 extension AttributeHandle {
-  /// As it lies on air.
+  /// In wire order.
   var octets: String { hexOf([UInt8(rawValue & 0xFF), UInt8(rawValue >> 8)]) }
 }

@@ -8,13 +8,13 @@ import PeripheralKit
 import Synchronization
 import Testing
 
-/// Values by the loop's own time.
+/// Sending values in the loop's own time.
 extension VirtualDevice {
   private static func value(_ number: Int) -> [UInt8] { [UInt8(number & 0xFF), UInt8(number >> 8)] }
 
   /// Sends each central numbered values, 100 a second.
   ///
-  /// - Returns: of each, when the last was in its queue.
+  /// - Returns: for each central, the time at which the last value was in its queue.
   func push(_ count: Int, of characteristic: BluetoothUUID, by server: GATTServer) async throws -> [Duration]
   {
     let handle = try await server.require(characteristic)
@@ -38,7 +38,7 @@ extension VirtualDevice {
     }
   }
 
-  /// All of them come, in order.
+  /// Expects that all values arrive, in order.
   func expect(_ count: Int, in received: Received) async throws {
     while received.count < count { try await loop.wait(for: .milliseconds(100)) }
     #expect(received.all == (0..<count).map { Self.value($0) })
@@ -49,7 +49,7 @@ extension GATTServer {
   func require(_ uuid: BluetoothUUID) throws -> AttributeHandle { try #require(handle(of: uuid)) }
 }
 
-/// Values in the order in which they came.
+/// Values in the order in which they arrived.
 final class Received: Sendable {
   private let values = Mutex<[[UInt8]]>([])
 
@@ -63,7 +63,7 @@ final class Received: Sendable {
 }
 
 extension HostAdapter {
-  /// The first advertiser of this name.
+  /// Returns the first advertiser of this name.
   func find(named name: String) async throws -> Advertiser {
     let found = Mutex<Advertiser?>(nil)
     _ = try await Scanner(kind: .active).run(on: self, for: .seconds(10)) { advertiser in

@@ -9,7 +9,7 @@ import TestKit
 import TestPeer
 import Testing
 
-/// A device of ours with our own stack as the central, through controllers of ours.
+/// Our device and our own stack as the central, on our own controllers.
 @Suite(.timeLimit(.minutes(2))) struct PeripheralTests {
   @Test(arguments: [VirtualController.Configuration.CommandSet.legacy, .extended])
   func isFoundAndUsed(_ commandSet: VirtualController.Configuration.CommandSet) async throws {
@@ -42,7 +42,7 @@ import Testing
     await device.close()
   }
 
-  /// A client that caches attributes hears that they have changed, and finds the new ones.
+  /// A client that caches attributes is told that they have changed, and finds the new ones.
   @Test func tellsThatItHasChanged() async throws {
     let device = try await VirtualDevice.open(centrals: 1)
     try await device.serve { server in
@@ -64,7 +64,7 @@ import Testing
     await device.close()
   }
 
-  /// Of a link that has ended nothing is held, nor of a server that has.
+  /// Objects of an ended link are released, and so are those of an ended server.
   @Test func holdsNothingThatIsOver() async throws {
     weak var held: GATTServer?
     let device = try await VirtualDevice.open(centrals: 1)
@@ -81,7 +81,7 @@ import Testing
     await device.close()
   }
 
-  /// Keys are exchanged when it is bonded with; then a signature stands for encryption, once.
+  /// Pairing exchanges signing keys. Afterwards a signature is accepted instead of encryption, once.
   @Test func takesWhatBondedCentralsSign() async throws {
     let device = try await VirtualDevice.open(centrals: 1)
     let (kept, own) = (KeptBonds(), KeptBonds())
@@ -100,7 +100,8 @@ import Testing
       for number in 1...3 as ClosedRange<UInt8> {
         let link = try await device.connect()
         #expect(await central.isEncrypted(link) == false)
-        // What its host signs, as anybody hears it, and as somebody sends it again behind another.
+        // The signed PDU of its host, as an eavesdropper receives it, and as an attacker sends it again on
+        // another link.
         let signer = try #require(own.bonds().last.flatMap { BondSigner($0, in: own) })
         let message = [0xD2, UInt8(handle.rawValue), 0, number]
         let signed = message + (try await signer.signature(of: message))
@@ -116,8 +117,8 @@ import Testing
     await device.close()
   }
 
-  /// By the air's own time: three centrals with 100 values a second each for a minute, one of which listens twice a second, and
-  /// a controller of eight buffers.
+  /// In emulated air time: three centrals get 100 values a second each for a minute. One of them listens
+  /// twice a second, and the controller has eight buffers.
   @Test func aSlowCentralHoldsNobodyUp() async throws {
     // 30 ms, 30 ms and 500 ms.
     try await withThreeSubscribed(intervals: [24, 24, 400]) { device, server, all in
@@ -127,8 +128,8 @@ import Testing
     }
   }
 
-  /// One goes out of range for twenty seconds, with all that it has of the controller's buffers: the others have theirs in time,
-  /// and it gets what was kept for it when it is back.
+  /// One central is out of range for twenty seconds and occupies as many of the controller's buffers as it
+  /// can. The others get their values in time, and it gets the queued ones when it is back.
   @Test func aStuckCentralHoldsNobodyUp() async throws {
     try await withThreeSubscribed(intervals: [24, 24, 24]) { device, server, all in
       let stuck = DeviceAddress(bits: 0x00AA_0100_0003, type: .public)
@@ -144,7 +145,7 @@ import Testing
         return zip(before, after).map { $1 - $0 }
       }
       let times = try await device.push(4000, of: .heartRateMeasurement, by: server)
-      // A connection event's worth at each end.
+      // One connection event more or less at each end.
       let counts = try await watch.value
       for count in counts.prefix(2) { #expect((1596...1604).contains(count)) }
       #expect(counts[2] == 0)
@@ -180,7 +181,7 @@ import Testing
 
   // MARK: Faults
 
-  /// Where the controller goes, events end, values are refused, and the reason is thrown.
+  /// When the controller is lost, events end, values are refused, and the reason is thrown.
   @Test func endsWithItsController() async throws {
     let device = try await VirtualDevice.open(centrals: 1)
     await #expect {
@@ -199,7 +200,8 @@ import Testing
     await device.close()
   }
 
-  /// 30 s without a confirmation: the link is ended, and the others go on. Core 5.4, Vol 3, Part F, 3.3.3.
+  /// 30 s without a confirmation: the link is disconnected, and the others continue. Core 5.4, Vol 3, Part F,
+  /// 3.3.3.
   @Test func endsALinkThatNeverConfirms() async throws {
     let device = try await VirtualDevice.open(
       centrals: 2, pace: .air, clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)),

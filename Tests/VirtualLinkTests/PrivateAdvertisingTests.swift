@@ -9,7 +9,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// A device that hides, and a central of ours that is bonded with it. google/bumble as the central: `PeripheralPairingTests`.
+/// A device with private addresses, and our own central, which is bonded to it. With google/bumble as the
+/// central: `PeripheralPairingTests`.
 @Suite(.timeLimit(.minutes(1))) struct PrivateAdvertisingTests {
   @Test(arguments: [VirtualController.Configuration.CommandSet.legacy, .extended])
   func changesItsAddress(_ commandSet: VirtualController.Configuration.CommandSet) async throws {
@@ -53,7 +54,7 @@ import Testing
         #expect(await server.centrals.count == 1)
         await again.close()
       }
-      // Hidden no more, and known by the same key next time.
+      // No longer private, and known by the same key next time.
       try await device.serve { _ in
         let found = try await device.centrals[0].find(named: "Device")
         #expect(found.address == own)
@@ -63,7 +64,7 @@ import Testing
     await device.close()
   }
 
-  /// Nobody could ever be told who is behind the addresses.
+  /// Without bonds no central could ever resolve the addresses.
   @Test func wantsSecurity() async throws {
     let device = try await VirtualDevice.open(centrals: 1)
     var advertisement = DeviceAdvertisement(name: "Hidden")

@@ -8,18 +8,18 @@ import Foundation
 import SensorSessions
 import TestKit
 
-/// A ring that answers what it was recorded to be asked with what was recorded, and nothing else with anything.
+/// A ring that replies to recorded requests with the recorded replies, and to nothing else.
 final class RecordedRing: VirtualPeripheral {
   struct Exchange: Sendable {
-    /// What a host wrote, octet by octet.
+    /// Exact bytes that a host wrote.
     let request: [UInt8]
     let replies: [[UInt8]]
-    /// On the big data channel what begins so, else on that of commands.
+    /// Requests that begin with this byte use the big data channel, all others the command channel.
     var isBigData: Bool { request.first == 0xBC }
   }
 
   static let address = DeviceAddress(bits: 0x70CB_0D00_0001, type: .public)
-  // Of captures CAP1 and CAP2 (reference, 1.2).
+  // From captures CAP1 and CAP2 (reference, 1.2).
   private static let (commands, replies) = (AttributeHandle(0x0010), AttributeHandle(0x0012))
   private static let (messages, answers) = (AttributeHandle(0x0016), AttributeHandle(0x0018))
 
@@ -41,7 +41,7 @@ final class RecordedRing: VirtualPeripheral {
     else { return }
     guard let exchange = script.first(where: { $0.request == octets }) else { return }
     for reply in exchange.replies {
-      // What begins like big data, and the pieces that follow it, come on its channel.
+      // Replies that begin like big data, and the pieces that follow, are sent on its channel.
       link.push(of: handle == Self.messages ? Self.answers : Self.replies, value: reply.span)
     }
   }
@@ -74,7 +74,8 @@ func withConversation<Value: Sendable>(
   }
 }
 
-/// The same with an emulated ring that has stored a week; its clock shows 2025-12-11 22:54:17, as the host's in UTC.
+/// The same with an emulated ring that has stored a week. Its clock shows 2025-12-11 22:54:17, like the
+/// host's in UTC.
 @discardableResult
 func withStoredRing<Value: Sendable>(
   _ change: @Sendable (inout EmulatedRing.Configuration) -> Void = { _ in },

@@ -6,9 +6,10 @@ import Recording
 import TestKit
 import Testing
 
-/// A recording of a ring, played to `ringtap relay` and heard by google/bumble.
+/// A recording of a ring, replayed to `ringtap relay` and received by google/bumble.
 @Suite(.timeLimit(.minutes(3))) struct RelayPlayTests {
-  /// Recorded by virtual time: a minute and a half at rest with 72 a minute, as long on foot, then without the ring.
+  /// Recorded in virtual time: a minute and a half at rest with 72 beats/min, the same time walking, then
+  /// with the ring taken off.
   @Test func bumbleHearsARecording() async throws {
     try await withFolder { folder in
       var ring = quietRing(rate: 75)
@@ -38,7 +39,7 @@ import Testing
       #expect(rates.count > 40, "\(values)")
       #expect(rates.allSatisfy { (70...74).contains($0) }, "\(rates)")
       #expect(values.allSatisfy { $0.hasPrefix("06") || $0 == "0400" }, "\(values)")
-      // Without the ring the relay knows of no pulse.
+      // When the ring is taken off, the relay has no pulse.
       let told = result.outputLines.filter { $0.contains("\"bpm\"") }
       let last = try #require(told.last.flatMap { line in line.firstMatch(of: /"measured_ns":(\d+)/)?.1 })
       #expect(try #require(Int64(last)) < 1_700_000_000_000_000_000 + 185_000_000_000)

@@ -14,9 +14,9 @@ import SensorSessions
 import Synchronization
 import Testing
 
-/// A relay in virtual time, and centrals of our own stack that hear it out.
+/// A relay in virtual time, and centrals of our own stack that receive its values.
 final class RelayScene: Sendable {
-  /// A value as a central has it.
+  /// A value that a central received.
   struct Heard: Sendable {
     let seconds: Double
     let octets: [UInt8]
@@ -28,7 +28,7 @@ final class RelayScene: Sendable {
 
   private struct State: Sendable {
     var heard: [[Heard]]
-    /// Values of the relay before each central was subscribed.
+    /// Number of values that the relay sent before each central had subscribed.
     var unheard: [Int]
     var values = 0
     var count = 0
@@ -44,14 +44,14 @@ final class RelayScene: Sendable {
   private let intervals: [UInt16]
   private let keeps: Bool
   private let state: Mutex<State>
-  /// Ends the relay by cancelling it, after ten values.
+  /// Whether to end the relay by cancelling it, after ten values.
   let isCancelled = Atomic(false)
-  /// Whether the adapter had nothing on at the end.
+  /// Whether the adapter had no links and no advertising at the end.
   let isQuiet = Atomic(false)
 
   /// - Parameters:
-  ///   - intervals: of each central's link, in units of 1.25 ms.
-  ///   - keeps: whether values are kept, or counted only.
+  ///   - intervals: connection interval of each central, in units of 1.25 ms.
+  ///   - keeps: whether values are stored, or only counted.
   init(
     for duration: Duration, _ characteristic: BluetoothUUID = .heartRateMeasurement,
     intervals: [UInt16] = [24],
@@ -69,10 +69,10 @@ final class RelayScene: Sendable {
   var unheard: Int { unheard(0) }
   var count: Int { state.withLock(\.count) }
   var features: [UInt8]? { state.withLock(\.features) }
-  /// Octets resident after an hour and at the end.
+  /// Resident bytes after an hour and at the end.
   var memory: (Int, Int) { state.withLock { ($0.early, $0.late) } }
 
-  /// - Parameter interval: of the link with the sensor, in units of 1.25 ms.
+  /// - Parameter interval: connection interval to the sensor, in units of 1.25 ms.
   func run<Source: RelaySource>(
     _ kind: SensorKind<Source.Sample>, _ source: Source, _ address: DeviceAddress, interval: UInt16? = nil,
     _ peripherals: @Sendable () -> [any VirtualPeripheral]
@@ -112,7 +112,7 @@ final class RelayScene: Sendable {
       }
       let outcome = try await task.value
       state.withLock { $0.late = Self.residentByteCount }
-      // The controller has yet to say that the links are over.
+      // The controller has not reported the ends of the links yet.
       let limit = device.loop.clock.monotonic().advanced(by: .seconds(2))
       while await device.host.load > 0, device.loop.clock.monotonic() < limit {
         try await device.loop.wait(for: .milliseconds(10))

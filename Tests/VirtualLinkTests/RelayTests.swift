@@ -12,9 +12,9 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A relay whose sensor and whose central are both on the one controller that it has, in one air and by its time.
+/// A relay whose sensor and central share its only controller, in emulated air time.
 @Suite(.timeLimit(.minutes(5))) struct RelayTests {
-  /// At rest with 72 a minute, then walking with 72, then without the ring.
+  /// At rest with 72 beats/min, then walking with 72, then with the ring taken off.
   @Test func tellsThePulseOfARing() async throws {
     var ring = quietRing(rate: 75)
     (ring.wearer.motion, ring.wearer.boutSeconds, ring.wearer.takenOffAfterSeconds) = (.walk, 90, 180)
@@ -24,7 +24,7 @@ import Testing
     let heard = scene.heard()
     let rates = heard.filter { $0.contact == .detected }
     #expect(rates.allSatisfy { abs(Int($0.beatsPerMinute) - 72) <= 2 }, "\(rates)")
-    // Eight seconds, and what the meter waits for them.
+    // Eight seconds, plus the delay of the pulse meter.
     #expect(rates.count { $0.seconds < 90 } >= 30)
     #expect(rates.count { (100..<180).contains($0.seconds) } >= 20)
     #expect(rates.allSatisfy { $0.seconds < 200 })
@@ -35,8 +35,8 @@ import Testing
     print("relay of a ring: \(scene.text(outcome))")
   }
 
-  /// Each measurement as the strap has sent it, intervals above all; of one that has more of them than the smallest MTU takes,
-  /// in two.
+  /// Each measurement arrives as the strap sent it, above all its intervals. A measurement with more
+  /// intervals than the smallest MTU allows is sent in two parts.
   @Test func keepsEachInterval() async throws {
     let long = (0..<12).map { UInt16(700 + $0) }
     let sent: [HeartRateMeasurement] = [
@@ -63,7 +63,7 @@ import Testing
     for (place, value) in heard.dropFirst(first).enumerated() { #expect(value == expected[place % 6]) }
   }
 
-  /// The central hears that there is no contact, and goes on to hear the strap when that is back.
+  /// The central is told that there is no contact, and gets the strap's values again when it is back.
   @Test func goesOnWithASensorThatWasLost() async throws {
     var configuration = EmulatedSensor.Configuration()
     configuration.disconnectAfter = 20
@@ -76,12 +76,13 @@ import Testing
     let heard = scene.heard()
     let silent = heard.indices.filter { heard[$0].contact == .notDetected }
     #expect(silent.count >= outcome.gaps - 1)
-    // Once each time, and then rates again.
+    // Once for each loss, followed by rates.
     #expect(silent.allSatisfy { $0 + 1 == heard.count || heard[$0 + 1].contact == .detected })
     #expect(outcome.values == heard.count + scene.unheard)
   }
 
-  /// One that listens twice a second loses old values and is a burden to nobody: the other hears each.
+  /// A central that listens twice a second loses old values, without delaying others: the other central gets
+  /// every value.
   @Test func doesNotWaitForASlowCentral() async throws {
     var configuration = EmulatedSensor.Configuration()
     configuration.ticksPerSecond = 200
@@ -93,14 +94,14 @@ import Testing
     #expect(outcome.values >= 7_000)
     #expect(outcome.dropped > 0)
     let (fast, slow) = (scene.heard(0).count, scene.heard(1).count)
-    // The end cuts off what came since the last connection event, 30 ms of 200 a second, and a connection event of the strap's
-    // link, which brings those of 50 ms at once.
+    // The end cuts off values since the last connection event, 30 ms at 200 a second, and one connection
+    // event of the strap's link, which delivers the values of 50 ms at once.
     #expect((0...16).contains(outcome.values - fast - scene.unheard(0)))
     #expect(slow < fast && slow > 0)
     print("a slow central: \(outcome.values) values, \(fast) and \(slow) heard, \(outcome.dropped) dropped")
   }
 
-  /// Cancelled, it leaves nothing on: no link, no advertising.
+  /// When cancelled, the relay leaves no link and no advertising.
   @Test func leavesNothingOn() async throws {
     let scene = RelayScene(for: .seconds(3600))
     scene.isCancelled.store(true, ordering: .relaxed)
@@ -131,18 +132,18 @@ import Testing
     let turns = try bicycle.heard().map { try CyclingSpeed(decoding: $0.octets.span) }
     #expect(turns.count > 20)
     for (earlier, later) in zip(turns, turns.dropFirst()) {
-      // From 60 to 100 a minute, as the rider is made.
+      // From 60 to 100 turns/min, as the emulated rider pedals.
       if let pace = later.crankChange(since: earlier)?.perMinute { #expect((59...101).contains(pace)) }
     }
   }
 
-  /// A day by virtual time: no value is missing, none is late, and memory stays as it is.
+  /// A day in virtual time: no value is missing or late, and memory does not grow.
   @Test func aDay() async {
     await #expect(processExitsWith: .success) {
       var configuration = EmulatedSensor.Configuration()
       configuration.ticksPerSecond = 0.5
       let strap = configuration
-      // Connection events each four seconds: it is they that take time.
+      // Connection events every four seconds, because they dominate the test's running time.
       let scene = RelayScene(for: .seconds(86_400), intervals: [3200], keeps: false)
       let outcome = try await scene.run(.heartRate, HeartRateRelay(), StrapModel().address, interval: 3200) {
         [EmulatedSensor(StrapModel(), strap)]
@@ -156,14 +157,15 @@ import Testing
   }
 }
 
-/// As long as somebody wears it.
+/// As long as a sensor is worn.
 @Suite(.timeLimit(.minutes(60))) struct LongRelayTests {
-  /// A ring for ten minutes, or for so many hours as the environment asks for: each takes a minute unless optimised.
+  /// A ring for ten minutes, or for the number of hours in the environment variable; each takes a minute in
+  /// an unoptimised build.
   @Test func hoursOfARing() async throws {
     let ring = quietRing(rate: 60)
     let scene = RelayScene(for: .seconds(3600 * Self.hours), intervals: [24], keeps: Self.hours <= 1)
     let outcome = try await scene.run(.ring, LightRelay(), ring.address) { [EmulatedRing(ring)] }
-    // One each two seconds, but for the first.
+    // One value every two seconds, except at the start.
     #expect(outcome.values >= Int(1_800 * Self.hours) - 20 && outcome.silences == 0 && outcome.dropped == 0)
     #expect(scene.count == outcome.values - scene.unheard)
     let rates = scene.heard().map { Int($0.beatsPerMinute) }

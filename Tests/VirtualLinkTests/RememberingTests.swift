@@ -9,7 +9,7 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// What is remembered of devices that our host connects to.
+/// Stored information about devices that our host connects to.
 @Suite(.timeLimit(.minutes(1))) struct RememberingTests {
   private func remembering(
     _ link: VirtualLink, in folder: String
@@ -18,7 +18,8 @@ import Testing
     return (RememberingAdapter(link.adapter, devices) { Issue.record("\($0)") }, devices)
   }
 
-  /// Who pairs, or opens a channel, need not know what stands around the host.
+  /// The wrapper around the host does not hide the host's other abilities, such as pairing and opening
+  /// channels.
   @Test func hidesNothingThatTheHostCanDo() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing()])
@@ -30,7 +31,7 @@ import Testing
     }
   }
 
-  /// A ring found by a scan, with the two services that are asked for; then all of them.
+  /// A ring found by a scan: first the two services that are requested, then all of them.
   @Test func remembersARing() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing(number: 7)])
@@ -51,7 +52,7 @@ import Testing
     }
   }
 
-  /// What comes first is a part only.
+  /// The first discovery covers only a part.
   @Test func remembersAPart() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing()])
@@ -72,7 +73,7 @@ import Testing
     }
   }
 
-  /// A link without discovery teaches nothing.
+  /// A link without discovery changes nothing.
   @Test func forgetsWhatItDidNotLearn() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing()])

@@ -12,12 +12,12 @@ import Testing
 @testable import BLEHost
 @testable import BLEReplay
 
-/// A capture from the log of a capture: the same tables.
+/// A capture replayed from the log of a capture gives the same tables.
 @Suite(.timeLimit(.minutes(2))) struct ReplayCaptureTests {
   private static let tables = ["accelerometer.csv", "ppg.csv", "spo2.csv"]
   private static let count = 300
 
-  /// Records live, with a log of the capture's own and one of all HCI packets.
+  /// Records live, with the capture's own log and one of all HCI packets.
   private func record(
     in folder: String, _ format: CaptureLogFormat, count: Int? = ReplayCaptureTests.count
   ) async throws -> String {
@@ -42,7 +42,7 @@ import Testing
     var failure: HostError?
   }
 
-  /// The same capture again, with the log in place of the controller.
+  /// Captures again, with the log instead of the controller.
   private func replay(
     _ log: ReplayLog, in folder: String, speed: ReplaySpeed = .max, link: Int? = nil,
     count: Int? = ReplayCaptureTests.count
@@ -77,7 +77,7 @@ import Testing
     try String(contentsOfFile: folder + "/" + name, encoding: .utf8)
   }
 
-  /// Cuts each stamp to microseconds, as btsnoop has it.
+  /// Cuts each timestamp to microseconds, the resolution of btsnoop.
   private func inMicroseconds(_ table: String) -> String {
     table.split(separator: "\n", omittingEmptySubsequences: false).map { row in
       guard let comma = row.firstIndex(of: ","), row.first?.isNumber == true else { return String(row) }
@@ -96,7 +96,7 @@ import Testing
     }
   }
 
-  /// From the log of all HCI packets, scan and all: octet for octet where the log has nanoseconds.
+  /// From the log of all HCI packets, including the scan: byte for byte if the log has nanoseconds.
   @Test(arguments: [CaptureLogFormat.pcapng, .btsnoop])
   func recordsTheSameFromAConversation(_ format: CaptureLogFormat) async throws {
     try await withFolder { folder in
@@ -128,8 +128,8 @@ import Testing
     }
   }
 
-  /// Each link of a capture that lost three: rows one after the other are those of the capture. After the first the ring was
-  /// asked less; what the first was told answers for it.
+  /// Each link of a capture that lost three: their rows together are those of the capture. Later links had
+  /// fewer requests; responses of the first link are used for the missing ones.
   @Test func recordsEachLinkOfACaptureWithGaps() async throws {
     try await withFolder { folder in
       var ring = quietRing()
@@ -161,7 +161,8 @@ import Testing
     }
   }
 
-  /// One link out of a conversation, and without a count: the play's end ends the capture as Ctrl-C would.
+  /// One link of a recorded conversation, without a count: the end of the replay ends the capture as Ctrl-C
+  /// would.
   @Test func recordsALinkToItsEnd() async throws {
     try await withFolder { folder in
       let log = try ReplayLog.read(try await record(in: folder, .pcapng))
@@ -170,14 +171,15 @@ import Testing
       #expect(result.failure == nil && result.report.endReason == "interrupted")
       #expect(again.findings.differenceCount == 0)
       for name in Self.tables {
-        // The live capture closed its tables at the count; the log has what came until the link was let go.
+        // The live capture closed its tables at the count; the log has what arrived until the disconnect.
         let live = try table(folder + "/live", name)
         #expect(try table(folder + "/again", name).hasPrefix(live))
       }
     }
   }
 
-  /// A client that asks otherwise than the recorded one, of a ring of bumble's: what that one was told is there.
+  /// A client with other requests than the recorded one, for bumble's ring: the recorded responses are still
+  /// found.
   @Test func answersAClientThatAsksOtherwise() async throws {
     let captures = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().appending(path: "Captures")
@@ -201,7 +203,7 @@ import Testing
 
   // MARK: Damage
 
-  /// The log without the records that `isLost` picks.
+  /// The log without the records that `isLost` selects.
   private func log(_ path: String, without isLost: (Int, borrowing PacketRecord) -> Bool) throws -> ReplayLog
   {
     let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
@@ -216,7 +218,7 @@ import Testing
     return log
   }
 
-  /// The first ATT PDU with this opcode.
+  /// Index of the first ATT PDU with this opcode.
   private func first(_ opcode: UInt8, _ path: String) throws -> Int {
     let all = try ReplayLog.read(path).packets
     let found = all.first {
@@ -225,7 +227,8 @@ import Testing
     return try #require(found).index
   }
 
-  /// Without the answer (0x13) to the first write, a subscription, the play goes on, and the question is told.
+  /// The response (0x13) to the first write, a subscription, is missing: the replay continues, and the
+  /// request is reported.
   @Test func namesAMissingAnswer() async throws {
     try await withFolder { folder in
       let path = try await record(in: folder, .pcapng)
@@ -240,7 +243,7 @@ import Testing
     }
   }
 
-  /// Without a request, its answer is still there: the capture is the same.
+  /// A request is missing but its response is there: the capture is the same.
   @Test func playsOnWithoutARequest() async throws {
     try await withFolder { folder in
       let path = try await record(in: folder, .pcapng)
@@ -248,14 +251,15 @@ import Testing
       let log = try log(path) { number, _ in number == question }
       let again = try await replay(log, in: folder + "/again")
       #expect(try again.result.get().failure == nil)
-      // The answer was passed before our request came, or is taken for it: the start that was sent behind tells when.
+      // The response was passed before our request arrived, or is matched to it; the start command after it
+      // determines the time.
       let counts = again.findings.counts
       #expect(counts == [.unexpected: 1] || counts == [.unasked: 1, .unexpected: 1])
       try expectSameTables(folder, .pcapng)
     }
   }
 
-  /// A log that breaks off has the rows until there.
+  /// A truncated log gives the rows up to its end.
   @Test func recordsTheGoodPartOfACutLog() async throws {
     try await withFolder { folder in
       _ = try await record(in: folder, .pcapng)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SensorSessions
 
-/// What each fault of a ring's replies leads to.
+/// Results of each fault in a ring's replies.
 @Suite(.timeLimit(.minutes(2))) struct RingFaultTests {
   private static let yesterday = try? RingDate(year: 2025, month: 12, day: 10)
   private static let history = RingHistory()
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// They come half a second after nobody waits for them any more.
+  /// Replies arrive half a second after their request timed out.
   @Test func lateRepliesDisturbNobody() async throws {
     try await withStoredRing {
       $0.replyFaults.delay = .milliseconds(3500)
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  /// What came until then is given, after the patience and no sooner.
+  /// The data so far is returned, after the timeout and no sooner.
   @Test func logsThatStopAreGivenAsFarAsTheyCame() async throws {
     let date = try #require(Self.yesterday)
     try await withStoredRing {
@@ -88,7 +88,7 @@ import Testing
       let samples = Array(log.samples[..<113])
       #expect(samples == Array(Self.history.heartRates(date)[..<113]))
       await #expect(throws: RingError.noReply(to: "big data 0x2a", seconds: 3)) { try await ring.oxygen() }
-      // A short log is whole.
+      // A short log is complete.
       #expect(try await ring.stressLog(daysAgo: 1)?.isComplete == true)
     }
   }
@@ -120,7 +120,7 @@ import Testing
     }
   }
 
-  /// Two questions at once: one after the other.
+  /// Two simultaneous requests are sent one after the other.
   @Test func questionsQueue() async throws {
     let date = try #require(Self.yesterday)
     try await withStoredRing { ring in

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SensorSessions
 
-/// Each thing that a ring can be asked, from one that has stored a week.
+/// Every request to a ring, with one that has stored a week.
 @Suite(.timeLimit(.minutes(2))) struct RingJobTests {
   private static let history = RingHistory()
 
@@ -112,7 +112,8 @@ import Testing
     }
   }
 
-  /// What an R02 lacks: the ring refuses it, and once it told its capabilities nobody asks it.
+  /// The ring refuses features that an R02 lacks. Once it has reported its capabilities, they are not
+  /// requested.
   @Test func refusesWhatTheRingLacks() async throws {
     try await withStoredRing {
       $0.features = .captured
@@ -132,10 +133,10 @@ import Testing
     }
   }
 
-  /// A ring that was set to UTC by another program, where local time is two hours ahead, and the other way round.
+  /// The ring's clock was set to UTC by another program while local time is two hours ahead, and the reverse.
   @Test(arguments: [(0, RingClockCheck.Finding.inStep), (120, .otherConvention(minutes: 120))])
   func judgesTheClock(_ aheadMinutes: Int, _ finding: RingClockCheck.Finding) async throws {
-    // At noon entries of the next two hours are still of today.
+    // At noon, entries of the next two hours are still from today.
     let noon = try RingDateTime(date: try Self.day(0), hour: 12)
     let shown = try RingDateTime(date: try Self.day(0), hour: 12 + aheadMinutes / 60)
     let judged = try await withStoredRing {
@@ -153,7 +154,7 @@ import Testing
       try await ring.measure(measurement, for: .seconds(130)) { frame, _ in
         values.withLock { $0.append(frame.value) }
       }
-      // Kept alive beyond its minute: two frames a second from half a second on.
+      // Kept alive beyond its minute: two frames a second, starting after half a second.
       #expect(values.withLock(\.count) > 250)
       #expect(values.withLock { $0.dropFirst(4).allSatisfy { $0 != 0 } })
       let count = values.withLock(\.count)
@@ -176,12 +177,12 @@ import Testing
       let foreign = await ring.counters.foreign
       try await ring.connection.loop.wait(for: .seconds(5))
       #expect(await ring.counters.foreign == foreign)
-      // The conversation goes on.
+      // The conversation continues.
       #expect(try await ring.ask(.goals) != .phoneNameWritten)
     }
   }
 
-  /// It does not wait for the end of the request before it.
+  /// A cancelled request does not wait for the end of the previous one.
   @Test func aCancelledRequestLeavesTheLine() async throws {
     try await withStoredRing { ring in
       let loop = ring.connection.loop

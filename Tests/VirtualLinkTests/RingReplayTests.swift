@@ -9,8 +9,9 @@ import Testing
 
 @testable import SensorSessions
 
-/// Recorded requests and replies of real rings through the whole stack: the scripted ring answers only what is, octet
-/// by octet, what another program wrote, and the results are what the reference's editors read in the replies.
+/// Recorded requests and replies of real rings through the whole stack. The scripted ring replies only to
+/// exactly the bytes that another program wrote, and the results equal the values that the reference's
+/// editors read in the replies.
 @Suite(.timeLimit(.minutes(2))) struct RingReplayTests {
   struct Case: Sendable, CustomTestStringConvertible {
     enum Question: Sendable {
@@ -21,11 +22,11 @@ import Testing
     }
 
     let question: Question
-    /// Octets, or the name of a vector.
+    /// Bytes, or the name of a vector.
     let request: String
-    /// Vectors, one after the other.
+    /// Vectors, in order.
     let replies: [String]
-    /// The vector that says what the answer is; the last of the replies if not given.
+    /// The vector with the expected result; the last of the replies if not given.
     var expect: String?
 
     var testDescription: String { replies.joined(separator: " ") }
@@ -64,7 +65,7 @@ import Testing
     Case(
       question: heartRate(1_765_493_657), request: "req-hr-log-20251211",
       replies: ["hrlog-rt11cr-20251211-225417"]),
-    // 0x66B6AD80 and its sum. A late log of another day comes first.
+    // 0x66B6AD80 and its checksum. A late log of another day arrives first.
     Case(
       question: heartRate(1_723_248_000), request: "1580adb666000000000000000000005e",
       replies: ["hrlog-20260213", "hrlog-20240810"]),
@@ -131,7 +132,7 @@ import Testing
     }
   }
 
-  /// req-set-time-capture-20251211: what the maker's app wrote at 22:54:15, and what an R02 answers to that.
+  /// req-set-time-capture-20251211: the vendor app's write at 22:54:15, and an R02's reply.
   @Test func setsTheTime() async throws {
     let script =
       Self.script("req-set-time-capture-20251211", ["evt-packet-size-244", "rsp-set-time-capabilities-r02"])
@@ -175,10 +176,10 @@ import Testing
     }
   }
 
-  /// A run of the maker's app: warm-up, intervals, values; then the stop with the last value.
+  /// A measurement of the vendor's app: warm-up, intervals, values; then the stop with the last value.
   @Test func measures() async throws {
     let frames = ["rt-hr-error1", "rt-hr-warmup-zero", "rt-hr-interval-only", "rt-hr-86-interval-707"]
-    // The sum of 6A 01 56.
+    // The checksum of 6A 01 56.
     let script =
       Self.script("req-rt-hr-start-action0", frames)
       + Self.script("6a0156000000000000000000000000c1", ["rt-stop-ack-hr"])

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SensorSessions
 
-/// A ring's history out of the packets that somebody recorded.
+/// A ring's history extracted from recorded packets.
 @Suite(.timeLimit(.minutes(2))) struct RingStoryTests {
   private static let capture = Place.shared("captures/colmi-r12-qring-sync.btsnoop")
 
@@ -29,7 +29,7 @@ import Testing
       time = ReceiveTime(nanoseconds: 1_765_493_657_000_000_000 + Int64(seconds * 1_000_000_000))
     }
 
-    /// `nil` unless it is a write to, or a notification of, an attribute with one of these handles.
+    /// `nil` unless it is a write to, or a notification of, one of these handles.
     init?(_ record: borrowing PacketRecord, _ handles: [(UInt16, RingTranscript.Channel)]) {
       let packet = record.packet
       guard record.type == .acl, packet.count > 11, packet.u16(at: 6) == 4,
@@ -79,15 +79,15 @@ import Testing
       String.init)
   }
 
-  /// Handles by the reference, 1.2; the emulated ring has the same.
+  /// Handles from the reference, 1.2; the emulated ring has the same.
   private static let handles: [(UInt16, RingTranscript.Channel)] = [
     (0x0010, .uart), (0x0012, .uart), (0x0016, .bigData), (0x0018, .bigData),
   ]
 
   // MARK: The capture
 
-  /// Each value of the QRing app's log of an R12: its first octets were counted by a program that is not ours, and the
-  /// names are those of the protocol's reference.
+  /// Every value in the QRing app's log of an R12. An independent program counted the first bytes, and the
+  /// names are from the protocol's reference.
   @Test(.enabled(if: capture != nil, Place.noShared)) func readsAllOfTheCapture() throws {
     let values = try Self.values(#require(Self.capture), Self.handles)
     #expect(values.count == 243)
@@ -109,7 +109,7 @@ import Testing
         "displaySettings": 1, "unitsSettingsRead": 1, "unitsSettings": 1, "temperatureSettingsRead": 1,
         "temperatureSettings": 1, "goalsRead": 1, "goals": 1, "menstruationSettingsWrite": 1,
         "menstruationSettings": 1,
-        // 0x48, and what begins logs: 0x43, 0x37, 0x39, 0x7A, 0x15.
+        // 0x48, and the requests and responses for logs: 0x43, 0x37, 0x39, 0x7A, 0x15.
         "todayTotalsRequest": 10, "todayTotals": 10, "activityRequest": 3, "stressLogRequest": 3,
         "hrvLogRequest": 3, "unnamedLogRequest": 3, "heartRateLogRequest": 3,
       ])
@@ -120,7 +120,8 @@ import Testing
       counts.logs == [
         "heartRateLog": 3, "stressLog": 3, "hrvLog": 3, "activityLog": 3, "unnamedLog": 3,
       ])
-    // 0x27, 0x28, 0x2A, 0x30, 0x41 three times each, 0x4A; the ring's 0x27, 0x28, 0x2A, 0x3E, and 0x30, 0x42, 0x4A.
+    // 0x27, 0x28, 0x2A, 0x30, 0x41 three times each, 0x4A; the ring's 0x27, 0x28, 0x2A, 0x3E, and 0x30, 0x42,
+    // 0x4A.
     #expect(
       counts.messages == [
         "bigDataRequest": 16, "sleep": 3, "manualHeartRate": 3, "spo2Log": 3, "nap": 3, "bigDataStatus": 7,
@@ -129,8 +130,8 @@ import Testing
     #expect(counts.pieces == 0 && counts.incompleteLogs == 0 && counts.undatedLogs == 0)
   }
 
-  /// The values were read from the octets by hand and by a program that is not ours. The host sets the ring's clock an
-  /// hour ahead of the log's, to 10:16.
+  /// The values were read from the bytes by hand and by an independent program. The host sets the ring's
+  /// clock an hour ahead of the log's, to 10:16.
   @Test(.enabled(if: capture != nil, Place.noShared)) func findsTheHistoryOfTheCapture() throws {
     // 2025-12-15T00:00:00+01:00.
     func at(_ minute: Int, day: Int = 15) -> String {
@@ -188,7 +189,7 @@ import Testing
       #expect(
         try Self.table(folder, "battery") == ["time_ns,level_percent,charging", "1765790192277319000,96,0"])
     }
-    // 132 frames of logs made 15; the first is the host's time.
+    // 132 frames form 15 logs; the first message is the host's time.
     #expect(messages.count == 243 - 132 + 15)
     #expect(messages.first?["timeNs"] as? String == "1765790191601331000")
     #expect(messages.first?["direction"] as? String == "host->ring")
@@ -199,7 +200,7 @@ import Testing
 
   // MARK: The emulated ring
 
-  /// What `ring sync` made of a ring's answers, the story makes of the log of their packets.
+  /// The history from a packet log equals the tables that `ring sync` made of the same replies.
   @Test func makesTheTablesOfASync() async throws {
     try await withFolder { folder in
       let log = try await PacketLogFile.start(folder + "/hci.btsnoop")
@@ -235,7 +236,7 @@ import Testing
 
   // MARK: Measurements and pieces
 
-  /// Frames of the reference's captures.
+  /// Frames from the reference's captures.
   @Test func keepsMeasurements() throws {
     let (story, _) = try Self.story([
       Value("69010000000000000000000000000000".resummed, at: 1),
@@ -276,7 +277,7 @@ import Testing
   private static let askHRV = "39000000000000000000000000000039"
   private static let activityNews = "73040000000000000000000000000077"
 
-  /// Two logs at once, and what a ring tells unasked in between.
+  /// Two interleaved logs, with unsolicited messages in between.
   @Test func readsLogsThroughEachOther() throws {
     var values: [Value] = []
     for (first, second) in zip(Self.hrv, Self.stress) {
@@ -288,8 +289,8 @@ import Testing
     #expect(counts.incompleteLogs == 0 && counts.invalid.isEmpty)
   }
 
-  /// A log lost one of its frames: it is told, and the rows that came are kept. By the vector, frame 1 holds two values,
-  /// frame 2 none, frame 3 five and frame 4 four.
+  /// A log lost one of its frames: this is reported, and the rows received are kept. In the vector, frame 1
+  /// holds two values, frame 2 none, frame 3 five and frame 4 four.
   @Test(arguments: [(1, 9), (2, 11), (3, 6), (4, 7)]) func keepsWhatCame(_ lost: Int, _ rows: Int) throws {
     var frames = Self.hrv
     frames.remove(at: lost)
@@ -307,7 +308,7 @@ import Testing
     }
   }
 
-  /// Without its header nobody knows what a frame's slots are.
+  /// Without the header the meaning of a frame's slots is unknown.
   @Test func tellsOfALogWithoutItsHeader() throws {
     let (story, messages) = try Self.story(Self.hrv.dropFirst().map { Value($0) })
     #expect(story.counts.incompleteLogs == 1 && story.counts.logs.isEmpty)
@@ -317,7 +318,7 @@ import Testing
     #expect(told["frames"] as? Int == 4)
   }
 
-  /// A log stopped half-way and another of the same kind follows, the header of either lost or not.
+  /// A log stops half-way and another of the same kind follows, with or without the header of either.
   @Test(arguments: [0, 1, 2]) func tellsLogsOfAKindApart(_ missing: Int) throws {
     let second = Self.hrv.dropFirst(missing)
     let values = Self.hrv.prefix(4).map { Value($0, at: 0) } + second.map { Value($0, at: 1) }
@@ -327,7 +328,7 @@ import Testing
     #expect(counts.invalid.isEmpty)
   }
 
-  /// After a silence no frame belongs to what came before, though its number would fit.
+  /// After a silence a frame does not continue the earlier log, even if its number would fit.
   @Test func endsALogAfterASilence() throws {
     let values = Self.hrv.prefix(2).map { Value($0, at: 0) } + Self.hrv.suffix(3).map { Value($0, at: 60) }
     let (story, messages) = try Self.story(values)
@@ -335,7 +336,8 @@ import Testing
     #expect(story.counts.incompleteLogs == 2)
   }
 
-  /// Pieces of a message around another channel's frames; the rest of one that broke off is not waited for.
+  /// Pieces of a message with frames of another channel between them; the rest of an incomplete message is
+  /// not awaited.
   @Test func putsMessagesTogether() throws {
     let pieces = RingProtocolVector.named("reassembly-split-3").packets.map { hexOf($0) }
     var values: [Value] = []
@@ -352,7 +354,8 @@ import Testing
     }
   }
 
-  /// The ring's clock decides which day is today: here the host has set it to the evening before the log's own time.
+  /// The ring's clock decides which day is today: here the host set it to the evening before the log's own
+  /// time.
   @Test func countsDaysByTheRingsClock() throws {
     let set = Value("01251211225415010000000000000000".resummed, .uart, .hostToRing, at: 3600 * 5)
     let values = [set] + Self.hrv.map { Value($0, at: 3600 * 5 + 1) }
@@ -386,7 +389,7 @@ import Testing
 }
 
 extension String {
-  /// A frame with its checksum in the place of the last octet.
+  /// A frame with its checksum as the last byte.
   fileprivate var resummed: String {
     var octets = octetsOf(self)
     octets[15] = octets[..<15].reduce(0, &+)

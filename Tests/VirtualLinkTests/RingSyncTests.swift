@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  /// Days that the ring has forgotten stay in the tables.
+  /// Days that the ring no longer stores stay in the tables.
   @Test func addsADayLater() async throws {
     try await withFolder { folder in
       let first = try await withStoredRing { try await Self.sync($0, folder) }
@@ -77,7 +77,7 @@ import Testing
         let now = try RingDateTime(date: RingDate(year: 2025, month: 12, day: 11), hour: 23, minute: 30)
         return try await RingSync(ring, calendar: .utc, now: now, since: nil, directory: folder).run { _ in }
       }
-      // Stress of 23:00 and 23:30.
+      // Stress at 23:00 and 23:30.
       #expect(later[2].added == 2)
       #expect(later[2].rows == first[2].rows + 2)
     }
@@ -120,7 +120,7 @@ import Testing
     }
   }
 
-  /// By 0x77, packet after packet; the emulated ring has a value each half hour.
+  /// With 0x77, packet after packet; the emulated ring has a value every half hour.
   @Test func fetchesIntervalTemperatures() async throws {
     let (log, today) = try await withStoredRing { ring in
       (try await ring.intervalTemperature(daysAgo: 1), try await ring.intervalTemperature(daysAgo: 0))
@@ -134,7 +134,7 @@ import Testing
     #expect(try #require(today).readings.count == 46)
   }
 
-  /// A ring that says by 0x3C that it has none is not asked.
+  /// A ring that reports with 0x3C that it lacks them is not asked.
   @Test func intervalTemperaturesMayBeLacking() async throws {
     let (error, timeouts) = try await withStoredRing {
       $0.features = .captured
@@ -146,7 +146,7 @@ import Testing
     #expect(timeouts == 0)
   }
 
-  /// A capture of the ring's word for a nap, before its nights: minute 774 of two days ago, five stages.
+  /// A captured nap, before the nights: minute 774 of two days ago, five stages.
   @Test func napsAreSleep() async throws {
     try await withFolder { folder in
       let request = RingBigDataRequest.sleepLog(.day(daysAgo: 0xFF)).message
@@ -181,7 +181,7 @@ import Testing
     }
   }
 
-  /// A table is replaced as a whole: what reads the old one keeps it, and nothing else is left in the folder.
+  /// A table is replaced atomically: open readers keep the old one, and nothing else is left in the folder.
   @Test func replacesATableAsAWhole() async throws {
     try await withFolder { folder in
       _ = try await withStoredRing { try await Self.sync($0, folder, since: storedRingClock().date) }

@@ -10,15 +10,15 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// What a running capture says of the ring's clock, against the emulated ring's own: in virtual time the ring ticks at
-/// whole multiples of its period, and a tick arrives with a connection event.
+/// The ring's clock as a running capture estimates it, compared with the emulated ring's own. In virtual time
+/// the ring ticks at whole multiples of its period, and a tick arrives with a connection event.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct SensorClockTests {
   struct Case: Sendable, CustomTestStringConvertible {
-    /// Ticks a second.
+    /// Ticks per second.
     var rate: Double
-    /// Seconds.
+    /// Duration in seconds.
     var length: Double
-    /// In units of 1.25 ms; `nil`: packets arrive when they are sent.
+    /// Connection interval in units of 1.25 ms; `nil` if packets arrive when they are sent.
     var interval: UInt16?
     var errorRate = 0.0
 
@@ -63,7 +63,7 @@ import Testing
         let stream = try #require(report.streams.first { $0.name == stream })
         let part = try #require(stream.part)
         #expect(part.samples == item.ticks && part.missing == 0 && stream.samples == item.ticks)
-        // The stamps of the ticks are those of the stream's own table.
+        // The timestamps of the ticks are those of the stream's own table.
         let isSame = try table(folder + "/ring/" + stream.file).map { $0[0] } == rows.map { $0[column] }
         #expect(isSame)
       }
@@ -89,21 +89,21 @@ import Testing
     return result.report
   }
 
-  /// An analysis of the three tables makes the same `samples.csv`, octet for octet.
+  /// An analysis of the three tables makes the same `samples.csv`, byte for byte.
   private func expectTheSameOfTheTables(_ folder: String) throws {
     _ = try CaptureAnalysis.run(folder + "/ring", output: folder + "/again")
     let live = FileManager.default.contents(atPath: folder + "/ring/samples.csv")
     #expect(live != nil && live == FileManager.default.contents(atPath: folder + "/again/samples.csv"))
   }
 
-  /// Whole numbers; empty cells are 0, others are left out.
+  /// Whole numbers; empty cells become 0, other cells are left out.
   private func table(_ path: String) throws -> [[Int64]] {
     try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").dropFirst().map { row in
       row.split(separator: ",", omittingEmptySubsequences: false).map { Int64($0) ?? 0 }
     }
   }
 
-  /// From ticks of this period, whatever the constant delay: milliseconds, root mean square.
+  /// Root mean square deviation from ticks of this period, without the constant delay, in milliseconds.
   private func deviation(_ times: [Int64], _ period: Double) -> Double {
     guard let first = times.first else { return 0 }
     return deviation(times.enumerated().map { Double($1 - first) - Double($0) * period })

@@ -12,7 +12,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// Recordings of sensors that send known values: the tables hold them.
+/// Recordings of sensors that send known values: the tables contain them.
 @Suite(.timeLimit(.minutes(1))) struct SensorRecordingTests {
   private func record<Sample>(
     _ kind: SensorKind<Sample>, _ model: some SensorModel, count: Int?, into directory: String,
@@ -39,7 +39,7 @@ import Testing
     try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map(String.init)
   }
 
-  /// Rows without their stamp.
+  /// Rows without their timestamp.
   private func values(_ path: String) throws -> [String] {
     try lines(path).dropFirst().map { String($0.drop { $0 != "," }.dropFirst()) }
   }
@@ -56,7 +56,7 @@ import Testing
       let result = try await record(.heartRate, strap, count: 5, into: directory)
       #expect(result.failure == nil && result.values == 5)
       #expect(result.report.endReason == "count reached" && result.report.lost.total == 0)
-      // Two values and a state by turns.
+      // Two values and a state in turn.
       let turn = ["61,1,", "300,,65535", ",0,"]
       #expect(try values(directory + "/heart_rate.csv") == turn + turn + [turn[0]])
       let intervals = ["1000,976.563", "1007,983.398"]
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  /// A lost link and values that are cut short: what came whole is there, and the report tells the rest.
+  /// A lost link and truncated values: complete values are recorded, and the report counts the rest.
   @Test func untilTheLinkIsLost() async throws {
     try await withFolder { folder in
       var strap = StrapModel()
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  /// On its charger, say: the recording ends too, and says why.
+  /// The sensor stops, for example on its charger: the recording ends and gives the reason.
   @Test func untilAPolarSensorStops() async throws {
     try await withFolder { folder in
       var polar = PolarModel()
@@ -103,7 +103,7 @@ import Testing
     }
   }
 
-  /// A CORE sensor that is taken off, and a thermometer: a state is no number.
+  /// A CORE sensor that is taken off, and a thermometer: a state is not a number.
   @Test func temperatures() async throws {
     try await withFolder { folder in
       let directory = folder + "/core"
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  /// Samples of a frame each have a row, and device times that follow each other at the sensor's rate.
+  /// Each sample of a frame has a row, and device times increase at the sensor's rate.
   @Test func polar() async throws {
     try await withFolder { folder in
       let directory = folder + "/polar"
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  /// What is analysed of a capture is what was sent, and the page of its packet log tells the same.
+  /// The analysis of a capture finds the values that were sent, and the report of its packet log agrees.
   @Test func analysesEach() async throws {
     try await withFolder { folder in
       var strap = StrapModel()

@@ -9,10 +9,10 @@ import Testing
 
 /// The sensor sessions over a virtual link, against sensors that send known values in turn.
 @Suite(.timeLimit(.minutes(1))) struct SensorSessionTests {
-  /// Our host and one sensor, and a session with it until the link is lost for good or `body` has seen enough.
+  /// Runs a session between our host and one sensor until the link is lost for good or `body` returns.
   ///
-  /// - Parameter settings: by which the stream is started.
-  /// - Returns: the session, for what it knows of its links, and what it ended with.
+  /// - Parameter settings: settings with which the stream is started.
+  /// - Returns: the session, for the history of its links, and its result.
   @discardableResult
   private func withSession<Session: SensorSession>(
     _ type: Session.Type, _ settings: Session.Settings, with model: some SensorModel,
@@ -44,7 +44,7 @@ import Testing
     return (session, failure)
   }
 
-  /// What came until the session ended.
+  /// All samples until the session ends.
   private func all<Sample>(_ samples: SampleChannel<Sample>) async -> [Sample] {
     var values: [Sample] = []
     for await sample in samples { values.append(sample) }
@@ -62,7 +62,7 @@ import Testing
       #expect(facts.manufacturer == "ringtap")
     }
     try await withSession(ThermometerSession.self, (), with: ThermometerModel()) {
-      // Silent for longer than anybody waits: it is asked all the same.
+      // Silent for longer than any timeout: the session asks it anyway.
       $0.ticksPerSecond = 0.05
     } _: { session, profile, _ in
       #expect(session.kind == .healthThermometer)
@@ -94,7 +94,7 @@ import Testing
     #expect(await end.session.links.count == 1)
   }
 
-  /// The same after five lost links: one sequence, and the gaps between.
+  /// The same after five lost links: one sequence, with gaps in between.
   @Test func heartRateOverSeveralLinks() async throws {
     var strap = StrapModel()
     strap.measurements = (60..<70).map { HeartRateMeasurement(beatsPerMinute: $0) }
@@ -102,7 +102,8 @@ import Testing
       HeartRateSession.self, .resetEnergy, with: strap, patience: .seconds(20)
     ) {
       $0.disconnectAfter = 10
-      // Slow enough that a link ends after its start has: before, it is a failed attempt and no gap.
+      // Slow enough that a link ends after its start has finished; otherwise it would be a failed attempt and
+      // not a gap.
       $0.ticksPerSecond = 25
     } _: { _, profile, emulation in
       var rates: [UInt16] = []
@@ -110,7 +111,7 @@ import Testing
         rates.append(sample.measurement.beatsPerMinute)
         if rates.count == 55 { break }
       }
-      // Each link brings ten, whichever of the ten rates its first one has.
+      // Each link brings ten values, whichever of the ten rates comes first.
       for start in stride(from: 0, to: 50, by: 10) { #expect(Set(rates[start..<start + 10]).count == 10) }
       let resets = await emulation.inspect { controller in
         controller.peripherals.compactMap { (($0 as? EmulatedSensor)?.model as? StrapModel)?.resets }
@@ -145,13 +146,13 @@ import Testing
       TemperatureMeasurement(.nan),
     ]
     try await withSession(ThermometerSession.self, (), with: thermometer) {
-      // Slow enough that both subscriptions stand before the first tick.
+      // Slow enough that both subscriptions are made before the first tick.
       $0.ticksPerSecond = 5
       $0.disconnectAfter = 9
     } _: { session, profile, _ in
       #expect(session.kind == .healthThermometer)
       let samples = await all(profile.samples)
-      // The ninth is a notification: it has left before the link goes.
+      // The ninth value is a notification, sent before the link ends.
       #expect(samples.count == 9)
       for (number, sample) in samples.enumerated() {
         switch sample.reading {
@@ -191,7 +192,7 @@ import Testing
       #expect(profile.isEndedBySensor)
       #expect(frames.count < 100)
     }
-    // The link is there, the stream is not.
+    // The link is up, but the stream has ended.
     #expect(ended.failure == nil)
     #expect(await ended.session.gapCount == 0)
   }
@@ -210,7 +211,7 @@ import Testing
         counts.append(frame.sampleCount)
         if stamps.count == 5 { break }
       }
-      // From frame to frame as many nanoseconds as samples.
+      // The time between frames is the number of samples times the period.
       for index in 1..<stamps.count {
         #expect(stamps[index] - stamps[index - 1] == UInt64(counts[index]) * 1_000_000_000 / UInt64(rate))
       }

@@ -9,10 +9,10 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// Sessions that lose their link, by virtual time.
+/// Sessions that lose their link, in virtual time.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
-  /// Samples of each of three kinds a second.
+  /// Samples per second of each of the three kinds.
   private static let tickRate = 5.0
   private static let losses = 50
 
@@ -23,8 +23,8 @@ import Testing
     return plan
   }
 
-  /// Ten minutes with a loss every twelve seconds, by turns the ring's own wish, silence, and a silence in which the ring
-  /// is seen but does not hear that it is connected.
+  /// Ten minutes with a loss every twelve seconds: in turn the ring disconnects, falls silent, or is visible
+  /// but does not receive the connect.
   @Test func fiftyLossesInTenMinutes() async throws {
     let ring = quietRing(rate: 3 * Self.tickRate)
     let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
@@ -64,8 +64,8 @@ import Testing
     return samples
   }
 
-  /// Between two gaps each tick is there: three samples, one tick after the tick before, or what a connection event
-  /// puts off.
+  /// Between two gaps every tick is there: three samples, one tick after the previous one, plus the delay of
+  /// a connection event.
   private static func expectWhole(_ samples: [RingRawReading], _ gaps: [SessionGap]) throws {
     let tick = Int64(1e9 / tickRate)
     let slack: Int64 = 60_000_000

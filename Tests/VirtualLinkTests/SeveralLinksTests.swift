@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct SeveralLinksTests {
   private static let samples = 300
 
-  /// Each ring breaks another share of its frames, so a frame that went to the wrong capture shows.
+  /// Each ring breaks a different share of its frames, so that a frame in the wrong capture shows.
   @Test func sixteenRingsEachInItsOwnDirectory() async throws {
     try await withFolder { folder in
       let rings = (1...16).map { quietRing(number: UInt64($0), rate: 90, malformedEvery: $0 + 4) }
@@ -39,7 +39,7 @@ import Testing
         #expect(result.report.device == advertiser.address)
         #expect(result.report.streams.reduce(0) { $0 + $1.samples } == Self.samples)
         let every = try #require(rings.first { $0.address == advertiser.address }?.malformedEvery)
-        // n frames, of which each so-many-th is broken, until 300 are whole.
+        // The number of frames, including the broken ones, until 300 are valid.
         let frames = (Self.samples...).first { $0 - $0 / every == Self.samples }
         #expect(result.report.received == frames)
         #expect(result.report.malformed == frames.map { $0 / every })
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  /// One that is lost leaves the others alone.
+  /// A lost link does not affect the others.
   @Test func oneLostLinkLeavesTheOthersAlone() async throws {
     try await withFolder { folder in
       var rings = (1...3).map { quietRing(number: UInt64($0)) }
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  /// A ring, a strap and an H10, found and recorded at once: each has its own tables, all are of one clock.
+  /// A ring, a strap and an H10, found and recorded at once: each has its own tables, all on one clock.
   @Test func sensorsOfDifferentKinds() async throws {
     try await withFolder { folder in
       let specification = try VirtualPeripheralSpecification(

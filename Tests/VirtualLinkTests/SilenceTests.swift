@@ -9,9 +9,9 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// Streams that bring nothing though their link is up, and starts that never end; by virtual time.
+/// Streams that bring nothing although their link is up, and starts that never finish; in virtual time.
 @Suite(.timeLimit(.minutes(1))) struct SilenceTests {
-  /// Records a strap for so long.
+  /// Records a strap for this many seconds.
   private func record(
     for seconds: Int, patience: Int = 600, _ make: @escaping @Sendable () -> OddDevice,
     _ meanwhile: @escaping @Sendable (VirtualLink) async -> Void = { _ in }
@@ -34,7 +34,7 @@ import Testing
     return outcome
   }
 
-  /// Hangs after 50 values of its first link, and sends nothing on as many more.
+  /// It hangs after 50 values of its first link, and sends nothing on this many further links.
   class Hangs: OddDevice {
     let muteLinks: Int
     init(muteLinks: Int) {
@@ -47,8 +47,8 @@ import Testing
     }
   }
 
-  /// 20 ms between values: 20 intervals are less than the 20 s that a strap has. Of two mute links the second may take twice as
-  /// long.
+  /// 20 ms between values: 20 intervals are less than the minimum of 20 s for a strap. Of two mute links the
+  /// second is allowed twice as long.
   @Test func aSilentStreamIsAGap() async throws {
     let (result, json) = try await record(for: 200) { Hangs(muteLinks: 2) }
     let gaps = result.report.gaps
@@ -59,14 +59,15 @@ import Testing
         .gatt(.closed(.silent(seconds: 20))), .gatt(.closed(.silent(seconds: 40))),
       ])
     #expect(gap.attempts == 3)
-    // 20 + 20 + 40 s, the first of them half longer at most, and the pauses between links.
+    // 20 + 20 + 40 s, the first of them up to a half longer, and the pauses between links.
     #expect((80...102).contains(try #require(gap.lengthNanoseconds) / 1_000_000_000))
     #expect(result.failure == nil)
     #expect(result.values > 50)
     #expect(json.contains("\"silent: no sample for 20 s on a link that stayed up\""))
   }
 
-  /// It connects again, and never sends: a link every few minutes in the end, and the end of the patience ends it.
+  /// It reconnects and never sends. In the end there is a link every few minutes, until the session's timeout
+  /// ends it.
   @Test func aStreamThatStaysSilentIsGivenUp() async throws {
     let (result, _) = try await record(for: 7_200, patience: 3_600) { Hangs(muteLinks: .max - 1) }
     #expect(result.failure == .noAnswer(OddDevice.address, seconds: 3_600))
@@ -76,7 +77,7 @@ import Testing
     #expect(result.values == 50)
   }
 
-  /// A rate of 0: it is off the body, and may stop.
+  /// A rate of 0: it is not worn, and may stop sending.
   final class Rests: Hangs {
     override func expired(_ link: PeripheralLink, now: MonotonicTime) {
       super.expired(link, now: now)
@@ -93,7 +94,7 @@ import Testing
     #expect(result.report.linkCount == 1)
   }
 
-  /// Sends a value each 5 s: 100 s without one are nothing special.
+  /// It sends a value every 5 s: 100 s without one are not unusual.
   final class Slow: OddDevice {
     private var ticks = 0
     override func expired(_ link: PeripheralLink, now: MonotonicTime) {
@@ -110,8 +111,9 @@ import Testing
 
   // MARK: The controller
 
-  /// Without a word: the stream is silent, and the controller does not know the link that is to be ended.
-  /// By an event of its maker's, by credits that nobody waits for, by an answer to a reset that nobody sent: at once.
+  /// The stream is silent, and the controller does not know the link that is to be closed. Either no event
+  /// reports that, or a vendor event, unexpected credits, or the response to a reset that was not sent report
+  /// it at once.
   @Test(
     arguments: [
       ([], BearerEnd.silent(seconds: 20)),
@@ -133,7 +135,7 @@ import Testing
 
   // MARK: The start
 
-  /// Tells a characteristic a second, and has as many as there are handles.
+  /// It returns one characteristic per second, and as many as there are handles.
   final class Trickles: OddDevice {
     private var waiting: [[UInt8]] = []
     private var ticks = 0
@@ -177,7 +179,7 @@ import Testing
     await link.close()
   }
 
-  /// The first link streams, and ends; all others tell of attributes without end.
+  /// Its first link streams and ends; on all others it returns endless attributes.
   final class TricklesLater: OddDevice {
     private var waiting: [[UInt8]] = []
     private var ticks = 0
@@ -189,20 +191,20 @@ import Testing
     }
   }
 
-  /// 30 s for each start, and longer and longer pauses: no more than ten links in five minutes.
+  /// 30 s for each start, with growing pauses: no more than ten links in five minutes.
   @Test func startsThatTimeOutAreAttemptsWithPauses() async throws {
     let (result, _) = try await record(for: 400, patience: 300) { TricklesLater() }
     #expect(result.failure == .noAnswer(OddDevice.address, seconds: 300))
     let gap = try #require(result.report.gaps.first)
     #expect((5...10).contains(gap.attempts))
-    // For the last one nothing of the patience is left.
+    // The last attempt has no time left.
     let others = gap.failures.dropLast().filter { if case .startTimedOut = $0.error { false } else { true } }
     #expect(others.isEmpty, "\(others)")
   }
 
   // MARK: Values that nobody asked for
 
-  /// Ten of its name, and one of a handle that it does not have.
+  /// It sends ten values of its characteristic, and one of an unknown handle.
   final class SendsMore: OddDevice {
     override func expired(_ link: PeripheralLink, now: MonotonicTime) {
       super.expired(link, now: now)
@@ -217,7 +219,7 @@ import Testing
     let (more, json) = try await record(for: 5) { SendsMore() }
     #expect(more.report.unsubscribedValues == 11)
     #expect(json.filter { $0 != " " }.contains("\"unsubscribedValues\":11"))
-    // Those that are under way when the stream is stopped are none of them.
+    // Values that are in flight when the stream is stopped do not count.
     let (plain, _) = try await record(for: 5) { OddDevice() }
     #expect(plain.report.unsubscribedValues == 0)
   }

@@ -7,7 +7,7 @@ import Simulation
 import TestPeer
 import Testing
 
-/// What `Tools/simulate` has found, each by itself.
+/// Bugs that `Tools/simulate` has found, each reproduced separately.
 @Suite(.timeLimit(.minutes(1))) struct SimulationFindingsTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
   private static let request = LinkRequest()
@@ -23,8 +23,9 @@ import Testing
     }
   }
 
-  /// Seed 8, event 1223. The first gave its turn up between the question and the place in the queue of the second, which
-  /// then waited for ever. And who asked the adapter itself to be told of its loss was not told.
+  /// Seed 8, event 1223. The first connect gave up its turn between the second's check and its queueing, and
+  /// the second waited without end. Also, a caller that asked the adapter itself to report its loss was not
+  /// notified.
   @Test func twoConnectsOnALostAdapterBothEnd() async throws {
     let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
     let lost = Counter()
@@ -43,14 +44,14 @@ import Testing
     await link.close()
   }
 
-  /// Seed 1, event 562. A request that is taken back ends at once by the loop's time: it was taken back by way of another
-  /// thread, while virtual time went on.
+  /// Seed 1, event 562. A cancelled request must end at once in the loop's time; it was cancelled through
+  /// another thread while virtual time continued.
   @Test func aCancelledRequestEndsAtOnce() async throws {
     let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
     let connection = try await Self.connect(link).value.get()
     let loop = link.loop
     let elapsed = try await Task(executorPreference: loop) {
-      // Nobody answers the first, so that the second waits.
+      // The first gets no response, so that the second waits.
       await link.emulation.inject(.outOfRange(quietRing().address))
       let first = Task(executorPreference: loop) { try await connection.transact([0x0A, 7, 0]) }
       let second = Task(executorPreference: loop) { () -> (GATTError?, MonotonicTime) in
@@ -71,7 +72,8 @@ import Testing
     await link.close()
   }
 
-  /// Seed 3, event 772926. What was left of a change went to the next link, which had the handle of the one that had ended.
+  /// Seed 3, event 772926. The rest of a parameter change was applied to the next link, which had the ended
+  /// link's handle.
   @Test func aChangeEndsWithItsLink() async throws {
     let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
     let adapter = link.adapter
@@ -101,7 +103,7 @@ import Testing
     await link.close()
   }
 
-  /// Before any seed: held packets waited by the system's clock, in virtual time for ever.
+  /// Before any seed: held packets waited by the system's clock, in virtual time without end.
   @Test func heldPacketsWaitByTheLoopsClock() async throws {
     let plan = FaultPlan()
     let clock = LoopClock.virtual(from: Self.start)

@@ -9,7 +9,7 @@ import TestKit
 import TestPeer
 import Testing
 
-/// A host that takes nothing for a while: peripherals of the immediate pace wait for it.
+/// A host that reads nothing for a while: peripherals at the immediate pace wait for it.
 @Suite(.timeLimit(.minutes(1))) struct SlowHostTests {
   private static let count = 60_000
 
@@ -24,7 +24,7 @@ import Testing
 
   @Test func everythingSentArrives() async throws {
     var ring = quietRing(rate: 1_000_000)
-    // More octets than a port keeps for a host that is behind.
+    // More bytes than a port buffers for a slow host.
     ring.notificationLimit = Self.count
     let link = try await VirtualLink.open([ring])
     let connection = try await link.adapter.connect(

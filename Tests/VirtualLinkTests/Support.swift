@@ -11,8 +11,8 @@ struct VirtualLink {
   let emulation: ControllerAttachment
 
   /// - Parameters:
-  ///   - clock: a virtual one is for both sides.
-  ///   - wrap: what stands around the transport.
+  ///   - clock: a virtual clock is used by both sides.
+  ///   - wrap: wraps the transport.
   static func open(
     _ rings: [EmulatedRing.Configuration], _ configuration: VirtualController.Configuration = .init(),
     pace: VirtualAir.Pace = .immediate, clock: LoopClock = .system,
@@ -52,7 +52,7 @@ struct VirtualLink {
   }
 }
 
-/// A ring that answers at once and asks for nothing.
+/// A ring that responds at once and requests nothing.
 func quietRing(
   number: UInt64 = 1, rate: Double = 300, malformedEvery: Int? = nil
 ) -> EmulatedRing.Configuration {
@@ -67,7 +67,7 @@ func quietRing(
   return ring
 }
 
-/// Descriptors of this process of the kinds that an adapter, a loop and an emulation open.
+/// Number of this process's descriptors of the kinds that an adapter, a loop and an emulation open.
 func openDescriptors() throws -> Int {
   let folder = "/proc/self/fd"
   return try FileManager.default.contentsOfDirectory(atPath: folder).count { name in

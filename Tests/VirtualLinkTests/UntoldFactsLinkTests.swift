@@ -7,7 +7,7 @@ import CTestSystem
 import Foundation
 import Testing
 
-/// A kernel without receive stamps, as qemu-user is one, under a host of ours.
+/// A kernel without receive timestamps, such as qemu-user, under our own host.
 @Suite(.timeLimit(.minutes(1))) struct UntoldFactsLinkTests {
   private func transport(
     _ loop: EventLoop, over descriptor: consuming FileDescriptor

@@ -7,9 +7,10 @@ import Recording
 import TestKit
 import Testing
 
-/// Host, controller and ring by one virtual clock.
+/// Host, controller and ring on one virtual clock.
 @Suite(.timeLimit(.minutes(2))) struct VirtualTimeTests {
-  /// An hour with a ring of 3 frames a second takes some seconds, and each frame comes when the ring sent it.
+  /// An hour with a ring of 3 frames a second takes a few seconds, and each frame arrives at the time at
+  /// which the ring sent it.
   @Test func anHourIsOver() async throws {
     let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
     let link = try await VirtualLink.open(
@@ -29,7 +30,7 @@ import Testing
         row.split(separator: ",").first.flatMap { Int64($0) }
       }
       #expect(stamps.count == 3600)
-      // One each second, at the next connection event.
+      // One every second, at the next connection event.
       let first = try #require(stamps.first)
       let deviations = stamps.indices.map { abs(stamps[$0] - first - Int64($0) * 1_000_000_000) }
       #expect(try #require(deviations.max()) <= 50_000_000)

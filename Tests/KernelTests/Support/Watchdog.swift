@@ -9,7 +9,7 @@ nonisolated final class Watchdog: @unchecked Sendable {  // `lock` guards `begun
   private static let limit = Duration.seconds(420)
 
   private let lock = NSLock()
-  /// Start of the running test. Suites outside `InTestKernel` are not watched.
+  /// Start of the running test. Suites that do not call `begin` are not watched.
   private var begun: ContinuousClock.Instant?
 
   private init() {
