@@ -4,7 +4,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Logs from the air on the command line. The packets are those of Core 5.4, Vol 6, Part C, 1, and some of the kind.
+/// Air logs on the command line. The packets are those of Core 5.4, Vol 6, Part C, 1, and similar ones.
 @Suite @MainActor struct AirLogCommandTests {
   private static let sample = Place.fixture("BLEPacketLogTests/Air/Fixtures/sample.pcap")
   private static let key = "4C68384139F574D836BCF34E9DFB01BF"
@@ -39,7 +39,8 @@ import Testing
     #expect(notification.contains(#""isDecrypted":true"#) && notification.contains(#""value":"0101010101""#))
   }
 
-  /// Three notifications are encrypted: with the key they reach a host that the log is played to, and a report.
+  /// Three notifications are encrypted: with the key they reach a host to which the log is replayed, and a
+  /// report.
   @Test func playsAndReportsWithTheKey() throws {
     let plain = try log(["replay", Self.sample])
     #expect(plain.status == 0 && plain.output.contains("1 advertising events, 0 notifications"))
@@ -95,7 +96,7 @@ import Testing
     #expect(json.contains(#""encryption":"decrypted""#) && json.contains(#""retransmissions":2,"badCrc":1"#))
   }
 
-  /// The converted log is one of HCI, for Wireshark too.
+  /// The converted log is an HCI log, also to Wireshark.
   @Test func convertsForWireshark() throws {
     let tshark = try Place.tool("tshark")
     try withFolder { folder in

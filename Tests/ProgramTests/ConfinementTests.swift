@@ -2,7 +2,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// What a command that reads files holds and may call, as the kernel tells it of each of its threads.
+/// Capabilities and system calls that a file-reading command keeps, as the kernel reports them for each of
+/// its threads.
 @Suite @MainActor struct ConfinementTests {
   /// Lines of a thread's status by name.
   private func status(_ path: String) -> [String: String] {
@@ -22,10 +23,10 @@ import Testing
     }
   }
 
-  /// Filters that whoever runs the tests has, and hands on.
+  /// Seccomp filters of the test process, which child processes inherit.
   private var ownFilters: Int { Int(status("/proc/self/status")["Seccomp_filters"] ?? "") ?? 0 }
 
-  /// Waits on its standard input.
+  /// Starts a command that waits for its standard input.
   private func reader(_ arguments: [String], _ environment: [String: String?] = ["RINGTAP_SECCOMP": nil])
     throws -> Program
   {
@@ -45,7 +46,7 @@ import Testing
     }
   }
 
-  /// RINGTAP_SECCOMP=off takes the filter away, and nothing else.
+  /// RINGTAP_SECCOMP=off disables the filter, and nothing else.
   @Test func leavesTheFilterAwayWhereThatIsSaid() async throws {
     let program = try reader(["log", "stats", "-"], ["RINGTAP_SECCOMP": "off"])
     defer { program.end() }
@@ -55,7 +56,8 @@ import Testing
     }
   }
 
-  /// CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER and CAP_FSETID are bits 0 … 4 (`linux/capability.h`).
+  /// CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER and CAP_FSETID are bits 0 … 4
+  /// (`linux/capability.h`).
   @Test(.enabled(if: geteuid() == 0, "only root has what it may give up"))
   func leavesRootTheRightsToFilesAlone() async throws {
     let program = try reader(["log", "stats", "-"])

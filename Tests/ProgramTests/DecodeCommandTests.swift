@@ -7,7 +7,7 @@ import Testing
     try await Ringtap.run(["decode"], input: .text(input))
   }
 
-  /// A vector of the reference, in the forms that a UUID and its value may have.
+  /// A vector from the reference, in each form that a UUID and its value may have.
   @Test(
     arguments: [
       #"{"service":"180D","characteristic":"2A37","value":"16485401ec02"}"#,
@@ -49,7 +49,7 @@ import Testing
     #expect(run.status == 1)
   }
 
-  /// A line needs no end, and was kept until it came.
+  /// Regression: a last line without a line end was held back.
   @Test(arguments: [
     (["decode"], #"{"characteristic":"2A19","value":"2c"}"#, #"{"batteryLevelPercent":44}"#),
     (
@@ -67,7 +67,7 @@ import Testing
     #expect(run.status == 1)
   }
 
-  /// The time stamp of the frame before, as a number and as text: `pmd-ecg-type0` of the reference.
+  /// The previous frame's timestamp, as a number and as text: `pmd-ecg-type0` of the reference.
   @Test(arguments: ["100", #""100""#])
   func takesWhatTheOctetsDoNotSay(_ previous: String) async throws {
     let run = try await decode(

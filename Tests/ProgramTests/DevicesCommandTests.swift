@@ -6,7 +6,7 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// `ringtap devices`, and what names of known devices are to other commands.
+/// `ringtap devices`, and names of known devices as arguments of other commands.
 @Suite struct DevicesCommandTests {
   private func withKnown(_ body: (String) async throws -> Void) async throws {
     try await withFolder { state in
@@ -68,7 +68,7 @@ import Testing
 
   @Test func forgetsThem() async throws {
     try await withKnown { state in
-      // Which of them?
+      // The name is ambiguous.
       let twins = try await Ringtap.run(["devices", "forget", "Twin"], state: state)
       #expect(twins.status == 1)
       #expect(twins.errorLines.first?.contains("70:CB:0D:00:00:01") == true)
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  /// Wrong usage is told before the radio is asked for.
+  /// Wrong usage is reported before the radio is opened.
   @Test func namesThatAreNotKnownAreWrongUsage() async throws {
     try await withKnown { state in
       for command in [["ring", "battery"], ["heart-rate"], ["capture"]] {
@@ -112,7 +112,7 @@ import Testing
     }
   }
 
-  /// Devices that are emulated in the process are gone with it.
+  /// Devices that are emulated in the process are not stored, because they end with it.
   @Test func emulatedDevicesAreNotRemembered() async throws {
     try await withFolder { state in
       let run = try await Ringtap.run(

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap doctor --report`: what goes with the report of a fault tells of nobody.
+/// `ringtap doctor --report`: a report for a bug tracker contains no personal data.
 @Suite struct DoctorReportTests {
   @Test func tellsOfTheMachineAndOfNobody() async throws {
     try await withFolder { folder in
@@ -15,7 +15,7 @@ import Testing
       let text = try String(contentsOfFile: folder + "/fault.txt", encoding: .utf8)
       #expect(text.hasPrefix("ringtap ") && text.contains("\nLinux version "))
       for line in run.outputLines where !line.contains(":0") { #expect(text.contains(line)) }
-      // 70:CB:0D:00:A1:B2, its least octet first.
+      // 70:CB:0D:00:A1:B2, least significant byte first.
       let address = Data([0xB2, 0xA1, 0x00, 0x0D, 0xCB, 0x70])
       let before = try Data(contentsOf: URL(filePath: log))
       let after = try Data(contentsOf: URL(filePath: folder + "/fault.btsnoop"))

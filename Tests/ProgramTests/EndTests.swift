@@ -2,12 +2,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// How commands end that nobody interrupts: before a link exists, in a storm of links, after a pause of the far end.
+/// Ends of commands that are not interrupted: before a link exists, after many lost links, after a pause of
+/// the peer.
 @Suite(.timeLimit(.minutes(3)))
 struct EndTests {
   private static let absent = "70:CB:0D:00:00:99"
 
-  /// In the live view a key does what Ctrl-C does, and the terminal is left as it was: `stty` says so.
+  /// In the live view a key does the same as Ctrl-C, and the terminal's settings are restored, by `stty`.
   @Test @MainActor func endsByAKey() throws {
     try withFolder { folder in
       let capture = "\(try Place.ringtap) capture --transport virtual:ring --output walk"
@@ -25,7 +26,7 @@ struct EndTests {
     }
   }
 
-  /// No link came, so no --duration began: that is a failure with a reason, not an interruption.
+  /// No link was made, so --duration never began: that is a failure with a reason, not an interruption.
   @Test(arguments: [
     ["capture", absent, "--output", "FOLDER/walk", "--transport", "virtual:ring"],
     ["ring", "raw", absent, "--transport", "virtual:ring"],
@@ -43,7 +44,8 @@ struct EndTests {
     }
   }
 
-  /// Nobody has interrupted it where the log is over before the ring has answered, nor where the device is another one.
+  /// It is not reported as interrupted if the log ends before the ring has replied, or if the device is of
+  /// another kind.
   @Test(arguments: [
     (["ring", "battery"], "ringtap: the log was over before the command was done"),
     (["heart-rate", "--duration", "60"], "ringtap: 70:CB:0D:00:A1:B2 has no heart-rate service (180d)"),
@@ -55,7 +57,8 @@ struct EndTests {
     #expect(result.errorLines.last?.hasPrefix(reason) == true, "\(result.errors)")
   }
 
-  /// A link that is lost after each sample: some lines tell of it, then a number; the report has all.
+  /// The link is lost after each sample: a few lines report it, then a count is printed; the report has all
+  /// losses.
   @Test func aStormOfLinksIsToldInFewLines() async throws {
     try await withFolder { folder in
       let result = try await Ringtap.run([
@@ -73,14 +76,14 @@ struct EndTests {
       let report = try session(folder + "/walk")
       let gaps = try #require(report["gapCount"] as? Int)
       #expect(gaps >= 15 && (report["gaps"] as? [Any])?.count == gaps)
-      // The last gap has an end where the stream came back before the sample that was the last.
+      // The last gap is closed if the stream returned before the last sample.
       let told = more.compactMap { Int($0) }.reduce(20, +)
       #expect((2 * gaps - 2...2 * gaps).contains(told), "\(gaps) gaps, \(told) lines")
     }
   }
 
-  /// A far end that stands still for three seconds holds its frames up, and loses none: by the stamps of their arrival here,
-  /// as a stream has no others. At ten ticks a second a busy machine is not late by one.
+  /// A peer that pauses for three seconds delays its frames, but loses none. Timestamps are times of arrival,
+  /// because a byte stream has no others. At ten ticks a second a busy machine is not a tick late.
   @Test func aPauseOfTheFarEndIsNoLoss() async throws {
     try await withFolder { folder in
       let ring = try Ringtap.start(

@@ -2,14 +2,14 @@ import Foundation
 import TestKit
 import Testing
 
-/// The programs that guides show, built as a package outside of this one, against emulated devices.
+/// The programs shown in the guides, built as a separate package and run against emulated devices.
 @Suite(.timeLimit(.minutes(10))) struct ExampleProgramTests {
-  /// HCI_Disconnect: opcode 0x0406, three octets. Core 5.4, Vol 4, Part E, 7.1.6.
+  /// HCI_Disconnect: opcode 0x0406, three bytes. Core 5.4, Vol 4, Part E, 7.1.6.
   private static let disconnect: [UInt8] = [0x01, 0x06, 0x04, 0x03]
 
-  /// An emulated device of another process, and the way to it with a witness between.
+  /// Emulates a device in another process, reached through a relay that records the traffic.
   ///
-  /// - Parameter device: of `ringtap emulate`.
+  /// - Parameter device: arguments of `ringtap emulate`.
   private func withDevice(_ device: [String], _ body: (StreamRelay) async throws -> Void) async throws {
     try await withFolder { folder in
       let emulation = try Ringtap.start(["emulate"] + device + ["--transport", "unix:\(folder)/far"])
@@ -24,7 +24,7 @@ import Testing
     lines.compactMap { $0.split(separator: " ").first.flatMap { Int64($0) } }
   }
 
-  /// 300 frames of three kinds by turns, a hundred ticks of a ring that has a hundred a second.
+  /// 300 frames of three kinds in turn: a hundred ticks of a ring that sends a hundred a second.
   @Test func rawStream() async throws {
     let run = try await Examples.run("RawStream", ["virtual:ring,rate=300"])
     #expect(run.status == 0 && run.errors == "")
@@ -33,7 +33,7 @@ import Testing
     for kind in ["spo2", "ppg", "accelerometer"] {
       #expect(samples.count { $0.contains(" \(kind) ") } == 100)
     }
-    // The emulation begins with frames of a real ring, whose readings stand in the guide "From ring to pulse".
+    // The emulation begins with frames of a real ring, whose values are in the guide "From ring to pulse".
     #expect(samples.first { $0.contains("ppg") }?.hasSuffix(" ppg 10625") == true)
     let times = times(Array(samples))
     #expect(times == times.sorted())
@@ -42,7 +42,7 @@ import Testing
     #expect(seconds > 0.9 && seconds < 5)
   }
 
-  /// Interrupted amid the stream, it has the ring stop, and then closes the link.
+  /// When interrupted during the stream, it stops the ring and then disconnects.
   @Test func rawStreamIsInterrupted() async throws {
     try await withDevice(["ring", "--rate", "60"]) { relay in
       let program = try await Examples.start("RawStream", ["unix:" + relay.path])
@@ -53,7 +53,7 @@ import Testing
       #expect((1..<300).contains(run.outputLines.count - 1))
       try await eventually("the end of the stream") { relay.hasEnded }
       let said = relay.octetsFromHost
-      // Reference `colmi-ring-protocol.md`, 5.4: A1 02, zeros, and the sum of all as the last of sixteen octets.
+      // Reference `colmi-ring-protocol.md`, 5.4: A1 02, zeros, and the checksum as the last of sixteen bytes.
       let stop: [UInt8] = [0xA1, 0x02] + [UInt8](repeating: 0, count: 13) + [0xA3]
       let stopped = try #require(said.firstRange(of: stop), "the ring was not told to stop")
       let closed = try #require(said.firstRange(of: Self.disconnect), "the link was not closed")
@@ -68,8 +68,8 @@ import Testing
     #expect(Set(run.outputLines) == Set(wanted))
   }
 
-  /// The strap's wearer has 64 beats a minute at first and 80 after half a minute. Interrupted, it ends the subscription, and
-  /// then the link.
+  /// The emulated heart beats at 64/min at first and at 80/min after half a minute. When interrupted, the
+  /// program unsubscribes and then disconnects.
   @Test func heartRate() async throws {
     try await withDevice(["heart-rate", "--rate", "20"]) { relay in
       let program = try await Examples.start("HeartRate", ["unix:" + relay.path])
@@ -81,12 +81,12 @@ import Testing
       let values = run.outputLines.dropFirst().map { $0.split(separator: " ") }
       #expect(values.count >= 40)
       #expect(values.prefix(40).allSatisfy { $0.count > 1 && ["64", "65"].contains($0[1]) })
-      // A beat at 64 to 80 a minute comes after 750 to 938 ms.
+      // At 64 to 80 beats/min an interval is 750 to 938 ms.
       let interval = try #require(values.first { $0.count > 2 })
       #expect(interval.count == 4 && interval[3] == "ms" && (750...938).contains(Int(interval[2]) ?? 0))
       try await eventually("the end of the stream") { relay.hasEnded }
-      // Write Request of 0000 to the descriptor that was written 0100 (notifications) first. Core 5.4, Vol 3, Part F,
-      // 3.4.5.1 and Part G, 3.3.3.3.
+      // Write Request of 0000 to the descriptor to which 0100 (notifications) was written first. Core 5.4,
+      // Vol 3, Part F, 3.4.5.1 and Part G, 3.3.3.3.
       let said = relay.octetsFromHost
       let begin = try #require(
         (0..<(said.count - 5)).first { said[$0] == 0x12 && said[($0 + 3)..<($0 + 5)] == [1, 0] })
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  /// The sixth value takes the link along, which is an error.
+  /// The link is lost after the sixth value, which is an error.
   @Test func anyDevice() async throws {
     let radio = "virtual:heart-rate,rate=20,disconnect-after=6"
     let run = try await Examples.run("AnyDevice", ["70:CB:0D:00:18:0D", "2a37", radio])
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  /// A capture as the command leaves it: what came in two seconds of a hundred ticks each.
+  /// A capture like the command's: samples of two seconds at a hundred ticks each.
   @Test func record() async throws {
     try await withFolder { folder in
       let directory = folder + "/walk"
@@ -176,7 +176,8 @@ import Testing
     stride(from: 0, to: digits.count, by: 2).compactMap { UInt8(digits.dropFirst($0).prefix(2), radix: 16) }
   }
 
-  /// The belt's values by the formula in its file's comment: halves of a breath from 12 on, and 500 ml and more.
+  /// The belt's values by the formula in its file's comment: halves of a breath from 12 up, and 500 ml and
+  /// more.
   @Test func ownSensor() async throws {
     let values = (0..<10).map { (12 + Double($0) / 2, 500 + $0) }
     let run = try await Examples.run("OwnSensor", [])
@@ -193,7 +194,7 @@ import Testing
       let session = try JSONSerialization.jsonObject(
         with: Data(contentsOf: URL(filePath: directory + "/session.json")))
       #expect((session as? [String: Any])?["endReason"] as? String == "count reached")
-      // And it is read again.
+      // The recording can be read again.
       let analysis = try await Ringtap.run(["analyse", directory])
       #expect(analysis.status == 0 && analysis.output.contains("breaths_per_minute 14.250 on average"))
       let lines = try await Ringtap.run(["convert", directory, "--to", "ndjson", "--output", "-"])
@@ -211,7 +212,7 @@ import Testing
 }
 
 extension [UInt8] {
-  /// The last place of these octets.
+  /// The last occurrence of these bytes.
   fileprivate func lastRange(of octets: [UInt8]) -> Range<Int>? {
     guard count >= octets.count else { return nil }
     return (0...(count - octets.count)).last { self[$0..<($0 + octets.count)].elementsEqual(octets) }

@@ -1,12 +1,13 @@
 import Foundation
 import TestKit
 
-/// The programs of `Tools/Examples/Programs`, a package outside of this one.
+/// The programs in `Tools/Examples/Programs`, a separate package.
 enum Examples {
-  /// Once in this process; in the folder where the library is built already, so that none of its modules is compiled again.
+  /// Built once per process, in the folder where the library is already built, so that its modules are not
+  /// compiled again.
   private static let built = Task { try await build() }
 
-  /// Builds what has changed.
+  /// Builds the changed programs.
   ///
   /// - Returns: the folder of the programs.
   private static func build() async throws -> String {
@@ -14,11 +15,11 @@ enum Examples {
     // Its last two components are the platform and the configuration.
     let scratch = products.deletingLastPathComponent().deletingLastPathComponent().path
     let arguments = [
-      // One process of tests after the other. SwiftPM's own lock is with whoever runs `swift test`.
+      // One test process at a time. SwiftPM's own lock is held by the running `swift test`.
       scratch + "/examples.lock", try Place.tool("swift"), "build", "--ignore-lock", "--package-path",
       Place.root + "/Tools/Examples/Programs", "--scratch-path", scratch,
     ]
-    // It leaves the products of the library out.
+    // Excludes the library's test products.
     let environment: [String: String?] = ["RINGTAP_TEST_TARGETS": nil]
     let build = try Program("flock", arguments, input: .nothing, environment: environment)
     let result = try await build.finish(within: .seconds(600))
@@ -29,12 +30,12 @@ enum Examples {
     return products.path
   }
 
-  /// Starts one.
+  /// Starts a program.
   static func start(_ name: String, _ arguments: [String]) async throws -> Program {
     try Program(try await built.value + "/" + name, arguments, input: .nothing)
   }
 
-  /// Runs one to its end.
+  /// Runs a program to its end.
   static func run(_ name: String, _ arguments: [String]) async throws -> Program.Result {
     try await start(name, arguments).finish()
   }

@@ -2,7 +2,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// The program before a controller that floods it, as `Tools/flood` has it: a Python script of its own behind a socket.
+/// The program with a controller that floods it, as in `Tools/flood`: a separate Python script behind a
+/// socket.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct FloodTests {
   private struct Run: Decodable {

@@ -5,9 +5,9 @@ import LogKit
 import TestKit
 import Testing
 
-/// Files that people give in the place of a log, through the program: one line that says what it is and what to do.
+/// Files that users pass by mistake instead of a log: one line says what the file is and what to do.
 @Suite @MainActor struct ForeignLogTests {
-  /// 16 bytes and more of each kind, and what the line has to say.
+  /// At least 16 bytes of each kind, and words that the line must contain.
   nonisolated private static let files: [(name: String, octets: [UInt8], words: [String])] = [
     ("empty", [], ["it is empty"]),
     ("three bytes", [1, 2, 3], ["it has 3 bytes"]),
@@ -22,7 +22,7 @@ import Testing
       Array((String(repeating: "=", count: 56) + "\n== dumpstate: 2025-10-09 08:53:20\n").utf8),
       ["bug report", "btsnooz"]
     ),
-    // Version 2, a time, a stream of zlib.
+    // Version 2, a time, a zlib stream.
     (
       "btsnooz", [2, 0x10, 0x94, 0x9B, 0xF0, 0xB5, 0x40, 6, 0, 0x78, 0x9C, 0x6D, 0xCE, 0xBB, 0x4A],
       ["btsnooz.py"]
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  /// Compressed, they are the same.
+  /// The same messages for compressed files.
   @Test func saysItOfCompressedFiles() async throws {
     try await withFolder { folder in
       let path = folder + "/report.txt"
@@ -75,7 +75,7 @@ import Testing
 
   // MARK: Logs of other kinds
 
-  /// A log of a link of BR/EDR: Connection Complete (Core 5.4, Vol 4, Part E, 7.7.3), then data.
+  /// A log of a BR/EDR link: Connection Complete (Core 5.4, Vol 4, Part E, 7.7.3), then data.
   @Test func saysThatALogHasOnlyClassicLinks() async throws {
     try await withFolder { folder in
       for count in 1...2 {
@@ -99,7 +99,8 @@ import Testing
     }
   }
 
-  /// A clock that is set back by an hour between two of sixty heart rates: Core 5.4, Vol 4, Part E, 7.7.65.1; attribute 0x0012.
+  /// The clock is set back by an hour in the middle of sixty heart rates: Core 5.4, Vol 4, Part E, 7.7.65.1;
+  /// attribute 0x0012.
   @Test func tellsThatTheClockWasSet() async throws {
     try await withFolder { folder in
       var packets = [
@@ -136,7 +137,7 @@ import Testing
     }
   }
 
-  /// A file with a byte order mark, and with the ends of lines that go with it.
+  /// A file with a byte order mark, and with CR LF line ends.
   @Test func readsFilesWithAByteOrderMark() async throws {
     try await withFolder { folder in
       let packets = (1...5 as ClosedRange<Int64>).map { number in
@@ -161,7 +162,7 @@ import Testing
     }
   }
 
-  /// Advertisements and no link: they are what a scan finds.
+  /// Advertisements without a link, as a scan finds them.
   @Test func scansALogOfAdvertisements() async throws {
     try await withFolder { folder in
       let packets = (0..<5 as Range<Int64>).map { number in

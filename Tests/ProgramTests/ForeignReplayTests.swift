@@ -2,12 +2,12 @@ import Foundation
 import TestKit
 import Testing
 
-/// Logs of other programs in place of a controller: our commands ask otherwise than those programs did.
+/// Logs of other programs replayed as a controller: our commands send other requests than those programs did.
 @Suite(.timeLimit(.minutes(3))) struct ForeignReplayTests {
   private static let ring = Place.shared("captures/colmi-r12-qring-sync.btsnoop")
 
-  /// bumble, which starts the stream without asking for settings, and its own log. The samples are 24 bits each, behind ten
-  /// octets of type, time and frame type: reference sensor-services.md, 5.4 and 5.5.
+  /// bumble starts the stream without requesting the settings, and writes its own log. The samples have 24
+  /// bits each, after ten bytes of type, time and frame type: reference sensor-services.md, 5.4 and 5.5.
   @Test func recordsAPolarSensorOfBumblesLog() async throws {
     try await withFolder { folder in
       let (place, log) = ("127.0.0.1:\(try freePort())", folder + "/bumble.btsnoop")
@@ -47,8 +47,9 @@ import Testing
     }
   }
 
-  /// A phone's log of a real ring: the phone knew its attributes, and asked for the rest in its own order. The values are
-  /// those of the replies, as tshark shows them: 03 60 …, and 39 01 00 2a 00 29 00 27 … in steps of 30 minutes.
+  /// A phone's log of a real ring. The phone knew the attributes and requested the rest in its own order. The
+  /// values are those of the replies, as tshark shows them: 03 60 …, and 39 01 00 2a 00 29 00 27 … in steps
+  /// of 30 minutes.
   @Test(
     .enabled(if: ring != nil, Place.noShared),
     arguments: [

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Each command before a full disk: `/dev/full` takes nothing, as ENOSPC says.
+/// Each command with a full disk as output: `/dev/full` fails every write with ENOSPC.
 @Suite(.timeLimit(.minutes(5)))
 struct FullOutputTests {
   private static let ring = ["--transport", "virtual:ring,rate=300,all-features,history=2"]
@@ -10,7 +10,8 @@ struct FullOutputTests {
   private static let serve = ["--transport", "pty:"]
   private static let reason = "write standard output: No space left on device; "
 
-  /// What makes each command print; in `FOLDER` are `walk`, a capture, and what other commands read.
+  /// Command lines that make each command print. `FOLDER` has `walk`, a capture, and the files that other
+  /// commands read.
   private static let lines: [String: [String]] = [
     "scan": ["--duration", "0.5"] + ring,
     "doctor": [], "devices list": [], "devices show": ["Ring"],
@@ -49,7 +50,8 @@ struct FullOutputTests {
     "extcap": ["--extcap-interfaces"], "help": ["modes"],
   ]
 
-  /// Those that print nothing, or only with what is not there; their help is tried all the same.
+  /// Commands that print nothing, or only with something that is not available here; only their help is
+  /// tested.
   private static let others: Set<String> = [
     "adapters", "status",  // need an adapter, and a daemon
     "publish", "collect", "bench socket",  // need a broker, and a socket that is handed over
@@ -122,7 +124,7 @@ struct FullOutputTests {
     .write(to: URL(filePath: folder + "/daemon.json"))
   }
 
-  /// A reader that has had enough is how `head` ends a command: nothing to tell.
+  /// A reader that closes the pipe early, such as `head`, ends a command silently.
   @Test func endsQuietlyWithItsReader() async throws {
     let pipe = Pipe()
     try pipe.fileHandleForReading.close()

@@ -2,21 +2,24 @@ import Foundation
 import TestKit
 import Testing
 
-/// Each command of README and of the guides is run as it stands there, in a folder that has what they name.
+/// Runs each command of the README and the guides as it is printed there, in a folder that has the files that
+/// they name.
 ///
-/// In a network namespace of its own, where no machine has Bluetooth: those that want an adapter come as far as the question
-/// for one. What reads files, or has its radio in the process, succeeds, or records until it is interrupted.
+/// The commands run in a separate network namespace, which has no Bluetooth. Those that need an adapter get
+/// as far as asking for one. Commands that read files, or emulate their radio, succeed or record until
+/// interrupted.
 @Suite(.timeLimit(.minutes(5))) struct GuideCommandTests {
   struct Line: CustomStringConvertible, Sendable {
     let place: String
-    /// For a shell.
+    /// The command for a shell.
     let text: String
     var description: String { "\(place): \(text)" }
   }
 
   private static let guides = Place.root + "/Sources/Program/RingTap/RingTap.docc/"
 
-  /// The lines of code blocks that begin with `ringtap`; a prompt, `sudo`, a folder and what is said beside them are left out.
+  /// Lines of code blocks that begin with `ringtap`. A prompt, `sudo`, a folder and remarks at the end of the
+  /// line are removed.
   static let lines: [Line] = {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: guides)) ?? []
     let files = names.filter { $0.hasSuffix(".md") }.sorted().map { guides + $0 }
@@ -39,7 +42,7 @@ import Testing
     return command
   }
 
-  /// What stands in the folder, where the command does not make it.
+  /// Creates the files that the command needs but does not create itself.
   private static func prepare(_ folder: String, for text: String) async throws {
     func isRead(_ name: String) -> Bool {
       text.contains(name) && !text.contains("-o\(name)") && !text.contains("--output\(name)")
@@ -79,7 +82,8 @@ import Testing
   @Test(arguments: lines) func runs(_ line: Line) async throws {
     try await withFolder { folder in
       try await Self.prepare(folder, for: line.text)
-      // An emulated sensor can be recorded without end: it is interrupted. What reads files ends.
+      // An emulated sensor can be recorded without end, so the command is interrupted. A command that reads
+      // files ends.
       let isEmulated = line.text.contains("virtual:") || line.text.contains("tcp-")
       let script = """
         ip link set lo up; cd '\(folder)'; set -o pipefail
@@ -89,13 +93,13 @@ import Testing
       let run = try await Program.run(
         "unshare", ["--net", "bash", "-c", script], environment: ["HOME": folder, "XDG_RUNTIME_DIR": folder])
       #expect(run.status != 2 && run.status < 126, "\(run.errors)")
-      // Nobody else is there, at a port of TCP.
+      // No peer is listening on a TCP port.
       let isComplete =
         !line.text.contains("tcp-client:")
         && (line.text.contains(/virtual:|replay:|--version|--check/)
           || line.text.contains(
             /^ringtap (report|analyse|align|convert|import|extcap|log (show|convert|replay))/))
-      // Seconds are too few to find how two clocks lie: that is said, too.
+      // A few seconds are too short to align two clocks; that is reported, too.
       let isTooShort = line.text.contains("ride") && (run.output + run.errors).contains("not aligned")
       let statuses: Set<Int32> = isEmulated ? [0, 124] : [0]
       if isComplete, !isTooShort { #expect(statuses.contains(run.status), "\(run.errors)") }

@@ -1,8 +1,8 @@
 import TestKit
 import Testing
 
-/// What each command says of itself, and that it can be called at all: swift-argument-parser looks at a command's options when
-/// it is used.
+/// Help texts of each command, and a check that each command can be parsed at all: swift-argument-parser
+/// validates a command's options when it is used.
 @Suite struct HelpTests {
   @Test func eachCommandHasAnExampleAndEachOptionAText() async throws {
     let commands = try await Ringtap.commands()
@@ -10,10 +10,10 @@ import Testing
     for command in commands where command.shouldDisplay || command.words.count == 1 {
       #expect(
         !command.subcommands.isEmpty || command.discussion?.contains("EXAMPLE") == true, "\(command.words)")
-      // What stands in columns is not filled by who prints it.
+      // Lines in columns are not wrapped by the printer.
       let lines = command.discussion?.split(separator: "\n").drop { !$0.contains("EXAMPLE") } ?? []
       #expect(lines.allSatisfy { $0.count <= 80 || !$0.hasPrefix("  ") }, "\(command.words)")
-      // What does not is filled, each paragraph as one line.
+      // Prose is wrapped by the printer, so each paragraph is one line.
       let text = command.discussion?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
       let prose = text.prefix { !$0.contains("EXAMPLE") }
       let isFilled = zip(prose, prose.dropFirst()).allSatisfy { line, next in
@@ -53,14 +53,14 @@ import Testing
     #expect(!run.errors.contains("\u{1B}"))
   }
 
-  /// A recording is no stream of octets: that is told before the radio is asked for.
+  /// A recording cannot be written to a stream: this is reported before the radio is opened.
   @Test(arguments: [("capture", "--stream -"), ("heart-rate", "--json")])
   func standardOutputIsNoDirectory(_ command: String, _ instead: String) async throws {
     let run = try await Ringtap.run([command, "-o", "-"])
     #expect(run.status == 2 && run.errorLines.first?.contains(instead) == true, "\(run.errorLines)")
   }
 
-  /// At most 30 commands, a line each, in groups; what is not listed is told by its topic.
+  /// At most 30 commands, one per line, in groups. Commands that are not listed are in the topic `commands`.
   @Test func listsWhatPeopleUse() async throws {
     let lines = try await Ringtap.run(["--help"]).outputLines
     #expect(lines.allSatisfy { $0.count <= 80 })

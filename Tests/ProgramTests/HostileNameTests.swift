@@ -2,15 +2,15 @@ import Foundation
 import TestKit
 import Testing
 
-/// A ring with a name that clears the screen, sets its title, turns the direction of writing and breaks lines, through
-/// whatever prints it.
+/// A ring whose name clears the screen, sets the title, changes the writing direction and breaks lines, in
+/// every command that prints it.
 @Suite(.timeLimit(.minutes(2)))
 struct HostileNameTests {
   private static let name = "R\u{1B}[2J\u{9B}H\u{202E}\u{2028}\u{200B}<&\u{7F}"
   private static let shown = "R\u{FFFD}[2J\u{FFFD}H\u{FFFD}\u{FFFD}\u{FFFD}<&\u{FFFD}"
   private static let address = "70:CB:0D:00:A1:B2"
 
-  /// What a terminal obeys, or a reader does not see.
+  /// Characters that control a terminal or are invisible.
   private func unseen(in text: String) -> [Unicode.Scalar] {
     text.unicodeScalars.filter { scalar in
       scalar != "\n" && Self.name.unicodeScalars.contains(scalar) && !(0x20..<0x7F).contains(scalar.value)

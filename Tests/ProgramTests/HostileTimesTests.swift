@@ -5,22 +5,22 @@ import LogKit
 import TestKit
 import Testing
 
-/// Logs whose times no controller ever had, through each command that reads logs: it ends, in bounded memory, and by no
-/// trap.
+/// Logs with impossible times, in each command that reads logs: the command ends, in bounded memory, without
+/// a trap.
 @Suite @MainActor struct HostileTimesTests {
-  /// What stands in place of the times.
+  /// Replacements for the times.
   enum Times: CaseIterable {
     case allEqual, alternating, burst
     case oneFirst, oneLast, oneZero, oneFar
     case tenYearsOn, tenYearsBack
 
-    /// Microseconds as btsnoop has them, of record `index` of `count`, which was at `time`.
+    /// Time of record `index` of `count` in btsnoop's microseconds; `time` is its original time.
     func time(_ index: Int, of count: Int, _ time: Int64, _ first: Int64) -> Int64 {
       let decade: Int64 = 315_360_000_000_000
       return switch self {
       case .allEqual: first
       case .alternating: index.isMultiple(of: 2) ? .min / 2 : .max / 2
-      // 3,000 frames each millisecond.
+      // 3,000 frames per millisecond.
       case .burst: first + Int64(index / 3_000) * 1_000
       case .oneFirst: index == count / 2 ? .min : time
       case .oneLast: index == count / 2 ? .max : time
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// The notifications of the repository's own log of a ring, again and again: 25 ticks a second for a minute.
+  /// The notifications of the repository's own ring log, repeated: 25 ticks a second for a minute.
   private static let stream: [LoggedPacket] = {
     let file = URL(filePath: Place.capture("virtual-ring.btsnoop"))
     let packets = (try? Data(contentsOf: file)).map { LogReading([UInt8]($0)).packets } ?? []
@@ -53,7 +53,7 @@ import Testing
     let first = stream[0].timeNanoseconds / 1_000
     var offset = 16
     for (index, packet) in stream.enumerated() {
-      // Microseconds since the year 0: what is added to those since 1970.
+      // Microseconds from the year 0 to 1970.
       let epoch: Int64 = 0x00DC_DDB3_0F2F_8000
       let time = times.time(index, of: stream.count, packet.timeNanoseconds / 1_000 + epoch, first + epoch)
       for place in 0..<8 {
@@ -64,7 +64,7 @@ import Testing
     return octets
   }
 
-  /// Each has a quarter of a gigabyte more than what the program itself maps.
+  /// Each command gets a quarter of a gigabyte more than the program itself maps.
   @Test(arguments: Times.allCases) func endsInBoundedMemory(_ times: Times) throws {
     try withFolder { folder in
       let path = folder + "/ring.btsnoop"
@@ -79,7 +79,7 @@ import Testing
         let run = try Program.run(
           "bash", ["-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", try Place.ringtap] + command)
         #expect(
-          // Times out of order make ticks missing: 3.
+          // Times out of order look like missing ticks: status 3.
           run.status == 0 || [1, 3].contains(run.status) && !run.errors.isEmpty,
           "\(command[0]): \(run.status) \(run.errors)")
       }

@@ -5,7 +5,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// What `ringtap import` makes of a recording's own packet log is the recording: its tables, octet for octet.
+/// `ringtap import` reconstructs a recording from its own packet log: the same tables, byte for byte.
 @Suite @MainActor struct ImportCommandTests {
   private static func tables(in folder: String) throws -> [String: Data] {
     var tables: [String: Data] = [:]
@@ -20,8 +20,9 @@ import Testing
     return try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
-  /// Records from an emulated sensor, with times in nanoseconds in the log as in the tables. The last sample is not the last of
-  /// a link that is lost after three: whether the end or the loss came first would be chance.
+  /// Records from an emulated sensor, with nanoseconds in the log as in the tables. The count is not the
+  /// number of samples of the three links before a loss, because then chance would decide whether the end or
+  /// the loss came first.
   private func record(_ kind: String, _ options: String, _ folder: String) async throws {
     let run = try await Ringtap.run(
       ["capture"] + (kind == "ring" ? [] : [kind]) + [
@@ -66,7 +67,8 @@ import Testing
     }
   }
 
-  /// As a phone's log has it, which knew the device before: no discovery, and no beginning of the link.
+  /// Like a log from a phone that knew the device before: without discovery and without the start of the
+  /// link.
   @Test(arguments: ["ring", "heart-rate", "polar"])
   func knowsAttributesByTheirValues(_ kind: String) async throws {
     try await withFolder { folder in
@@ -74,14 +76,15 @@ import Testing
       let log = try Data(contentsOf: URL(filePath: folder + "/walk/packets.pcapng"))
       let discovery: Set<UInt8> = [0x05, 0x07, 0x09, 0x11]
       let packets = LogReading([UInt8](log)).packets.filter { packet in
-        // ACL and L2CAP headers have eight octets. 0x3E is the event in which the link begins.
+        // ACL and L2CAP headers have eight bytes. 0x3E is the event that starts a link.
         packet.octets.count < 9 || packet.octets[0] == 0x3E ? false : !discovery.contains(packet.octets[8])
       }
       try Data(LogKit.log(packets)).write(to: URL(filePath: folder + "/phone.btsnoop"))
       let run = try await Ringtap.run(["import", folder + "/phone.btsnoop", "--output", folder + "/again"])
       try #require(run.status == 0, "\(run.errors)")
       for (name, table) in try Self.tables(in: folder + "/walk") {
-        // The log has microseconds: all but the times is the same, and of a Polar sensor what was set at the start.
+        // The log has microseconds: everything but the times is the same, and for a Polar sensor the settings
+        // from the start.
         let rows = { (table: Data) in
           String(decoding: table, as: UTF8.self).split(separator: "\n").map { $0.split(separator: ",").last }
         }
@@ -91,7 +94,7 @@ import Testing
       let origin = try #require(try Self.session(folder + "/again")["importedFrom"] as? [String: Any])
       let attributes = try #require(origin["attributes"] as? [[String: Any]])
       #expect(attributes.contains { $0["knownBy"] as? String == "payload" })
-      // Said in words, too.
+      // It is said in words, too.
       let words = "nown by payload only: 0x"
       #expect(run.output.contains(words), "\(run.output)")
       let analysis = try await Ringtap.run(["analyse", folder + "/again"])
@@ -103,7 +106,7 @@ import Testing
 
   @Test func takesAPersonsWordForAttributes() async throws {
     try await withFolder { folder in
-      // Two temperatures alone prove nothing: IEEE 11073 floats of 36.5 and 36.6 degrees Celsius.
+      // Two temperatures are not enough evidence: IEEE 11073 floats of 36.5 and 36.6 degrees Celsius.
       let values: [[UInt8]] = [[0, 0x6D, 1, 0, 0xFF], [0, 0x6E, 1, 0, 0xFF]]
       let packets = values.enumerated().map { index, value in
         LoggedPacket(
@@ -127,7 +130,7 @@ import Testing
     }
   }
 
-  /// The same commands, whether a capture is given or its log.
+  /// Other commands give the same output for a capture and for its log.
   @Test func otherCommandsTakeALog() async throws {
     try await withFolder { folder in
       try await record("heart-rate", "", folder + "/walk")
@@ -136,14 +139,15 @@ import Testing
         let capture = try await Ringtap.run(command + [folder + "/walk"])
         let imported = try await Ringtap.run(command + [log])
         #expect(capture.status == 0 && imported.status == 0, "\(imported.errors)")
-        // Whether the device is bonded is known to who records it only.
+        // Only the recorder knows whether the device is bonded.
         let output = capture.output.replacing(#""security":[{"encrypted":false,"bonded":false}],"#, with: "")
         #expect(!capture.output.isEmpty && imported.output == output)
       }
     }
   }
 
-  /// A phone's log without discovery, of a ring that a person wore. The level is octet 1 of its one frame 03, `0360…`.
+  /// A phone's log without discovery, of a ring that was worn. The battery level is byte 1 of the only frame
+  /// 03, `0360…`.
   @Test(.enabled(if: Place.shared("captures/colmi-r12-qring-sync.btsnoop") != nil, Place.noShared))
   func tellsARingsStory() async throws {
     let log = try #require(Place.shared("captures/colmi-r12-qring-sync.btsnoop"))
@@ -159,7 +163,7 @@ import Testing
       #expect(messages["battery"] == 1)
       #expect(!messages.keys.contains { $0.hasPrefix("unknown") || $0.hasPrefix("invalid") })
       let handles = try #require(origin["attributes"] as? [[String: Any]]).map { $0["handle"] as? Int }
-      // As tshark has them: btatt.handle of what is written and notified.
+      // tshark's btatt.handle of writes and notifications.
       #expect(handles == [0x10, 0x12, 0x16, 0x18])
     }
   }

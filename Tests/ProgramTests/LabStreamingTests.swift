@@ -2,10 +2,10 @@ import Foundation
 import TestKit
 import Testing
 
-/// `--lsl`: a recording received by liblsl's own clients, and compared with its files by `LSL/lsl.py`.
+/// `--lsl`: a recording is received by liblsl's own clients, and compared with its files by `LSL/lsl.py`.
 @Suite(.timeLimit(.minutes(3)))
 struct LabStreamingTests {
-  /// A laboratory that ends at this machine, and that no other test is in.
+  /// An LSL network that is limited to this machine and to this test.
   private struct Laboratory {
     let folder: String
     let environment: [String: String?]
@@ -25,7 +25,8 @@ struct LabStreamingTests {
     private static let script = Place.fixture("ProgramTests/LSL/lsl.py")
     private static var python: String { get throws { try Place.lslPython() } }
 
-    /// Starts one that looks for streams by now: a recording goes on for some seconds only.
+    /// Starts a receiver, and returns when it searches for streams, because a recording lasts only some
+    /// seconds.
     func receiver(_ arguments: [String]) async throws -> Program {
       let program = try Program(Self.python, [Self.script] + arguments, environment: environment)
       try await program.line(containing: "looking")
@@ -39,7 +40,7 @@ struct LabStreamingTests {
         environment: environment)
     }
 
-    /// Lets the receiver compare what it has with the recording, which has ended.
+    /// Makes the receiver compare its samples with the finished recording.
     func comparison(_ receiver: Program) async throws -> [String: Any] {
       try await receiver.line(containing: "received")
       try receiver.type("compare")
@@ -50,12 +51,13 @@ struct LabStreamingTests {
     }
   }
 
-  /// What the comparison says of a stream of samples.
+  /// Result of the comparison for a stream of samples.
   private func stream(_ name: String, in result: [String: Any]) throws -> [String: Any] {
     try #require(result[name] as? [String: Any], "no \(name) in \(result.keys)")
   }
 
-  /// Each sample from the first that a receiver had to the last, those of a second link too, and the markers.
+  /// Every sample from the first that a receiver got to the last, including those of a second link, and the
+  /// markers.
   @Test func eachSampleArrives() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
@@ -78,7 +80,7 @@ struct LabStreamingTests {
     }
   }
 
-  /// Each kind of sensor: a rate, words, missing values, columns that are known late.
+  /// Each kind of sensor: a rate, words, missing values, columns that become known late.
   @Test func eachKindArrives() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
@@ -90,7 +92,7 @@ struct LabStreamingTests {
       try await receiver.line(containing: "ready", within: .seconds(60))
       capture.send(SIGINT)
       let run = try await capture.ended()
-      // Five links may be more than the air carries: then the ring drops frames.
+      // Five links may exceed the air time, so that the ring drops frames.
       #expect(
         run.status == 0 || run.status == 3 && run.output.contains("missing by the sensor's clock"),
         "\(run.errors)")
@@ -105,7 +107,7 @@ struct LabStreamingTests {
     }
   }
 
-  /// LabRecorder's file, as pyxdf reads it.
+  /// LabRecorder's file, read by pyxdf.
   @Test func labRecorderRecords() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
@@ -123,7 +125,7 @@ struct LabStreamingTests {
     }
   }
 
-  /// A receiver that takes nothing more costs the recording nothing, nor its end much.
+  /// A receiver that stops reading does not affect the recording, and hardly delays its end.
   @Test func aReceiverThatStandsStill() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
@@ -147,7 +149,7 @@ struct LabStreamingTests {
     }
   }
 
-  /// Its description is XML, whatever the name.
+  /// The description is valid XML, whatever the name.
   @Test func hostileNamesStayInTheirElements() async throws {
     let name = "R\u{1B}[2J</model>\u{FFFE}\u{9B}<&\"\u{7F}"
     try await withFolder { folder in
@@ -170,7 +172,8 @@ struct LabStreamingTests {
 
   // MARK: Without
 
-  /// Nothing is recorded, and what to do is said: without the file, with one that is no library, with another library.
+  /// Nothing is recorded, and the message gives the remedy: without the file, with one that is not a library,
+  /// and with another library.
   @Test(arguments: [
     ("/nowhere/liblsl.so", "cannot open shared object file"), ("/etc/passwd", "invalid ELF header"),
     ("libm.so.6", "it has no lsl_local_clock"),

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// `--stream`: samples as lines of JSON while they are recorded.
+/// `--stream`: samples as JSON lines while they are recorded.
 @Suite(.timeLimit(.minutes(3)))
 struct LiveOutputTests {
   private static let address = "70:CB:0D:00:A1:B2"
@@ -15,7 +15,8 @@ struct LiveOutputTests {
     ["capture", "--transport", "virtual:ring,rate=100", "--output", folder + "/walk"] + arguments
   }
 
-  /// The lines of samples are those that `convert` makes of the capture, with the device in front; each table in its order.
+  /// Expects the sample lines to be those that `convert` makes of the capture, with the device in front; each
+  /// table in its own order.
   private func expectSameRows(
     _ lines: [String], _ capture: String, _ address: String, at location: SourceLocation = #_sourceLocation
   ) async throws {
@@ -30,7 +31,7 @@ struct LiveOutputTests {
     #expect(!streamed.isEmpty && streamed == rows, sourceLocation: location)
   }
 
-  /// Header and cells of the text, beside the members by the table line's columns.
+  /// Compares the cells of the text with the members of the lines, by the columns of the table's line.
   private func expectSameCells(_ lines: [String], _ table: String, _ path: String) throws {
     let text = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
     let objects = try lines.map(object)
@@ -47,7 +48,7 @@ struct LiveOutputTests {
         case is NSNull: #expect(cell.isEmpty)
         case let text as String: #expect(text == cell)
         case let number as NSNumber:
-          // The text has so many decimals, the line all that there are.
+          // The text has a fixed number of decimals, the line has all digits.
           let decimals = cell.split(separator: ".").dropFirst().first?.count ?? 0
           let difference = number.doubleValue - (Double(cell) ?? .nan)
           #expect(abs(difference) < 0.51 * pow(10, -Double(decimals)), "\(name): \(number) and \(cell)")
@@ -81,7 +82,7 @@ struct LiveOutputTests {
     }
   }
 
-  /// Arrays have all digits, too: the lines are the same, octet for octet.
+  /// Arrays also have all digits: the lines are the same, byte for byte.
   @Test func printsWhatConvertMakesOfArrays() async throws {
     try await withFolder { folder in
       let run = try await Ringtap.run(
@@ -91,7 +92,7 @@ struct LiveOutputTests {
     }
   }
 
-  /// Two sockets and standard output at once, and another sensor, whose columns come late.
+  /// Two sockets and standard output at once; then another sensor, whose columns become known late.
   @Test func servesReadersOfSockets() async throws {
     try await withFolder { folder in
       let port = try freePort()
@@ -122,7 +123,7 @@ struct LiveOutputTests {
     }
   }
 
-  /// A link that is lost and made again, told between the rows of before and after.
+  /// A lost and re-established link is reported between the rows before and after it.
   @Test func tellsGaps() async throws {
     try await withFolder { folder in
       let run = try await Ringtap.run([
@@ -165,7 +166,7 @@ struct LiveOutputTests {
 
   // MARK: Readers that go or stand still
 
-  /// `| head`: the recording goes on where more than its lines was asked for, and ends where nothing else was.
+  /// `| head`: the recording continues if it has other outputs, and ends if it has none.
   @Test func aReaderThatGoes() async throws {
     try await withFolder { folder in
       func piped(_ options: String) async throws -> Program.Result {
@@ -193,7 +194,7 @@ struct LiveOutputTests {
     }
   }
 
-  /// Nobody reads the pipe: the recording has all, and a signal ends it at once.
+  /// The pipe is not read: the recording has every sample, and a signal ends it at once.
   @Test func aReaderThatStandsStill() async throws {
     try await withFolder { folder in
       let pipe = Pipe()
@@ -244,7 +245,7 @@ struct LiveOutputTests {
     #expect(run.errors.contains(sentence), "\(run.errors)")
   }
 
-  /// Where something else is, nothing is recorded.
+  /// If the path is taken by another file, nothing is recorded.
   @Test func refusesAPlaceThatIsTaken() async throws {
     try await withFolder { folder in
       let path = folder + "/mine"

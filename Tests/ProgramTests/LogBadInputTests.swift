@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// A log that is broken, and what every command has to say of it.
+/// A broken log, and the message that every command must print.
 struct BrokenLog: Sendable, CustomTestStringConvertible {
   enum Content: Sendable {
     case octets([UInt8])
@@ -15,18 +15,18 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
 
   let name: String
   let content: Content
-  /// Records before the damage.
+  /// Number of records before the damage.
   let good: Int
-  /// What the one line on standard error contains; `nil` for a log that is only odd.
+  /// Text that the only line on standard error contains; `nil` for a log that is merely unusual.
   let message: String?
 
   var testDescription: String { name }
 
-  /// Three events of 31 octets each after a header of 16.
+  /// Three events of 31 bytes each after a header of 16.
   private static let whole = log((1...3).map { LogConvertCommandTests.packet(Int64($0), UInt8($0)) })
   private static let pcapng = converted(whole, to: .pcapng(.h4WithDirection))
 
-  /// The start of the last Enhanced Packet Block.
+  /// Start of the last Enhanced Packet Block.
   private static let lastBlock: Int = {
     var offset = 0
     var last = 0
@@ -100,7 +100,8 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
   }
 }
 
-/// Broken logs through the program itself: the good part is shown, the bad place named in one line, the status 1.
+/// Broken logs given to the program: it shows the good part, reports the damage in one line, and ends with
+/// status 1.
 @Suite @MainActor struct LogBadInputTests {
   enum Command: String, CaseIterable {
     case text = "show"
@@ -116,7 +117,7 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
     guard case .unreadable = log.content, geteuid() == 0 else {
       return try Program.run(Place.ringtap, words)
     }
-    // Without the capabilities that let root read everything.
+    // Without the capabilities that let root read every file.
     let capabilities = ["--bounding-set", "-all", "--inh-caps", "-all"]
     return try Program.run(Place.tool("setpriv"), capabilities + [try Place.ringtap] + words)
   }

@@ -25,7 +25,7 @@ import Testing
       let (a, b, out) = (
         URL(filePath: folder + "/a"), URL(filePath: folder + "/b"), URL(filePath: folder + "/out.pcapng")
       )
-      // The second goes back in time: its own order stays.
+      // The second log has times that go back: its own order is kept.
       try Data(log([Self.packet(1, 1), Self.packet(5, 2), Self.packet(9, 3)])).write(to: a)
       try Data(
         converted(
@@ -36,7 +36,7 @@ import Testing
       let reading = try Self.read(out)
       #expect(reading.format == .pcapng)
       #expect(reading.packets.map { $0.octets[5] } == [1, 4, 2, 5, 6, 3])
-      // Both were of hci0; their links must not mix.
+      // Both logs are of hci0; their links must not be mixed.
       #expect(reading.records.map(\.header.adapter) == [0, 1, 0, 1, 1, 0])
     }
   }
@@ -57,16 +57,16 @@ import Testing
       let run = try convert([packed.path, "-o", out.path, "--format", "btsnoop"])
       #expect(run.status == 0, "\(run.errors)")
       #expect([UInt8](try Data(contentsOf: out)) == log)
-      // By standard input and output.
+      // From standard input to standard output.
       let piped = try convert(["-", "-o", "-", "--format", "btsnoop"], input: .file(packed.path))
       #expect(piped.status == 0)
-      // Cut in the middle: what is whole is written, the place told.
+      // Cut in the middle: whole records are written, and the position is reported.
       let octets = try Data(contentsOf: packed)
       try octets[..<(octets.count / 2)].write(to: packed)
       let cut = try convert([packed.path, "-o", out.path, "--format", "btsnoop", "--force"])
       #expect(cut.status == 1)
       #expect(cut.errors.contains("the compressed data ends early, at octet \(octets.count / 2)"))
-      // Damaged in the middle: no crash, and not taken for good.
+      // Damaged in the middle: no crash, and the damage is noticed.
       var damaged = octets
       for index in octets.count / 2..<octets.count / 2 + 64 { damaged[index] ^= 0x5A }
       try damaged.write(to: packed)
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  /// The good part is written, the bad offset named.
+  /// The good part is written, and the offset of the damage is reported.
   @Test func keepsTheGoodPart() throws {
     try withFolder { folder in
       let (bad, out) = (URL(filePath: folder + "/bad"), URL(filePath: folder + "/out.pcap"))
@@ -110,7 +110,7 @@ import Testing
     #expect(try convert(arguments).status == 2)
   }
 
-  /// Two peers after one another on the same handle.
+  /// Two peers, one after the other, on the same handle.
   static let twoLinks: [LoggedPacket] = {
     var packets = [packet(1, 0)]
     for (second, peer) in [(Int64(10), "b2a1000dcb70"), (20, "b3a1000dcb70")] {
@@ -170,9 +170,10 @@ import Testing
   }
 }
 
-/// What is read, and what is claimed, is never kept.
+/// Memory does not grow with the size of the input, or with lengths that it claims.
 @Suite @MainActor struct LogMemoryTests {
-  /// A pcapng section with a block of nobody's of 256 MiB, then one packet; as a sparse file, and gzipped to 260 KiB.
+  /// A pcapng section with an unknown block of 256 MiB, then one packet; as a sparse file, and gzipped to 260
+  /// KiB.
   @Test(arguments: [false, true])
   func staysSmall(isCompressed: Bool) throws {
     let skipped = 256 << 20
@@ -199,13 +200,13 @@ import Testing
       let (status, peak) = try Self.peakKibibytes(["log", "convert", file.path, "-o", out.path])
       #expect(status == 0)
       #expect(LogReading([UInt8](try Data(contentsOf: out))).packets.count == 1)
-      // What the program takes for nothing, two pieces and the longest packet.
+      // The program's own memory, two pieces and the longest packet.
       let (_, idle) = try Self.peakKibibytes(["--version"])
       #expect(peak < idle + 8 * 1_024, "\(peak) KiB, \(idle) KiB for nothing")
     }
   }
 
-  /// By the kernel's account of a child that ended.
+  /// Peak memory as the kernel reports it for an ended child process.
   private static func peakKibibytes(_ arguments: [String]) throws -> (status: Int32, peak: Int) {
     let script = """
       import resource, subprocess, sys

@@ -9,12 +9,12 @@ import Testing
 @Suite @MainActor struct LogTerminalTests {
   private static let escape = "\u{1B}["
 
-  /// As many events as it says, with a Reset in each.
+  /// `count` events, each with a Reset.
   private static func events(_ count: Int, from first: Int = 1) -> [LoggedPacket] {
     (first..<first + count).map { LogConvertCommandTests.packet(Int64($0), UInt8(truncatingIfNeeded: $0)) }
   }
 
-  /// - Parameter count: more than a thousand events are the same thousand again and again.
+  /// - Parameter count: above a thousand, the same thousand events are repeated.
   private func withLog(_ count: Int, _ body: (URL, String) throws -> Void) throws {
     try withFolder { folder in
       let file = URL(filePath: folder + "/a.btsnoop")
@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  /// No header line is longer than the terminal's; what is left out is the end of a name.
+  /// No header line is longer than the terminal's width; the end of a name is cut off.
   @Test func fitsTheTerminal() throws {
     try withFolder { folder in
       let file = URL(filePath: folder + "/a.btsnoop")
@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  /// Without PAGER it is `less`, told to keep colours and to end where one screen is enough.
+  /// Without PAGER the pager is `less`, with options to keep colours and to quit if one screen is enough.
   @Test(arguments: [true, false]) func takesLessWhereItIs(_ isThere: Bool) throws {
     try withLog(2) { file, folder in
       if isThere {
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  /// A reader who has seen enough is no failure.
+  /// A reader that quits early is not a failure.
   @Test(arguments: ["head -n 3", "true"]) func endsQuietlyWithItsPager(_ pager: String) throws {
     try withLog(10_000) { file, folder in
       let errors = URL(filePath: folder + "/errors")
@@ -136,7 +136,7 @@ import Testing
   func endsQuietlyWithItsPipe(_ command: String) throws {
     try withLog(10_000) { file, _ in
       let tail = command == "convert" ? "-o - --format btsnoop" : ""
-      // The reader has gone before the first octet where it never reads.
+      // A reader that never reads has ended before the first byte.
       let line =
         "'\(try Place.ringtap)' log \(command) '\(file.path)' \(tail) | true; exit ${PIPESTATUS[0]}"
       let run = try Program.run("/bin/bash", ["-c", line])
@@ -160,7 +160,7 @@ import Testing
   @Test(arguments: ["show --json", "stats", "convert"]) func tellsProgressOnATerminal(_ command: String)
     throws
   {
-    // 31 octets a record: 4.65 MB.
+    // 31 bytes a record: 4.65 MB.
     try withLog(150_000) { file, folder in
       let out = URL(filePath: folder + "/out.pcap")
       let words = command.split(separator: " ").map(String.init) + [file.path]
@@ -189,7 +189,7 @@ import Testing
       let writer = try FileHandle(forWritingTo: file)
       try writer.seekToEnd()
       for number in 1...3 {
-        // In two parts: half a record is no record.
+        // In two parts: half a record is not a record.
         let part = octets[(header + (number - 1) * record)..<(header + number * record)]
         try writer.write(contentsOf: Data(part.prefix(20)))
         try writer.write(contentsOf: Data(part.dropFirst(20)))
@@ -208,7 +208,7 @@ import Testing
       let run = try show(["show", file.path, "--follow", "--json"])
       try run.wait("the old file") { $0.contains("\"index\":3,") }
       if way == "moved" {
-        // The old file's last record comes just before the change.
+        // The old file's last record arrives just before the rotation.
         let writer = try FileHandle(forWritingTo: file)
         try writer.seekToEnd()
         try writer.write(contentsOf: Data(log(Self.events(1, from: 4)).dropFirst(16)))

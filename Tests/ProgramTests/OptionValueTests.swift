@@ -6,25 +6,25 @@ import Testing
 /// How many values of each option are tried; nil for the ends of the ranges and one value beyond.
 private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_VALUES"].flatMap { Int($0) }
 
-/// Every numeric option of every command, as the parser's own dump lists them, with the edges of its range and what lies
-/// beyond. A numeric option is one that does not accept the text `junk` and lists no words instead.
+/// Every numeric option of every command, as the parser's own dump lists them, with the ends of its range and
+/// values outside. An option is numeric if it rejects the text `junk` without listing accepted words.
 @Suite(.timeLimit(.minutes(valuesOfEach == nil ? 5 : 60))) struct OptionValueTests {
-  /// No number of any option: too large for some type, no number at all, or nothing.
+  /// Values outside of every option's range: too large for some type, not a number, or empty.
   private static let beyond = [
     "-1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616",
     "1e10",
     "1e12", "1e19", "1e300", "1e-300", "inf", "-inf", "nan", "", "65530", "0x10", "1,5",
   ]
 
-  /// Options whose values are no numbers, though not every text will do.
+  /// Options that are not numeric but do not accept every text.
   private static let words: Set<String> = ["--characteristic", "--ltk"]
 
   private static let device = "70:CB:0D:00:A1:B2"
-  /// Nobody listens at port 1, so that a command with a radio ends as soon as it has opened what it opens.
+  /// Nothing listens on port 1, so a command with a radio ends when it has opened its transport.
   private static let radio = ["--transport", "tcp-client:127.0.0.1:1"]
   private static let served = ["--transport", "unix:missing/controller"]
 
-  /// What a command needs so that its command line is complete and soon over. Others need nothing but `radio`.
+  /// Arguments that complete a command line and let it end soon. Other commands need only `radio`.
   private static let lines: [String: [String]] = [
     "gatt": [device] + radio, "pair": [device] + radio, "read": [device, "2a00"] + radio,
     "write": [device, "2a00", "00"] + radio, "notify": [device, "2a37"] + radio, "link": [device] + radio,
@@ -38,7 +38,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     "log convert": ["missing", "--output", "new.pcap"], "bench notify": [device] + radio,
     "bench capture": [device, "--output", "missing/new"] + radio, "bench sweep": [device] + radio,
     "bench requests": [device] + radio, "bench socket": ["--descriptor", "99"],
-    // It would measure: its last check refuses the line.
+    // It would start measuring: its last check rejects the line.
     "emulate measure": ["--data-length", "30"],
     "doctor": ["--folder", "missing"], "status": ["--socket", "missing"], "daemon": ["missing"],
     "open": ["--", "true"],
@@ -48,9 +48,9 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
   private struct Option: Hashable, Sendable {
     var words: [String]
     var name: String
-    /// Where the same lines of source declare options of several commands.
+    /// Identifies the source lines that declare the option, which several commands may share.
     var declaration: String
-    /// How much the parser has to do, roughly.
+    /// Rough cost of parsing.
     var cost: Int
   }
 
@@ -72,7 +72,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
 
   /// Runs a command in a folder of its own.
   ///
-  /// - Returns: how it ended, and what is in the folder afterwards.
+  /// - Returns: the result, and the contents of the folder afterwards.
   private static func run(_ option: Option, _ value: String) async throws -> (Program.Result, [String]) {
     let words = option.words.joined(separator: " ")
     let emulated = words.hasPrefix("emulate ") && words != "emulate measure"
@@ -90,7 +90,8 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     }
   }
 
-  /// What must hold of each value: an end that the help promises, nothing left behind by a refusal, and few words.
+  /// Checks what must hold for each value: an exit status from the help, no files after a rejection, and a
+  /// short message.
   @discardableResult
   private static func check(_ option: Option, _ value: String) async throws -> Program.Result {
     let (result, left) = try await run(option, value)
@@ -106,7 +107,8 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     return result
   }
 
-  /// The range of a numeric option by its refusal of a text; `nil` for an option that takes texts, or lists its words.
+  /// The range of a numeric option, from its rejection of a text; `nil` for an option that accepts texts or
+  /// lists words.
   private static func range(of option: Option) async throws -> (lower: String, upper: String)? {
     let result = try await check(option, "junk")
     guard let error = result.errorLines.first,
@@ -121,7 +123,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     return (String(match.output.1), String(match.output.2))
   }
 
-  /// Runs `body` for all, as many at once as there are processors.
+  /// Runs `body` for all elements, as many at once as there are processors.
   private static func forEach<Element: Sendable>(
     _ elements: [Element], _ body: @escaping @Sendable (Int, Element) async throws -> Void
   ) async throws {
@@ -134,8 +136,9 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     }
   }
 
-  /// The ends of each declaration's range, and one option of each command with a value beyond; the parser takes its time in a debug
-  /// build. RINGTAP_OPTION_VALUES=N tries N values of each option of each command: 22 are all, and take ten minutes.
+  /// The ends of each declaration's range, and one option of each command with a value outside; the parser is
+  /// slow in a debug build. RINGTAP_OPTION_VALUES=N tries N values of each option of each command: 22 are
+  /// all, and take ten minutes.
   @Test func noValueOfAnOptionEndsACommandByASignal() async throws {
     let options = try await Self.options()
     #expect(options.count > 800)
@@ -171,7 +174,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
       "\(found.count) declarations")
   }
 
-  /// The largest duration lets a stream run until its count ends it.
+  /// With the largest duration a stream runs until its count ends it.
   @Test(arguments: [
     "capture --output walk --transport virtual:ring,rate=300", "ring raw --transport virtual:ring,rate=300",
     "heart-rate --transport virtual:heart-rate,rate=20",
@@ -188,7 +191,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     }
   }
 
-  /// As people type them.
+  /// Values as users type them.
   @Test(arguments: [
     ("capture --duration inf", "--duration <seconds>': it must be above 0, at most 1000000000 seconds"),
     ("heart-rate --duration 1e12", "The value '1e12' is invalid for '--duration <seconds>'"),
@@ -212,7 +215,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     #expect(result.errorLines.count <= 2, "\(result.errors)")
   }
 
-  /// The values of a file for the daemon are those of the command line.
+  /// Values in the daemon's file have the same limits as on the command line.
   @Test(arguments: [
     "\"supervision-timeout\": 65530", "\"interval\": \"inf\"", "\"latency\": 1e19", "\"data-length\": 65536",
   ])

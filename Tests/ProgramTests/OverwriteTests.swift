@@ -2,16 +2,17 @@ import Foundation
 import TestKit
 import Testing
 
-/// Nothing that a person has is overwritten without --force: every option of every command that takes the name of a file or a
-/// folder stands in a table here, and those that name something to write are tried on what is there already.
+/// No existing file is overwritten without --force. Every option of every command that takes the name of a
+/// file or folder is listed in a table here, and those that name outputs are tried on existing files.
 @Suite(.timeLimit(.minutes(5))) struct OverwriteTests {
-  /// Options that name files, by the parser's dump; places too are what `valueName` says.
+  /// Options that name files, by the parser's dump; `valueName` identifies further ones.
   private static let placeNames: Set<String> = [
     "file", "files", "directory", "folder", "path", "log", "pipe", "output", "svg", "png", "report", "fifo",
     "picture", "name",
   ]
 
-  /// Options and arguments that name what is read, is a name of something else, or a pipe that Wireshark has made.
+  /// Options and arguments that name an input, that take another kind of name, or that name a pipe made by
+  /// Wireshark.
   private static let inputs: Set<String> = [
     "--name name", "--as name", "--publish-as name", "--group name", "--dialogue name", "--stream name",
     "--name regex",
@@ -25,7 +26,8 @@ import Testing
   private static let ring = ["--transport", "virtual:ring,rate=300,history=2"]
   private static let strap = ["--transport", "virtual:heart-rate,rate=20"]
 
-  /// How an option's command writes; in FOLDER are `walk`, a capture, `group` and `log.btsnoop`, and OUT is what is named.
+  /// Arguments with which an option's command writes. FOLDER has `walk`, a capture, `group` and
+  /// `log.btsnoop`; OUT is the named output.
   private static let outputs: [String: [String]] = [
     "capture --output": ["--output", "OUT", "--count", "30"] + ring,
     "heart-rate --output": ["--output", "OUT", "--count", "3"] + strap,
@@ -62,7 +64,7 @@ import Testing
   /// Options that are declared once, and tried with one of their commands.
   private static let shared = ["--packet-log": "gatt --packet-log"]
 
-  /// Each option that names a place is known here as something read or something written.
+  /// Each option that names a file is listed here as an input or an output.
   @Test func eachOptionThatNamesAFileIsKnown() async throws {
     var found: Set<String> = []
     for command in try await Ringtap.commands() where command.subcommands.isEmpty {
@@ -81,7 +83,7 @@ import Testing
 
   private func content(of path: String) -> Data? { FileManager.default.contents(atPath: path) }
 
-  /// A folder with what the commands read, and nothing else.
+  /// A folder with only the inputs of the commands.
   private func withInputs(_ body: (String) async throws -> Void) async throws {
     try await withFolder { folder in
       let made = try await Ringtap.run(
@@ -101,7 +103,7 @@ import Testing
       }
   }
 
-  /// A file, a link to one, a second name of one, a link that leads nowhere: all stay, and one line says so.
+  /// A file, a symbolic link to one, a hard link, a dangling link: all stay, and one line reports it.
   @Test func nothingThatIsThereIsOverwritten() async throws {
     let precious = Data("precious".utf8)
     let forced = Set(
@@ -109,7 +111,7 @@ import Testing
     try await withInputs { folder in
       for (place, key) in Self.outputs.keys.sorted().enumerated() {
         let (file, other) = ("\(folder)/\(place)", "\(folder)/\(place)-other")
-        // doctor's report ends in a name of its own.
+        // doctor's report gets a name suffix.
         let out = key == "doctor --report" ? file + ".txt" : file
         for kind in ["file", "link", "hard link", "link to nowhere"] {
           try? FileManager.default.removeItem(atPath: out)
@@ -142,7 +144,7 @@ import Testing
     }
   }
 
-  /// A folder with something in it stays as it is.
+  /// A non-empty folder stays as it is.
   @Test func noFolderIsFilledUp() async throws {
     try await withInputs { folder in
       let names = [
@@ -156,14 +158,14 @@ import Testing
         for name in names {
           #expect(content(of: "\(out)/\(name)") == Data("precious".utf8), "\(key): \(name)")
         }
-        // It merges what is new, and what is not its own stays; the report is beside the folder.
+        // It merges new data and keeps other files; the report is beside the folder.
         if key == "ring sync --output" || key == "doctor --report" { continue }
         #expect(result.status == (key == "ring raw --output" ? 2 : 1), "\(key): \(result.errors)")
       }
     }
   }
 
-  /// A log is never its own target, by whatever name, even with leave to replace what is there.
+  /// A log is never its own output, by whatever name, even with --force.
   @Test(arguments: ["log.btsnoop", "./log.btsnoop", "link", "hard"]) func noInputIsOverwritten(_ name: String)
     async throws
   {
@@ -186,7 +188,7 @@ import Testing
     }
   }
 
-  /// What a shell makes of `*.btsnoop` names logs to read, and no log to write.
+  /// The files that a shell expands `*.btsnoop` to are inputs, never outputs.
   @Test func aListOfLogsIsNoTarget() async throws {
     try await withInputs { folder in
       let logs = ["a", "b", "c"].map { "\(folder)/\($0).btsnoop" }
@@ -204,7 +206,7 @@ import Testing
     }
   }
 
-  /// A full disk, or a log that is none, leaves what was there, also with --force.
+  /// A full disk or an invalid log leaves the old file, also with --force.
   @Test func aFailureLeavesTheOldFile() async throws {
     try await withFolder { folder in
       let (bad, out) = (folder + "/bad.btsnoop", folder + "/out.pcap")
@@ -223,7 +225,7 @@ import Testing
     }
   }
 
-  /// Devices, pipes and standard output are no files that could be overwritten.
+  /// Devices, pipes and standard output are not files that could be overwritten.
   @Test func streamsAreWrittenAsTheyAre() async throws {
     try await withInputs { folder in
       for key in ["log convert", "report", "convert"] {
@@ -236,7 +238,7 @@ import Testing
         let log = try await Ringtap.run(words(key, folder, "/dev/null"))
         #expect(log.status == 0, "\(key): \(log.errors)")
       }
-      // By a pipe that a reader has open.
+      // Through a pipe that a reader has open.
       let script = """
         mkfifo "$1/pipe" && { cat "$1/pipe" > "$1/read" & } && "$0" log convert "$1/log.btsnoop" --format btsnoop --output "$1/pipe" \
         && wait && cmp "$1/read" "$1/log.btsnoop"

@@ -2,12 +2,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap pair` with an emulated device of another process, its keys, and who sees them.
+/// `ringtap pair` with an emulated device in another process, and the places where its keys appear.
 @Suite(.timeLimit(.minutes(3)))
 struct PairCommandTests {
   private static let address = "70:CB:0D:00:18:0D"
 
-  /// An emulated strap that wants security, as long as `body` runs, which gets arguments to reach it and a folder.
+  /// Emulates a strap that requires security while `body` runs, which gets arguments to reach it and a
+  /// folder.
   private func withStrap(
     _ options: [String], _ body: (_ transport: [String], _ folder: String) async throws -> Void
   ) async throws {
@@ -58,7 +59,8 @@ struct PairCommandTests {
       isAuthenticated: true, isSecure: true),
   ]
 
-  /// Secure Connections want OpenSSL: who pairs without, and who wants to be paired with, is told what is missing.
+  /// Secure Connections need OpenSSL: without it, both pairing and accepting a pairing report what is
+  /// missing.
   @Test(arguments: [
     ["pair", address, "--transport", "virtual:heart-rate"],
     ["emulate", "heart-rate", "--security", "encrypted", "--transport", "unix:strap"],
@@ -75,7 +77,7 @@ struct PairCommandTests {
     }
   }
 
-  /// Refused before, read afterwards by the stored key, and forgotten with the device.
+  /// Refused at first, read with the stored key afterwards, and forgotten with the device.
   @Test(arguments: cases) func pairsAndForgets(_ way: Case) async throws {
     try await withStrap(way.device) { transport, folder in
       let read = ["read", Self.address, "2a38"] + transport
@@ -102,7 +104,7 @@ struct PairCommandTests {
     }
   }
 
-  /// A capture, and what is made of it, tells how its link was encrypted.
+  /// A capture, and the results made from it, state how the link was encrypted.
   private func recordsEncrypted(_ way: Case, _ transport: [String], _ folder: String) async throws {
     let walk = folder + "/walk"
     let capture = try await run(
@@ -146,7 +148,7 @@ struct PairCommandTests {
     }
   }
 
-  /// A wrong passkey, and a device that shows one to nobody.
+  /// A wrong passkey, and a device whose passkey cannot be seen.
   @Test func saysWhyItDoesNotPair() async throws {
     try await withStrap(["--security", "authenticated"]) { transport, folder in
       let wrong = try await run(
@@ -162,7 +164,7 @@ struct PairCommandTests {
     }
   }
 
-  /// On a terminal a person is asked. `script`, which every Debian has, gives the program one.
+  /// On a terminal the user is asked. `script`, which is on every Debian system, provides the terminal.
   @Test(
     arguments: [
       (["--passkey", "654321"], "654321", "passkey that the device shows:", 0),
@@ -176,7 +178,7 @@ struct PairCommandTests {
         "script", ["-qec", command, "/dev/null"], environment: Ringtap.environment(folder))
       try await program.question(containing: question)
       try program.type(typed)
-      // Its input stays open: `script` takes its end for the end of what is typed.
+      // Its input stays open, because `script` takes end of file for the end of the typed input.
       let run = try await program.ended()
       #expect(run.status == status)
       #expect(run.outputLines.contains { $0.contains(question) })
@@ -186,7 +188,7 @@ struct PairCommandTests {
     }
   }
 
-  /// Keys are in the bond's file and nowhere else, unless somebody asks for them.
+  /// Keys are in the bond's file and nowhere else, unless they are requested.
   @Test func keepsKeysOutOfWhatIsWritten() async throws {
     try await withStrap(["--security", "authenticated", "--legacy-pairing", "--rate", "50"]) {
       transport, folder in
@@ -208,7 +210,7 @@ struct PairCommandTests {
       #expect(files.contains("session.json"))
       #expect(Self.found(keys, in: files.map { folder + "/capture/" + $0 } + [folder + "/hci.pcapng"]) == 0)
 
-      // Asked for: each key that went over the link, and the warning.
+      // When requested: each key that was sent over the link, and the warning.
       let open = try await run(
         pair + ["--packet-log", folder + "/open.btsnoop", "--log-keys"], state: folder)
       #expect(open.status == 0, "\(open.errorLines)")
@@ -223,7 +225,7 @@ struct PairCommandTests {
     }
   }
 
-  /// A device that hides is shown by its identity, and connected to by it.
+  /// A device with private addresses is shown with its identity, and can be connected to by it.
   @Test func findsABondedDeviceThatHides() async throws {
     try await withStrap(["--security", "encrypted", "--private-address"]) { transport, folder in
       let scan = ["scan", "--duration", "0.5", "--json"] + transport
@@ -253,7 +255,7 @@ struct PairCommandTests {
 
   // MARK: Parts
 
-  /// Numbers of 128 bits, most significant octet first.
+  /// Numbers of 128 bits, most significant byte first.
   private static func keys(_ bonds: [[String: Any]]) -> [[UInt8]] {
     var texts: [String] = []
     for bond in bonds {
@@ -270,7 +272,7 @@ struct PairCommandTests {
     }
   }
 
-  /// How many of them stand in a file, in either order of octets or in hexadecimal.
+  /// How many of the keys occur in a file, in either byte order or in hexadecimal.
   private static func found(_ keys: [[UInt8]], in paths: [String]) -> Int {
     let files = paths.compactMap { FileManager.default.contents(atPath: $0) }
     return keys.count { key in

@@ -4,7 +4,7 @@ import Testing
 
 /// A daemon's heart rates in a real Prometheus.
 @Suite(.timeLimit(.minutes(2))) struct PrometheusTests {
-  /// The value is one that the emulated strap has sent, as its table has it.
+  /// The value is one that the emulated strap has sent, by its table.
   @Test func hasTheHeartRateThatIsRecorded() async throws {
     try await withFolder { folder in
       let (metrics, port) = (try freePort(), try freePort())

@@ -1,8 +1,8 @@
 import TestKit
 import Testing
 
-/// The Python package as people get it: `Python/run` makes the wheel of the program under test, installs it into a fresh
-/// environment, and runs the tests beside it there.
+/// The Python package as users get it: `Python/run` makes the wheel of the program under test, installs it
+/// into a new environment, and runs its tests there.
 @Suite(.timeLimit(.minutes(10))) struct PythonPackageTests {
   @Test func wheel() async throws {
     let program = try Program(

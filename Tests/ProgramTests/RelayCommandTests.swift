@@ -38,27 +38,27 @@ import Testing
       ])
   }
 
-  /// The handle of an attribute's value, by its type.
+  /// Handle of an attribute's value, by its type.
   private func handle(_ type: String, _ peer: BumbleCentrals) throws -> String {
     let line = try #require(
       peer.lines().first { $0.hasPrefix("attribute 0x") && $0.hasSuffix(" " + type) }, "\(type)")
     return String(line.split(separator: " ")[1])
   }
 
-  /// Handles by what bumble discovers.
+  /// Discovers the handles with bumble.
   private func connect(_ peer: BumbleCentrals) async throws {
     #expect(try await peer.ask("find Relay", "found").hasSuffix(" Relay 180D"))
     try await peer.ask("connect Relay", "connected")
     try await peer.ask("attributes", "attributes")
   }
 
-  /// Rate and intervals, battery and who it is: as the strap has them.
+  /// Rate, intervals, battery and device information equal the strap's.
   @Test func isTheStrapThatItHears() async throws {
     let peer = try await BumbleCentrals.start()
     let program = try start(["heart-rate", "--transport", "virtual:heart-rate,rate=20"], peer)
     _ = try await program.line(containing: "ready")
     try await connect(peer)
-    // As the emulated strap is made: on the chest, 84 %, model "strap" by "ringtap".
+    // As the emulated strap is configured: on the chest, 84 %, model "strap" by "ringtap".
     try await peer.expect("read 01", for: "read \(try handle("2a38", peer))")
     try await peer.expect("read 54", for: "read \(try handle("2a19", peer))")
     try await peer.expect("read \(hexOf(Array("strap".utf8)))", for: "read \(try handle("2a24", peer))")
@@ -70,7 +70,7 @@ import Testing
     let result: Program.Result = try await program.ended()
     #expect(result.status == 0, "\(result.errors)")
     let told = try events(result.output)
-    // Flags: contact, and intervals where there are some; no energy. Heart Rate Service 1.0, 3.1.
+    // Flags: contact, and intervals if there are any; no energy. Heart Rate Service 1.0, 3.1.
     let sent = told.filter { $0.kind == "heartRate" }.map { event in
       let intervals = event.rr_1024ths ?? []
       let octets = intervals.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
@@ -86,7 +86,7 @@ import Testing
     #expect(try #require(end.delay?.transport?.p99Ms) > 0)
   }
 
-  /// The ring's own measurement: nothing while it warms up, then 78 to 80 as the emulation has it; and what it takes to stop.
+  /// The ring's own measurement: nothing while it warms up, then 78 to 80, as emulated; it stops at the end.
   @Test func asksTheRing() async throws {
     let peer = try await BumbleCentrals.start()
     let program = try start(["ring", "--source", "ring", "--transport", "virtual:ring"], peer)
@@ -104,7 +104,7 @@ import Testing
     #expect(rates.allSatisfy { (78...80).contains($0) }, "\(rates)")
   }
 
-  /// As it comes, by real time: the emulated wearer has 72 a minute.
+  /// In real time: the emulated heart beats at 72/min.
   @Test func findsThePulseInLight() async throws {
     let peer = try await BumbleCentrals.start()
     let program = try start(["ring", "--transport", "virtual:ring,rate=75,quiet"], peer)
@@ -121,7 +121,7 @@ import Testing
     print("relay of a ring by real time: \(delay)")
   }
 
-  /// The stock firmware's one sample a second has no pulse to be found.
+  /// No pulse can be found in the stock firmware's one sample a second.
   @Test func saysWhereThereIsNoPulse() async throws {
     let peer = try await BumbleCentrals.start()
     let program = try start(["ring", "--transport", "virtual:ring,rate=45,quiet"], peer)
@@ -131,8 +131,8 @@ import Testing
     #expect(result.errors.contains("--source ring"))
   }
 
-  /// Logs of a real ring and of a real treadmill: nobody had asked the ring for its light or its pulse, and a treadmill is no
-  /// strap. That is told, and no pulse is made up.
+  /// Logs of a real ring and of a real treadmill. The ring was never asked for its optical stream or its
+  /// pulse, and a treadmill is not a strap. This is reported, and no pulse is made up.
   @Test(
     .enabled(if: Place.treadmill != nil, Place.noShared),
     arguments: [
@@ -169,7 +169,7 @@ import Testing
       let recorded = table.split(separator: "\n").dropFirst().map { UInt16($0.split(separator: ",")[1]) }
       #expect(told.flatMap { $0.rr_1024ths ?? [] } == recorded)
 
-      // The recording is a sensor, too.
+      // The recording can be used as a sensor, too.
       let again = try Ringtap.start([
         "relay", folder + "/ride", "--speed", "1x", "--name", "Relay", "--json", "--transport",
         "tcp-client:127.0.0.1:\(peer.port)",

@@ -4,7 +4,7 @@ import Testing
 
 /// `ringtap ring decode`.
 @Suite struct RingDecodeCommandTests {
-  /// - Parameter input: standard input, a line each.
+  /// - Parameter input: lines of standard input.
   private func decode(_ input: [String], _ arguments: [String] = []) async throws -> Program.Result {
     try await Ringtap.run(["ring", "decode"] + arguments, input: .text(input.map { $0 + "\n" }.joined()))
   }
@@ -31,7 +31,7 @@ import Testing
     ]
     let run = try await decode([Self.battery] + wrong + ["", Self.battery])
     #expect(run.status == 1)
-    // The sixth is no octet at all, which is a damaged packet and not a wrong line.
+    // The sixth is an empty packet, which is a damaged packet and not a malformed line.
     let answer = #"{"kind":"battery","level":64,"charging":false}"#
     #expect(run.outputLines == [answer, #"{"kind":"invalid","reason":"length"}"#, answer])
     #expect(run.errorLines.map { $0.prefix { $0 != ":" } } == [Substring](repeating: "ringtap", count: 7))

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap ring settings` against the emulated ring in the same process, which keeps what is written.
+/// `ringtap ring settings` against the emulated ring in the same process, which stores written settings.
 @Suite struct RingSettingsCommandTests {
   private func settings(_ arguments: [String]) async throws -> [String: [String: Any]] {
     let run = try await Ringtap.run(
@@ -16,7 +16,7 @@ import Testing
     return found
   }
 
-  /// Reference `colmi-ring-protocol.md`, 3, 0x0A and 0x16: what is not given stays.
+  /// Reference `colmi-ring-protocol.md`, 3, 0x0A and 0x16: values that are not given stay unchanged.
   @Test func writesAllThatIsPublished() async throws {
     let before = try #require(try await settings([])["userPreferences"])
     let after = try await settings([
@@ -49,7 +49,7 @@ import Testing
     #expect(run.status == 2)
   }
 
-  /// Where the capabilities come from.
+  /// The source of the capabilities.
   @Test(arguments: [([], "deviceSupport"), (["--set-time"], "setTime")])
   func tellsWhereCapabilitiesComeFrom(_ arguments: [String], _ source: String) async throws {
     let run = try await Ringtap.run(

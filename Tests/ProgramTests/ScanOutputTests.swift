@@ -2,10 +2,10 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap scan --output`: advertisements on the disk, and what sensors tell in theirs.
+/// `ringtap scan --output`: advertisements on the disk, and the values that sensors advertise.
 @Suite(.timeLimit(.minutes(3))) struct ScanOutputTests {
-  /// Wireshark reads as many advertisements as were told, each with the fields of the emulated sensors; the tables have what they
-  /// tell, and other commands take the directory.
+  /// Wireshark reads as many advertisements as were reported, each with the fields of the emulated sensors.
+  /// The tables have the advertised values, and other commands accept the directory.
   @Test func recordsWhatSensorsTell() async throws {
     try await withFolder { folder in
       let place = folder + "/gym"
@@ -33,7 +33,7 @@ import Testing
         try FileManager.default.contentsOfDirectory(atPath: place).sorted() == [
           "70-CB-0D-00-21-00", "70-CB-0D-00-5C-80", "packets.pcapng",
         ])
-      // 36.500 °C, as the emulated CORE always says; no contact, as the emulated Polar sensor does.
+      // 36.500 °C, the emulated CORE's constant value; no contact, like the emulated Polar sensor.
       let temperatures = try rows(place + "/70-CB-0D-00-21-00/temperature.csv")
       #expect(temperatures.count >= 2 && temperatures.allSatisfy { $0.hasSuffix(",measured,36.500,,,,") })
       let rates = try rows(place + "/70-CB-0D-00-5C-80/heart_rate.csv")
@@ -51,7 +51,8 @@ import Testing
     try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").dropFirst().map(String.init)
   }
 
-  /// Somebody else's log has them, too: 6B 00 3B 1B 54 52, of the reference, once a second, and in between again.
+  /// The log of another program has them, too: the reference's 6B 00 3B 1B 54 52, once a second, and again in
+  /// between.
   @Test func importsWhatAPolarSensorAdvertised() async throws {
     try await withFolder { folder in
       let packets = (0..<6).map { number -> [UInt8] in
@@ -65,7 +66,7 @@ import Testing
       }
       for (place, packet) in packets.enumerated() {
         for value in [UInt32(packet.count), UInt32(packet.count), 3, 0] { number(value) }
-        // Microseconds since the year 0: 2023-11-14, each half second.
+        // Microseconds since the year 0: 2023-11-14, every half second.
         number(Int64(0x00DC_DDB3_0F2F_8000) + 1_700_000_000_000_000 + Int64(place) * 500_000)
         log += packet
       }

@@ -52,7 +52,7 @@ struct ScriptPeerCommandTests {
     #expect(peer.outputLines.dropFirst() == ["passed read", "passed write"])
   }
 
-  /// The database's tree, as of any device; a dialogue that was not asked for is not passed.
+  /// The database's tree is shown like any device's; a dialogue that was not requested does not pass.
   @Test func showsItsTree() async throws {
     let (peer, clients) = try await play([["gatt", Self.address]], ["--dialogue", "read"])
     #expect(clients[0].status == 0)

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap serve`, with google/bumble's host as the one that uses the device.
+/// `ringtap serve`, with google/bumble's host as the central.
 @Suite(.timeLimit(.minutes(2))) struct ServeCommandTests {
   private static let strap = """
     # A strap with a battery that can be written.
@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  /// A line that cannot be read is told and passed over.
+  /// An invalid line is reported and skipped.
   @Test func passesOverWhatIsNoValue() async throws {
     try await withFolder { folder in
       let file = folder + "/strap.txt"
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  /// By the key and the message of BlueZ's unit/test-crypto.c: once, also for the next run.
+  /// With the key and the message of BlueZ's unit/test-crypto.c: accepted once, also across restarts.
   @Test func takesASignatureOnce() async throws {
     try await withFolder { folder in
       let (file, devices) = (folder + "/device.txt", folder + "/ringtap/devices")
@@ -198,7 +198,7 @@ import Testing
     }
   }
 
-  /// The kernel's host answers centrals itself.
+  /// The kernel's host would respond to centrals itself.
   @Test func wantsAControllerOfItsOwn() async throws {
     try await withFolder { folder in
       let file = folder + "/strap.txt"

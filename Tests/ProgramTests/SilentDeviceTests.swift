@@ -2,8 +2,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// Each command that connects, with a device that is connected and answers nothing: no request, no pairing, no question of
-/// its link layer's.
+/// Each command that connects, with a device that is connected and answers nothing: no ATT request, no
+/// pairing, no link layer request.
 @Suite(.timeLimit(.minutes(5)))
 struct SilentDeviceTests {
   private static let address = "70:CB:0D:00:A1:B2"
@@ -35,8 +35,8 @@ struct SilentDeviceTests {
     ("ring", ["bench", "capture", address, "--output", "FOLDER/bench"]),
   ]
 
-  /// Data of links, and the answers of the other link layer: Read Remote Version Information Complete, LE Read Remote
-  /// Features Complete. Core 5.4, Vol 4, Part E, 7.7.12 and 7.7.65.4.
+  /// Data of links, and the remote link layer's responses: Read Remote Version Information Complete, LE Read
+  /// Remote Features Complete. Core 5.4, Vol 4, Part E, 7.7.12 and 7.7.65.4.
   @Sendable private static func isOfController(_ packet: [UInt8]) -> Bool {
     packet[0] == 0x04 && packet[1] != 0x0C && !(packet[1] == 0x3E && packet[3] == 0x04)
   }
@@ -57,7 +57,8 @@ struct SilentDeviceTests {
     }
   }
 
-  /// A second, it is promised; a busy machine has more, and nothing else ends so soon: 20 s is the usual --timeout.
+  /// The promised limit is a second; a busy machine may take longer, but nothing else ends that soon:
+  /// --timeout is usually 20 s.
   private func interrupt(_ program: Program) async throws -> Program.Result {
     let begin = ContinuousClock.now
     program.send(SIGINT)
@@ -93,7 +94,7 @@ struct SilentDeviceTests {
   @Test func aSecondSignalEndsAtOnce() async throws {
     try await with("ring", ["capture", Self.address, "--output", "FOLDER/walk"]) { program, relay, _ in
       try await eventually("it asks") { relay.heldBackCount > 0 }
-      // Two that differ: of one and the same the kernel keeps one. Either may be the first.
+      // Two different signals, because the kernel merges equal ones. Either may be delivered first.
       program.send(SIGINT)
       program.send(SIGTERM)
       let result = try await program.ended()

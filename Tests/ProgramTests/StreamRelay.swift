@@ -2,9 +2,9 @@ import Foundation
 import Glibc
 import TestKit
 
-/// Stands between a host and its controller on UNIX sockets, and keeps what the host says.
+/// Forwards between a host and its controller on UNIX sockets, and keeps the bytes that the host sends.
 final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below it
-  /// Where the host connects to.
+  /// The socket to which the host connects.
   let path: String
   private let listener: Int32
   private let lock = NSLock()
@@ -16,9 +16,9 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
   private var isOver = false
 
   /// - Parameters:
-  ///   - path: made for the host.
-  ///   - controller: the socket of a controller that waits for a host.
-  ///   - passes: which of the controller's packets the host gets.
+  ///   - path: socket created for the host.
+  ///   - controller: socket of a controller that waits for a host.
+  ///   - passes: whether a packet from the controller is forwarded.
   init(
     _ path: String, to controller: String,
     passing passes: @escaping @Sendable ([UInt8]) -> Bool = { _ in true }
@@ -52,16 +52,16 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
     }
   }
 
-  /// All octets that the host has sent.
+  /// All bytes that the host has sent.
   var octetsFromHost: [UInt8] { lock.withLock { fromHost } }
-  /// Handle Value Notifications that the controller has sent.
+  /// Number of Handle Value Notifications that the controller has sent.
   var notificationCount: Int { lock.withLock { notifications } }
-  /// The host has gone, and all it said was taken.
+  /// Whether the host has disconnected and all of its bytes have been read.
   var hasEnded: Bool { lock.withLock { isOver } }
 
-  /// Packets of the controller that the host did not get.
+  /// Packets from the controller that were not forwarded.
   var heldBackCount: Int { lock.withLock { heldBack } }
-  /// From now on only these packets of the controller pass.
+  /// From now on forwards only these packets from the controller.
   func pass(_ passes: @escaping @Sendable ([UInt8]) -> Bool) { lock.withLock { self.passes = passes } }
 
   private func copy(_ source: Int32, to target: Int32, _ take: ([UInt8]) -> [UInt8]) {
@@ -81,10 +81,10 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
     }
   }
 
-  /// ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) with a Handle Value Notification of the ATT channel (Vol 3, Part F,
-  /// 3.4.7.1).
+  /// Finds ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) with a Handle Value Notification on the ATT channel
+  /// (Vol 3, Part F, 3.4.7.1).
   ///
-  /// - Returns: what the host gets.
+  /// - Returns: the bytes to forward to the host.
   private func filter(_ octets: [UInt8]) -> [UInt8] {
     rest += octets
     var passed: [UInt8] = []

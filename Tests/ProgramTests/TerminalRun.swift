@@ -3,15 +3,16 @@ import Glibc
 import TestKit
 import Testing
 
-/// A program on a pseudo-terminal of its own, which is its controlling terminal: it can colour, page and be interrupted.
+/// A program on its own pseudo-terminal, which is its controlling terminal, so that it uses colours and a
+/// pager and can be interrupted.
 final class TerminalRun {
-  /// Where one of its streams goes.
+  /// Destination of an output stream.
   enum Stream {
     case terminal
     case file(URL)
   }
 
-  /// No test takes that long; one that does has failed.
+  /// A test that takes longer has failed.
   private static let patienceSeconds = 30.0
 
   /// `TIOCSPTLCK` and `TIOCGPTN` of the kernel's `asm-generic/ioctls.h`, which Swift does not import.
@@ -23,7 +24,7 @@ final class TerminalRun {
   private var octets: [UInt8] = []
 
   /// - Parameters:
-  ///   - environment: what differs from that of the tests; `nil` takes a variable away.
+  ///   - environment: changes to the environment of the tests; `nil` removes a variable.
   init(
     _ program: String, _ arguments: [String], environment: [String: String?] = [:],
     output: Stream = .terminal, errors: Stream = .terminal, columns: UInt16 = 100
@@ -40,7 +41,7 @@ final class TerminalRun {
     defer { close(slave) }
     var variables: [String: String?] = ["TERM": "xterm", "NO_COLOR": nil, "PAGER": nil, "LESS": nil]
     for (name, value) in environment { variables[name] = value }
-    // `setsid` takes the terminal of its standard input for its own.
+    // `setsid` makes its standard input the controlling terminal.
     self.program = try Program(
       Place.tool("setsid"), ["--ctty", "--wait", program] + arguments, input: .descriptor(slave),
       output: Self.sink(output, slave), errors: Self.sink(errors, slave), environment: variables)
@@ -55,12 +56,12 @@ final class TerminalRun {
     }
   }
 
-  /// What came to the terminal so far. A terminal ends lines by CR and LF.
+  /// Output so far. A terminal ends lines with CR and LF.
   var text: String { String(decoding: octets, as: UTF8.self).replacing("\r\n", with: "\n") }
 
   func type(_ text: String) throws { try terminal.write(contentsOf: Data(text.utf8)) }
 
-  /// Reads on until the text satisfies `condition`.
+  /// Reads until the text satisfies `condition`.
   func wait(
     _ what: Comment, at location: SourceLocation = #_sourceLocation, until condition: (String) -> Bool
   ) throws {
@@ -79,7 +80,7 @@ final class TerminalRun {
     return try program.ended().status
   }
 
-  /// - Returns: `false` at the end: nobody holds the other side of the terminal any more.
+  /// - Returns: `false` at the end, when the other side of the terminal is closed.
   private func read() -> Bool {
     Program.checkThatItMayBlock()
     var poll = pollfd(fd: terminal.fileDescriptor, events: Int16(POLLIN), revents: 0)

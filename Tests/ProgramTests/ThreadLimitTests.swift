@@ -2,9 +2,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// A user who may have two to four processes: each thread counts as one.
+/// The user may have only two to four processes, and each thread counts as one.
 @Suite(.timeLimit(.minutes(2))) struct ThreadLimitTests {
-  /// Swift's pool would wait for ever for a thread.
+  /// Swift's thread pool would wait without end for a thread.
   @Test(arguments: [1, 2, 3, 4, 6]) func endsWithAMessage(_ limit: Int) async throws {
     let program = try Place.ringtap
     try await withFolder { folder in
@@ -17,7 +17,7 @@ import Testing
         ["relay", "virtual:ring"], ["doctor"],
         ["log", "record", "--synthetic", "10", "--duration", "1", "--output", folder + "/log"],
       ] {
-        // The limit is not root's; and of another user this machine has no processes.
+        // The limit does not apply to root; the new user has no other processes.
         let number = "\(61_230 + limit)"
         let user = getuid() == 0 ? ["setpriv", "--reuid", number, "--regid", number, "--clear-groups"] : []
         let words = ["--nproc=\(limit)"] + user + [program] + arguments

@@ -9,7 +9,7 @@ import Testing
     URL(filePath: $0).deletingLastPathComponent().path
   }
 
-  /// 40 values in four seconds; of a controller that fails in between, a few less.
+  /// 40 values in four seconds; a few less with a controller that fails in between.
   @Test(
     .enabled(if: folder != nil, "no shared trials: set RINGTAP_SHARED to their folder"),
     arguments: [

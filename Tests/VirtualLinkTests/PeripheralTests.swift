@@ -100,8 +100,7 @@ import Testing
       for number in 1...3 as ClosedRange<UInt8> {
         let link = try await device.connect()
         #expect(await central.isEncrypted(link) == false)
-        // The signed PDU of its host, as an eavesdropper receives it, and as an attacker sends it again on
-        // another link.
+        // The PDU as the central's host signs it. It is sent twice: the second time is a replay attack.
         let signer = try #require(own.bonds().last.flatMap { BondSigner($0, in: own) })
         let message = [0xD2, UInt8(handle.rawValue), 0, number]
         let signed = message + (try await signer.signature(of: message))

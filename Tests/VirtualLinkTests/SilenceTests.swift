@@ -111,9 +111,9 @@ import Testing
 
   // MARK: The controller
 
-  /// The stream is silent, and the controller does not know the link that is to be closed. Either no event
-  /// reports that, or a vendor event, unexpected credits, or the response to a reset that was not sent report
-  /// it at once.
+  /// A restarted controller does not know the link, so the stream is silent. An unannounced restart is found by
+  /// the silence; a vendor event, unexpected credits, or a response to a reset that was not sent reveal it at
+  /// once.
   @Test(
     arguments: [
       ([], BearerEnd.silent(seconds: 20)),
