@@ -5,10 +5,10 @@ import LogKit
 import TestKit
 import Testing
 
-/// Which attributes of a log without discovery are taken for heart rates, and which are not. Layouts by the GATT Specification
-/// Supplement and the services named.
+/// Attributes that count as heart rates in a log without discovery, and those that do not. Layouts are from
+/// the GATT Specification Supplement and the named services.
 @Suite struct AttributeEvidenceTests {
-  /// A PDU from the device or to it, by link 0x0040.
+  /// A PDU from or to the device, on link 0x0040.
   private static func packet(_ pdu: [UInt8], _ direction: HCIDirection, at milliseconds: Int) -> LoggedPacket
   {
     LoggedPacket(
@@ -18,7 +18,7 @@ import Testing
       ] + pdu, timeNanoseconds: 1_760_000_000_000_000_000 + Int64(milliseconds) * 1_000_000)
   }
 
-  /// Values of attribute 0x0012, one a `period`, notified.
+  /// Notifications of attribute 0x0012, one every `period`.
   private static func notified(
     _ values: [[UInt8]], opcode: UInt8 = 0x1B, handle: UInt8 = 0x12, period: Int = 1_000
   )
@@ -27,7 +27,7 @@ import Testing
     values.enumerated().map { packet([opcode, handle, 0] + $1, .controllerToHost, at: $0 * period) }
   }
 
-  /// What a second reading of the log knows of 0x0012 and 0x0020, as `ringtap import` reads it.
+  /// Types of 0x0012 and 0x0020 that `ringtap import` infers in its first pass over the log.
   private static func types(_ packets: [LoggedPacket]) throws -> [AttributeHandle: BluetoothUUID] {
     let attributes = LogAttributes()
     var reader = PacketLogReader()
@@ -53,20 +53,20 @@ import Testing
     try types(packets)[AttributeHandle(0x12)] == .heartRateMeasurement
   }
 
-  /// A body at rest that walks off: beats a minute, one value a second.
+  /// A person at rest who starts walking: beats per minute, one value a second.
   private static let body: [UInt8] = [
     72, 72, 71, 70, 70, 72, 74, 75, 75, 74, 73, 74, 76, 79, 83, 86, 90, 92, 93, 95, 96, 96, 95, 97, 99, 101,
   ]
 
   private static func little(_ number: Int) -> [UInt8] { [UInt8(number & 0xFF), UInt8(number >> 8 & 0xFF)] }
 
-  /// Heart Rate Service 1.0, 3.1.1: flags, rate of 8 or 16 bits, energy, intervals in 1/1024 s.
+  /// Heart Rate Service 1.0, 3.1.1: flags, 8-bit or 16-bit rate, energy, intervals in 1/1024 s.
   @Test func findsHeartRates() throws {
     #expect(try Self.isHeartRate(Self.notified(Self.body.map { [0x00, $0] })))
     #expect(try Self.isHeartRate(Self.notified(Self.body.map { [0x06, $0] })))
     #expect(try Self.isHeartRate(Self.notified(Self.body.map { [0x01, $0, 0] })))
     #expect(try Self.isHeartRate(Self.notified([[0x04, 0], [0x04, 0]] + Self.body.map { [0x06, $0] })))
-    // Intervals that fit the rate, also of a heart that beats evenly or gets faster all the time.
+    // Intervals that agree with the rate, also for a heart that beats evenly or ever faster.
     let straps: [[UInt8]] = [Self.body, Array(60...85), [UInt8](repeating: 60, count: 20)]
     for rates in straps {
       let values = rates.enumerated().map { index, rate in
@@ -74,10 +74,10 @@ import Testing
       }
       #expect(try Self.isHeartRate(Self.notified(values)))
     }
-    // A warm-up with contact and no intervals; intervals that stay behind a rate that rises.
+    // A warm-up with contact and without intervals; intervals that lag behind a rising rate.
     #expect(try Self.isHeartRate(Self.notified((60...89).map { [0x06, $0] })))
     #expect(try Self.isHeartRate(Self.notified((60...89).map { [0x16, $0, 0xE8, 0x03] })))
-    // With the energy in each tenth value, and a gap of an hour in between.
+    // With the energy in every tenth value, and an hour's gap in between.
     let energy = Self.body.enumerated().map { index, rate in
       index % 10 == 9
         ? [0x1E, rate] + Self.little(index / 10) + Self.little(700) : [0x16, rate] + Self.little(700)
@@ -87,7 +87,7 @@ import Testing
     #expect(try Self.isHeartRate(packets))
   }
 
-  /// Values of other characteristics, as they change in the hand of a person: none is a heart rate.
+  /// Values of other characteristics, as they change in normal use: none is a heart rate.
   private static let others: [(name: String, values: [[UInt8]])] = {
     let steps = Array(0..<40)
     func waving(_ low: Int, _ width: Int) -> [Int] {
@@ -138,8 +138,8 @@ import Testing
     #expect(try Self.types(Self.notified(values)).isEmpty, "\(name)")
   }
 
-  /// Too few, too often, too seldom; and what Heart Rate Measurement cannot do: be indicated, read or written
-  /// (Heart Rate Service 1.0, 3.1).
+  /// Too few, too frequent, too rare; and operations that Heart Rate Measurement does not support:
+  /// indicating, reading and writing (Heart Rate Service 1.0, 3.1).
   @Test func refusesWhatAHeartRateSensorDoesNot() throws {
     let values = Self.body.map { [0x00, $0] }
     #expect(try !Self.isHeartRate(Self.notified(Array(values.prefix(7)))))
@@ -154,13 +154,14 @@ import Testing
     #expect(
       try !Self.isHeartRate(
         [Self.packet([0x52, 0x12, 0, 1], .hostToController, at: 0)] + Self.notified(values)))
-    // What subscribes is written to the attribute behind it.
+    // The subscription is written to the attribute after it.
     #expect(
       try Self.isHeartRate(
         [Self.packet([0x12, 0x13, 0, 1, 0], .hostToController, at: 0)] + Self.notified(values)))
   }
 
-  /// Two attributes that look alike, discovery that has the measurement elsewhere, a service of another kind around it.
+  /// Two attributes that look alike, discovery that finds the measurement elsewhere, and a different service
+  /// around it.
   @Test func refusesWhatTheLinkContradicts() throws {
     let values = Self.body.map { [0x00, $0] }
     let packets = Self.notified(values)
@@ -171,7 +172,7 @@ import Testing
       Self.packet([0x09, 7, 0x1F, 0, 0x10, 0x20, 0, 0x37, 0x2A], .controllerToHost, at: 1),
     ]
     #expect(try Self.types(elsewhere + packets) == [AttributeHandle(0x20): .heartRateMeasurement])
-    // Read By Group Type and Find By Type Value: a service with 0x0010 … 0x0015.
+    // Read By Group Type and Find By Type Value: a service at 0x0010 … 0x0015.
     for (service, isHeartRate) in [([0x09, 0x18], false), ([0x16, 0x18], false), ([0x0D, 0x18], true)]
       as [([UInt8], Bool)]
     {

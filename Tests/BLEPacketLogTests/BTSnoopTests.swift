@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 @Suite struct BTSnoopWriterTests {
-  /// The first 44 octets of a log that an Android phone wrote, an HCI Reset, as `tshark` dates it:
+  /// The first 44 bytes of a log written by an Android phone, an HCI Reset. tshark gives its time as
   /// 1612150079.092423.
   static let androidReset = octetsOf(
     """
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  /// `doc/btsnoop-protocol.rst` of BlueZ: adapter in the upper half, opcode in the lower.
+  /// BlueZ's `doc/btsnoop-protocol.rst`: adapter in the upper half, opcode in the lower.
   @Test(
     arguments: [
       (.command, .hostToController, 2), (.event, .controllerToHost, 3), (.acl, .hostToController, 4),
@@ -117,7 +117,7 @@ import Testing
 
   @Test func keepsTheGoodRecordsOfATornLog() {
     let whole = log(Self.packets)
-    // Where each record starts, and where the last one ends.
+    // Start of each record, and end of the last one.
     var borders = [16]
     for packet in Self.packets { borders.append(borders[borders.count - 1] + 24 + 1 + packet.octets.count) }
     for count in 0..<whole.count {
@@ -186,7 +186,7 @@ import Testing
     }
   }
 
-  /// An index record, a note and user logging stand between the packets of format 2001.
+  /// An index record, a note and user logging between the packets of format 2001.
   @Test func passesOverMonitorNotes() throws {
     var octets = log(Self.packets, format: .monitor)
     for opcode: UInt8 in [0, 8, 12, 13] {
@@ -196,11 +196,11 @@ import Testing
     let reading = LogReading(octets)
     #expect(reading.packets == Self.packets + [Self.packets[0]])
     #expect(reading.unknown == 4)
-    // Numbers go on over the notes, as in tshark and btmon.
+    // Notes are numbered too, as in tshark and btmon.
     #expect(try decodedLines(octets).map(\.index) == [1, 2, 3, 4, 5, 10])
   }
 
-  /// bumble sets bit 4 in place of bit 1: with H4 packets the type octet decides.
+  /// bumble sets bit 4 instead of bit 1: for H4 packets the type byte decides.
   @Test func readsBumblesFlags() {
     var octets = log([Self.packets[1]])
     octets[27] = 0x11

@@ -5,7 +5,7 @@ import Foundation
 import LogKit
 import Testing
 
-/// A packet as words: its title, and what the lines below say of its parameters, by their labels.
+/// A packet in words: its title, and the parameters in the lines below, by their labels.
 private struct WordedPacket {
   struct Parameter: Hashable {
     var label: String
@@ -15,10 +15,10 @@ private struct WordedPacket {
   var title: String
   var parameters: [Parameter] = []
 
-  /// Packets of a text of ours or of `btmon`'s.
+  /// Packets in our text output or in `btmon`'s.
   static func all(in text: String) -> [WordedPacket] {
     var packets: [WordedPacket] = []
-    // Lines deeper than that are the makers' own data, of which btmon takes Apple's apart.
+    // Deeper lines are vendor data, of which btmon decodes Apple's.
     var passed = Int.max
     for line in text.split(whereSeparator: \.isNewline) {
       if line.hasPrefix("< ") || line.hasPrefix("> ") {
@@ -26,7 +26,7 @@ private struct WordedPacket {
         passed = .max
       }
       let indentation = line.prefix { $0 == " " }.count
-      // What a Command Complete answers.
+      // The command that a Command Complete belongs to.
       if indentation == 6, !packets.isEmpty { packets[packets.count - 1].title += String(line) }
       guard indentation >= 8, !packets.isEmpty, indentation <= passed else { continue }
       passed = .max
@@ -39,9 +39,9 @@ private struct WordedPacket {
     return packets
   }
 
-  /// `btmon` has two parameters in some lines, and a unit where we have it in the label.
+  /// Splits lines in which `btmon` has two parameters, or a unit that we have in the label.
   private static func parts(of line: Substring) -> [Substring] {
-    // Few lines are such, and the expressions take long.
+    // Only a few lines are affected, and the regular expressions are slow.
     guard ["vision ", "version ", "max packet:", "Page: ", "Timeout: "].contains(where: line.contains) else {
       return [line]
     }
@@ -54,7 +54,7 @@ private struct WordedPacket {
 }
 
 extension WordedPacket.Parameter {
-  /// `nil` for a line that has no label: octets, and the names of bits whose number stands above them.
+  /// `nil` for a line without a label: bytes, and names of bits whose number is in the line above.
   init?(_ line: some StringProtocol) {
     guard let match = String(line).wholeMatch(of: /\s*([A-Z][A-Za-z0-9 .\/()-]*): ?(.*?)\s*/) else {
       return nil
@@ -63,18 +63,18 @@ extension WordedPacket.Parameter {
     value = String(match.output.2)
   }
 
-  /// `btmon` numbers what repeats.
+  /// `btmon` numbers repeated entries.
   fileprivate var isTitle: Bool { label.hasPrefix("Entry ") }
 
-  /// An address without the words behind it.
+  /// The address without the words after it.
   private var address: Substring? { value.prefixMatch(of: /[0-9A-F]{2}(:[0-9A-F]{2}){5}/)?.output.0 }
 
-  /// The number in parentheses at the end, which is the parameter as it is in the packet.
+  /// The number in parentheses at the end, which is the parameter's value in the packet.
   private var raw: Int? {
     value.firstMatch(of: /\((0x[0-9a-f]+|[0-9]+)\)$/).flatMap { Self.number($0.output.1) }
   }
 
-  /// Octets in hexadecimal, with `0x` before each or without.
+  /// Bytes in hexadecimal, with or without `0x` before each.
   private var octets: String? {
     let digits = value.replacing("0x", with: "").replacing(" ", with: "")
     return digits.count >= 10 && digits.allSatisfy(\.isHexDigit) ? digits : nil
@@ -83,19 +83,19 @@ extension WordedPacket.Parameter {
   /// The value without that number.
   private var text: Substring { value.prefix { $0 != "(" }.trimmingSuffix(while: \.isWhitespace) }
 
-  /// Also of a power: 127 dBm stands for one that is not available, as we say.
+  /// Also parses a power: 127 dBm means not available, as in our output.
   private static func number(_ text: Substring) -> Int? {
     text.hasPrefix("0x") ? Int(text.dropFirst(2), radix: 16) : Int(text.trimmingSuffix(" dBm"))
   }
 
-  /// Two of 1.25 ms in hexadecimal, as we print them.
+  /// Two intervals of 1.25 ms units in hexadecimal, in our format.
   private var interval: String? {
     let units = value.matches(of: /0x[0-9a-f]{4}/).compactMap { Self.number($0.output) }
     guard units.count == 2 else { return nil }
     return String(format: "%.2f to %.2f msec", 1.25 * Double(units[0]), 1.25 * Double(units[1]))
   }
 
-  /// Whether both say the same, in words that need not be the same where `differentWords` has the label.
+  /// Whether both mean the same; if `differentWords` has the label, the words may differ.
   fileprivate func agrees(with other: Self) -> Bool {
     guard label == other.label else { return false }
     if value == other.value { return true }
@@ -122,9 +122,9 @@ extension Substring {
   }
 }
 
-/// Where the two programs differ, with who is right and why.
+/// Known differences between the two programs, with the reason and which one is right.
 private enum Differences {
-  /// The number is the same, the word is not.
+  /// The number is the same, but the word is not.
   static let words: [String: String] = [
     "Service Data": "btmon has more names", "Company": "btmon has more names, and the number in decimal",
     "Operation": "btmon's word also says of what",
@@ -132,19 +132,19 @@ private enum Differences {
     "Period": "btmon knows the unit, 1.28 s; we print the number",
   ]
 
-  /// Parameters that `btmon` alone prints.
+  /// Parameters that only `btmon` prints.
   static let onlyTheirs: [String: String] = [
     "Props": "the event type once more", "Legacy PDU Type": "the event type once more, in words",
     "Data status": "bits of the event type, which we name where they are set",
   ]
 
-  /// Of BR/EDR, whose parts we leave in one number or in octets: this is a tool for LE.
+  /// BR/EDR parameters, whose parts we leave in one number or in bytes, because this is a tool for LE.
   static let lessTakenApart = ["Write Voice Setting", "Write Class of Device", "Read Local Supported Codecs"]
 }
 
-/// Parameters of HCI commands and events against BlueZ's monitor, label by label.
+/// Parameters of HCI commands and events compared with BlueZ's monitor, label by label.
 @Suite @MainActor struct BtmonParameterTests {
-  /// Commands and events alone: btmon 5.66 crashes on some ATT requests.
+  /// Only commands and events, because btmon 5.66 crashes on some ATT requests.
   private func hciLog(of file: URL) throws -> [UInt8] {
     var writer = PacketLogWriter(.btsnoop(.monitor))
     var octets: [UInt8] = []
@@ -180,11 +180,11 @@ private enum Differences {
     #expect(compared >= 2 * ours.count)
   }
 
-  /// - Returns: parameters that both print.
+  /// - Returns: number of parameters that both print.
   private func compare(_ our: WordedPacket, _ their: WordedPacket, _ place: String) -> Int {
     var left = their.parameters.filter { Differences.onlyTheirs[$0.label] == nil }
     for parameter in our.parameters {
-      // In the order of each label: btmon has some lines of two parameters.
+      // In order for each label, because some of btmon's lines have two parameters.
       guard let index = left.firstIndex(where: { $0.label == parameter.label }) else {
         Issue.record("\(place) \(our.title): theirs lacks \(parameter)")
         continue

@@ -6,12 +6,13 @@ import LogKit
 import TestKit
 import Testing
 
-/// The lines that both programs must have: titles of commands and events, what an event answers, subevents, statuses.
+/// Lines that both programs must print: titles of commands and events, the command that an event belongs to,
+/// subevents, statuses.
 private func comparedLines(_ text: String) -> [String] {
   text.utf8.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }.compactMap {
     line in
     if line.hasPrefix("< HCI") || line.hasPrefix("> HCI") {
-      // Number, adapter and time end a title.
+      // Number, adapter and time are at the end of a title.
       guard let clock = line.lastIndex(of: "#") else { return line }
       var title = line[..<clock]
       while title.last == " " { title.removeLast() }
@@ -32,7 +33,7 @@ private func shown(_ log: [UInt8]) throws -> String {
   return String(decoding: printer.octets, as: UTF8.self)
 }
 
-/// Names and statuses against BlueZ's monitor, line by line.
+/// Names and statuses compared with BlueZ's monitor, line by line.
 @Suite @MainActor struct BtmonTests {
   private func compare(_ log: [UInt8]) throws -> Int {
     let tool = ExternalTool("btmon")
@@ -47,9 +48,9 @@ private func shown(_ log: [UInt8]) throws -> String {
     LoggedPacket(type: .event, direction: .controllerToHost, octets: octets)
   }
 
-  /// Every number of the groups 1 to 8, as a Command Complete has it: there btmon does not shorten names.
+  /// Every number of groups 1 to 8 in a Command Complete, where btmon does not shorten names.
   @Test func namesEachCommand() throws {
-    // btmon 5.66 does not know the last commands of Core 5.4.
+    // btmon 5.66 does not know the newest commands of Core 5.4.
     let newer: Set<UInt16> = [0x2076, 0x2077, 0x2078, 0x2079, 0x207A, 0x207D, 0x207E, 0x207F]
     var packets: [LoggedPacket] = []
     for group in 1...8 as ClosedRange<UInt16> {
@@ -67,7 +68,7 @@ private func shown(_ log: [UInt8]) throws -> String {
   }
 
   @Test func namesEachEvent() throws {
-    // 0x59 is of Core 5.4; 0xFE is btmon's own; an LE Meta event is nothing without its subevent.
+    // 0x59 is from Core 5.4; 0xFE is btmon's own; an LE Meta event is meaningless without its subevent.
     let packets = (0...255 as ClosedRange<UInt8>).filter { ![0x3E, 0x59, 0xFE].contains($0) }.map {
       event([$0, 0])
     }
@@ -75,15 +76,15 @@ private func shown(_ log: [UInt8]) throws -> String {
   }
 
   @Test func namesEachSubevent() throws {
-    // Of Core 5.1 to 5.3; btmon 5.66 does not name them.
+    // From Core 5.1 to 5.3; btmon 5.66 does not name them.
     let newer: Set<UInt8> = [0x15, 0x16, 0x20, 0x21, 0x23]
     let packets = (0...255 as ClosedRange<UInt8>).filter { !newer.contains($0) }.map { event([0x3E, 1, $0]) }
     #expect(try compare(log(packets, format: .monitor)) == 2 * packets.count)
   }
 
-  /// Packets of whose parameters both say the same, to the letter. In others the words differ: we show intervals of
-  /// L2CAP signals in milliseconds, do not know makers by their addresses, say the type of an identity address, and spell
-  /// the Confirm value of SMP with an r.
+  /// Packets whose parameters both print identically. In others the words differ: we show intervals of L2CAP
+  /// signals in milliseconds, do not know vendors by address, print the type of an identity address, and
+  /// spell SMP's Confirm value with an r.
   @Test func saysEachParameter() throws {
     let commands = [
       "0604 03 400013", "0520 06 010203040546", "0b20 07 01 6000 3000 01 00", "0c20 02 01 00",
@@ -151,7 +152,7 @@ private func shown(_ log: [UInt8]) throws -> String {
   func agreesOnAPhonesLog() throws {
     let file = URL(filePath: try #require(Place.treadmill))
     let (log, leftOut) = monitorLog(of: [UInt8](try Data(contentsOf: file)))
-    // btmon 5.66 may crash on these: Read By Type requests, most of them of declarations (0x2803).
+    // btmon 5.66 may crash on these Read By Type requests, most of them for declarations (0x2803).
     #expect(leftOut == 19)
     #expect(try compare(log) == 1_524)
   }
@@ -162,7 +163,7 @@ private func shown(_ log: [UInt8]) throws -> String {
     _ = try compare(log)
   }
 
-  /// The log in BlueZ's own format, without Read By Type requests, and how many those are.
+  /// The log in BlueZ's own format without Read By Type requests, and the number of those.
   private func monitorLog(of octets: [UInt8]) -> ([UInt8], leftOut: Int) {
     let packets = LogReading(octets).packets
     let kept = packets.filter { packet in

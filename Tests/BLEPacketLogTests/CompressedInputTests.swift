@@ -8,7 +8,7 @@ import Testing
   static let log = [UInt8](
     (try? Data(contentsOf: URL(filePath: Place.capture("virtual-ring.btsnoop")))) ?? Data())
 
-  /// All octets that come, and the problem that ends them.
+  /// Reads all bytes, and the problem that ends them.
   static func read(_ octets: [UInt8], in folder: String) throws -> ([UInt8], CompressedInput.Problem?) {
     let file = URL(filePath: folder + "/input")
     try Data(octets).write(to: file)
@@ -47,7 +47,8 @@ import Testing
     }
   }
 
-  /// Cut anywhere: a start of the log, and the place where the file ends. Three octets are not known as compressed.
+  /// Cut anywhere: the start of the log, and the offset at which the file ends. Three bytes are not
+  /// recognised as compressed.
   @Test(arguments: ["gzip", "zstd"])
   func tellsWhereItEnds(_ program: String) throws {
     try withFolder { folder in
@@ -60,7 +61,7 @@ import Testing
     }
   }
 
-  /// Both formats have checksums: an octet changed in the data does not go unnoticed.
+  /// Both formats have checksums: a changed byte in the data is detected.
   @Test(arguments: ["gzip", "zstd"])
   func noticesDamage(_ program: String) throws {
     try withFolder { folder in
@@ -84,7 +85,7 @@ import Testing
     }
   }
 
-  /// A file that is still written goes on where it ended.
+  /// A file that is still being written continues where it ended.
   @Test func readsOnInAGrowingFile() throws {
     try withFolder { folder in
       let file = URL(filePath: folder + "/input")

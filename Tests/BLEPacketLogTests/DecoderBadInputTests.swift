@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Garbage inside good records: shown, never a trap.
+/// Garbage inside valid records is shown and never traps.
 @Suite struct DecoderBadInputTests {
   private func text(_ packets: [LoggedPacket], format: BTSnoopFormat = .h4) throws -> String {
     try printed(log(packets, format: format), .text)
@@ -34,10 +34,11 @@ import Testing
       octets: [0x40, 0x20, UInt8(payload.count + 4), 0, UInt8(payload.count), 0, channelID, 0] + payload)
   }
 
-  /// Octets that no field forbids: small numbers, so that repetitions come to an end at any length.
+  /// Bytes that are valid in any field: small numbers, so that repetitions end at any length.
   private static let filling = (0..<80).map { UInt8($0 % 5) }
 
-  /// Each LE command, event and subevent and what each LE command returns, with 0 to 80 octets of parameters.
+  /// Each LE command, event and subevent, and each LE command's return parameters, with 0 to 80 bytes of
+  /// parameters.
   @Test func takesParametersOfEachLength() throws {
     var packets: [LoggedPacket] = []
     let lengths = Array(0...34) + [63, 64, 65, 66, 80]
@@ -56,14 +57,14 @@ import Testing
     let titles = shown.split(separator: "\n").count { $0.hasPrefix("<") || $0.hasPrefix(">") }
     #expect(titles == packets.count)
     #expect(try printed(log(packets), .json).utf8.count { $0 == UInt8(ascii: "\n") } == packets.count)
-    // LE Connection Complete takes 18 octets after its subevent. Core 5.4, Vol 4, Part E, 7.7.65.1.
+    // LE Connection Complete has 18 bytes after its subevent. Core 5.4, Vol 4, Part E, 7.7.65.1.
     for (count, isOdd) in [(17, true), (18, false)] {
       let line = try decodedLines(log([event([0x3E, UInt8(count + 1), 1] + Self.filling.prefix(count))]))
       #expect((line[0].problem != nil) == isOdd)
     }
   }
 
-  /// What is malformed in words has a problem in JSON, and the other way round.
+  /// A packet that is malformed in the text output has a problem in JSON, and vice versa.
   @Test func saysTheSameProblemsInBothForms() throws {
     var problems = 0
     for count in 0...40 {
@@ -103,7 +104,7 @@ import Testing
     #expect(try printed(log(packets), .json).utf8.count { $0 == UInt8(ascii: "\n") } == packets.count)
   }
 
-  /// The packet's own length field says more or less than there is.
+  /// The packet's own length field claims more or less than there is.
   @Test func showsACutPacketInHexadecimal() throws {
     let whole = octetsOf("3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00")
     for count in 1..<whole.count {
@@ -146,7 +147,7 @@ import Testing
     #expect(shown.split(separator: "\n").count { $0.hasPrefix(">") } == 2)
   }
 
-  /// What comes from the air must not steer the terminal.
+  /// Data from the air must not control the terminal.
   @Test func keepsControlCharactersFromTheTerminal() throws {
     let shown = try text([
       event([0x3E, 0x11, 2, 1, 0, 1, 1, 2, 3, 4, 5, 6, 5, 4, 9, 0x1B, 0x5B, 0x6D, 0xC4]),
@@ -156,7 +157,7 @@ import Testing
     #expect(shown.unicodeScalars.allSatisfy { $0 == "\n" || $0.properties.generalCategory != .control })
   }
 
-  /// 100,000 packets of the captures, each with a few octets changed, cut or added.
+  /// 100,000 packets of the captures, each with a few bytes changed, removed or added.
   @Test func survivesMutations() throws {
     var generator = SeededGenerator(state: 7)
     var sources: [LoggedPacket] = [
@@ -191,7 +192,7 @@ import Testing
       decoder.decode(record) { packet in
         shown += 1
         if packet.problem != nil { malformed += 1 }
-        // A mutation is as likely to be even as odd.
+        // A mutation is equally likely to be even or odd.
         if shown.isMultiple(of: 2) { people.print(packet) } else { programs.print(packet) }
       }
       lines += programs.octets.last == UInt8(ascii: "\n") ? 1 : 0

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Handles get the UUIDs that the same log's discovery gave them. PDUs after Core 5.4, Vol 3, Part F, 3.4.
+/// Handles get the UUIDs that discovery in the same log found. PDUs from Core 5.4, Vol 3, Part F, 3.4.
 @Suite struct DiscoveryTests {
   private struct Line: Decodable {
     struct Attribute: Decodable { var uuid: String? }
@@ -74,7 +74,7 @@ import Testing
     #expect(found[4] == Self.heartRate)
   }
 
-  /// The host may be a server too: the same handle on either side is another attribute.
+  /// The host may be a server, too: the same handle on the other side is another attribute.
   @Test func keepsTheTwoSidesApart() throws {
     let found = try uuids([
       acl(.hostToController, "04 1200 1200"), acl(.controllerToHost, "05 01 1200 372a"),
@@ -85,7 +85,8 @@ import Testing
     #expect(found[4] == Self.heartRate)
   }
 
-  /// A peer that comes back is not discovered again; another peer on the same handle is another server.
+  /// A peer that reconnects is not discovered again; another peer on the same connection handle is another
+  /// server.
   @Test func remembersAPeer() throws {
     let peer = "3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00"
     let other = "3e13 01 00 4000 00 01b3a1000dcb70 180000 00f401 00"

@@ -1,7 +1,7 @@
 import Foundation
 import TestKit
 
-/// A program on this machine that reads logs and that nobody here wrote.
+/// An independent program on this machine that reads logs.
 struct ExternalTool {
   let name: String
 
@@ -10,7 +10,7 @@ struct ExternalTool {
   /// Standard output of a run that must succeed.
   func output(_ arguments: [String]) throws -> String { try Program.output(of: name, arguments) }
 
-  /// The same about a log that exists no longer than that.
+  /// The same, for a log in a temporary file.
   func output(_ arguments: [String], of log: [UInt8]) throws -> String {
     try withFolder { folder in
       let file = folder + "/log.btsnoop"

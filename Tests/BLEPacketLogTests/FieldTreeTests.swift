@@ -20,7 +20,7 @@ import Testing
     return fields
   }
 
-  /// LE Connection Complete behind its subevent. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  /// LE Connection Complete after its subevent. Core 5.4, Vol 4, Part E, 7.7.65.1.
   @Test func saysWhereEachFieldIs() throws {
     let fields = try fields("3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00")
     let places = fields.filter { $0.label != .hidden }.map { ($0.name, $0.octets) }
@@ -35,7 +35,7 @@ import Testing
       ])
   }
 
-  /// Two handles are promised, one and a half came.
+  /// Two handles are announced, one and a half are there.
   @Test func saysWhatIsMissingInAList() throws {
     let fields = try fields("1308 02 4000 0100 4100 03")
     let handles = try #require(fields.first { $0.name == "handles" })

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BLEPacketLog
 
-/// Percentiles by sorting, which needs all values in memory: what the histogram is measured with.
+/// Exact percentiles by sorting, which needs all values in memory: the reference for the histogram.
 struct ExactDurations {
   let sorted: [Int64]
 
@@ -12,10 +12,10 @@ struct ExactDurations {
 
   var mean: Double { sorted.reduce(0) { $0 + Double($1) } / Double(sorted.count) }
 
-  /// Nearest rank: the least value that so many in a thousand do not exceed.
+  /// Nearest rank: the smallest value that this many in a thousand do not exceed.
   func percentile(perMille: Int) -> Int64 { sorted[max(1, (sorted.count * perMille + 999) / 1_000) - 1] }
 
-  /// That a summary says the same: exactly, but for percentiles, which have the stated error.
+  /// Expects a summary to be the same: exactly, except for percentiles, which have the stated error.
   func expectAgreement(
     _ summary: DurationSummary?, _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation
   ) throws {
@@ -39,7 +39,7 @@ struct HistogramTests {
     #expect(DurationSummary(LogLinearHistogram()) == nil)
   }
 
-  /// Below 128 ns each duration has a bucket of its own.
+  /// Below 128 ns each duration has its own bucket.
   @Test func isExactForTheShortest() throws {
     var histogram = LogLinearHistogram()
     for value in 1...100 { histogram.add(Int64(value)) }
@@ -50,7 +50,7 @@ struct HistogramTests {
     #expect(histogram.count(above: 90) == 10)
   }
 
-  /// From a nanosecond to hours, each magnitude as likely as another.
+  /// From a nanosecond to hours, with every magnitude equally likely.
   @Test(arguments: [1, 2, 7, 1_000, 20_000])
   func staysWithinItsError(_ count: Int) throws {
     var random = SeededGenerator(state: UInt64(count))
@@ -74,7 +74,7 @@ struct HistogramTests {
     }
   }
 
-  /// Longer than the range, and less than nothing: the extremes stay exact, memory bounded.
+  /// Values above the range and below zero: the extremes stay exact, and memory is bounded.
   @Test func takesWhatDoesNotFit() {
     var histogram = LogLinearHistogram()
     histogram.add(.max)

@@ -6,8 +6,8 @@ import LogKit
 import TestKit
 import Testing
 
-/// `parameters` of `log show --json`. Expected values are worked out from the octets by Core 5.4, Vol 4, Part E, 7, and
-/// Vol 3, Parts A and H.
+/// `parameters` of `log show --json`. Expected values are derived from the bytes by Core 5.4, Vol 4, Part E,
+/// 7, and Vol 3, Parts A and H.
 @Suite struct JSONParameterTests {
   private func line(_ packet: LoggedPacket) throws -> String {
     var reader = PacketLogReader()
@@ -109,7 +109,7 @@ import Testing
       ])
   }
 
-  /// What nobody knows, what is too much and what is cut off stays readable.
+  /// Unknown, superfluous and truncated bytes stay readable.
   @Test func keepsOctetsWithoutName() throws {
     try expect(command("01fc 03 a1b2c3"), ["octets": "a1b2c3"])
     try expect(
@@ -128,7 +128,7 @@ import Testing
       ])
   }
 
-  /// A failed command may return its status alone, which stands beside `parameters`.
+  /// A failed command may return only its status, which is printed beside `parameters`.
   @Test func saysAStatusOnce() throws {
     let line = try line(event("0e04 01 0920 0c"))
     #expect(

@@ -21,7 +21,8 @@ import Testing
     }
   }
 
-  /// The same for the same, another for another; kinds of address and everything else as before.
+  /// Equal values get equal replacements, different values different ones. Address types and everything else
+  /// stay.
   @Test func staysConsistent() {
     let packets = LogReading(anonymised(log(SecretLog.packets), to: .btsnoop(.h4))).packets
     let advertised = Array(packets[3].octets[6..<12])
@@ -37,13 +38,13 @@ import Testing
     for (packet, original) in zip(packets, SecretLog.packets) where packet.type == .command {
       #expect(packet.octets[..<3] == original.octets[..<3])
     }
-    // A value that tells nothing, and the end of the link.
+    // A value that reveals nothing, and the end of the link.
     #expect(packets.contains { $0.octets == octetsOf("4020 0900 0500 0400 1b12002142") })
     #expect(packets.last?.octets == SecretLog.packets.last?.octets)
   }
 
-  /// What no description knows is not let through: its length, opcode and status stay. Core 5.4, Vol 4, Part E, 5.4 and 7; Vol 3,
-  /// Part A, 2.1, Part F, 3.4; names by the Supplement, Part A.
+  /// Unknown contents are blanked; length, opcode and status stay. Core 5.4, Vol 4, Part E, 5.4 and 7; Vol 3,
+  /// Part A, 2.1, Part F, 3.4; names are in the Supplement, Part A.
   @Test func blanksWhatIsNotKnown() {
     let secret = Array("Karl-Heinz".utf8)
     func hidden(_ type: HCIPacketType, _ direction: HCIDirection, _ kept: String) -> (LoggedPacket, Int) {
@@ -51,16 +52,18 @@ import Testing
       return (LoggedPacket(type: type, direction: direction, octets: octets + secret), octets.count)
     }
     let packets = [
-      // Commands of a vendor (Broadcom writes its own address so), of no group, LE BIG Create Sync with its code, a location.
+      // Vendor commands (Broadcom uses one to write the controller's address), commands of no group, LE BIG
+      // Create Sync with its code, a location.
       hidden(.command, .hostToController, "01fc 0a"), hidden(.command, .hostToController, "017c 0a"),
       hidden(.command, .hostToController, "6b20 0a"), hidden(.command, .hostToController, "650c 0a"),
-      // Events of a vendor and of no number, a subevent, what a vendor's command returns behind its status.
+      // Vendor events and unassigned ones, a subevent, and a vendor command's return parameters after the
+      // status.
       hidden(.event, .controllerToHost, "ff 0a"), hidden(.event, .controllerToHost, "3a 0a"),
       hidden(.event, .controllerToHost, "3e 0b fe"), hidden(.event, .controllerToHost, "0e 0e 01 01fc 00"),
-      // Voice; a channel that a profile opened, and its second fragment.
+      // Voice; a channel opened by a profile, and its second fragment.
       hidden(.sco, .controllerToHost, "0600 0a"), hidden(.iso, .controllerToHost, "0620 0e00 0100 0a00"),
       hidden(.acl, .controllerToHost, "4020 0e00 1400 4000"), hidden(.acl, .controllerToHost, "4010 0a00"),
-      // ATT: an opcode of no meaning, Read Multiple Response. SMP: likewise.
+      // ATT: an unassigned opcode, Read Multiple Response. SMP: likewise.
       hidden(.acl, .controllerToHost, "4020 0f00 0b00 0400 3f"),
       hidden(.acl, .controllerToHost, "4020 0f00 0b00 0400 0f"),
       hidden(.acl, .controllerToHost, "4020 0f00 0b00 0600 3f"),
@@ -73,7 +76,8 @@ import Testing
     }
   }
 
-  /// Types of advertising data that are not assigned, or say where a person is; what is behind the data. Others stay.
+  /// Unassigned types of advertising data, types that contain a location, and bytes after the data are
+  /// blanked. Others stay.
   @Test func blanksUnknownAdvertisingData() {
     let report = { (data: String) -> LoggedPacket in
       let data = octetsOf(data)
@@ -93,7 +97,7 @@ import Testing
     #expect(other[2].octets == octetsOf("0820 20 03 020106") + [UInt8](repeating: 0, count: 28))
   }
 
-  /// Addresses in commands and events that few logs have: in no other place of it.
+  /// Addresses in rare commands and events are replaced, and appear nowhere else in the packet.
   @Test(
     arguments: [
       ("4e20 08 00", 4, "01"), ("2904 0a", 3, "00000000"), ("0b08 07", 3, "00"), ("600c 07", 3, "00"),
@@ -107,8 +111,8 @@ import Testing
     #expect(other[0].octets[..<place] == octets[..<place])
   }
 
-  /// A text in an attribute of unknown type is a name, as when a phone has the discovery in its cache; numbers stay, and so
-  /// does the model that discovery tells.
+  /// A text in an attribute of unknown type is treated as a name, as when a phone has cached the discovery.
+  /// Numbers stay, and so does the model name that discovery identifies.
   @Test func hidesTextsOfUnknownAttributes() {
     func att(_ direction: HCIDirection, _ pdu: [UInt8]) -> LoggedPacket {
       LoggedPacket(
@@ -150,8 +154,8 @@ import Testing
     #expect(!contains(other, SecretLog.ltk))
   }
 
-  /// Nothing of any length or content may trap.
-  /// A Remote Name Request Complete that ends before the name: found by a fuzzer, which ended the program by it.
+  /// No length or content may trap.
+  /// Found by fuzzing: a Remote Name Request Complete that ends before the name ended the program.
   @Test(arguments: ["07 00 0a", "07 07 00 a6a5a4a3a2a1"])
   func survivesAMissingName(_ event: String) {
     let octets = octetsOf(event)
@@ -160,14 +164,14 @@ import Testing
     #expect(packets.map(\.octets.count) == [octets.count])
   }
 
-  /// A day in a city: addresses of one maker, whose first three octets are the same. What looked at all of one beginning
-  /// took a hundred seconds for as many.
+  /// A day in a city: many addresses of one manufacturer with the same first three bytes. A scan of all
+  /// addresses with the same prefix took a hundred seconds for this number.
   @Test func replacesManyAddresses() throws {
     let count = 50_000
     let reports = (0..<count).map { number in
       let serial = (0..<3).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
       let address = serial + [0x33, 0x22, 0x11]
-      // One report; its vendor's data tell the address again, in the other order.
+      // One report, whose vendor data repeat the address in the opposite byte order.
       let octets =
         octetsOf("3e 17 02 01 00 00") + address + octetsOf("0b 0a ff ffff") + address.reversed() + [0, 0xC0]
       return LoggedPacket(type: .event, direction: .controllerToHost, octets: octets)
@@ -214,7 +218,7 @@ import Testing
     }
   }
 
-  /// Tshark dissects the same layers and opcodes as before, and finds none of the addresses and names.
+  /// tshark dissects the same layers and opcodes as before, and finds none of the addresses and names.
   @MainActor @Test(arguments: Logs.all)
   func isDissectedAsBefore(_ file: URL) throws {
     let octets = [UInt8](try Data(contentsOf: file))
@@ -228,7 +232,7 @@ import Testing
         "bthci_acl.chandle", "btl2cap.cid", "btatt.opcode", "btatt.handle", "btsmp.opcode",
         "btcommon.eir_ad.entry.type",
       ]
-      // But for notes that may say anything.
+      // Except for notes that may contain anything.
       let hidden: [MonitorOpcode] = [
         .vendorDiagnostics, .systemNote, .userLogging, .controlCommand, .controlEvent,
       ]

@@ -12,7 +12,7 @@ import Testing
   import FoundationXML
 #endif
 
-/// What the statistics say of a log.
+/// Statistics of a log.
 func statistics(of log: [UInt8], chunk: Int = .max) throws -> LogReport {
   var statistics = LogStatistics()
   var reader = PacketLogReader()
@@ -25,7 +25,7 @@ func statistics(of log: [UInt8], chunk: Int = .max) throws -> LogReport {
   return statistics.finish()
 }
 
-/// A log written packet by packet, on a clock of its own. Octets by hand from Core 5.4, Vol 4, Part E, 5.4 and 7.
+/// A log written packet by packet, with its own clock. Bytes by hand from Core 5.4, Vol 4, Part E, 5.4 and 7.
 private struct Script {
   static let start: Int64 = 1_700_000_000_000_000_000
   var packets: [LoggedPacket] = []
@@ -44,14 +44,14 @@ private struct Script {
     packet(milliseconds, .event, .controllerToHost, octets)
   }
 
-  /// An ATT PDU in one ACL packet on handle 0x0040.
+  /// Adds an ATT PDU in one ACL packet on handle 0x0040.
   mutating func att(_ milliseconds: Int64, _ direction: HCIDirection, _ pdu: String) {
     let count = octetsOf(pdu).count
     let header = direction == .hostToController ? "4000" : "4020"
     packet(milliseconds, .acl, direction, "\(header) \(octet(count + 4))00 \(octet(count))00 0400 \(pdu)")
   }
 
-  /// Handle 0x0040, interval 24 (30 ms), latency 0, time-out 500 (5 s).
+  /// Handle 0x0040, interval 24 (30 ms), latency 0, timeout 500 (5 s).
   mutating func connect(_ milliseconds: Int64, address: String = "665544332211") {
     event(milliseconds, "3e13 01 00 4000 00 01 \(address) 1800 0000 f401 00")
   }
@@ -102,7 +102,7 @@ struct LogStatisticsTests {
         .dataLength(transmit: 251, receive: 251), .phy(transmit: 2, receive: 2),
         .refused(.unacceptableConnectionParameters), .mtu(247),
       ])
-    // 3 octets of PDU and 4 of L2CAP header, in one second.
+    // A PDU of 3 bytes and an L2CAP header of 4, in one second.
     #expect(connection.sent == ConnectionReport.Traffic(packets: 1, octets: 7))
     #expect(connection.received == ConnectionReport.Traffic(packets: 1, octets: 7))
     #expect(connection.throughput(connection.sent) == 7)
@@ -119,7 +119,7 @@ struct LogStatisticsTests {
     script.connect(2_000, address: "010000000000")
     script.att(2_010, .hostToController, "52 0300 01")
     script.event(3_000, "0504 00 4000 08")
-    // Still on its way when the connection ended.
+    // Still unacknowledged when the connection ended.
     script.att(3_001, .hostToController, "52 0300 01")
     script.att(9_000, .controllerToHost, "1b 0300 01")
     let report = try script.report()
@@ -134,7 +134,7 @@ struct LogStatisticsTests {
     #expect(report.connections[2].peer?.bits == 1)
   }
 
-  /// Every 20 ms, with one pause of 400 ms, then one late by 5 ms.
+  /// Every 20 ms, with one pause of 400 ms, then one that is 5 ms late.
   @Test func measuresIntervalsJitterAndGaps() throws {
     var script = Script()
     var times = (0..<50).map { Int64($0) * 20 }
@@ -157,7 +157,7 @@ struct LogStatisticsTests {
       ])
   }
 
-  /// The longest are kept, all are counted.
+  /// The longest gaps are listed, all are counted.
   @Test func listsTheLongestGaps() throws {
     var script = Script()
     var time: Int64 = 0
@@ -194,7 +194,7 @@ struct LogStatisticsTests {
     #expect(
       requests.map { $0.latency?.maximum } == [milliseconds(5), milliseconds(30), milliseconds(10)])
     #expect(connection.unaskedResponses == 1)
-    // No event in this log: nothing is known about completions.
+    // The log has no events, so completions are unknown.
     #expect(connection.uncompletedPackets == nil)
   }
 
@@ -204,7 +204,7 @@ struct LogStatisticsTests {
     script.drops = 7
     for time: Int64 in [10, 20, 30] { script.att(time, .hostToController, "52 0300 01") }
     script.event(40, "1305 01 4000 0200")
-    // A notification without a handle, a continuation without a start, an event that is cut.
+    // A notification without a handle, a continuation without a start, and a truncated event.
     script.att(50, .controllerToHost, "1b 03")
     script.packet(60, .acl, .controllerToHost, "4010 0100 00")
     script.event(70, "0504 00")
@@ -213,7 +213,7 @@ struct LogStatisticsTests {
     script.event(100, "0e04 01 0320 12")
     script.drops = 9
     script.event(50, "0e04 01 0320 00")
-    // Another log was put behind the first: its count starts again.
+    // Another log was appended: its drop count starts again.
     script.drops = 2
     script.event(110, "0e04 01 0320 00")
     let report = try script.report()
@@ -232,7 +232,7 @@ struct LogStatisticsTests {
     #expect(connection.drops == 11)
   }
 
-  /// The later forms of the event, and the one of BR/EDR, with the address at the same or another place.
+  /// The later forms of the event, and BR/EDR's, with the address at the same or another offset.
   @Test(arguments: [
     ("3e1f 0a 00 4000 01 01 665544332211 000000000000 000000000000 1800 0000 f401 00", true),
     ("3e22 29 00 4000 01 01 665544332211 000000000000 000000000000 1800 0000 f401 00 ff ffff", true),
@@ -252,7 +252,7 @@ struct LogStatisticsTests {
     #expect(connection.role == (isLowEnergy ? .peripheral : nil))
     #expect(connection.parameters?.interval == (isLowEnergy ? 24 : nil))
     #expect(connection.transport == (isLowEnergy ? .lowEnergy : .classic))
-    // The fixed channel of ATT is none on BR/EDR.
+    // ATT's fixed channel does not exist on BR/EDR.
     #expect(connection.attributes.count == (isLowEnergy ? 1 : 0))
   }
 
@@ -267,7 +267,7 @@ struct LogStatisticsTests {
     #expect(report.malformed == 1)
   }
 
-  /// More of everything than is told apart: counted, not kept.
+  /// Beyond the limits, entries are counted but not stored.
   @Test func boundsWhatItKeeps() throws {
     var script = Script()
     for number in 0..<40 {
@@ -284,7 +284,7 @@ struct LogStatisticsTests {
     #expect(report.connections[0].omittedUpdates == 16)
   }
 
-  /// Any octets at all: no trap.
+  /// Arbitrary bytes do not trap.
   @Test func survivesNoise() throws {
     var random = SeededGenerator(state: 11)
     let types: [HCIPacketType] = [.command, .acl, .event, .event, .acl, .iso]
@@ -293,7 +293,7 @@ struct LogStatisticsTests {
         UInt8.random(in: 0...255, using: &random)
       }
       let type = types[index % types.count]
-      // A length that is right lets the noise get further.
+      // A correct length lets the noise reach further.
       if type == .event, octets.count >= 2 {
         octets[0] = [0x03, 0x05, 0x0E, 0x0F, 0x13, 0x3E][Int(octets[0]) % 6]
         octets[1] = UInt8(octets.count - 2)
@@ -337,7 +337,7 @@ struct LogStatisticsTests {
   }
 }
 
-/// A picture's elements as an XML parser that is not ours finds them, in order.
+/// A picture's elements in order, as an independent XML parser finds them.
 func checkedPicture(_ report: LogReport) throws -> [(name: String, attributes: [String: String])] {
   final class Elements: NSObject, XMLParserDelegate {
     var list: [(name: String, attributes: [String: String])] = []

@@ -5,14 +5,14 @@ import LogKit
 import TestKit
 import Testing
 
-/// Logs whose writer's clock was set, and logs that have data before the beginning of their link. Bytes by hand from Core 5.4, Vol 4,
-/// Part E, 5.4 and 7.
+/// Logs whose writer's clock was set, and logs that have data before the start of their link. Bytes by hand
+/// from Core 5.4, Vol 4, Part E, 5.4 and 7.
 @Suite struct LogTimelineTests {
   /// A log of one adapter, written record by record.
   private struct Script {
     static let start: Int64 = 1_760_000_000_000_000_000
     var packets: [LoggedPacket] = []
-    /// What the clock of the writer is off by.
+    /// Current error of the writer's clock.
     var offset: Int64 = 0
 
     mutating func packet(
@@ -41,7 +41,7 @@ import Testing
       event(milliseconds, "3e13 01 00 4000 00 01 \(address) 1800 0000 c800 00")
     }
 
-    /// A heart rate each second.
+    /// Adds a heart rate every second.
     mutating func notify(from first: Int64, count: Int64) {
       for number in 0..<count { att(first + 1_000 * number, "1b1200 16\(octet(60 + Int(number) % 30)) e803") }
     }
@@ -87,7 +87,7 @@ import Testing
     #expect(report.duration == 120_000_000_000)
   }
 
-  /// Set back twice, and set right again.
+  /// The clock is set back twice, then corrected.
   @Test func followsSeveralSteps() throws {
     var script = Script()
     script.connect(0)
@@ -103,7 +103,7 @@ import Testing
     #expect(report.clockSteps.map(\.isCertain) == [true, true, true])
   }
 
-  /// Answers that came an hour after what they answer.
+  /// Responses that arrive an hour after their requests.
   @Test(arguments: [
     ["< 0a1300", "> 0b01"], ["< 120f00 0100", "> 13"], ["< 520f00 01", "3 1305 01 4000 0100"],
     ["1 0514 02 4000", "3 0e07 01 0514 00 4000 c4"],
@@ -111,7 +111,7 @@ import Testing
     for between in [[], ["> 1b1200 1650 e803"]] {
       var script = Script()
       script.connect(0)
-      // So that the log tells when packets were sent.
+      // Makes the log show when packets were sent.
       script.att(100, "520f00 00", .hostToController)
       script.event(130, "1305 01 4000 0100")
       var time: Int64 = 1_000
@@ -129,13 +129,13 @@ import Testing
       script.notify(from: 2_000, count: 5)
       let (report, _, _) = try read(script)
       #expect(report.clockSteps.count == 1 && report.clockSteps.first?.isCertain == true, "\(pair)")
-      // What passed between is not known exactly: it is given as nothing.
+      // The time that passed in between is not known exactly, so it counts as zero.
       #expect(abs((seconds(report).first ?? 0) - 3_600) < 0.1)
       #expect(report.connections.map { ($0.duration + 50_000_000) / 1_000_000_000 } == [6])
     }
   }
 
-  /// Notifications that go on as before may be a pause or a step; nothing is changed.
+  /// Notifications that continue after a jump may mean a pause or a step; the times are not changed.
   @Test func saysWhatItCannotTell() throws {
     var script = Script()
     script.connect(0)
@@ -147,7 +147,8 @@ import Testing
     #expect(times.last == 3_660_000 && report.connections.map(\.duration) == [3_660_000_000_000])
   }
 
-  /// Pauses of an hour: before another link, with a sign of life within, of what never was regular, and asked for anew.
+  /// Pauses of an hour: before another link, with a packet in between, in an irregular stream, and after a
+  /// repeated request.
   @Test(arguments: 0..<5) func takesAPauseForNoStep(_ kind: Int) throws {
     var script = Script()
     script.connect(0)
@@ -170,7 +171,7 @@ import Testing
       script.event(30_900, "ff02 0102")
     default:
       script.offset = 3_600_000
-      // The first was never answered in the log; this one is.
+      // The first request got no response in the log; this one does.
       script.att(30_500, "0a1300", .hostToController)
       script.att(30_530, "0b01")
     }
@@ -180,7 +181,7 @@ import Testing
     #expect(times.last == 3_661_000)
   }
 
-  /// Two writers of one file: one record is late, and the clock was not set.
+  /// Two writers of one file: one record is late, although the clock was not set.
   @Test func takesARecordOutOfOrderForNoStep() throws {
     var script = Script()
     script.connect(0)
@@ -192,7 +193,7 @@ import Testing
     #expect(times.last == 20_000 && times == times.sorted())
   }
 
-  /// Files that were put behind one another, the older one last.
+  /// Concatenated files, the older one last.
   @Test func takesAnotherLogForNoStep() throws {
     var script = Script()
     script.connect(0)
@@ -223,8 +224,8 @@ import Testing
     #expect(indexes.prefix(4) == [4, 1, 2, 3] && times.prefix(2) == [0, 0])
   }
 
-  /// A log that begins in the middle of a link, whose handle comes back: early data do not wait so long, and the host did not know of
-  /// them.
+  /// A log that begins in the middle of a link, whose handle is reused. Data is not held that long, and the
+  /// host did not know of this data.
   @Test func keepsALinkThatIsOlderThanTheLog() throws {
     var late = Script()
     late.att(0, "1b1200 1650")
@@ -238,7 +239,7 @@ import Testing
     #expect(try read(answered).report.connections.map(\.origin) == [.middle, .connected])
   }
 
-  /// Data between two links of one handle are of the one that is nearer.
+  /// Data between two links with the same handle belongs to the nearer one.
   @Test func tellsLateFromEarlyData() throws {
     func script(_ data: Int64) -> Script {
       var script = Script()
@@ -258,7 +259,7 @@ import Testing
     #expect(early.connections.last?.requests.map(\.unanswered) == [0])
   }
 
-  /// Whatever waits is given at the end, and at a limit.
+  /// Held records are delivered at the end, and at a limit.
   @Test func losesNoRecord() throws {
     var script = Script()
     for number in 0..<1_000 as Range<Int64> {

@@ -19,7 +19,7 @@ import Testing
     try decodedLines(log(packets)).map(\.att)
   }
 
-  /// PDUs of Core 5.4, Vol 3, Part F, 3.4; what stands in `handle` and `value` is the table of `DecodedATT`.
+  /// PDUs from Core 5.4, Vol 3, Part F, 3.4; `handle` and `value` follow the table of `DecodedATT`.
   @Test(
     arguments: [
       ("12 1100 55aa", 0x11, nil, "55aa"), ("12 1100", 0x11, nil, ""), ("52 1000 a104", 0x10, nil, "a104"),
@@ -45,7 +45,7 @@ import Testing
     #expect(att.handle == handle)
     #expect(att.offset == offset)
     #expect(att.value == value)
-    // What the other keys do not say stands in `parameters`, all of it.
+    // `parameters` has everything that is not in other keys.
     #expect(att.parameters == nil || octetsOf(att.parameters ?? "") == Array(octets[1...]))
     let isSaid =
       (value != nil && octets[0] != 0xD2 && octets[0] != 0x06) || [0x0A, 0x0C, 0x1E].contains(octets[0])
@@ -69,18 +69,18 @@ import Testing
     #expect(try attributes([answer])[0]?.handle == nil)
     #expect(try attributes([read, answer])[1] == .init(opcode: 0x0B, handle: 3, value: "4142"))
     #expect(try attributes([read, answer, answer])[2]?.handle == nil, "one answer to a request")
-    // Another request's response, another link's, and the own direction's do not count.
+    // Responses to another request, on another link, or in the same direction do not match.
     #expect(try attributes([read, acl(.controllerToHost, pdu: "13")])[1]?.handle == nil)
     #expect(try attributes([read, acl(.controllerToHost, pdu: "0b", handle: 0x041)])[1]?.handle == nil)
     #expect(try attributes([read, acl(.hostToController, pdu: "0b 01")])[1]?.handle == nil)
-    // A notification between the two does not disturb, and the peer may ask at the same time.
+    // A notification in between does not matter, and the peer may send a request at the same time.
     let lines = try attributes([
       acl(.hostToController, pdu: "12 1500 0100"), acl(.controllerToHost, pdu: "0a 0900"),
       acl(.controllerToHost, pdu: "1b 1200 05"), acl(.controllerToHost, pdu: "13"),
       acl(.hostToController, pdu: "0b 07"),
     ])
     #expect(lines.map(\.?.handle) == [0x15, 0x09, 0x12, 0x15, 0x09])
-    // An indication may come while a request waits, and the other way round.
+    // An indication may arrive while a request is outstanding, and vice versa.
     let indicated = try attributes([
       read, acl(.controllerToHost, pdu: "1d 0700 01"), acl(.hostToController, pdu: "1e"), answer,
       acl(.hostToController, pdu: "1e"),
@@ -89,7 +89,7 @@ import Testing
   }
 
   @Test func putsFragmentsTogetherForEachLinkAndDirection() throws {
-    // A notification of 5 octets, cut in three, with another link and the other direction in between.
+    // A notification of 5 bytes in three fragments, with another link and the other direction in between.
     let lines = try decodedLines(
       log([
         .acl(.controllerToHost, "4020 0500 0800 0400 1b"),
@@ -139,7 +139,7 @@ import Testing
     for handle in 0..<UInt16(PacketDecoder.maximumLinks + 1) {
       packets.append(acl(.hostToController, pdu: "0a 0300", handle: handle))
     }
-    // Link 0 had to go, link 1 is still known.
+    // Link 0 was evicted, link 1 is still known.
     packets.append(acl(.controllerToHost, pdu: "0b", handle: 1))
     packets.append(acl(.controllerToHost, pdu: "0b", handle: 0))
     let lines = try decodedLines(log(packets))

@@ -5,7 +5,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// The logs in `Captures`, against what tshark wrote of them when they were made: runs without tshark.
+/// The logs in `Captures`, compared with tshark's decode from when they were made. Runs without tshark.
 @Suite struct PacketLogCaptureTests {
   @Test(arguments: Logs.own)
   func agreesWithTheExpectedDecode(_ file: URL) throws {
@@ -21,7 +21,7 @@ import Testing
         #expect(record.header.type == .acl)
         #expect(Int(record.packet[0]) | Int(record.packet[1] & 0x0F) << 8 == handle)
       }
-      // Only format 1002 has these fields for tshark.
+      // tshark has these fields only for format 1002.
       if let direction = packet.direction {
         #expect((record.header.direction == .controllerToHost) == (direction == "controllerToHost"))
       }
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// The pcapng copy holds what the original holds.
+  /// The pcapng copy has the same content as the original.
   @Test func agreesWithItsOriginal() throws {
     let original = [UInt8](try Data(contentsOf: URL(filePath: Place.capture("exclusive-monitor.btsnoop"))))
     let copy = [UInt8](try Data(contentsOf: URL(filePath: Place.capture("exclusive-monitor.pcapng"))))
@@ -41,7 +41,7 @@ import Testing
     #expect(converted(copy, to: .btsnoop(.monitor)) == original)
   }
 
-  /// The compressed copy too.
+  /// So does the compressed copy.
   @Test func agreesWithItsOriginalCompressed() throws {
     let original = URL(filePath: Place.capture("bluetoothd-monitor.btsnoop"))
     let copy = URL(filePath: Place.capture("bluetoothd-monitor.btsnoop.gz"))

@@ -6,7 +6,7 @@ import TestKit
 import Testing
 
 @Suite struct PacketLogConversionTests {
-  /// pcapng has a place for all that btsnoop has.
+  /// pcapng can hold everything that btsnoop has.
   @Test(arguments: Logs.all)
   func comesBackFromPcapNG(_ file: URL) throws {
     let log = [UInt8](try Data(contentsOf: file))
@@ -15,7 +15,7 @@ import Testing
     #expect(LogReading(there).format == .pcapng)
     #expect(converted(there, to: .btsnoop(kind)) == log)
     guard kind == .h4 else { return }
-    // By way of the monitor's format, and of the one without type octets.
+    // Through the monitor's format, and through the one without type bytes.
     let monitor = converted(log, to: .btsnoop(.monitor))
     #expect(converted(converted(monitor, to: .pcapng(.linuxMonitor)), to: .btsnoop(.monitor)) == monitor)
     #expect(converted(monitor, to: .btsnoop(.h4)) == log)
@@ -24,7 +24,7 @@ import Testing
     #expect(converted(bare, to: .btsnoop(.h4)) == log)
   }
 
-  /// A cut packet, an empty record, drops, notes and adapters: by hand, in all three formats.
+  /// A truncated packet, an empty record, drops, notes and adapters: by hand, in all three formats.
   @Test(arguments: [BTSnoopFormat.h4, .unencapsulated, .monitor])
   func keepsWhatIsRare(_ format: BTSnoopFormat) {
     var file = octetsOf("6274736e6f6f7000 00000001") + octets(format.rawValue, .big)
@@ -55,7 +55,7 @@ import Testing
     #expect(converted(file, to: .btsnoop(format)) == file)
   }
 
-  /// Nanoseconds, comments and drops survive from pcapng to pcapng.
+  /// Nanoseconds, comments and drops survive a conversion from pcapng to pcapng.
   @Test func keepsWhatOnlyPcapNGHas() {
     var log = PcapNGBuilder(.big)
     for name in ["hci4", "hci0"] {
@@ -71,7 +71,7 @@ import Testing
     #expect(written.records.map(\.header.adapter) == [4, 0])
   }
 
-  /// btsnoop has no packets longer than HCI has.
+  /// btsnoop's packets are limited to HCI's maximum length.
   @Test func leavesOutWhatIsTooLong() {
     let frame = octetsOf("00000001 02") + [UInt8](repeating: 1, count: 65_540)
     let file = pcapFile(.little, linkType: 201, [(1, 0, frame), (2, 0, Array(frame.dropLast()))])
@@ -82,8 +82,8 @@ import Testing
     }
   }
 
-  /// Format 1001 tells commands from events by their direction. A log in which the host sends an event, found by a
-  /// fuzzer, came back with a command.
+  /// Format 1001 distinguishes commands from events by their direction. Found by fuzzing: an event sent by
+  /// the host was converted into a command.
   @Test func keepsTypesWhoseDirectionIsWrong() {
     let event = LoggedPacket(type: .event, direction: .hostToController, octets: octetsOf("13050140000100"))
     let command = LoggedPacket(type: .command, direction: .controllerToHost, octets: octetsOf("030c00"))
@@ -106,7 +106,7 @@ import Testing
   }
 }
 
-/// What we write, read by programs that nobody here wrote.
+/// Our output, read by independent programs.
 @Suite @MainActor struct PacketLogWitnessTests {
   static let formats: [(String, PacketLogWriter.Format)] = [
     ("h4.btsnoop", .btsnoop(.h4)), ("monitor.btsnoop", .btsnoop(.monitor)),
@@ -114,21 +114,21 @@ import Testing
     ("h4.pcap", .pcap(.h4WithDirection)), ("monitor.pcap", .pcap(.linuxMonitor)),
   ]
 
-  /// The same packets, with the same times and ATT fields, whatever we made of the log.
+  /// The same packets, with the same times and ATT fields, in every format to which we convert the log.
   @Test(arguments: Logs.all)
   func tsharkSeesTheSame(_ file: URL) throws {
     let log = [UInt8](try Data(contentsOf: file))
     let records = LogReading(log).records
     let all = try Self.fields(of: file)
     try #require(all.count == records.count)
-    // Notes have no place in the formats of HCI packets.
+    // Formats of HCI packets cannot hold notes.
     let packets = zip(all, records).compactMap { $1.header.type == nil ? nil : $0 }
     try withFolder { folder in
       let copies = Self.formats.map { folder + "/" + $0.0 }
       for ((_, format), copy) in zip(Self.formats, copies) {
         try Data(converted(log, to: format)).write(to: URL(filePath: copy))
       }
-      // One after the other in a file: tshark takes longer to start than to read.
+      // Concatenated in one file, because tshark takes longer to start than to read.
       let merged = URL(filePath: folder + "/all.pcapng")
       let merge = try Program.run(Place.tool("mergecap"), ["-a", "-w", merged.path] + copies)
       try #require(merge.status == 0, "\(merge.errors)")
@@ -142,7 +142,7 @@ import Testing
     }
   }
 
-  /// Fields that do not depend on the format; tshark prints microseconds of btsnoop with zeros behind.
+  /// Fields that do not depend on the format; tshark appends zeros to btsnoop's microseconds.
   static func fields(of file: URL) throws -> [Substring] {
     let names = [
       "frame.time_epoch", "bthci_cmd.opcode", "bthci_evt.code", "bthci_acl.chandle",
@@ -199,7 +199,7 @@ import Testing
     }
   }
 
-  /// What Wireshark's own editor makes of our logs is what we make of them. It has no link type for format 1001.
+  /// Wireshark's own editcap converts our logs as we do. It has no link type for format 1001.
   @Test(arguments: Logs.all.filter { !$0.path.hasSuffix("-hci.btsnoop") })
   func readsWhatEditcapWrites(_ file: URL) throws {
     let editcap = try Place.tool("editcap")
@@ -221,8 +221,9 @@ import Testing
     }
   }
 
-  /// btmon 5.66 reads what we write to its end. On Read By Type requests it crashes, in format 2001 too (CONTRIBUTING.md):
-  /// the phone's log has them, and what bluetoothd does; the latter is written without.
+  /// btmon 5.66 reads our output to its end. It crashes on Read By Type requests, also in format 2001
+  /// (CONTRIBUTING.md). The phone's log has them, and so do logs of bluetoothd; the latter are written
+  /// without them.
   @Test(arguments: Logs.own)
   func btmonReadsBTSnoop(_ file: URL) throws {
     let log = OldBtmon.readable([UInt8](try Data(contentsOf: file)))
@@ -239,7 +240,7 @@ import Testing
     }
   }
 
-  /// bumble reads format 1002. At the end of every file it prints TRUNCATED, once.
+  /// bumble reads format 1002. At the end of every file it prints TRUNCATED once.
   @Test(arguments: Logs.all)
   func bumbleReadsH4(_ file: URL) throws {
     let log = [UInt8](try Data(contentsOf: file))
@@ -252,12 +253,12 @@ import Testing
       #expect(!run.output.contains("!!!"))
       let lines = run.output.split(separator: "\n")
       #expect(lines.count { $0.contains("TRUNCATED") } == 1)
-      // An ACL packet of ATT has a line for each layer; every packet has at least one.
+      // An ATT packet has a line for each layer; every packet has at least one.
       #expect(lines.count { $0.contains("CONTROLLER") && $0.hasPrefix("[") } >= LogReading(log).packets.count)
     }
   }
 
-  /// Tshark reads PacketLogger too: our fixture is one to it.
+  /// tshark reads PacketLogger, too, and accepts our fixture.
   @Test(arguments: [LogByteOrder.big, .little])
   func tsharkReadsThePacketLoggerFixture(_ order: LogByteOrder) throws {
     let file = packetLoggerFile(

@@ -4,12 +4,12 @@ import LogKit
 import TestKit
 import Testing
 
-/// The good part of a damaged log is given, and the place of the damage.
+/// Damaged logs: the good part is read, and the offset of the damage is reported.
 @Suite struct PacketLogDamageTests {
   struct Sample: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var file: [UInt8]
-    /// Where each record (or block, or file header) ends, and how many packets are complete there.
+    /// End offset of each record, block or file header, and the number of complete packets before it.
     var ends: [(offset: Int, packets: Int)]
     var layer: WireError.Layer
   }
@@ -72,7 +72,8 @@ import Testing
     }
   }
 
-  /// A power failure leaves zeros where a file system knew of octets that the disk did not get: they are no records.
+  /// After a power failure, zeros fill parts of a file that were allocated but not written: they are not
+  /// records.
   @Test(arguments: [24, 100, 4_000])
   func takesNoZerosForBTSnoopRecords(_ zeros: Int) {
     let file =
@@ -110,7 +111,7 @@ import Testing
     }
   }
 
-  /// Zero, too short, odd, and 4 GB, at a packet's block.
+  /// Zero, too short, odd, and 4 GB, in a packet's block.
   @Test(arguments: [0, 8, 11, 0x31, 0xFFFF_FFFC, 0xFFFF_FFFF] as [UInt32])
   func refusesOddBlockLengths(_ length: UInt32) {
     for order in [LogByteOrder.little, .big] {
@@ -128,7 +129,7 @@ import Testing
     }
   }
 
-  /// A block that is nobody's and claims 4 GB: passed over without being kept, and the file ends in it.
+  /// An unknown block that claims 4 GB: it is skipped without being stored, and the file ends inside it.
   @Test func missesTheEndOfALongBlock() {
     var log = PcapNGBuilder()
     let start = log.file.count
@@ -172,7 +173,7 @@ import Testing
         == WireError(.pcapng, offset: start + 20, .lengthMismatch(claimed: 9, available: 8)))
   }
 
-  /// By offset: byte-order magic, version of pcapng; version and link type of pcap.
+  /// Offsets of pcapng's byte-order magic and version, and of pcap's version and link type.
   @Test func refusesOtherVersions() {
     var log = PcapNGBuilder()
     log.file[8] = 0
@@ -187,7 +188,7 @@ import Testing
       LogReading(pcapFile(.little, linkType: 1, [])).error == WireError(.pcap, offset: 20, .invalidValue(1)))
   }
 
-  /// Text, a compressed log that nobody decompressed, zeros, and almost PacketLogger.
+  /// Text, a compressed log that was not decompressed, zeros, and nearly PacketLogger.
   @Test(
     arguments: [
       "7b226d616769632022", "1f8b0800000000000003", "28b52ffd0458", "00000000000000000000000000000000",

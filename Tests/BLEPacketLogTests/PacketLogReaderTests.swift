@@ -4,7 +4,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Fixtures are laid out by hand, from the formats' descriptions.
+/// Fixtures are laid out by hand from the descriptions of the formats.
 @Suite struct PacketLogReaderTests {
   static let reset = octetsOf("01 030c00")
   static let complete = octetsOf("04 0e0401030c00")
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// Adapter and opcode are big-endian, whatever the file is.
+  /// Adapter and opcode are big-endian, whatever the file's byte order.
   @Test(arguments: [LogByteOrder.little, .big])
   func readsPcapOfTheMonitor(_ order: LogByteOrder) {
     let file = pcapFile(
@@ -52,7 +52,7 @@ import Testing
     #expect(records[3].packet == Array("note\0".utf8))
   }
 
-  /// Without direction in the file, type and boundary flag tell.
+  /// If the file has no direction, the type and the boundary flag determine it.
   @Test func readsPcapWithoutDirection() {
     let frames = ["01 030c00", "04 0e0401030c00", "02 0000 0400 0000 0400", "02 0020 0400 0000 0400"]
     let file = pcapFile(.little, linkType: 187, frames.map { (1, 0, octetsOf($0)) })
@@ -65,20 +65,20 @@ import Testing
   @Test(arguments: [LogByteOrder.little, .big])
   func readsPcapNG(_ order: LogByteOrder) {
     var log = PcapNGBuilder(order)
-    log.block(0x0000_0BAD, [1, 2, 3, 4, 5, 6, 7, 8])  // nobody's
+    log.block(0x0000_0BAD, [1, 2, 3, 4, 5, 6, 7, 8])  // unknown
     log.interface(201, options: log.option(2, Array("hci2".utf8)) + log.option(9, [9]) + log.option(0, []))
     log.interface(187)
     log.interface(1)  // Ethernet
     log.enhanced(
       octetsOf("00000001") + Self.complete, units: 1_700_000_000_123_456_789,
       options: log.option(1, Array("here".utf8)) + log.option(4, log.number(UInt64(3))) + log.option(0, []))
-    // Direction by the flags: 2 is outbound.
+    // Direction from the flags: 2 is outbound.
     log.enhanced(
       octetsOf("02 0020 0400 0000 0400"), units: 1_700_000_000_123_456, interface: 1,
       options: log.option(2, log.number(UInt32(2))))
     log.enhanced(octetsOf("ffffffffffff ffffffffffff 0800"), units: 7, interface: 2)
-    log.block(4, [0, 0, 0, 0])  // names
-    // Simple and obsolete packets: of the first interface.
+    log.block(4, [0, 0, 0, 0])  // name resolution
+    // Simple and obsolete packets belong to the first interface.
     log.block(3, log.number(UInt32(8)) + octetsOf("00000000") + Self.reset)
     log.block(
       2,
@@ -124,7 +124,7 @@ import Testing
     }
   }
 
-  /// Each section has its own order and interfaces.
+  /// Each section has its own byte order and interfaces.
   @Test func readsSeveralSections() {
     var first = PcapNGBuilder(.big)
     first.interface(187)
@@ -138,7 +138,7 @@ import Testing
     #expect(reading.records.map(\.packet) == [octetsOf("030c00"), octetsOf("0e0401030c00")])
   }
 
-  /// Statistics tell of drops that no packet told of.
+  /// Statistics count drops that no packet reported.
   @Test(arguments: [LogByteOrder.little, .big])
   func countsDropsOfStatistics(_ order: LogByteOrder) {
     var log = PcapNGBuilder(order)
@@ -151,7 +151,7 @@ import Testing
     #expect(LogReading(log.file).cumulativeDrops == 10)
   }
 
-  /// A block that is nobody's may be longer than any packet; it is not kept.
+  /// An unknown block may be longer than any packet; it is not stored.
   @Test func passesOverALongBlock() {
     var log = PcapNGBuilder()
     log.block(10, [UInt8](repeating: 7, count: 3 << 20))
@@ -190,7 +190,7 @@ import Testing
     }
   }
 
-  /// It is the file's order that counts, not the clock's.
+  /// Records keep the order of the file, not of their times.
   @Test func keepsTimeThatGoesBack() {
     let file = pcapFile(
       .little, linkType: 187, [(9, 0, Self.reset), (3, 0, Self.complete), (5, 0, Self.reset)])
@@ -200,7 +200,7 @@ import Testing
       ])
   }
 
-  /// H4 knows five types; others are kept as they are.
+  /// H4 has five types; others are kept unchanged.
   @Test func keepsUnknownTypes() {
     let file = pcapFile(
       .little, linkType: 201, [(1, 0, octetsOf("00000001 77 0102")), (1, 0, octetsOf("00000001"))])

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Which packets `log show` prints. The expected numbers are counted by hand in `dialogue`.
+/// Selection of the packets that `log show` prints. The expected numbers are counted by hand in `dialogue`.
 @Suite struct PacketViewTests {
   private static let start: Int64 = 1_700_000_000_000_000_000
 
@@ -18,7 +18,7 @@ import Testing
       timeNanoseconds: start + Int64(index - 1) * 1_000_000_000)
   }
 
-  /// One a second.
+  /// One packet a second.
   private static let dialogue: [LoggedPacket] = [
     packet(.command, .hostToController, "030c00", 1),
     packet(.event, .controllerToHost, "0e0401030c00", 2),
@@ -66,7 +66,7 @@ import Testing
   @Test func filtersByLink() throws {
     #expect(try indices { $0.handle = ConnectionHandle(0x41) } == [7])
     #expect(try indices { $0.handle = ConnectionHandle(0x40) } == [3, 4, 5, 6, 8, 9, 10])
-    // The link to that address, and the event that names it, whatever the address's type.
+    // The link to that address, and the event that contains it, whatever the address type.
     #expect(try indices { $0.address = DeviceAddress("70:CB:0D:00:A1:B2") } == [3, 4, 5, 6, 8, 9, 10])
     #expect(try indices { $0.address = DeviceAddress("70:CB:0D:00:A1:B3") } == [])
     #expect(try indices { $0.adapter = 0 } == Array(1...10))
@@ -100,7 +100,7 @@ import Testing
     #expect(PacketFilter.attOpcode(text)?.rawValue == opcode)
   }
 
-  /// The absolute times by `date -d … +%s`.
+  /// Absolute times by `date -d … +%s`.
   @Test(
     arguments: [
       ("0", .fromStart(0)), ("12.5", .fromStart(12_500_000_000)), ("-0.000000001", .fromStart(-1)),
@@ -170,8 +170,8 @@ import Testing
     #expect(try groups(1) == [4, 3])
   }
 
-  /// New Index, Open Index, Index Info, System Note and User Logging of a log that `btmon -w` could have written, and
-  /// what `btmon -r` 5.66 prints of them.
+  /// New Index, Open Index, Index Info, System Note and User Logging of a log as `btmon -w` could write it,
+  /// with the output of `btmon -r` 5.66.
   @Test func showsMonitorNotes() throws {
     var octets = log([], format: .monitor)
     let notes: [(UInt8, String)] = [

@@ -7,18 +7,18 @@ import LogKit
 import TestKit
 import Testing
 
-/// Packets that came from rings and hosts, with what they mean; each names its published source.
+/// Packets of rings and hosts with their meanings; each names its published source.
 private struct RingVector: Sendable, CustomTestStringConvertible {
   var name: String
   var isBigData: Bool
   var isSent: Bool
   var packet: [UInt8]
-  /// As JSON.
+  /// In JSON.
   var expected: Data
 
   var testDescription: String { name }
 
-  /// The characteristics of the protocol reference, section 1.
+  /// Characteristics from the protocol reference, section 1.
   var uuid: BluetoothUUID {
     let text =
       switch (isBigData, isSent) {
@@ -30,7 +30,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     return BluetoothUUID(text)!
   }
 
-  /// Those of one packet.
+  /// All vectors that consist of one packet.
   static let all: [RingVector] = {
     let file = Place.fixture("ColmiRingTests/Fixtures/ring-vectors.json")
     guard let data = try? Data(contentsOf: URL(filePath: file)),
@@ -40,7 +40,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
       guard let packets = object["packets"] as? [String], packets.count == 1,
         var expected = object["expect"] as? [String: Any]
       else { return nil }
-      // What the packets do not say: a remark, and the file that a checksum is of.
+      // Keys that are not in the packets: a remark, and the file that a checksum belongs to.
       (expected["note"], expected["image"]) = (nil, nil)
       return RingVector(
         name: object["name"] as? String ?? "", isBigData: object["channel"] as? String == "bigdata",
@@ -52,7 +52,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
   static func named(_ name: String) -> RingVector { all.first { $0.name == name }! }
 }
 
-/// `log show` and `decode` say of a ring's packets what `ring decode` says of them.
+/// `log show` and `decode` print the same for a ring's packets as `ring decode`.
 @Suite struct RingLogTests {
   private func acl(_ direction: HCIDirection, _ pdu: [UInt8]) -> LoggedPacket {
     func u16(_ number: Int) -> [UInt8] { [UInt8(number & 0xFF), UInt8(number >> 8)] }
@@ -62,8 +62,8 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
         + [4, 0] + pdu)
   }
 
-  /// A log in which the packet is a write or a notification; before it, where its characteristic is known, the answer that
-  /// names it.
+  /// A log in which the packet is a write or a notification. If its characteristic is discovered, the
+  /// response that identifies it comes first.
   private func ringLog(_ vector: RingVector, isDiscovered: Bool = true) -> [UInt8] {
     let found: [UInt8] = [0x05, 0x02, 0x10, 0x00] + (0..<16).map { vector.uuid.octet($0) }
     let packet =
@@ -131,7 +131,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     #expect(lines[(data + 1)...].map { String($0.dropFirst(10)) } == expected)
   }
 
-  /// A refusal of command 0x17 and a measurement of the heart rate, by sections 2 and 3 of the protocol.
+  /// A refusal of command 0x17 and a heart rate measurement, by sections 2 and 3 of the protocol.
   @Test(
     arguments: [
       ("97ee0000000000000000000000000085", "Ring refusal: command 0x17, code 0xee"),
@@ -146,7 +146,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     #expect(try printed(ringLog(vector), .text).last?.dropFirst(10) == expected[...])
   }
 
-  /// Where a log begins after the discovery, a checksum tells a ring's frame.
+  /// In a log that begins after the discovery, a ring's frame is recognised by its checksum.
   @Test func knowsFramesOfALinkThatWasNotDiscovered() throws {
     let battery = RingVector.named("rsp-battery-78")
     #expect(try decoded(ringLog(battery, isDiscovered: false)) == object(battery.expected))
@@ -157,7 +157,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     #expect(try decoded(ringLog(.named("bad-checksum"), isDiscovered: false)) == nil)
   }
 
-  /// A phone's name from the air must not steer the terminal.
+  /// A phone's name received over the air must not control the terminal.
   @Test func keepsControlCharactersFromTheTerminal() throws {
     var vector = RingVector.named("req-battery")
     vector.packet = octetsOf("04020a1b5b33316d0000000000000057")
@@ -166,7 +166,7 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     #expect(line.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control })
   }
 
-  /// A piece of a message says nothing by itself; any octets may stand there.
+  /// A piece of a message has no meaning by itself and may contain any bytes.
   @Test func takesAnyOctets() throws {
     var vector = RingVector.named("sleep-rt11cr-2-records")
     let whole = vector.packet

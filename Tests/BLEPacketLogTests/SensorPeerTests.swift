@@ -5,10 +5,11 @@ import LogKit
 import TestKit
 import Testing
 
-/// Heart rates and temperatures with every combination of flags: what our decoder makes of them, against tshark and
-/// bumble. Each of them runs once for the whole set.
+/// Heart rates and temperatures with every combination of flags, decoded by us, by tshark and by bumble. Each
+/// of them runs once for the whole set.
 @Suite @MainActor struct SensorPeerTests {
-  /// Every flags octet, reserved bits included, with the fields that it promises; more than one number of intervals.
+  /// Every flags byte, including reserved bits, with the fields that it announces, and more than one
+  /// interval.
   private static let heartRates: [[UInt8]] = {
     var generator = SeededGenerator(state: 0x2A37)
     var values: [[UInt8]] = []
@@ -21,7 +22,7 @@ import Testing
     return values
   }()
 
-  /// The same of temperatures, with dates that exist.
+  /// The same for temperatures, with valid dates.
   private static let temperatures: [[UInt8]] = {
     var generator = SeededGenerator(state: 0x2A1C)
     return (UInt8.min...UInt8.max).map { flags in
@@ -35,7 +36,7 @@ import Testing
     }
   }()
 
-  /// A log in which two attributes are found and then notify and indicate these values.
+  /// A log in which two attributes are discovered and then notify and indicate these values.
   private static func log() -> [UInt8] {
     func packet(_ direction: HCIDirection, _ pdu: [UInt8]) -> LoggedPacket {
       let start: UInt8 = direction == .hostToController ? 0x00 : 0x20
@@ -83,7 +84,7 @@ import Testing
       #expect(our.trailingByteCount == 0)
       #expect(our.octets == octets)
     }
-    // The number itself is not compared: tshark 4.0.17 prints 0 for every FLOAT.
+    // The temperature itself is not compared: tshark 4.0.17 prints 0 for every FLOAT.
     for (octets, their) in zip(Self.temperatures, lines.dropFirst(4 + Self.heartRates.count)) {
       let our = try TemperatureMeasurement(decoding: octets.span)
       let time = our.timestamp.map {
@@ -97,7 +98,7 @@ import Testing
     }
   }
 
-  /// What bumble makes of a heart rate.
+  /// bumble's decode of a heart rate.
   private struct Measurement: Decodable {
     var rate: Int
     var contact: Bool?

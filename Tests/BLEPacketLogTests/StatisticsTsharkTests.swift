@@ -7,7 +7,7 @@ import Testing
 @testable import BLEPacketLog
 
 extension Tshark {
-  /// One line a packet that passes the filter: the fields, first occurrence each.
+  /// One line per packet that passes the filter: the first occurrence of each field.
   static func fields(_ fields: [String], of log: URL, filter: String) throws -> [[String]] {
     let text = try Program.output(
       of: "tshark",
@@ -22,7 +22,7 @@ extension Tshark {
     text.hasPrefix("0x") ? Int(text.dropFirst(2), radix: 16) : Int(text)
   }
 
-  /// How often each value of a field is there.
+  /// Number of occurrences of each value of a field.
   static func histogram(_ field: String, of log: URL, filter: String) throws -> [Int: Int] {
     try fields([field], of: log, filter: filter).reduce(into: [:]) { counts, line in
       guard let value = number(line[0]) else { return }
@@ -31,7 +31,7 @@ extension Tshark {
   }
 }
 
-/// What a list of packets as tshark sees them says about their only connection, worked out without our code.
+/// Expected statistics of the only connection in tshark's list of packets, computed without our code.
 private struct Expected {
   var packets: [Tshark.Packet]
 
@@ -43,7 +43,8 @@ private struct Expected {
     }
   }
 
-  /// By opcode, from each request to the next response the other way: ATT has one at a time.
+  /// By opcode, from each request to the next response in the opposite direction: ATT has one outstanding at
+  /// a time.
   var latencies: [Int: [Int64]] {
     let requests: Set = [0x02, 0x04, 0x06, 0x08, 0x0A, 0x0C, 0x10, 0x12, 0x16, 0x18]
     let responses: Set = [0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x11, 0x13, 0x17, 0x19]
@@ -160,7 +161,7 @@ private struct Expected {
   }
 }
 
-/// The logs in `Captures`, against what tshark made of them when they were recorded.
+/// The logs in `Captures`, compared with tshark's decode from when they were recorded.
 @Test(arguments: ["bumble-ring"])
 func measuresCapture(_ name: String) throws {
   let packets = try Tshark.packets(
@@ -169,7 +170,7 @@ func measuresCapture(_ name: String) throws {
   #expect(report.records == packets.count)
   try #require(report.connections.count == 1)
   try Expected(packets: packets).check(report.connections[0])
-  // 60 frames of 16 octets. The peer offers an MTU of 517, and so do we.
+  // 60 frames of 16 bytes. The peer offers an MTU of 517, and so do we.
   #expect(report.connections[0].attributes.map(\.octets) == [960])
   #expect(report.connections[0].changes.map(\.value) == [.mtu(517)])
 }

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// What the decoder and the JSON printer make of a log: the lines of `ringtap log show --json`.
+/// Decoded packets of a log: the lines of `ringtap log show --json`.
 func decodedLines(_ log: [UInt8]) throws -> [PacketLine] {
   var reader = PacketLogReader()
   var decoder = PacketDecoder()
@@ -18,7 +18,7 @@ func decodedLines(_ log: [UInt8]) throws -> [PacketLine] {
   }
 }
 
-/// A line of `log show --json`, read by a JSON library that is not ours.
+/// A line of `log show --json`, parsed by Foundation.
 struct PacketLine: Decodable, Hashable {
   struct Attribute: Decodable, Hashable {
     var opcode: Int
@@ -37,19 +37,19 @@ struct PacketLine: Decodable, Hashable {
   var problem: String?
 }
 
-/// The logs of the repository, and those of real devices where there are any.
+/// The logs of the repository, and those of real devices if they are available.
 enum Logs {
   static var own: [URL] { Place.captures(withSuffix: ".btsnoop").map { URL(filePath: $0) } }
 
   static var all: [URL] { own + [Place.treadmill].compactMap(\.self).map { URL(filePath: $0) } }
 
-  /// The own ones with those that are another's copy: pcapng, compressed.
+  /// The repository's logs, including copies in other formats: pcapng, compressed.
   static var everyFormat: [URL] {
     Place.captures(withSuffix: "").filter { !$0.hasSuffix(".txt") && !$0.hasSuffix(".md") }
       .map { URL(filePath: $0) }
   }
 
-  /// A log as its reader wants it, decompressed.
+  /// The decompressed bytes of a log.
   static func octets(of file: URL) throws -> [UInt8] {
     var input = try CompressedInput(path: file.path)
     var octets: [UInt8] = []

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// What `log show --json` says of a packet, layer by layer.
+/// A packet in `log show --json`, layer by layer.
 private struct LayerLine: Decodable {
   struct L2CAP: Decodable { var cid: Int; var code: Int? }
   struct SMP: Decodable { var code: Int }
@@ -32,7 +32,7 @@ private struct LayerLine: Decodable {
   var smp: SMP?
   var att: Attribute?
 
-  /// The name that tshark has for the innermost layer.
+  /// tshark's name of the innermost layer.
   var layer: String {
     switch (packetType, l2cap?.cid) {
     case ("command", _): "bthci_cmd"
@@ -44,7 +44,7 @@ private struct LayerLine: Decodable {
     }
   }
 
-  /// The attribute's UUID in digits alone, short where it is.
+  /// Digits of the attribute's UUID, in the short form if there is one.
   var uuidDigits: String? {
     guard let text = att?.uuid, let uuid = BluetoothUUID(text) else { return nil }
     let digits = text.replacing("-", with: "")
@@ -62,7 +62,7 @@ private func layerLines(_ log: [UInt8]) throws -> [LayerLine] {
   }
 }
 
-/// A packet as `tshark -T json` has it: the values of each of its fields.
+/// A packet from `tshark -T json`: the values of each of its fields.
 private struct TsharkPacket: Decodable {
   struct Source: Decodable { var layers: [String: [String]] }
 
@@ -83,7 +83,7 @@ private struct TsharkPacket: Decodable {
     return parts.count == 2 ? parts[0] * 1_000_000_000 + parts[1] : nil
   }
 
-  /// From a record of the monitor, its opcode tells. `doc/btsnoop-protocol.rst` of BlueZ.
+  /// For a record of the monitor, its opcode determines it. BlueZ's `doc/btsnoop-protocol.rst`.
   var direction: String? {
     switch (number("frame.p2p_dir"), number("hci_mon.opcode")) {
     case (0, _), (_, 2), (_, 4): "hostToController"
@@ -92,8 +92,8 @@ private struct TsharkPacket: Decodable {
     }
   }
 
-  /// Its innermost layer. `btcommon` is the advertising data inside a command or event, `btgatt` the value inside an ATT
-  /// PDU; we print both but do not count them as layers.
+  /// The innermost layer. `btcommon` is the advertising data inside a command or event, `btgatt` the value
+  /// inside an ATT PDU; we print both but do not count them as layers.
   var layer: String? {
     var layers = self["frame.protocols"]?.split(separator: ":") ?? []
     while let last = layers.last, last == "btcommon" || last.hasPrefix("btgatt") || last == "data" {
@@ -111,7 +111,7 @@ private struct TsharkPacket: Decodable {
     "btatt.uuid16", "btatt.uuid128",
   ]
 
-  /// Without `btgatt`, which takes values apart by the UUIDs that it knows.
+  /// Without `btgatt`, which dissects values whose UUIDs it knows.
   static func all(_ run: (ExternalTool, [String]) throws -> String) throws -> [TsharkPacket] {
     let tool = ExternalTool("tshark")
     let output = try run(
@@ -120,31 +120,33 @@ private struct TsharkPacket: Decodable {
   }
 }
 
-/// PDUs whose handle names one attribute: for the others tshark's UUID is that of something else.
+/// PDUs whose handle identifies one attribute: for others tshark's UUID belongs to something else.
 private let singleAttribute: Set<Int> = [
   0x0A, 0x0B, 0x0C, 0x0D, 0x12, 0x13, 0x16, 0x17, 0x1B, 0x1D, 0x1E, 0x52, 0xD2,
 ]
 
-/// Where tshark 4.0.17 and we differ. In each case the packet itself says who is right.
+/// Differences between tshark 4.0.17 and us. In each case the packet itself shows who is right.
 private enum KnownDifference {
-  /// We are: tshark takes the value of a Client Characteristic Configuration and of a declaration apart and leaves the
-  /// octets out of `btatt.value`. They are the last ones of the PDU.
+  /// We are right: tshark dissects the value of a Client Characteristic Configuration or of a declaration and
+  /// omits the bytes from `btatt.value`. They are the last ones of the PDU.
   case valueTakenApart
-  /// We are: an attribute that declares a service is of the type Primary Service. Tshark gives the UUID in its value.
+  /// We are right: an attribute that declares a service has the type Primary Service. tshark prints the UUID
+  /// in its value.
   case uuidOfDeclaration
-  /// We are: the first octet of what a vendor's command returns is its status, to btmon too. Tshark reads nothing of it.
+  /// We are right, and btmon agrees: the first byte that a vendor command returns is its status. tshark does
+  /// not decode it.
   case statusOfVendorCommand
 }
 
 @Suite @MainActor struct TsharkLayerTests {
-  /// Differences and how often they were met.
+  /// Differences and how often they occurred.
   private final class Tally {
     var differences: [KnownDifference: Int] = [:]
-    /// UUIDs, handles and values of attributes that were compared.
+    /// Numbers of UUIDs, handles and values that were compared.
     var (uuids, handles, values) = (0, 0, 0)
   }
 
-  /// Records without a packet are frames for tshark, and not printed by us.
+  /// Records without a packet are frames in tshark, and we do not print them.
   private func compare(_ log: [UInt8], _ frames: [TsharkPacket], _ tally: Tally, _ name: String) throws {
     let theirs = frames.filter { $0["frame.protocols"]?.contains("bthci") ?? false }
     let ours = try layerLines(log)
@@ -203,7 +205,7 @@ private enum KnownDifference {
     tally.uuids += 1
   }
 
-  /// Of a list tshark has the value of each entry, we the list as it is.
+  /// For a list tshark has the value of each entry, and we have the list as it is.
   ///
   /// - Parameter octets: the packet, in hexadecimal.
   private func compareValue(
@@ -237,7 +239,7 @@ private enum KnownDifference {
     #expect(tally.differences[.valueTakenApart] == 1)
   }
 
-  /// Each log of the folder, whatever its format.
+  /// Each log of the folder, in any format.
   @Test func agreesOnOurCaptures() throws {
     let tally = Tally()
     for file in Logs.everyFormat {
@@ -250,7 +252,7 @@ private enum KnownDifference {
     #expect(tally.differences[.uuidOfDeclaration] ?? 0 > 0)
   }
 
-  /// Packets that no capture here has; octets after Core 5.4, Vol 4, Part E, 7, and Vol 3, Parts A and H.
+  /// Packets that no capture here contains; bytes from Core 5.4, Vol 4, Part E, 7, and Vol 3, Parts A and H.
   @Test func agreesOnSignalsKeysAndEvents() throws {
     let commands = [
       "0604 03 400013", "0d20 19 6000300000 01b2a1000dcb70 00 180028000000 2a00 00000000",

@@ -6,11 +6,11 @@ import LogKit
 import TestKit
 import Testing
 
-/// A field of tshark's and the keys under which `log show --json` has it, with the unit that tshark leaves raw.
+/// A tshark field, the keys that hold it in `log show --json`, and the unit that tshark leaves raw.
 private struct Counterpart {
   let field: String
   let keys: Set<String>
-  /// Our value for one of tshark's.
+  /// Factor from tshark's value to ours.
   var factor = 1.0
 
   static let all = [
@@ -45,9 +45,9 @@ private struct Counterpart {
   ]
 }
 
-/// The parameters in `log show --json` are those that tshark finds, one by one.
+/// Each parameter in `log show --json` has the value that tshark finds.
 @Suite @MainActor struct TsharkParameterTests {
-  /// By packet and field, all values in order.
+  /// Values in order, by packet and field.
   private func tshark(_ log: [UInt8]) throws -> [[String: [String]]] {
     let fields = Counterpart.all.map(\.field)
     let tool = ExternalTool("tshark")
@@ -78,7 +78,7 @@ private struct Counterpart {
     return lines
   }
 
-  /// All values under one of `keys`, in the order of the arrays that hold them.
+  /// All values of `keys`, in the order of the arrays that contain them.
   private func values(_ keys: Set<String>, in value: Any) -> [Any] {
     switch value {
     case let object as [String: Any]:
@@ -94,13 +94,13 @@ private struct Counterpart {
       guard let raw = Int(digits, radix: their.hasPrefix("0x") ? 16 : 10) else { return false }
       return number == Double(raw) * factor
     }
-    // 127 stands for "not available".
+    // 127 means "not available".
     if our is NSNull { return their == "127" }
     guard let text = our as? String else { return false }
     return text.lowercased() == their.lowercased() || "0x\(text)" == their
   }
 
-  /// - Returns: values that were compared.
+  /// - Returns: number of values that were compared.
   private func compare(_ log: [UInt8]) throws -> Int {
     let ours = try lines(log)
     var count = 0
@@ -108,7 +108,7 @@ private struct Counterpart {
       for counterpart in Counterpart.all {
         guard let theirValues = their[counterpart.field] else { continue }
         let line = try #require(ours[offset + 1], "packet \(offset + 1) is not shown")
-        // A note's members stand in the line itself.
+        // A note's members are in the line itself.
         let scope = counterpart.field.hasPrefix("hci_mon") ? line : inner(line)
         let ourValues = values(counterpart.keys, in: scope)
         #expect(ourValues.count == theirValues.count, "\(counterpart.field) of packet \(offset + 1)")
@@ -141,7 +141,7 @@ private struct Counterpart {
     #expect(count > 100)
   }
 
-  /// Octets after Core 5.4, Vol 3, Part H, 3.5.1.
+  /// Bytes from Core 5.4, Vol 3, Part H, 3.5.1.
   @Test func agreesOnPairing() throws {
     let packet = LoggedPacket(
       type: .acl, direction: .controllerToHost,

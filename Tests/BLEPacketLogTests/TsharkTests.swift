@@ -5,9 +5,9 @@ import LogKit
 import TestKit
 import Testing
 
-/// The other decoder: Wireshark's, which nobody here wrote.
+/// Wireshark's decoder, which is independent of ours.
 enum Tshark {
-  /// A packet as tshark sees it. Where a PDU has several handles, the first.
+  /// A packet as tshark decodes it. If a PDU has several handles, the first one.
   struct Packet: Hashable {
     var index: Int
     var timeNs: Int64
@@ -31,7 +31,7 @@ enum Tshark {
     return try packets(in: text)
   }
 
-  /// What the fields above print, one packet a line.
+  /// Parses tshark's output of the fields above, one packet per line.
   static func packets(in text: String) throws -> [Packet] {
     try text.split(separator: "\n").map { try packet($0) }
   }
@@ -52,7 +52,7 @@ enum Tshark {
 }
 
 extension PacketLine {
-  /// Tshark has no field for an empty value, and `bthci_acl.chandle` is of data only.
+  /// tshark has no field for an empty value, and `bthci_acl.chandle` exists only for data.
   var asTshark: Tshark.Packet {
     Tshark.Packet(
       index: index, timeNs: timeNs.value, direction: direction, packetType: packetType,
@@ -63,7 +63,7 @@ extension PacketLine {
 }
 
 @Suite @MainActor struct TsharkTests {
-  /// A dialogue with each kind of PDU, fragments included; written by us, read by both.
+  /// A dialogue with each kind of PDU, including fragments; written by us, read by both.
   @Test func agreesOnALogThatWeWrote() throws {
     var packets: [LoggedPacket] = [
       LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf("030c00")),
@@ -94,7 +94,7 @@ extension PacketLine {
           at: ReceiveTime(nanoseconds: 1_700_000_000_999_999_000), into: &$0)
       }
     }
-    // The last one in two fragments, then one octet at a time.
+    // The last one in two fragments, then one byte at a time.
     packets = [
       .acl(.controllerToHost, "402e 0600 0700 0400 1b08"), .acl(.controllerToHost, "401e 0500 0051525354"),
     ]
@@ -122,15 +122,15 @@ extension PacketLine {
     #expect(ours.count == theirs.count)
     #expect(ours.count { $0.opcode != nil } == 1_659)
     for (our, var their) in zip(ours, theirs) {
-      // Tshark dissects the one write to a Client Characteristic Configuration into bits and leaves its
-      // octets out of btatt.value; the PDU, 12 15 00 01 00, has them.
+      // tshark dissects the only write to a Client Characteristic Configuration into bits and omits its bytes
+      // from btatt.value; the PDU, 12 15 00 01 00, contains them.
       if our.index == 734, their.value == nil { their.value = "0100" }
       #expect(our == their)
     }
   }
 }
 
-/// The logs in `Captures`, against what tshark made of them when they were recorded: runs without tshark.
+/// The logs in `Captures`, compared with tshark's decode from when they were recorded. Runs without tshark.
 @Test(arguments: Logs.own)
 func decodesCapture(_ file: URL) throws {
   let expected = file.deletingPathExtension().appendingPathExtension("tshark.txt")
@@ -138,22 +138,23 @@ func decodesCapture(_ file: URL) throws {
   let ours = try decodedLines([UInt8](Data(contentsOf: file))).map(\.asTshark)
   var values = 0
   for our in ours {
-    // Records without a packet are frames to tshark.
+    // Records without a packet are frames in tshark.
     var their = try #require(theirs.first { $0.index == our.index })
     values += their.value == nil ? 0 : 1
-    // Of format 2001 tshark has no direction and type in these fields, of 1001 no type.
+    // In format 2001 tshark has no direction and no type in these fields, in 1001 no type.
     their.direction = their.direction ?? our.direction
     their.packetType = their.packetType ?? our.packetType
-    // Tshark shows the value of a Client Characteristic Configuration in fields of its own instead of btatt.value.
+    // tshark shows the value of a Client Characteristic Configuration in separate fields instead of
+    // btatt.value.
     their.value = their.value ?? our.value
-    // Of a list we print no value, but the list.
+    // For a list we print the list and no value.
     if our.value == nil, [0x07, 0x09, 0x11].contains(our.opcode) { their.value = nil }
     #expect(our == their)
   }
   #expect(values >= 30)
 }
 
-/// Every name that Wireshark has for an opcode ends with its kind.
+/// Every Wireshark name of an opcode ends with its kind.
 @Test @MainActor func takesOpcodesForWhatWiresharkDoes() throws {
   let kinds: [Substring: ATTOpcode.Kind] = [
     "Request": .request, "Response": .response, "Command": .command, "Notification": .notification,
@@ -168,8 +169,8 @@ func decodesCapture(_ file: URL) throws {
     let word = try #require(row[3].split(separator: " ").last)
     #expect(opcode.kind == kinds[word], "\(row[3])")
   }
-  // What Wireshark 4.0 does not know: Core 5.4, Vol 3, Part F, 3.4.4.11, 3.4.4.12 and 3.4.7.4; and the Command Flag of
-  // opcodes to come, 3.3.1.
+  // Opcodes that Wireshark 4.0 does not know: Core 5.4, Vol 3, Part F, 3.4.4.11, 3.4.4.12 and 3.4.7.4; and
+  // the Command Flag of future opcodes, 3.3.1.
   let later: [(UInt8, ATTOpcode.Kind)] = [
     (0x20, .request), (0x21, .response), (0x23, .notification), (0x7F, .command), (0xFF, .command),
   ]

@@ -13,8 +13,9 @@ import Testing
       octets: [0x40, 0x20, UInt8(pdu.count + 4), 0, UInt8(pdu.count), 0, 4, 0] + pdu)
   }
 
-  /// Heart Rate Service 1.0, 3.1.1; Health Thermometer Service 1.0, 3.1; Battery Service 1.1, 3.1; Core 5.4, Vol 3, Part G,
-  /// 3.3.3.3, and Part C, 12.3. `A0 0A 00 FE` is 27.20 by IEEE 11073-20601; an RR interval counts 1/1024 s.
+  /// Heart Rate Service 1.0, 3.1.1; Health Thermometer Service 1.0, 3.1; Battery Service 1.1, 3.1; Core 5.4,
+  /// Vol 3, Part G, 3.3.3.3, and Part C, 12.3. `A0 0A 00 FE` is 27.20 by IEEE 11073-20601; an RR interval is
+  /// in 1/1024 s.
   @Test(
     arguments: [
       (0x2A37, "01 4800", ["Heart rate: 72 beats/min"]),
@@ -43,8 +44,8 @@ import Testing
     #expect(said.map(String.init) == expected)
   }
 
-  /// The raw stream's start and stop, and a PPG frame: the stop's first octets are those of a PPG frame. COLMI protocol
-  /// reference; checksums are sums.
+  /// The raw stream's start and stop, and a PPG frame, which begins with the same bytes as the stop. COLMI
+  /// protocol reference; checksums are sums.
   @Test(
     arguments: [
       (0x12, "a10400000000000000000000000000a5", "Ring command: start the raw stream"),

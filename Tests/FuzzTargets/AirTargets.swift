@@ -2,7 +2,8 @@ import BLEDissector
 import BLEPacketLog
 import BLEWire
 
-/// What a log of the air is translated to, in pieces of `chunk` octets. No passkey is searched for: that is a million tries.
+/// Translates an air log, read in pieces of `chunk` bytes. No passkey is searched for, because that takes a
+/// million tries.
 private func translation(
   _ log: Span<UInt8>, chunk: Int
 ) -> (records: [StoredPacketRecord], report: AirReport?, frames: Int) {
@@ -22,8 +23,8 @@ private func translation(
   return (records, reader.airReport(), reader.recordCount)
 }
 
-/// A log of the air, or of anything: pieces change nothing, each frame is a record, and what is made of the records by those
-/// who read logs of HCI ends.
+/// An air log, or any bytes: the size of the pieces makes no difference, each frame gives a record, and
+/// readers of HCI logs process the records without trapping.
 func fuzzAirLog(_ input: Span<UInt8>) {
   let whole = translation(input, chunk: .max)
   let pieces = translation(input, chunk: 1 + input.count % 29)

@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// Each PDU by itself, with all of its entries.
+/// Decodes each PDU on its own, with all of its entries.
 func fuzzATTPDU(_ pdu: Span<UInt8>) {
   _ = try? ErrorResponse(validating: pdu)
   _ = try? ExchangeMTU(validating: pdu)
@@ -47,8 +47,8 @@ private func check(_ value: Span<UInt8>, in pdu: Span<UInt8>) {
   precondition(value.count < pdu.count, "a value longer than its PDU")
 }
 
-/// What a server sends to a client. The first octet of each PDU: bit 0 asks something before it, by bits 1 to 5; bit 6
-/// lets time go on; bit 7 says what is asked about.
+/// PDUs that a server sends to a client. The first byte of each PDU: bit 0 sends a request before it, chosen
+/// by bits 1 to 5; bit 6 lets time pass; bit 7 selects the request's subject.
 func fuzzATTClient(_ input: Span<UInt8>) {
   var machine = ATTClientMachine()
   var now = MonotonicTime(nanoseconds: 1)
@@ -98,8 +98,8 @@ private let signingBond: Bond = {
   return bond
 }()
 
-/// What a client sends to a server. The first octet of each PDU: bit 0 pushes a value before it, bit 1 indicates it,
-/// bit 2 has the write refused.
+/// PDUs that a client sends to a server. The first byte of each PDU: bit 0 notifies a value before it, bit 1
+/// indicates it, bit 2 makes the server refuse the write.
 func fuzzATTServer(_ input: Span<UInt8>) {
   var database = GATTServerDatabase(services)
   var server = ATTServer(database: database)
@@ -127,15 +127,15 @@ func fuzzATTServer(_ input: Span<UInt8>) {
     }
     precondition(answer.count <= server.mtu && (ATT.defaultMTU...ATT.maximumMTU).contains(server.mtu))
     guard let first = answer.first else { return }
-    // Each request has its answer, and nothing else has.
+    // Each request gets one response, and nothing else does.
     let request = ATTOpcode(rawValue: pdu[0])
     precondition(request.kind == .request && (first == 1 || first == request.rawValue + 1))
   }
 }
 
-/// A server that gives the answers of the input, one to a request, and then none.
+/// A server that returns the responses in the input, one per request, and then none.
 private final class ScriptedServer: ATTRequester {
-  /// More requests than any walk over 65,535 handles may need with answers of this size.
+  /// More requests than any discovery of 65,535 handles needs with responses of this size.
   private static let limit = 10_000
 
   private var answers: [[UInt8]] = []
@@ -156,7 +156,7 @@ private final class ScriptedServer: ATTRequester {
     if first == ATTOpcode.errorResponse.rawValue, let error = try? ErrorResponse(validating: answer.span) {
       throw .refused(error)
     }
-    // What the client machine lets through.
+    // The client machine accepts only these.
     guard first == request[0] + 1, answer.count <= mtu else { throw timeout }
     return answer
   }
@@ -164,13 +164,13 @@ private final class ScriptedServer: ATTRequester {
   func send(_ command: [UInt8]) async throws(GATTError) {}
 }
 
-/// Discovery and reads against whatever answers come.
+/// Discovery and reads against arbitrary responses.
 func fuzzGATTDiscovery(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let action = input[0] & 3
   let script = array(input.extracting(1...))
   let hasEnded = Mutex(false)
-  // No answer takes time, so it ends before it returns.
+  // No response takes time, so the task ends before `immediate` returns.
   Task.immediate {
     let server = ScriptedServer(script.span)
     switch action {

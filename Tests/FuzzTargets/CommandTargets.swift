@@ -4,18 +4,18 @@ import Foundation
 import Glibc
 import Commands
 
-/// A command line of the program that reads what an input of a fuzzer holds.
+/// A ringtap command line that reads a fuzzer's input.
 public struct FuzzCommand: Sendable {
   public let arguments: [String]
-  /// What it reads from standard input; nothing if `nil`.
+  /// Standard input; empty if `nil`.
   public var input: String?
-  /// Where it writes.
+  /// Output path.
   public var output: String
 
-  /// Octets that a command may print: much more than any input of a fuzzer holds.
+  /// Maximum number of bytes that a command may print: much more than any fuzzer input contains.
   private static let outputLimit = 16 << 20
 
-  /// Traps unless the way out is one that the help promises, and what was printed can be shown and read.
+  /// Traps unless the exit status is one that the help lists, and the output is printable and parses.
   public func check(status: CInt, output: [UInt8], errors: [UInt8]) {
     precondition((0...4).contains(status), "\(arguments): exit status \(status)")
     precondition(status == 0 || !errors.isEmpty, "\(arguments): exit status \(status), and not a word")
@@ -26,12 +26,13 @@ public struct FuzzCommand: Sendable {
 }
 
 extension FuzzTarget {
-  /// Whole commands: `Tools/test` starts the program for them, as their output would be that of the tests.
+  /// Complete commands. `Tools/test` runs the program for them, because their output would otherwise mix with
+  /// that of the tests.
   public static let commands: [FuzzTarget] = [.logCommand, .captureCommand, .textCommand]
 
-  /// Writes an input where a command looks for it. Its first octet chooses the command.
+  /// Writes an input where a command expects it. Its first byte selects the command.
   ///
-  /// - Returns: `nil` for an input that is too short, or of a target that is no command.
+  /// - Returns: `nil` for an input that is too short, or for a target that is not a command.
   public func command(_ input: Span<UInt8>) -> FuzzCommand? {
     guard !input.isEmpty else { return nil }
     let rest = input.extracting(1...)
@@ -76,7 +77,7 @@ private func commandOnLog(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
   return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
 }
 
-/// A capture's directory, written as `fuzzCapture` has it.
+/// A capture's directory, written as for `fuzzCapture`.
 private func commandOnCapture(_ choice: Int, _ packets: Span<UInt8>) -> FuzzCommand {
   commandFolder.empty()
   resultFolder.empty()
@@ -95,7 +96,7 @@ private func commandOnCapture(_ choice: Int, _ packets: Span<UInt8>) -> FuzzComm
   return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
 }
 
-/// What people write, or another program into a pipe.
+/// Text written by a user, or by another program into a pipe.
 private func commandOnText(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
   commandFolder.empty()
   resultFolder.empty()
@@ -109,7 +110,7 @@ private func commandOnText(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand 
   return FuzzCommand(arguments: arguments, input: isInput ? text : nil, output: resultFolder.path)
 }
 
-/// Runs a command in this process, and checks how it ended.
+/// Runs a command in this process and checks its result.
 func fuzzCommand(_ command: FuzzCommand?) {
   guard let command else { return }
   let streams = (0...2).map { dup(CInt($0)) }

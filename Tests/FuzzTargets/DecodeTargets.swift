@@ -29,7 +29,7 @@ func fuzzDecoder(_ input: Span<UInt8>) {
   precondition(checkJSON(json.octets) == packets, "a packet is not one line")
 }
 
-/// What `log stats` says of a log, in its three forms.
+/// `log stats` of a log, in its three forms.
 func fuzzStatistics(_ input: Span<UInt8>) {
   var statistics = LogStatistics()
   var records = 0
@@ -47,7 +47,7 @@ func fuzzStatistics(_ input: Span<UInt8>) {
   checkText(StatisticsPicture(report).octets)
 }
 
-/// The three passes of `log convert --anonymise`: lengths, times and packet types stay.
+/// The three passes of `log convert --anonymise`: lengths, times and packet types are preserved.
 func fuzzAnonymiser(_ input: Span<UInt8>) {
   var anonymiser = LogAnonymiser()
   for _ in 0..<2 {

@@ -9,7 +9,7 @@ import Glibc
 import JSONText
 import SensorSessions
 
-/// A text of dialogues, and after a zero octet what a client sends.
+/// A text of dialogues and, after a zero byte, PDUs that a client sends.
 func fuzzDialogue(_ input: Span<UInt8>) {
   var end = 0
   while end < input.count, input[end] != 0 { end += 1 }
@@ -35,11 +35,11 @@ private func play(_ dialogue: ATTDialogue, _ rest: Span<UInt8>) {
   precondition(player.isComplete == (player.mismatch == nil))
 }
 
-/// Any JSON: what is read here another parser reads, too.
+/// Any JSON: an input that we accept is accepted by another parser, too.
 func fuzzJSON(_ input: Span<UInt8>) {
   let octets = array(input)
   guard let document = try? JSONDocument(octets) else { return }
-  // A lone surrogate is a character that cannot be, and numbers of any length are kept as they stand.
+  // A lone surrogate is not a valid character, and we keep numbers of any length as they are.
   let foundation = try? JSONSerialization.jsonObject(with: Data(octets), options: .fragmentsAllowed)
   if foundation == nil, String(validating: octets, as: UTF8.self) != nil, !octets.contains(0x5C) {
     let isNumber = octets.contains { (0x30...0x39).contains($0) }
@@ -51,20 +51,20 @@ func fuzzJSON(_ input: Span<UInt8>) {
 private let captureFolder = FuzzFolder("capture")
 private let outputFolder = FuzzFolder("output")
 
-/// Names of what a recorder leaves in a folder.
+/// Names of files that a recorder writes in a folder.
 private let captureFiles = [
   "session.json", "columns.json", "ppg.csv", "accelerometer.csv", "spo2.csv", "samples.csv", "heart_rate.csv",
   "rr_intervals.csv", "temperature.csv", "ecg.csv", "polar_7.csv", "other.csv",
 ]
 
-/// Of both tables of arrays.
+/// Columns of both tables of arrays.
 private let captureColumns = [
   "time_ns", "rr_1024ths", "rr_ms", "state", "temperature_celsius", "skin_celsius", "quality",
   "heart_rate_bpm", "heat_strain_index",
 ]
 
-/// A folder as a capture left it: each packet is a file. Of its first octet bit 7 is a column of a table of arrays, else the
-/// rest is one of the names.
+/// Writes a folder like one of a capture: each packet is a file. If bit 7 of its first byte is set, it is a
+/// column of a table of arrays; otherwise the other bits select one of the names.
 func writeCapture(_ packets: Span<UInt8>, in folder: FuzzFolder) {
   forEachPacket(packets) { kind, octets in
     if kind & 0x80 == 0 {
@@ -77,7 +77,7 @@ func writeCapture(_ packets: Span<UInt8>, in folder: FuzzFolder) {
   }
 }
 
-/// A capture that is turned into each format, and analysed.
+/// A capture that is converted to each format and analysed.
 func fuzzCapture(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   captureFolder.empty()
@@ -89,7 +89,7 @@ func fuzzCapture(_ input: Span<UInt8>) {
   if let report = try? CaptureConversion.run(
     captureFolder.path, to: format, output: output, progress: { _ in })
   {
-    // What was written as text is read again, each row of it.
+    // Text output can be read again, each row of it.
     guard format == .csv || format == .npy, report.problems.isEmpty, report.leftOut.isEmpty else { return }
     let again = try? CaptureConversion.run(
       output, to: .ndjson, output: outputFolder.path + "/again", progress: { _ in })
@@ -101,7 +101,7 @@ func fuzzCapture(_ input: Span<UInt8>) {
 
 private let bondFolder = FuzzFolder("bonds")
 
-/// The file of a bond: what is read of it is written so that it is read again, for its owner only.
+/// A bond file: if it can be read, it is written so that it can be read again, and only by its owner.
 func fuzzBondFile(_ input: Span<UInt8>) {
   bondFolder.empty()
   bondFolder.write(input, "70-CB-0D-00-A1-B2-public.bond")
@@ -123,7 +123,7 @@ func fuzzBondFile(_ input: Span<UInt8>) {
 
 private let deviceFolder = FuzzFolder("devices")
 
-/// The file of a known device: what is read of it can be shown, and is read again as it was.
+/// A known device's file: if it can be read, it can be printed, and is unchanged when written and read again.
 func fuzzKnownDevice(_ input: Span<UInt8>) {
   let name = "70-CB-0D-00-A1-B2-public.json"
   deviceFolder.empty()

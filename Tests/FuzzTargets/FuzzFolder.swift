@@ -32,7 +32,7 @@ final class FuzzFolder: Sendable {
     fclose(file)
   }
 
-  /// An empty file, open to be written and read.
+  /// Creates an empty file, open for reading and writing.
   func stream(_ name: String) -> CInt {
     let file = open("\(path)/\(name)", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard file >= 0 else { fatalError("no file \(path)/\(name)") }

@@ -2,8 +2,8 @@ import BLEPacketLog
 import BLEWire
 import Foundation
 
-/// Hands the packets of an input to `body`: an octet that says what the packet is, two with its length, its octets.
-/// The last may be shorter than it says.
+/// Splits an input into packets for `body`: a byte that describes the packet, two bytes of length, its bytes.
+/// The last packet may be shorter than its length.
 func forEachPacket(_ input: Span<UInt8>, _ body: (UInt8, Span<UInt8>) -> Void) {
   var rest = input
   while rest.count >= 3 {
@@ -13,9 +13,9 @@ func forEachPacket(_ input: Span<UInt8>, _ body: (UInt8, Span<UInt8>) -> Void) {
   }
 }
 
-/// The same as records of a log. Of the first octet, bits 0 to 2 are the H4 type, with 0 for a note of the monitor and
-/// 7 for a vendor's packet; bit 3 the direction; bit 4 the adapter; bit 5 says that the log has not all of the packet;
-/// bits 6 and 7 how time goes on.
+/// The same as records of a log. In the first byte, bits 0 to 2 are the H4 type, with 0 for a note of the
+/// monitor and 7 for a vendor packet; bit 3 is the direction; bit 4 the adapter; bit 5 marks a truncated
+/// packet; bits 6 and 7 let time pass.
 func forEachRecord(_ input: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void) {
   var header = PacketRecordHeader()
   header.time = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
@@ -41,7 +41,7 @@ func forEachRecord(_ input: Span<UInt8>, _ body: (borrowing PacketRecord) -> Voi
 
 func array(_ octets: Span<UInt8>) -> [UInt8] { octets.indices.map { octets[$0] } }
 
-/// Traps unless it is UTF-8 that leaves a terminal as it is: no control character but line ends.
+/// Traps unless the text is valid UTF-8 without control characters other than line ends.
 func checkText(_ octets: [UInt8]) {
   guard let text = String(validating: octets, as: UTF8.self) else { fatalError("not UTF-8") }
   for scalar in text.unicodeScalars where scalar.properties.generalCategory == .control {
@@ -49,9 +49,9 @@ func checkText(_ octets: [UInt8]) {
   }
 }
 
-/// Traps unless each line is a JSON object, to a parser that is not ours.
+/// Traps unless each line is a JSON object to an independent parser.
 ///
-/// - Returns: how many there are.
+/// - Returns: number of lines.
 @discardableResult
 func checkJSON(_ octets: [UInt8]) -> Int {
   let lines = octets.split(separator: UInt8(ascii: "\n"))

@@ -1,6 +1,6 @@
-/// What reads octets that somebody else wrote. Each takes any input, ends, and traps where something is wrong.
+/// Code that reads untrusted bytes. Each target accepts any input, returns, and traps if something is wrong.
 ///
-/// `Tools/fuzz/run` looks for inputs that do harm; `FuzzTests` runs those that are kept in `Tools/fuzz/corpus`.
+/// `Tools/fuzz/run` searches for harmful inputs; `FuzzTests` runs the ones stored in `Tools/fuzz/corpus`.
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
   case packetLog, airLog, compressedLog, logTail, decoder, statistics, anonymiser
@@ -8,19 +8,19 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   case timeline, foreignFile, advertisingChains
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
-  // What stands at its other end, and in its place.
+  // The controller's side, replays, and the server.
   case controller, replay, gattServer
   // Single packets.
   case attPDU, hciPDU, securityManagerPDU, advertising, management, ringFrame
   // Values of sensors.
   case sensorValue, ringMessages, ringStory
-  // Files that are read again.
+  // Files that are read back.
   case capture, bondFile, knownDevice, json
-  // What people write.
+  // Text written by users.
   case text, dialogue, configuration
-  // What comes from a broker.
+  // Messages from a broker.
   case collector, publisher
-  // What people run.
+  // Commands that users run.
   case logCommand, captureCommand, textCommand
 
   public func run(_ input: Span<UInt8>) {

@@ -6,9 +6,9 @@ import BLEStack
 import BLEWire
 import Glibc
 
-/// What a host says to an emulated controller, with a sensor in the air that pairs.
+/// Packets from a host to an emulated controller, with a sensor in range that pairs.
 ///
-/// The first octet of each packet: bits 0 and 1 are the H4 type, bits 4 to 7 how time goes on.
+/// The first byte of each packet: bits 0 and 1 are the H4 type, bits 4 to 7 let time pass.
 func fuzzController(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let protection = PeripheralProtection(input[0] & 1 == 0 ? .encrypted : .authenticated)
@@ -27,7 +27,7 @@ func fuzzController(_ input: Span<UInt8>) {
     now = now.advanced(by: .milliseconds(steps[Int(kind >> 4 & 7)]))
     controller.advance(to: now)
     controller.drain { answer in
-      // Whole packets, as a host would take them.
+      // Complete packets, as a host would read them.
       var framer = H4Framer(from: .controllerToHost)
       var packets = 0
       framer.receive(answer) { _ in packets += 1 }
@@ -37,7 +37,7 @@ func fuzzController(_ input: Span<UInt8>) {
   }
 }
 
-/// A log in place of a controller: hosts of ours are driven by it, and compared with what it has.
+/// A log replayed as a controller: it drives our hosts, and its packets are compared with theirs.
 func fuzzReplay(_ input: Span<UInt8>) {
   guard let file = tmpfile() else { fatalError("no temporary file") }
   defer { fclose(file) }

@@ -4,7 +4,7 @@ import BLEWire
 import Glibc
 import Recording
 
-/// Records and error of a log that comes in pieces of `chunk` octets.
+/// Records and error of a log that is read in pieces of `chunk` bytes.
 private struct LogReading: Equatable {
   var records: [StoredPacketRecord] = []
   var error: WireError?
@@ -31,7 +31,7 @@ private let writtenFormats: [PacketLogWriter.Format] = [
   .pcapng(.linuxMonitor), .pcap(.h4), .pcap(.linuxMonitor),
 ]
 
-/// A log of any format: in pieces it is the same as in one, and what is written of it is read again.
+/// A log in any format: the size of the pieces makes no difference, and what we write can be read again.
 func fuzzPacketLog(_ input: Span<UInt8>) {
   let whole = LogReading(input)
   precondition(LogReading(input, chunk: 1 + input.count % 23) == whole, "pieces change the log")
@@ -48,14 +48,14 @@ func fuzzPacketLog(_ input: Span<UInt8>) {
     guard writer.leftOut == 0 else { continue }
     for (old, new) in zip(whole.records, again.records) {
       precondition(old.packet == new.packet, "a packet is another one")
-      // Packets of unknown types are notes to the monitor.
+      // In the monitor's format, packets of unknown types are notes.
       let isKnown = (1...5).contains(old.header.type?.rawValue ?? 0)
       precondition(old.header.type == new.header.type || !isKnown, "a packet is of another type")
     }
   }
 }
 
-/// A file that is compressed, or not: it ends, in pieces of the size promised.
+/// A file, compressed or not: decompression ends, in pieces of the promised size.
 func fuzzCompressedLog(_ input: Span<UInt8>) {
   guard let file = tmpfile() else { fatalError("no temporary file") }
   defer { fclose(file) }
@@ -65,7 +65,7 @@ func fuzzCompressedLog(_ input: Span<UInt8>) {
   var reader = PacketLogReader()
   do {
     var compressed = try CompressedInput(path: "/proc/self/fd/\(fileno(file))")
-    // The densest there is: blocks of four octets for 128 KiB of the same. RFC 8878, 3.1.1.2.
+    // Maximum compression: blocks of four bytes for 128 KiB of the same byte. RFC 8878, 3.1.1.2.
     var left = (input.count / 4 + 1) << 17
     while true {
       let piece = try compressed.next()
@@ -82,8 +82,8 @@ func fuzzCompressedLog(_ input: Span<UInt8>) {
 
 private let tailFolder = FuzzFolder("tail")
 
-/// A log that is to be continued, pcapng where the first octet is odd, else btsnoop: what is whole stays whole, and what is
-/// cut off is the rest.
+/// A log that is to be continued, pcapng if the first byte is odd, otherwise btsnoop: complete records stay
+/// complete, and only the rest is cut off.
 func fuzzLogTail(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let (path, log) = (tailFolder.path + "/log", input.extracting(1...))

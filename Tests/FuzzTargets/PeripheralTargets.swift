@@ -6,13 +6,14 @@ import BLEWire
 import Dispatch
 import Synchronization
 
-/// A device of ours by virtual time, with a central that says what the input says: ATT, Security Manager, links, keys.
+/// Our device in virtual time, with a central that sends the input: ATT, Security Manager, links, keys.
 ///
-/// The first octet: bits 0 and 1 are the capability, 2 whether the device insists on a pairing that keeps out a man in the middle, 3
-/// whether it has a key pair. Of each packet's first octet, bits 0 to 2 are what happens: an ATT PDU; a PDU of the Security Manager; the
-/// link layer asks for a key (bit 3: that of the central's bond); a link ends, or comes up under the address of a bonded central, the
-/// central's own or one of the packet; a pairing by the rules begins (as its next octets want it); time goes on; a value is pushed;
-/// a PDU of that pairing is changed (bit 3: left out).
+/// In the first byte, bits 0 and 1 are the capability, bit 2 whether the device requires MITM protection, bit
+/// 3 whether it has a key pair. In each packet's first byte, bits 0 to 2 select the event: an ATT PDU; a
+/// Security Manager PDU; the link layer requests a key (bit 3: that of the central's bond); a link ends, or
+/// comes up with the address of a bonded central, the central's own or one from the packet; a valid pairing
+/// begins (configured by its next bytes); time passes; a value is notified; a PDU of that pairing is changed
+/// (bit 3: dropped).
 func fuzzGATTServer(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let octets = array(input)
@@ -32,7 +33,7 @@ private let peripheralLoop: EventLoop = {
 
 private let victim = DeviceAddress(bits: 0x0000_5E00_5302, type: .public)
 private let attacker = DeviceAddress(bits: 0x0000_5E00_5303, type: .public)
-/// Values that a link must earn, longer than anything that a central may write.
+/// Values that require security, longer than any value that a central may write.
 private let secrets: [(value: [UInt8], level: ATTSecurity.Level)] = [
   (Array("ENCRYPTED".utf8), .encrypted), (Array("AUTHENTIC".utf8), .authenticated),
   (Array("PUSHED ON".utf8), .encrypted),
@@ -73,7 +74,8 @@ private final class MemoryBonds: BondStore {
   }
 }
 
-/// The device's controller, and the central at the other end of its one link. On the loop's thread only.
+/// The device's controller, and the central at the other end of its only link. Used on the loop's thread
+/// only.
 private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
   private var client: TransportClient?
   private var answers: [[UInt8]] = []
@@ -84,13 +86,14 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
   private var peer = attacker
   private(set) var mtu = ATT.defaultMTU
   private var requests = 0
-  /// A pairing by the rules, and what came of the last.
+  /// A valid pairing, and the bond of the last one.
   private var pairing: Pairing?
   private var bond: Bond?
-  /// What the link layer is to encrypt with, and encrypts with; the central may not know it.
+  /// Key that the link layer should encrypt with, and the level that it encrypts at; the central may not know
+  /// the key.
   private var wanted: UInt128?
   private(set) var level = ATTSecurity.Level.none
-  /// Somebody has typed a passkey: from then on a bond may be replaced.
+  /// Whether a passkey was typed: from then on a bond may be replaced.
   private(set) var wasAuthenticated = false
   var fate: UInt8?
 
@@ -137,13 +140,13 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     }
   }
 
-  /// The device gives a key: the link goes on if it is that of the central.
+  /// The device provides a key: the link continues if it equals the central's.
   private func encrypted(_ key: UInt128) {
     guard isUp else { return }
     guard key == wanted else { return endLink(0x3D) }
     answer(level == .none ? [0x04, 0x08, 4, 0, 0x40, 0, 1] : [0x04, 0x30, 3, 0, 0x40, 0])
     if pairing?.key == key {
-      // On a link that is worth more already, by its key, the pairing is, too.
+      // If the link already has a higher level, by its key, the pairing has it, too.
       level = max(level, .encrypted)
       pairing?.encryptionEnded(.success, now: peripheralLoop.clock.monotonic())
       goOn()
@@ -174,7 +177,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
       requests -= 1
       precondition(requests >= 0, "an answer to no request")
     }
-    // What was sent comes back.
+    // The response echoes the bytes of the request.
     if opcode == .prepareWriteResponse { return }
     for (value, needed) in secrets where level < needed {
       let start = pdu.indices.first { pdu[$0...].starts(with: value) }
@@ -184,7 +187,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
 
   // MARK: To the host
 
-  /// Soon: a host that sends is at work.
+  /// Queues the packet, because a host that is sending is busy.
   private func answer(_ packet: [UInt8]) {
     answers.append(packet)
     if isDelivering { return }
@@ -200,7 +203,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     client?.settled()
   }
 
-  /// Until the host has nothing more to do.
+  /// Runs until the host has nothing more to do.
   func settle() async {
     var idle = 0
     while idle < 12 {
@@ -297,7 +300,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     }
   }
 
-  /// Each request has its answer.
+  /// Traps unless each request got a response.
   func checkEnd() { precondition(!isUp || requests == 0, "a request without an answer") }
 }
 

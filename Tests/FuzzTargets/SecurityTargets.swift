@@ -2,8 +2,8 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// PDUs of the Security Manager: each that is understood is the same octets again. Also what a log keeps of packets with
-/// keys.
+/// Security Manager PDUs: each valid one encodes to the same bytes. Also the packets with keys that a log
+/// keeps.
 func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
   if let pdu = try? SecurityManagerPDU(validating: input) {
     let again = [UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }
@@ -16,7 +16,7 @@ func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
   }
 }
 
-/// A shared secret that is none: both sides come to the same.
+/// A key agreement that is not secret: both sides compute the same value.
 final class ToyAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
 
@@ -25,14 +25,15 @@ final class ToyAgreement: P256KeyAgreement {
       x: P256Coordinate(high: number, low: number ^ 0x5555), y: P256Coordinate(high: 1, low: number))
   }
 
-  /// No point of the curve: where the ordinate's first half is not 1.
+  /// `nil` for a point that is not on the curve, which here means that the first half of the ordinate is not
+  /// 1.
   func sharedSecret(with peer: P256PublicKey) -> P256Coordinate? {
     guard peer.y.high == 1 else { return nil }
     return P256Coordinate(high: publicKey.x.high ^ peer.x.high, low: publicKey.x.low ^ peer.x.low)
   }
 }
 
-/// The same numbers each time.
+/// A reproducible sequence of numbers.
 func makeNumbers(_ seed: UInt64) -> @Sendable () -> UInt128 {
   let state = Mutex(seed)
   return { @Sendable in
@@ -49,9 +50,10 @@ func makeNumbers(_ seed: UInt64) -> @Sendable () -> UInt128 {
 private let central = DeviceAddress(bits: 0xC000_0000_0001, type: .random)
 private let peripheral = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
 
-/// What a side wants, by two octets: in the first bits 0 to 2 are the capability, 3 Secure Connections, 4 to be
-/// authenticated, 5 to insist on that, 6 bonding, 7 out-of-band data; in the second bits 0 to 2 the keys that it gives and
-/// takes, 3 to 6 the shortest key less 7.
+/// A side's configuration in two bytes. In the first, bits 0 to 2 are the capability, bit 3 Secure
+/// Connections, bit 4 authentication requested, bit 5 authentication required, bit 6 bonding, bit 7
+/// out-of-band data. In the second, bits 0 to 2 are the keys to distribute and accept, bits 3 to 6 the
+/// minimum key size less 7.
 func pairingConfiguration(_ first: UInt8, _ second: UInt8) -> PairingConfiguration {
   var requirements: AuthenticationRequirements = []
   if first & 0x08 != 0 { requirements.insert(.secureConnections) }
@@ -68,12 +70,12 @@ func pairingConfiguration(_ first: UInt8, _ second: UInt8) -> PairingConfigurati
     temporaryKey: first & 0x80 != 0 ? 7 : nil)
 }
 
-/// One end of a pairing, and what must hold of it all along.
+/// One end of a pairing, with the invariants that must hold throughout.
 private struct PairingEnd {
   var pairing: Pairing
   let configuration: PairingConfiguration
   var result: Result<Bond, PairingError>?
-  /// The other end and this one had the same key.
+  /// Whether both ends have had the same key.
   var isEncrypted = false
 
   init(_ role: Pairing.Role, _ configuration: PairingConfiguration, seed: UInt64) {
@@ -104,10 +106,10 @@ private struct PairingEnd {
   }
 }
 
-/// One end of a pairing, and whatever octets and hours the other has.
+/// One end of a pairing, against arbitrary bytes and delays of the other.
 ///
-/// Three octets: bit 0 of the first is the role; what is wanted. Then packets. Of their first octet, bits 0 to 2 are what
-/// happens before, and bits 3 and 4 how time goes on.
+/// Three bytes: bit 0 of the first is the role; the others are the configuration. Packets follow. In their
+/// first byte, bits 0 to 2 select an event before the packet, and bits 3 and 4 let time pass.
 func fuzzPairing(_ input: Span<UInt8>) {
   guard input.count >= 3 else { return }
   let role: Pairing.Role = input[0] & 1 == 0 ? .initiator : .responder
@@ -141,8 +143,8 @@ func fuzzPairing(_ input: Span<UInt8>) {
   precondition(!hasBegun || end.result != nil, "a pairing without end")
 }
 
-/// Two ends of ours, and a third party between them that loses, doubles and changes what they say until the link is
-/// encrypted. Four octets say what they want, one for each PDU what becomes of it.
+/// Two ends of ours, and a third party between them that drops, duplicates and changes their PDUs until the
+/// link is encrypted. Four bytes configure the ends, and one byte for each PDU decides its fate.
 func fuzzPairingMeeting(_ input: Span<UInt8>) {
   guard input.count >= 4 else { return }
   var meeting = FuzzedMeeting(input)
@@ -158,7 +160,7 @@ private struct FuzzedMeeting {
   private var isHarmed = false
   private var isEncrypted = false
   private var shown: UInt32?
-  /// No meeting has so many PDUs: a passkey of Secure Connections takes eighty.
+  /// More PDUs than any pairing has: a Secure Connections passkey takes eighty.
   private static let limit = 400
 
   init(_ input: Span<UInt8>) {
@@ -178,7 +180,7 @@ private struct FuzzedMeeting {
       deliver(pdu, to: role)
       settle()
     }
-    // Whoever still waits does so for a PDU that was lost, or for nothing that will come.
+    // An end that still waits does so for a lost PDU, or for one that will not arrive.
     now = now.advanced(by: Pairing.timeout)
     initiator.pairing.expire(now: now)
     responder.pairing.expire(now: now)
@@ -207,7 +209,7 @@ private struct FuzzedMeeting {
     }
   }
 
-  /// Does what both want, until they want no more.
+  /// Performs both ends' actions until there are no more.
   private mutating func settle() {
     var isBusy = true
     while isBusy {
@@ -229,7 +231,7 @@ private struct FuzzedMeeting {
       queue.append((role == .initiator ? .responder : .initiator, octets))
     case .showPasskey(let passkey): shown = passkey
     case .askPasskey:
-      // Both type the same where nothing is shown.
+      // If nothing is displayed, both type the same number.
       let passkey = shown ?? 4711
       role == .initiator
         ? initiator.pairing.enter(passkey: passkey, now: now)
@@ -259,7 +261,8 @@ private struct FuzzedMeeting {
       return
     }
     precondition(own.peerKey == other.localKey && own.localKey == other.peerKey, "different keys")
-    // Which keys are given away nobody confirms with Secure Connections. Core 5.4, Vol 3, Part H, 2.2.8.
+    // With Secure Connections the distributed key types are not authenticated. Core 5.4, Vol 3, Part H,
+    // 2.2.8.
     precondition(
       isHarmed
         || own.peerSigningKey == other.localSigningKey && own.localSigningKey == other.peerSigningKey)

@@ -4,7 +4,7 @@ import BLEWire
 import ColmiRing
 import JSONText
 
-/// The characteristics that `ringtap decode` knows.
+/// Characteristics that `ringtap decode` knows.
 private let characteristics: [BluetoothUUID] = [
   .heartRateMeasurement, .bodySensorLocation, .heartRateControlPoint, .batteryLevel, .batteryPowerState,
   .batteryLevelStatus, .systemID, .pnpID, .regulatoryCertification, .modelNumber, .temperatureMeasurement,
@@ -13,8 +13,8 @@ private let characteristics: [BluetoothUUID] = [
   CoreUUID.controlPoint, PolarUUID.data, PolarUUID.controlPoint,
 ]
 
-/// A value as JSON, and what is decoded of it encoded and decoded again. The first octet says of which characteristic it
-/// is, the second how it travelled; the frames follow.
+/// A value as JSON, then encoded and decoded again. The first byte selects the characteristic, the second the
+/// ATT operation; the frames follow.
 func fuzzSensorValue(_ input: Span<UInt8>) {
   guard input.count >= 2 else { return }
   var frames: [[UInt8]] = []
@@ -55,7 +55,7 @@ private func checkValues(_ value: Span<UInt8>) {
   precondition(samples == (frame.layout == nil ? 0 : frame.sampleCount), "another number of samples")
 }
 
-/// What a value's octets say is what its encoder says, but for what follows the last known field.
+/// Encoding a decoded value gives the original bytes, except for those after the last known field.
 private func check<Value: CharacteristicValue>(_ type: Value.Type, _ octets: Span<UInt8>) {
   guard let value = try? Value(decoding: octets) else { return }
   let encoded = value.octets
@@ -68,8 +68,8 @@ private let ringCharacteristics = [
   RingUUID.commandNotify, RingUUID.bigDataNotify, RingUUID.commandWrite, RingUUID.bigDataWrite,
 ]
 
-/// Notifications of both of a ring's channels: replies, logs in pieces, messages of big data, and what each packet
-/// says in a log.
+/// Notifications on both of a ring's channels: replies, logs in pieces, big data messages, and the text for
+/// each packet in a log.
 func fuzzRingMessages(_ input: Span<UInt8>) {
   var reassembler = RingBigDataReassembler(maximumPayloadByteCount: 512)
   var logs = RingLogKind.allCases.filter { $0 != .activity }.map { RingDayLogAssembler($0) }

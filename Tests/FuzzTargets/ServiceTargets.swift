@@ -3,7 +3,7 @@ import BLEWire
 import Daemon
 import Fleet
 
-/// The daemon's file: it is taken, or each fault has a line of the file.
+/// The daemon's configuration file: it is accepted, or each error has a line of the file.
 func fuzzConfiguration(_ input: Span<UInt8>) {
   let octets = array(input)
   let lines = 1 + octets.count { $0 == UInt8(ascii: "\n") }
@@ -15,14 +15,14 @@ func fuzzConfiguration(_ input: Span<UInt8>) {
     }
   } catch {
     precondition(!error.problems.isEmpty)
-    // What they quote of the file is made printable by who prints it.
+    // Text quoted from the file is made printable when it is printed.
     for problem in error.problems { precondition((1...lines).contains(problem.line), "no such line") }
   }
 }
 
 private let collectorFolder = FuzzFolder("collector")
 
-/// Topics of two publishers; the others are of nobody.
+/// Topics of two publishers, and topics of none.
 private let topics = [
   "fleet/a/1/ppg", "fleet/a/1/end", "fleet/a/status", "fleet/b/1/ppg", "fleet/b/1/accelerometer",
   "fleet/b/2/ppg",
@@ -30,8 +30,8 @@ private let topics = [
   "fleet/a/1/session", "other/a/1/ppg", "fleet/a/1/collect", "fleet",
 ]
 
-/// Messages of publishers to a collector. Of a packet's first octet bits 0 to 3 are the topic, bit 7 lets a second pass.
-/// What is counted is in files, also for the collector that goes on with them.
+/// Messages of publishers to a collector. In a packet's first byte, bits 0 to 3 select the topic, bit 7 lets
+/// a second pass. Counted rows are in files, also for a collector that is restarted on them.
 func fuzzCollector(_ input: Span<UInt8>) {
   collectorFolder.empty()
   var collector = Collector(collectorFolder.path, prefix: "fleet", name: "c")
@@ -61,9 +61,10 @@ func fuzzCollector(_ input: Span<UInt8>) {
 private let publisherFolder = FuzzFolder("publisher")
 private let table = Array("time_ns,value\n1,7\n2,14\n3,21\n4,28\n5,35\n".utf8)
 
-/// What a broker and a collector say to a publisher of five rows. A packet with a first octet of 0 before all others is
-/// what an earlier run left in `publish.json`. Of the others bits 0 and 1: a collector's receipt; the broker's answer to
-/// the oldest message, its reason the next octet; a new connection; the end. Bits 2 and 3 are seconds that pass.
+/// Messages of a broker and a collector to a publisher of five rows. Packets with a first byte of 0 before
+/// all others are the `publish.json` of an earlier run. In the others, bits 0 and 1 select a collector's
+/// receipt; the broker's acknowledgement of the oldest message, with its reason in the next byte; a new
+/// connection; the end. Bits 2 and 3 are seconds that pass.
 func fuzzPublisher(_ input: Span<UInt8>) {
   publisherFolder.empty()
   publisherFolder.write(table.span, "ppg.csv")
@@ -103,7 +104,7 @@ func fuzzPublisher(_ input: Span<UInt8>) {
         precondition(outgoing.topic.hasPrefix("fleet/p/") && !outgoing.octets.isEmpty)
         current.left(newest, outgoing)
       }
-      // What an earlier run says of itself is not counted again.
+      // Figures that an earlier run reported are not counted again.
       precondition(!isFirst || (0...5).contains(current.report.acknowledged))
       precondition(!isFirst || (0...current.report.acknowledged).contains(current.report.confirmed))
       publisher = current

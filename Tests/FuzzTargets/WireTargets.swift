@@ -6,7 +6,8 @@ import BLEWire
 import ColmiRing
 import JSONText
 
-/// LE Meta events with reports: each lies in its event, and put together it is no longer than allowed.
+/// LE Meta events with reports: each report lies inside its event, and assembled it is no longer than
+/// allowed.
 func fuzzAdvertising(_ input: Span<UInt8>) {
   var assembler = AdvertisingReportAssembler()
   forEachPacket(input) { _, parameters in
@@ -30,7 +31,7 @@ func fuzzAdvertising(_ input: Span<UInt8>) {
   precondition(structures <= input.count)
 }
 
-/// Events, return parameters and frames, each by itself: none may read beyond its end.
+/// Events, return parameters and frames, each on its own: none may be read beyond its end.
 func fuzzHCIPDU(_ input: Span<UInt8>) {
   if let event = try? HCIEventPacket(validating: input) { precondition(event.parameters.count < input.count) }
   if let command = try? HCICommandPacket(validating: input) {
@@ -59,7 +60,7 @@ func fuzzHCIPDU(_ input: Span<UInt8>) {
   _ = try? ReadRSSI.Reply(validating: input)
 }
 
-/// What the kernel's management socket gives.
+/// Packets from the kernel's management socket.
 func fuzzManagement(_ input: Span<UInt8>) {
   if let packet = try? ManagementPacket(validating: input) {
     let again = [UInt8](encoding: input.count) { packet.encode(into: &$0) }
@@ -76,7 +77,7 @@ func fuzzManagement(_ input: Span<UInt8>) {
   }
 }
 
-/// A notification of a ring.
+/// A notification from a ring.
 func fuzzRingFrame(_ input: Span<UInt8>) {
   _ = RingName.matches(input)
   guard let frame = try? RingFrame(validating: input) else {
@@ -84,7 +85,7 @@ func fuzzRingFrame(_ input: Span<UInt8>) {
     precondition(sample == nil, "a sample of what is no frame")
     return
   }
-  // A frame of these parts has the same checksum. Opcode and payload are all of it.
+  // A frame of these parts has the same checksum. Opcode and payload are its entire content.
   let command = RingCommand(frame.opcode, payload: frame.payload)
   let again = [UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) }
   precondition(again == array(input), "the frame is another one")
@@ -92,7 +93,7 @@ func fuzzRingFrame(_ input: Span<UInt8>) {
   _ = try? RingRawSample(decoding: frame)
 }
 
-/// What people write on the command line, and what files say in words.
+/// Text from the command line and from files.
 func fuzzText(_ input: Span<UInt8>) {
   let text = String(decoding: array(input), as: UTF8.self)
   if let uuid = BluetoothUUID(text) { precondition(BluetoothUUID(uuid.description) == uuid) }

@@ -86,7 +86,7 @@ import Testing
     #expect(try #require(end.delay?.transport?.p99Ms) > 0)
   }
 
-  /// The ring's own measurement: nothing while it warms up, then 78 to 80, as emulated; it stops at the end.
+  /// The ring's own measurement: nothing while it warms up, then 78 to 80, as emulated; the relay ends it.
   @Test func asksTheRing() async throws {
     let peer = try await BumbleCentrals.start()
     let program = try start(["ring", "--source", "ring", "--transport", "virtual:ring"], peer)

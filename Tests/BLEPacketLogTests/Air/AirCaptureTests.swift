@@ -7,7 +7,7 @@ import Testing
 private enum AirCaptures {
   static let folder = Place.shared("captures/air")
 
-  /// Each file, and the key in its name or of its description.
+  /// Each capture file, and the key in its name or description.
   static let files: [(path: String, keys: [String])] = {
     guard let folder, let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
       return []
@@ -24,7 +24,8 @@ private enum AirCaptures {
   static let pathsWithKeys = files.filter { !$0.keys.isEmpty }.map(\.path)
 }
 
-/// What sniffers of others heard, beside Wireshark's decoder and crackle's results. The files stay outside the repository.
+/// Captures of other people's sniffers, compared with Wireshark's decoder and crackle's results. The files
+/// are not in the repository.
 @Suite(.serialized, .enabled(if: AirCaptures.folder != nil, Place.noShared)) struct AirCaptureTests {
   /// Ubertooth's packets have a link type for private use.
   private static let preferences = ["-o", #"uat:user_dlts:"User 0 (DLT=147)","btle","0","","0","""#]
@@ -43,7 +44,7 @@ private enum AirCaptures {
     Translation([UInt8](try Data(contentsOf: URL(filePath: path))), keys: keys)
   }
 
-  /// Where it sees them: what is encrypted it does not.
+  /// The same ATT packets wherever tshark sees them; it does not decrypt.
   @Test(arguments: AirCaptures.paths) func hasTheSameATTPackets(_ path: String) async throws {
     let theirs = try await tshark(
       path, ["frame.number", "btatt.opcode", "btatt.handle"], filter: "btatt && !btle.crc.incorrect"
@@ -60,7 +61,7 @@ private enum AirCaptures {
     #expect(ours == theirs)
   }
 
-  /// Kinds of packets, in names of today.
+  /// Kinds of packets, by their current names.
   @Test(arguments: AirCaptures.paths) func countsTheSameKinds(_ path: String) async throws {
     let rows = try await tshark(
       path,
@@ -87,7 +88,8 @@ private enum AirCaptures {
     }
     let report = try #require(try translation(path).report)
     var ours = Dictionary(report.kinds.map { ($0.key.name, $0.value) }) { $0 + $1 }
-    // An encrypted opcode is none; tshark takes it for one. A frame that is cut has a kind for tshark alone.
+    // The opcode of an encrypted packet is meaningless, but tshark decodes it. Only tshark gives a kind to a
+    // cut frame.
     let known = Set(ours.keys).subtracting(["LL control", "unknown PDU"])
     let control = theirs.filter { $0.key.hasPrefix("LL") || $0.key == "unknown PDU" }.values.reduce(0, +)
     let ourControl = ours.filter { $0.key.hasPrefix("LL") || $0.key == "unknown PDU" }.values.reduce(0, +)
@@ -96,14 +98,14 @@ private enum AirCaptures {
       #expect(ours[name] == theirs[name] || report.unreadable > 0, "\(name)")
     }
     ours = ours.filter { $0.key.hasPrefix("LL_") }
-    // What was decrypted it does not see.
+    // tshark does not see decrypted packets.
     for (name, count) in ours where report.decrypted == 0 && !theirs.keys.contains(name) {
       Issue.record("\(count) \(name) are ours alone")
     }
     #expect(report.packets + report.unreadable == rows.count)
   }
 
-  /// With its key nothing of a link stays encrypted but what was damaged.
+  /// With its key nothing of a link stays encrypted except damaged packets.
   @Test(arguments: AirCaptures.pathsWithKeys) func decryptsWithTheKey(_ path: String)
     throws
   {
@@ -116,7 +118,7 @@ private enum AirCaptures {
     #expect(report.encrypted == 0)
   }
 
-  /// What crackle published about the same packets.
+  /// crackle's published result for the same packets.
   @Test func hasTheTextThatCrackleHas() throws {
     let folder = try #require(AirCaptures.folder)
     let ours = try translation(folder + "/known-ltk.pcap", ["7f62c053f104a5bbe68b1d896a2ed49c"])
@@ -131,12 +133,12 @@ private enum AirCaptures {
     #expect(decrypted(ours).count >= 7)
   }
 
-  /// Sequence numbers tell who sent a packet as the sniffer does.
+  /// The sender of a packet, guessed from sequence numbers, agrees with the sniffer's report.
   @Test func guessesAsTheSnifferTells() throws {
     let path = try #require(AirCaptures.folder) + "/connection-update.pcap"
     var file = [UInt8](try Data(contentsOf: URL(filePath: path)))
     let told = Translation(file)
-    // The two upper bits of the kind of packet, in each header of ten octets.
+    // The two upper bits of the packet type, in each header of ten bytes.
     var start = 24
     while start + 16 < file.count {
       let count = Int(file[start + 8]) | Int(file[start + 9]) << 8
@@ -148,7 +150,7 @@ private enum AirCaptures {
     #expect(guessed.records.map { $0.header.air?.direction } == told.records.map { $0.header.air?.direction })
   }
 
-  /// A retransmission is one that tshark sees too; more than that it takes for one where events were missed.
+  /// Our retransmissions are a subset of tshark's, which also counts packets after missed events.
   @Test func findsNoMoreRetransmissionsThanTshark() async throws {
     let path = try #require(AirCaptures.files.last?.path)
     let theirs = Set(try await tshark(path, ["frame.number"], filter: "btle.retransmit").map { $0[0] })

@@ -3,19 +3,20 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Logs that a program decrypted, whether it says so or not.
+/// Logs that the sniffer software decrypted, with or without a flag that says so.
 ///
-/// The packets after LL_START_ENC_REQ are those of Core 5.4, Vol 6, Part B, 5.1.3.1 and ATT PDUs, written by hand. Wireshark reads
-/// the same six frames in whad-client's `comm_dec.pcap`, which has neither the flag nor the check.
+/// The packets after LL_START_ENC_REQ are those of Core 5.4, Vol 6, Part B, 5.1.3.1 and ATT PDUs, written by
+/// hand. Wireshark reads the same six frames in whad-client's `comm_dec.pcap`, which has neither the flag nor
+/// the MIC.
 @Suite struct AirDecryptedTests {
   enum Check: CaseIterable { case removed, kept }
 
-  /// What both sides send in an event: the first header byte, and the payload without its check.
+  /// Packets of both sides in an event: the first header byte, and the payload without its MIC.
   private static let events: [(central: String, peripheral: String)] = [
     ("0f" + "06", "0b" + "06"),  // LL_START_ENC_RSP
     ("02" + "03000400" + "0a2500", "05"),
     ("0d", "0a" + "06000400" + "1b1200010101"),
-    // The central did not hear it: both send the same again.
+    // The central did not receive it: both send the same again.
     ("0d", "0a" + "06000400" + "1b1200010101"),
     // A frame of 30 bytes in two fragments.
     ("01", "06" + "1a000400" + "1b1400" + String(repeating: "a5", count: 20)),
@@ -23,14 +24,15 @@ import Testing
     ("03" + "0213", "05"),  // LL_TERMINATE_IND
   ]
   private static let read = "<0a2500"
-  /// The second is the first fragment of its frame.
+  /// The second one is the first fragment of its frame.
   private static let notifications = [">1b1200010101", ">1b1400" + String(repeating: "a5", count: 20)]
 
   /// The pairing of `sample` up to LL_START_ENC_REQ, then `events`.
   ///
   /// - Parameters:
-  ///   - skipped: events at the start that the sniffer did not hear, with all before them.
-  ///   - crc: of packets that were encrypted.
+  ///   - skipped: number of events at the start that the sniffer did not receive, in addition to everything
+  /// before them.
+  ///   - crc: CRC of packets that were encrypted.
   private func session(_ check: Check, skipped: Int? = nil, crc: [UInt8] = [0, 0, 0]) throws -> AirSession {
     let sample = try AirSession("sample")
     var session = sample
@@ -55,7 +57,7 @@ import Testing
     var file = AirSession.header(linkType.rawValue)
     for packet in session.packets {
       var frame = AirSession.frame(packet, linkType)
-      // Decrypted; of Nordic's sniffer encrypted, and its check right.
+      // Decrypted; for Nordic's sniffer encrypted, with a valid MIC.
       if isFlagged, packet.microseconds >= 1_098_800, packet.pdu.count > 2 {
         frame[8] |= linkType == .nordic ? 0x0C : 0x08
       }
@@ -81,7 +83,7 @@ import Testing
 
   @Test(arguments: [AirLinkType.withHeader, .bare, .perPacketInformation], Check.allCases)
   func readsWhatAProgramDecryptedWithoutSayingSo(_ linkType: AirLinkType, _ check: Check) throws {
-    // Zeros, and what is left of the encrypted packet.
+    // Zeros, and the CRC of the original encrypted packet.
     for crc: [UInt8] in [[0, 0, 0], [0xA8, 0x62, 0x0A]] {
       let translation = Translation(file(try session(check, crc: crc), linkType))
       try expectOpen(translation)
@@ -95,7 +97,7 @@ import Testing
     try expectOpen(Translation(file(try session(check), linkType, isFlagged: true)))
   }
 
-  /// A log that begins after LL_START_ENC_RSP: nothing says that what is readable was encrypted, but for a check.
+  /// A log that begins after LL_START_ENC_RSP: nothing but a MIC shows that the plain packets were encrypted.
   @Test(arguments: Check.allCases) func readsALogThatBeginsLater(_ check: Check) throws {
     let translation = Translation(file(try session(check, skipped: 1), .withHeader))
     #expect(translation.frames() == [Self.read] + Self.notifications && hasRest(translation))
@@ -106,7 +108,8 @@ import Testing
       ])
   }
 
-  /// The program gave up in between: what it left is counted, what it decrypted is read.
+  /// The software stopped decrypting in between: the encrypted packets are counted, the decrypted ones are
+  /// read.
   @Test(arguments: Check.allCases) func readsAroundWhatIsStillEncrypted(_ check: Check) throws {
     var session = try session(check)
     let sealed = try #require(
@@ -124,10 +127,10 @@ import Testing
         + "give the link's key with --ltk")
   }
 
-  /// With the key, too: packet counters go on over what was decrypted before.
+  /// With the key, too: packet counters continue over packets that were already decrypted.
   @Test func decryptsTheRestWithTheKey() throws {
     var session = try AirSession("sample")
-    // Notification 1 and its repetition, as plain as a program leaves them; LL_START_ENC_RSP likewise.
+    // Notification 1 and its retransmission, decrypted as by a sniffer; LL_START_ENC_RSP likewise.
     for place in session.packets.indices {
       let packet = session.packets[place]
       let plain =
@@ -145,7 +148,7 @@ import Testing
     #expect(link.fromPeripheral.missed == 4)
   }
 
-  /// What is encrypted stays so, wherever the log begins: no random bytes become attributes.
+  /// Encrypted packets stay encrypted, wherever the log begins: random bytes do not become attributes.
   @Test(arguments: 8..<14) func takesNothingEncryptedForPlain(_ first: Int) throws {
     var session = try AirSession("sample")
     session.packets.removeFirst(first)
@@ -154,7 +157,8 @@ import Testing
       #expect(translation.frames().isEmpty && translation.records.allSatisfy { $0.header.type != .acl })
       let report = try #require(translation.report)
       #expect(report.links.map(\.encryption) == [.startNotSeen] && report.decrypted == 0)
-      // Where neither the file nor a beginning tells of the CRC, what was damaged counts, too.
+      // If neither the file nor the start of the link gives the CRC's start value, damaged packets count,
+      // too.
       let isChecked = linkType == .withHeader || linkType == .nordic
       let sealed = session.packets.filter {
         $0.pdu.count > 2 && !(isChecked && $0.words.hasSuffix("damaged"))
@@ -163,7 +167,7 @@ import Testing
     }
   }
 
-  /// A packet that is sent again has the packet counter of the first: it is decrypted, and those after it as well.
+  /// A retransmission has the packet counter of the original: it is decrypted, and so are later packets.
   @Test(arguments: ["LL_START_ENC_RSP", "sample data 1", "notification 1", "notification 7"])
   func decryptsWhatIsSentAgain(_ name: String) throws {
     var session = try AirSession("sample")

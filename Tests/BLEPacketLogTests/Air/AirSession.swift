@@ -4,12 +4,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// A session of `Fixtures/sessions.txt`, which a script made with other cryptography than ours.
+/// A session from `Fixtures/sessions.txt`, which a script made with an independent implementation of the
+/// cryptography.
 struct AirSession {
   struct Packet {
     var microseconds: UInt32
     var channel: UInt8
-    /// `nil` of advertising.
+    /// `nil` for advertising.
     var isFromCentral: Bool?
     var event: UInt8
     var accessAddress: UInt32
@@ -41,9 +42,9 @@ struct AirSession {
     try #require(!packets.isEmpty)
   }
 
-  /// A pcap file of it.
+  /// The session as a pcap file.
   ///
-  /// - Parameter tellsDirection: where the link type can.
+  /// - Parameter tellsDirection: whether to store the direction, if the link type can.
   func file(_ linkType: AirLinkType, tellsDirection: Bool = true) -> [UInt8] {
     var file = Self.header(linkType.rawValue)
     for packet in packets {
@@ -52,7 +53,7 @@ struct AirSession {
     return file
   }
 
-  /// The check of a PDU, bit by bit as the figure of Core 5.4, Vol 6, Part B, 3.1.1 has it.
+  /// The CRC of a PDU, bit by bit as in the figure of Core 5.4, Vol 6, Part B, 3.1.1.
   static func crc(_ pdu: [UInt8], start: UInt32 = 0x55_5555) -> [UInt8] {
     var register = (0..<24).map { UInt8(start >> UInt32($0) & 1) }
     for octet in pdu {
@@ -123,7 +124,7 @@ extension [UInt8] {
   }
 }
 
-/// What a reader makes of a file.
+/// The reader's translation of a file.
 struct Translation {
   private(set) var records: [StoredPacketRecord] = []
   private(set) var report: AirReport?
@@ -145,7 +146,7 @@ struct Translation {
     remark = reader.remark ?? report?.remark
   }
 
-  /// Payloads of whole L2CAP frames on a channel, by who sent them, in hexadecimal.
+  /// Payloads of complete L2CAP frames on a channel, by sender, in hexadecimal.
   func frames(_ channel: UInt8 = 4) -> [String] {
     records.compactMap { record in
       guard record.header.type == .acl, record.packet.count > 8, record.packet[6] == channel else {
@@ -156,7 +157,7 @@ struct Translation {
     }
   }
 
-  /// Codes of events, with the subevent of those of LE.
+  /// Event codes, with the subevent for LE events.
   var events: [String] {
     records.filter { $0.header.type == .event }.map { record in
       record.packet[0] == 0x3E ? "3e/\(hexadecimal(record.packet[2]))" : hexadecimal(record.packet[0])

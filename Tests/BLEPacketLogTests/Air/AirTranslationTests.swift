@@ -3,14 +3,14 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Sessions made by a script, through each link type.
+/// Sessions made by a script, in each link type.
 @Suite struct AirTranslationTests {
   static let linkTypes: [AirLinkType] = [.bare, .withHeader, .nordic, .perPacketInformation]
-  /// Of Core 5.4, Vol 6, Part C, 1.
+  /// Key from Core 5.4, Vol 6, Part C, 1.
   private static let sampleKey = "4C68384139F574D836BCF34E9DFB01BF"
 
-  // The plain text of the specification's packets, which are no ATT; then notifications 1, 5 and 7: 2 to 4 were not heard
-  // and 6 was damaged.
+  // The plain text of the specification's packets, which are not ATT; then notifications 1, 5 and 7: the
+  // sniffer missed 2 to 4, and 6 was damaged.
   @Test(arguments: linkTypes) func decryptsTheSpecificationsPackets(_ linkType: AirLinkType) throws {
     let translation = Translation(try AirSession("sample").file(linkType), keys: [Self.sampleKey])
     let whole = translation.records.filter { $0.header.type == .acl }.map {
@@ -29,7 +29,7 @@ import Testing
     #expect(link.fromPeripheral.missed >= 3)
   }
 
-  /// Either order of the octets, and other keys beside.
+  /// Keys are accepted in either byte order, and with other keys.
   @Test func takesKeysAsProgramsPrintThem() throws {
     let file = try AirSession("sample").file(.withHeader)
     let reversed = "BF01FB9D4EF3BC36D874F5394138684C"
@@ -56,7 +56,7 @@ import Testing
     #expect(secure.remark?.contains("Secure Connections") == true)
   }
 
-  /// Pairing gives the key of its link, and that the key of the next.
+  /// Pairing gives the link's key, and that link distributes the key of the next one.
   @Test(arguments: ["justworks", "passkey"]) func findsTheKeyOfAPairing(_ name: String) throws {
     let translation = Translation(try AirSession(name).file(.nordic))
     #expect(translation.frames() == [">1b2a00c0ffee"])
@@ -68,7 +68,7 @@ import Testing
     #expect(translation.events == ["3e/01", "08", "05", "3e/01", "08"])
   }
 
-  /// Where the file does not say who sent a packet, the sequence numbers do.
+  /// If the file does not give a packet's sender, sequence numbers do.
   @Test(arguments: ["sample", "justworks", "changes"]) func guessesWhoSentIt(_ name: String) throws {
     let session = try AirSession(name)
     let told = Translation(session.file(.withHeader), keys: [Self.sampleKey])
@@ -80,13 +80,14 @@ import Testing
     #expect(guessed.frames() == told.frames())
   }
 
-  /// Timing, channels and PHYs change at the event that was agreed on, by time and by a sniffer's counter alike.
+  /// Timing, channels and PHYs change at the agreed event, counted either by time or by the sniffer's
+  /// counter.
   @Test func followsChangesToTheirInstant() throws {
     let translation = Translation(try AirSession("changes").file(.withHeader))
     #expect(translation.events == ["3e/01", "3e/07", "3e/03", "3e/0c"])
     let update = try #require(translation.records.first { $0.packet.starts(with: [0x3E, 10, 0x03]) })
     #expect(update.header.air == nil && Array(update.packet[6...]) == [80, 0, 2, 0, 0x2C, 0x01])
-    // Events 6 and 7, each with two packets after that of the session's start.
+    // Events 6 and 7, each two packets after the one at the start of the session.
     let numbers = translation.records.filter { $0.header.type == .event }.map(\.header.index)
     #expect(numbers == [1, 11, 14, 16])
     let lengths = try #require(translation.records.first { $0.packet.starts(with: [0x3E, 11, 0x07]) })
@@ -97,11 +98,11 @@ import Testing
     #expect(counters.last == 10 && counters.first == 0)
   }
 
-  /// A link of which nothing is heard any more ends when its supervision timeout is over.
+  /// A link without packets ends when its supervision timeout expires.
   @Test func losesASilentLink() throws {
     var session = try AirSession("changes")
     var advertisement = try #require(try AirSession("sample").packets.first)
-    // 16 packets of the link end in event 10; the timeout is 3 s then.
+    // The link's 16 packets end in event 10, when the timeout is 3 s.
     let last = try #require(session.packets.last)
     advertisement.microseconds = last.microseconds + 3_100_000
     session.packets.append(advertisement)
@@ -113,7 +114,7 @@ import Testing
       end.header.time.nanoseconds == 1_700_000_000_000_000_000 + Int64(last.microseconds + 3_000_000) * 1_000)
   }
 
-  /// The reader's pieces change nothing.
+  /// The size of the reader's pieces makes no difference.
   @Test func readsInPieces() throws {
     let file = try AirSession("sample").file(.nordic)
     let whole = Translation(file, keys: [Self.sampleKey])
@@ -122,7 +123,7 @@ import Testing
     }
   }
 
-  /// What is written of a translated log is a log of HCI.
+  /// A translated log is written as an HCI log.
   @Test func convertsToHCI() throws {
     let translation = Translation(
       try AirSession("sample").file(.perPacketInformation), keys: [Self.sampleKey])
@@ -139,9 +140,9 @@ import Testing
   }
 }
 
-/// Files that are damaged, foreign or without end.
+/// Damaged, foreign and endless files.
 @Suite struct AirDamageTests {
-  /// Each frame cut at each octet is a record, and nothing traps.
+  /// Each frame, cut at each byte, gives a record, and nothing traps.
   @Test(arguments: AirTranslationTests.linkTypes) func readsCutFrames(_ linkType: AirLinkType) throws {
     for packet in try AirSession("passkey").packets.prefix(12) {
       let frame = AirSession.frame(packet, linkType)
@@ -155,7 +156,7 @@ import Testing
     }
   }
 
-  /// Octets that are turned over, in each place: each frame stays a record at least.
+  /// A changed byte in any place: each frame still gives at least a record.
   @Test(arguments: AirTranslationTests.linkTypes) func survivesChangedOctets(_ linkType: AirLinkType) throws {
     let file = try AirSession("sample").file(linkType)
     for place in stride(from: 24, to: file.count, by: 5) {
@@ -172,7 +173,7 @@ import Testing
     #expect(wifi.error.flatMap { PcapHeader.foreignLinkType($0) } == 105)
     #expect(LinkTypes.unread(105).hasPrefix("link type 105 (Wi-Fi), which is not read"))
     #expect(Translation(AirSession.header(256)).remark == "it holds no packet")
-    // A section, an interface of Ethernet, a packet of it.
+    // A section, an Ethernet interface, one of its packets.
     let section: [UInt8] =
       little(0x0A0D_0D0A) + little(28) + little(0x1A2B_3C4D) + [1, 0, 0, 0] + little(.max) + little(.max)
       + little(28)
@@ -186,7 +187,8 @@ import Testing
       ethernet.remark?.hasPrefix("all 1 packets are of link type 1 (Ethernet), which is not read") == true)
   }
 
-  /// More connections than are followed: the one silent for longest goes, and is told; reports have a limit as well.
+  /// The number of connections is limited: the one that was silent longest is dropped and reported. Reports
+  /// are limited as well.
   @Test func boundsConnections() throws {
     let packet = try #require(try AirSession("justworks").packets.first)
     var file = AirSession.header(256)
@@ -208,7 +210,7 @@ import Testing
     #expect(handles.count == 700)
   }
 
-  /// A sniffer's noise has an access address of its own each time, and is no connection.
+  /// Noise received by a sniffer has random access addresses, which are not connections.
   @Test func takesNoiseForNoConnection() throws {
     var packet = try #require(try AirSession("sample").packets.last)
     packet.words = "damaged"

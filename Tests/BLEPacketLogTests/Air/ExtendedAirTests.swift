@@ -4,22 +4,23 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Extended advertising on the air, of which no packet has all: Core 5.4, Vol 6, Part B, 2.3.4 has the fields.
+/// Extended advertising on the air, whose data is spread over several packets: Core 5.4, Vol 6, Part B, 2.3.4
+/// has the fields.
 @Suite struct ExtendedAirTests {
-  /// C4:12:34:56:78:9A, as it is sent.
+  /// C4:12:34:56:78:9A, in wire order.
   private static let advertiser: [UInt8] = [0x9A, 0x78, 0x56, 0x34, 0x12, 0xC4]
   private static let other: [UInt8] = [0x01, 0x02, 0x03, 0x04, 0x05, 0xC6]
   private static let name: [UInt8] = [0x0C, 0x09] + Array("HW9 0012345".utf8)
   private static let company: [UInt8] = [0xFB, 0xFF, 0x59, 0x00] + (0..<248).map { UInt8($0) }
   private static let data: [UInt8] = [2, 1, 6] + name + [3, 3, 0x0D, 0x18] + company
 
-  /// Fields of the extended header, in their order.
+  /// Fields of the extended header, in wire order.
   private struct Header {
     var mode: UInt8 = 0
     var advertiser: [UInt8]?
     var set: UInt8? = 1
     var number: UInt16 = 0xDF2
-    /// Channel, and microseconds until the packet.
+    /// Channel of the next packet, and microseconds until it.
     var next: (channel: UInt8, offset: UInt32)?
     var power: UInt8?
 
@@ -37,7 +38,7 @@ import Testing
       }
       if let next {
         flags |= 0x10
-        // Units of 30 µs on LE 2M, up to 245.7 ms; of 300 µs beyond.
+        // Units of 30 µs on LE 2M up to 245.7 ms, and of 300 µs beyond.
         let isLong = next.offset > 245_700
         let bits =
           UInt32(next.channel) | (isLong ? 0x80 : 0) | (next.offset / (isLong ? 300 : 30)) << 8 | 1 << 21
@@ -69,8 +70,8 @@ import Testing
     return file
   }
 
-  /// An event of the kind that Sniffle hears of a Polar H10 or a Garmin watch: the address on the primary channels only, the data in two
-  /// packets after that.
+  /// An event as Sniffle receives it from a Polar H10 or a Garmin watch: only the address is on the primary
+  /// channels, and the data is in two packets after that.
   private func event(
     at start: UInt32, set: UInt8 = 1, advertiser: [UInt8]? = Self.advertiser, data: [UInt8] = Self.data,
     channels: (UInt8, UInt8) = (5, 6)
@@ -102,7 +103,7 @@ import Testing
     var power: Int8?
   }
 
-  /// What a host makes of the translated events.
+  /// Reports that a host assembles from the translated events.
   private func reports(_ translation: Translation) -> [Report] {
     var assembler = AdvertisingReportAssembler()
     var reports: [Report] = []
@@ -130,7 +131,7 @@ import Testing
     Report(address: address, set: set, data: data, isTruncated: false, isScanResponse: false, power: 8)
   }
 
-  /// Three events; a nRF sniffer's, Sniffle's, and a log without channels.
+  /// Three events; as logged by an nRF sniffer, by Sniffle, and without channels.
   @Test(arguments: AirTranslationTests.linkTypes) func joinsAChain(_ linkType: AirLinkType) throws {
     let sent = [0, 100_000, 200_000].flatMap { event(at: $0) }
     let translation = Translation(file(sent, linkType))
@@ -144,7 +145,7 @@ import Testing
     #expect(report.links.isEmpty)
   }
 
-  /// Events of two sets of one device, and of two devices that have the same set and number, at the same time.
+  /// Simultaneous events of two sets of one device, and of two devices with the same set and number.
   @Test func keepsSetsAndDevicesApart() throws {
     let second = Self.data.map { $0 ^ 0x01 }
     let sets = event(at: 0) + event(at: 300, set: 2, data: second, channels: (5, 6))
@@ -154,7 +155,7 @@ import Testing
       Set(reports(Translation(file(devices)))) == [Self.whole(), Self.whole(1, second, "C6:05:04:03:02:01")])
   }
 
-  /// A packet that was not heard: the rest is reported as truncated, and no packet of another event takes its place.
+  /// A packet was missed: the rest is reported as truncated, and no packet of another event replaces it.
   @Test func tellsAnIncompleteChain() throws {
     let chainMissed = event(at: 0).dropLast() + event(at: 100_000)
     let translation = Translation(file(Array(chainMissed)))
@@ -164,20 +165,20 @@ import Testing
     #expect(reports(translation) == [cut, Self.whole()])
     #expect(
       translation.report?.joinedAdvertisements == 1 && translation.report?.incompleteAdvertisements == 1)
-    // The end of the log is one, too.
+    // The end of the log also ends an event.
     let atEnd = Translation(file(Array(event(at: 0).dropLast())))
     #expect(reports(atEnd) == [cut] && atEnd.report?.incompleteAdvertisements == 1)
-    // Without the middle packet nothing tells what the last one continues.
+    // Without the middle packet nothing links the last one to its event.
     var middleMissed = event(at: 0)
     middleMissed.remove(at: 3)
     let stray = Translation(file(middleMissed))
     #expect(reports(stray).isEmpty && stray.report?.incompleteAdvertisements == 1)
-    // Without the first, nobody knows whose it is.
+    // Without the first packet the advertiser is unknown.
     let orphan = Translation(file(Array(event(at: 0).suffix(2))))
     #expect(reports(orphan).isEmpty && orphan.report?.incompleteAdvertisements == 1)
   }
 
-  /// The channel, the data's number and the time must be those that were announced.
+  /// Channel, data identifier and time must be the announced ones.
   @Test(arguments: [0, 1, 2]) func joinsNothingElse(_ kind: Int) throws {
     var sent = event(at: 0)
     switch kind {
@@ -190,7 +191,7 @@ import Testing
     #expect(translation.report?.joinedAdvertisements == 0)
   }
 
-  /// Whether the address is in the second packet, in neither, or there is no second.
+  /// The address is in the second packet, in neither, or there is no second packet.
   @Test func takesTheAddressFromWhereItIs() throws {
     let short: [UInt8] = Self.name
     let inSecond: [Sent] = [
@@ -203,7 +204,7 @@ import Testing
     let inNone: [Sent] = [(0, 37, Header(next: (9, 1_500)).pdu()), (1_500, 9, Header().pdu(short))]
     let anonymous = Translation(file(inNone)).records.first { $0.header.type == .event }
     #expect(anonymous.map { Array($0.packet[6..<13]) } == [0xFF, 0, 0, 0, 0, 0, 0])
-    // 300 µs units, and a sniffer that tells the time of a packet's end.
+    // 300 µs units, and a sniffer that reports the end of a packet as its time.
     let late: [Sent] = [
       (190, 39, Header(advertiser: Self.advertiser, next: (9, 600_000)).pdu()),
       (600_000 + 2_000, 9, Header().pdu(Array(Self.data.prefix(200)))),
@@ -211,7 +212,7 @@ import Testing
     #expect(reports(Translation(file(late))).count == 1)
   }
 
-  /// AUX_SCAN_RSP follows AUX_SCAN_REQ on its channel at once, and may have a chain as well.
+  /// AUX_SCAN_RSP follows AUX_SCAN_REQ on its channel immediately, and may also have a chain.
   @Test func joinsAScanResponse() throws {
     let request: [UInt8] = [0xC3, 12] + Self.other + Self.advertiser
     let sent: [Sent] = [
@@ -228,7 +229,7 @@ import Testing
     #expect(translation.pdus.filter { $0.hasPrefix("AUX") }.contains("AUX_SCAN_RSP"))
   }
 
-  /// More data than a report can have, in one packet.
+  /// More data than a report can hold, in one packet.
   @Test func splitsALongPacket() throws {
     let long = Array(Self.data.prefix(240))
     let sent: [Sent] = [
@@ -237,7 +238,7 @@ import Testing
     #expect(reports(Translation(file(sent))).map(\.data) == [long])
   }
 
-  /// A periodic train has an access address of its own, and is no connection.
+  /// A periodic train has its own access address, and is not a connection.
   @Test func takesAPeriodicTrainForNoConnection() throws {
     var sync: [UInt8] = [0x47, 0, 0x1B, 0x28, 0xF2, 0x1D]
     sync += [0, 0, 80, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x1F] + little(0x1234_5678) + [9, 8, 7, 0, 0]
