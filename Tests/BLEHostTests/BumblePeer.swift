@@ -3,14 +3,14 @@ import Foundation
 import TestKit
 import Testing
 
-/// A program of `Tests/KernelTests/Peers` that is made with google/bumble and served on a port of this machine.
+/// A program in `Tests/KernelTests/Peers` that uses google/bumble, served on a port of this machine.
 final class BumblePeer: Sendable {
   let port: UInt16
-  /// Of the device behind the controller on the port.
+  /// Address of the device behind the controller on the port.
   let address: DeviceAddress
   private let program: Program
 
-  /// Starts it and waits until it is ready.
+  /// Starts the program and waits until it is ready.
   static func start(_ script: String, _ options: [String] = []) async throws -> BumblePeer {
     let program = try Program(Place.bumblePython(), [Place.peer(script)] + options)
     do {

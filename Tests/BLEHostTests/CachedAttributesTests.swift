@@ -8,8 +8,8 @@ import Testing
 
 @testable import BLEHost
 
-/// Which attributes of an earlier link are used, after how many requests, and what ends their use. Core 5.4, Vol 3,
-/// Part G, 2.5.2.
+/// Use of attributes from an earlier link: which are used, after how many requests, and what ends their use.
+/// Core 5.4, Vol 3, Part G, 2.5.2.
 @Suite(.timeLimit(.minutes(1))) struct CachedAttributesTests {
   private static let hash = "000102030405060708090a0b0c0d0e0f"
   private static let hashAnswer = "09120d00" + hash
@@ -39,7 +39,7 @@ import Testing
         ]), extent, databaseHash: hash, absent: [.battery])
   }
 
-  /// A peer that has nothing but, where it is asked, a hash.
+  /// A peer that only responds to a request for the hash.
   private static func peer(_ hashAnswer: String) -> @Sendable (String) -> [String] {
     { pdu in
       switch pdu.prefix(2) {
@@ -106,7 +106,7 @@ import Testing
     await link.close()
   }
 
-  /// That a service is not there is known too.
+  /// The absence of a service is cached, too.
   @Test func knowsWhatIsNotThere() async throws {
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.restore(Self.known(hash: nil, serviceChanged: false))
@@ -116,8 +116,8 @@ import Testing
     await link.close()
   }
 
-  /// Nothing proves that all is as it was: what is used is asked for. The declaration is
-  /// at 0x21, the CCCD at 0x23.
+  /// Nothing proves that the attributes are unchanged, so those in use are verified. The declaration is at
+  /// 0x21, the CCCD at 0x23.
   @Test(arguments: [
     (["0b10" + "2200" + "0d18", "0501" + "2300" + "0229"], true), (["0b12" + "2200" + "0d18"], false),
     (["0b10" + "2200" + "0d18", "0501" + "2300" + "0129"], false), (["010a210001"], false),
@@ -153,7 +153,7 @@ import Testing
     #expect(
       link.peer.received.map { hexOf($0) } == [Self.readHash, "020502", "1204000200", Self.readHash])
     #expect(await link.connection.attributeChangeCount == 0)
-    // The whole range, while values of two handles are wanted.
+    // The whole range, while two handles have subscribers.
     let values = Values()
     _ = try await client.subscribe(Link.characteristic(0x22)) { values.take($0, $1) }
     link.send("1b2200aa")
@@ -170,7 +170,7 @@ import Testing
     await link.close()
   }
 
-  /// The device changed between the first look at the hash and the subscription.
+  /// The device changed between the first read of the hash and the subscription.
   @Test func catchesAChangeThatWasNotTold() async throws {
     let answers = Counter()
     let usual = Self.peer(Self.hashAnswer)
@@ -187,7 +187,7 @@ import Testing
     await link.close()
   }
 
-  /// What is used here is out of the range: it stays, but no later link may believe it.
+  /// The attributes in use are outside the changed range: they stay, but no later link may use them.
   @Test func aChangeElsewhereLeavesWhatIsUsed() async throws {
     let heard = Heard()
     let link = try await Link.open(Self.peer(Self.hashAnswer))
@@ -198,7 +198,7 @@ import Testing
     try await client.validate()
     link.send("1d030030004000")
     _ = await link.peer.received(atLeast: 5)
-    // The confirmation goes out before the change is known: wait for the file's word.
+    // The confirmation is sent before the change is processed, so wait for the observer.
     await heard.count.reaches(2)
     #expect(heard.all == [.part, .none])
     #expect(await link.connection.attributeChangeCount == 0)
@@ -207,7 +207,8 @@ import Testing
     await link.close()
   }
 
-  /// Core 5.4, Vol 3, Part G, 2.5.2.1: the hash is read, and the request goes out again where it is the same.
+  /// Core 5.4, Vol 3, Part G, 2.5.2.1: the hash is read, and the request is repeated if the hash is
+  /// unchanged.
   @Test func repeatsWhatWasOutOfSync() async throws {
     let usual = Self.peer(Self.hashAnswer)
     let refusals = Counter()
@@ -226,7 +227,7 @@ import Testing
     await link.close()
   }
 
-  /// Another hash, and a server that never comes to an end of it.
+  /// Another hash, and a server that remains out of sync.
   @Test(arguments: [otherHashAnswer, "010801000a", "0108010012"])
   func dropsWhatIsOutOfSync(_ answer: String) async throws {
     let usual = Self.peer(Self.hashAnswer)
@@ -255,7 +256,8 @@ import Testing
     await link.close()
   }
 
-  /// GATT/CL/GAS/BV-02 and BV-03: the hash is asked for over all handles, bit 0 of Client Supported Features is set alone.
+  /// GATT/CL/GAS/BV-02 and BV-03: the hash is requested over all handles, and only bit 0 of Client Supported
+  /// Features is set.
   @Test func asksTheDeviceToTell() async throws {
     // Service Changed at 3, Client Supported Features at 6, hash at 8.
     let link = try await Link.open { pdu in
@@ -284,7 +286,7 @@ import Testing
   }
 }
 
-/// What an observer heard.
+/// Results that an observer received.
 private final class Heard: Sendable {
   private let extents = Mutex<[GATTDiscoveryResult.Extent]>([])
   var all: [GATTDiscoveryResult.Extent] { extents.withLock { $0 } }

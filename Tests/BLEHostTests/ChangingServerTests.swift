@@ -6,7 +6,7 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// Attributes of an earlier link against google/bumble's server, which changes them: another implementation's Database
+/// Attributes of an earlier link, with google/bumble's server, which changes them: an independent Database
 /// Hash, Service Changed and handles.
 @Suite(
   .serialized,
@@ -16,20 +16,20 @@ struct ChangingServerTests {
   private static let value = BluetoothUUID(0xFFF1)
   private static let control = BluetoothUUID(0xFFF2)
 
-  /// What tells of changes there.
+  /// The server's means to report changes.
   enum Kind: String, CaseIterable, Sendable {
     case hashed = ""
     case plain = "--plain"
     case silent = "--silent"
   }
 
-  /// One link after the other to the same server.
+  /// Consecutive links to the same server.
   private struct Scene {
     let adapter: HostAdapter
     let address: DeviceAddress
     var known: GATTDiscoveryResult?
 
-    /// A link with what the one before found.
+    /// Opens a link with the attributes that the previous one found.
     mutating func link(
       _ body: (Connection, GATTClient, GATTDatabase) async throws -> Void
     ) async throws {
@@ -70,7 +70,7 @@ struct ChangingServerTests {
     #expect(String(decoding: value, as: UTF8.self) == text)
   }
 
-  /// Requests to the first value: by discovery, and from the second link on.
+  /// Number of requests until the first value: with discovery, and from the second link on.
   @Test(arguments: Kind.allCases) func reconnects(_ kind: Kind) async throws {
     try await withServer(kind) { scene in
       var requests: [Int] = []
@@ -91,7 +91,7 @@ struct ChangingServerTests {
     }
   }
 
-  /// The server changes when the link has ended.
+  /// The server changes after the link has ended.
   @Test(arguments: [Kind.hashed, .plain]) func findsWhatHasMoved(_ kind: Kind) async throws {
     try await withServer(kind) { scene in
       var first = AttributeHandle.none
@@ -103,7 +103,7 @@ struct ChangingServerTests {
       try await scene.link { connection, client, database in
         let handles = try Self.handles(database)
         #expect(await !connection.usesEarlierDiscovery)
-        // What was there is another service's now, and could be read as well.
+        // The old handle now belongs to another service, and could be read as well.
         #expect(handles.value > first)
         try await Self.expect("other", client, first)
         try await Self.expect("second", client, handles.value)
@@ -115,7 +115,7 @@ struct ChangingServerTests {
     }
   }
 
-  /// Service Changed on a link by discovery, and on one with attributes of an earlier link.
+  /// Service Changed on a link with discovery, and on one with attributes of an earlier link.
   @Test(arguments: [(Kind.hashed, 1), (.hashed, 2), (.plain, 1)])
   func hearsOfAChange(_ kind: Kind, _ links: Int) async throws {
     try await withServer(kind) { scene in
@@ -132,7 +132,7 @@ struct ChangingServerTests {
         let handles = try Self.handles(again)
         #expect(handles.value != former.value)
         try await Self.expect("second", client, handles.value)
-        // Values come from there.
+        // Values come from the new handle.
         let values = SharedTexts()
         let characteristic = try #require(again.characteristic(Self.value, in: Self.service))
         _ = try await client.subscribe(characteristic) { notification, _ in

@@ -30,7 +30,7 @@ import Testing
     await link.close()
   }
 
-  /// What was sent before the hang-up is delivered first.
+  /// PDUs sent before the disconnect are delivered first.
   @Test func deliversWhatCameBeforeTheEnd() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
@@ -43,8 +43,8 @@ import Testing
     await link.close()
   }
 
-  /// The kernel reports an error of the socket before the PDUs that it still holds (`__skb_try_recv_datagram`): a
-  /// peer that closes with something unread is ECONNRESET here, and so is a lost link on an L2CAP socket.
+  /// The kernel reports a socket error before the PDUs that it still holds (`__skb_try_recv_datagram`). Here
+  /// a peer that closes with unread data causes ECONNRESET, and so does a lost link on an L2CAP socket.
   @Test func deliversWhatCameBeforeAnError() async throws {
     let pair = try SocketPair()
     let loop = try EventLoop.start()
@@ -100,7 +100,7 @@ import Testing
     await link.close()
   }
 
-  /// Closing gives the socket and the subscribers back; nothing holds them in a circle.
+  /// Closing releases the socket and the subscribers; there is no retain cycle.
   @Test func letsEverythingGo() async throws {
     final class Canary: Sendable {
       let gone: Counter
@@ -119,7 +119,7 @@ import Testing
     await gone.reaches(1)
   }
 
-  /// A loop that is stopped under a connection ends it: nobody waits for ever.
+  /// A loop that is stopped under a connection ends it: no request waits without end.
   @Test func aStoppedLoopFailsAllRequests() async throws {
     let link = try await Link.open()
     let request = Task {
@@ -134,7 +134,7 @@ import Testing
     await link.peer.ended()
   }
 
-  /// So does a loop that is stopped under an open connection.
+  /// Stopping the loop under an open connection releases them, too.
   @Test func letsEverythingGoWithTheLoop() async throws {
     final class Canary: Sendable {
       let gone: Counter
@@ -155,7 +155,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(1))) struct ConnectionPressureTests {
-  /// A socket without room keeps the order and loses nothing.
+  /// A full socket buffer does not change the order or lose PDUs.
   @Test func waitsForRoomToSend() async throws {
     let link = try await Link.prepare(sendBufferByteCount: 1)
     let sent = Counter()
@@ -215,7 +215,7 @@ import Testing
     await link.close()
   }
 
-  /// Asking on without ever reading the answers breaks the rule of one request at a time.
+  /// A peer that sends requests without reading the responses breaks the rule of one request at a time.
   @Test func aPeerThatNeverReadsIsCutOff() async throws {
     let link = try await Link.prepare(sendBufferByteCount: 1)
     let asker = Task.detached { for _ in 0..<2_000 { link.send("0a 0001") } }
@@ -226,8 +226,8 @@ import Testing
     await link.close()
   }
 
-  /// A peer that sends without a pause must not keep callers from the receive thread: here each value that is taken
-  /// brings the next, so that the socket is never empty.
+  /// A peer that sends without a pause must not keep callers from the receive thread. Here reading a value
+  /// makes the peer send the next, so the socket is never empty.
   @Test func aFloodDoesNotStarveCallers() async throws {
     let isOver = Flag()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : $0.hasPrefix("0a") ? ["0b01"] : [] }

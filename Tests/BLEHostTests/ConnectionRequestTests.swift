@@ -8,7 +8,7 @@ import Testing
 @testable import BLEHost
 
 @Suite(.timeLimit(.minutes(1))) struct ConnectionRequestTests {
-  /// Answers a read of a handle with that handle, as a server that takes one request at a time.
+  /// Responds to a read with the handle, like a server that takes one request at a time.
   private static func echo(_ pdu: String) -> [String] { pdu.hasPrefix("0a") ? ["0b" + pdu.dropFirst(2)] : [] }
 
   @Test func serialisesManyCallers() async throws {
@@ -27,7 +27,7 @@ import Testing
     await link.close()
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.3.2: no second request before the first is answered.
+  /// Core 5.4, Vol 3, Part F, 3.3.2: no second request before the first has its response.
   @Test func sendsOneAfterTheOther() async throws {
     let link = try await Link.open()
     let requests = (0..<8).map { number in
@@ -45,7 +45,8 @@ import Testing
     await link.close()
   }
 
-  /// Once, for what security can change, and only where it was raised. Core 5.4, Vol 3, Part C, 10.3.2.
+  /// Repeated once, for errors that security can resolve, and only if security was raised. Core 5.4, Vol 3,
+  /// Part C, 10.3.2.
   @Test(
     arguments: [
       (0x05, true, 2), (0x0F, true, 2), (0x05, false, 1), (0x08, true, 1), (0x0C, true, 1), (0x02, true, 1),
@@ -62,7 +63,7 @@ import Testing
     await link.close()
   }
 
-  /// Whatever the peer sends between request and response, the request goes on.
+  /// Whatever the peer sends between request and response, the request completes.
   @Test func goesOnThroughWhatComesBetween() async throws {
     let values = Values()
     let link = try await Link.open { pdu in
@@ -89,7 +90,7 @@ import Testing
     await link.close()
   }
 
-  /// An answer of another kind is none to the request that waits.
+  /// A response of another kind does not complete the request.
   @Test func goesOnAfterAWrongAnswer() async throws {
     let link = try await Link.open { $0 == "0a0300" ? ["0d01", "0b03"] : ["0b02"] }
     #expect(try await link.connection.read(AttributeHandle(3)) == [3])
@@ -108,7 +109,7 @@ import Testing
     await link.close()
   }
 
-  /// GAT BV-01: the caller hears of it, nobody tries again, and nothing more is sent on the bearer.
+  /// GAT BV-01: the caller gets the error, there is no retry, and nothing more is sent on the bearer.
   @Test func sendsNothingAfterATimeout() async throws {
     let link = try await Link.open()
     let first = Task {
@@ -122,7 +123,7 @@ import Testing
         }
       }
     }
-    // The others have come to the queue by the time that all of these have had their turn.
+    // When all of these have had their turn, the other requests are in the queue.
     for _ in 0..<100 { _ = await link.connection.mtu }
     await link.connection.expire(SystemClock.monotonic().advanced(by: .seconds(31)))
     #expect(await first.value == .timedOut(.readRequest))
@@ -133,7 +134,7 @@ import Testing
     await link.close()
   }
 
-  /// Whoever waits for less gets less; never more than the specification has.
+  /// A caller may set a shorter timeout, never a longer one than the specification's.
   @Test func timesOutWhenItWasAskedTo() async throws {
     let link = try await Link.open()
     await link.connection.limitAnswers(to: .seconds(8))
@@ -168,7 +169,7 @@ import Testing
     await link.close()
   }
 
-  /// A cancelled caller waits for its answer: a request cannot be taken back.
+  /// A cancelled caller still waits for its response: a request that was sent cannot be withdrawn.
   @Test func survivesACancelledCaller() async throws {
     let link = try await Link.open()
     let request = Task { try await link.connection.read(AttributeHandle(1)) }
@@ -183,7 +184,7 @@ import Testing
     await link.close()
   }
 
-  /// One that still waits is taken back, and those behind it move up.
+  /// A queued request is withdrawn, and those behind it move up.
   @Test func takesBackAWaitingRequest() async throws {
     let link = try await Link.open()
     let first = Task { try await link.connection.read(AttributeHandle(1)) }
@@ -204,7 +205,7 @@ import Testing
     await link.close()
   }
 
-  /// Who is cancelled may still put things in order.
+  /// A cancelled task may still send requests to clean up.
   @Test func sendsTheRequestsOfACancelledTask() async throws {
     let link = try await Link.open { _ in ["13"] }
     let gate = Gate()
@@ -220,7 +221,7 @@ import Testing
     await link.close()
   }
 
-  /// The server has one queue for each client: writes of two callers must not be executed together.
+  /// The server has one queue per client: writes of two callers must not be executed together.
   @Test func letsOneCallerFillTheQueueOfWrites() async throws {
     let link = try await Link.open { pdu in
       pdu.hasPrefix("16") ? ["17" + pdu.dropFirst(2)] : ["19"]
@@ -245,7 +246,7 @@ import Testing
   }
 }
 
-/// Reference `att-gatt-conformance.md`, 6: what whoever holds the channel must answer.
+/// Reference `att-gatt-conformance.md`, 6: requests that the owner of the channel must respond to.
 @Suite(.timeLimit(.minutes(1))) struct ConnectionServerTests {
   @Test(arguments: [
     ("02 f700", "03 0502"), ("02 1700", "03 0502"),
@@ -268,7 +269,7 @@ import Testing
     await link.close()
   }
 
-  /// A request behind it shows that nothing was answered.
+  /// The response to a request sent after it shows that there was none.
   @Test(arguments: [
     "1b 0001 01", "1b 0001", "23 0001 0100 01 0101 0100 02", "52 0001 01", "d2 0001 01", "ff 00", "52",
     "1b 00",
@@ -283,7 +284,7 @@ import Testing
     await link.close()
   }
 
-  /// GAP and GATT are there for phones and BlueZ, which ask right after connecting.
+  /// GAP and GATT exist for phones and BlueZ, which read them right after connecting.
   @Test func hasTheTwoServices() async throws {
     let link = try await Link.open()
     link.send("10 0100 ffff 0028")
@@ -294,7 +295,8 @@ import Testing
     await link.close()
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.2: the peer's exchange counts for both ways, once it is answered.
+  /// Core 5.4, Vol 3, Part F, 3.4.2: an exchange by the peer applies to both directions, once it has its
+  /// response.
   @Test func takesThePeersMTU() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }

@@ -7,19 +7,19 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Reading, writing and discovering on a link that streams: no notification waits for any of it.
+/// Reads, writes and discovery on a streaming link do not delay any notification.
 @Suite(.timeLimit(.minutes(1))) struct ControlTrafficTests {
-  /// What the receive thread had done when a notification reached its subscriber.
+  /// Work that the receive thread had done when a notification reached its subscriber.
   private struct Call: Equatable, Sendable {
     var number: Int
-    /// System calls that brought PDUs, this one's included.
+    /// Number of system calls that received PDUs, including this one's.
     var batch: Int
-    /// PDUs sent by us.
+    /// Number of PDUs that we sent.
     var sent: Int
-    /// All system calls.
+    /// Number of all system calls.
     var systemCalls: UInt64
 
-    /// Whether we did anything for the link between two notifications that one system call brought.
+    /// Whether we did anything for the link between two notifications received by one system call.
     func isDelayed(after last: Call) -> Bool {
       batch == last.batch && (sent != last.sent || systemCalls != last.systemCalls)
     }
@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  /// An answer amid a batch lets the next request go: after the batch.
+  /// A response inside a batch allows the next request, which is sent after the batch.
   @Test func theNextRequestWaitsForTheWholeBatch() async throws {
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
     let calls = Calls()
@@ -66,7 +66,7 @@ import Testing
     let reads = (8...9 as ClosedRange<UInt16>).map { handle in
       Task { try await link.connection.read(AttributeHandle(handle)) }
     }
-    // The configuration and the first read; the other read is in our queue once it was asked for too.
+    // The configuration and the first read; the other read is queued once it was requested, too.
     let first = await link.peer.received(atLeast: 2)
     try await eventually("the other read waits") { await link.connection.waitingRequests == 1 }
     let gate = Gate()
@@ -91,7 +91,7 @@ import Testing
     await link.close()
   }
 
-  /// - Returns: how often it discovered, read and wrote until it was cancelled.
+  /// - Returns: number of rounds of discovery, reads and writes until it was cancelled.
   private static func request(over connection: Connection) async throws -> Int {
     var rounds = 0
     let client = GATTClient(connection)
@@ -107,7 +107,7 @@ import Testing
     return rounds
   }
 
-  /// A stream of 30,000, and requests of each kind as fast as they are answered.
+  /// A stream of 30,000, and requests of each kind as fast as their responses arrive.
   @Test func aBusyLinkDeliversEachBatchAtOnce() async throws {
     let count = 30_000
     let link = try await Link.open { pdu in
@@ -126,7 +126,7 @@ import Testing
     }
     let calls = Calls()
     let subscription = try await subscribe(link, calls)
-    // Several, so that a request waits in our queue whenever an answer comes.
+    // Several tasks, so that a request is queued whenever a response arrives.
     let requests = (0..<4).map { _ in Task { try await Self.request(over: link.connection) } }
     let peer = link.peer
     try SystemThread.start(named: "stream") {

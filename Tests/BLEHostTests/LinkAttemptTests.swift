@@ -4,7 +4,7 @@ import Testing
 
 @testable import BLEHost
 
-/// Who gets the link that a controller has made.
+/// Assignment of a new link to a connection request.
 @Suite struct LinkAttemptTests {
   private static let now = MonotonicTime(nanoseconds: 0)
 
@@ -23,7 +23,8 @@ import Testing
     return wishes
   }
 
-  /// The controller's list still has a device that is not wanted any more: its link is nobody's, though one wish is left.
+  /// The controller's list still has a device that is no longer wanted: its link is given to no request,
+  /// although one is left.
   @Test func aListedLinkIsOnlyForWhoWantsThatDevice() {
     let (first, second) = (Self.wish(1), Self.wish(2))
     var wishes = Self.wishes([first, second])
@@ -32,7 +33,7 @@ import Testing
     #expect(wishes.take(Self.address(2)) === second)
   }
 
-  /// A device that was named may come under another address.
+  /// A directed attempt may connect to a device under another address.
   @Test func aNamedLinkIsForItsWishWhateverTheAddress() {
     let wish = Self.wish(1)
     var wishes = Self.wishes([wish])

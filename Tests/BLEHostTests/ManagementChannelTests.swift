@@ -7,8 +7,7 @@ import Testing
 
 @testable import BLEHost
 
-/// A management channel over a socket pair, with the kernel's part played by a script. The octets are what Linux 6.1
-/// answered.
+/// A management channel over a socket pair; a script plays the kernel, with bytes that Linux 6.1 sent.
 @Suite(.timeLimit(.minutes(1))) struct ManagementChannelTests {
   private static let information =
     "0100 0000 1b01 0400 00 0153005e0000 0d ffff 1bbe0100 01020000 000000"
@@ -34,7 +33,8 @@ import Testing
     }
   }
 
-  /// - Parameter script: what the kernel sends for a command after the first, by the command's octets.
+  /// - Parameter script: packets that the kernel sends for each command after the first, by the command's
+  ///   bytes.
   private func open(
     _ script: @escaping @Sendable (String) -> [String]
   ) async throws -> (channel: ManagementChannel, kernel: Peer) {
@@ -67,7 +67,7 @@ import Testing
     await close(channel)
   }
 
-  /// Another adapter's events, other replies and BR/EDR devices are none of this scan's business.
+  /// Another adapter's events, other replies and BR/EDR devices are ignored.
   @Test func leavesOutWhatIsOthers() async throws {
     let elsewhere = "1200 0100 1b00 b2a1000dcb70 01 c9 00000000 0d00 020106 09095230325f41314232"
     let classic = "1200 0000 0e00 b2a1000dcb70 00 c9 00000000 0000"
@@ -87,7 +87,7 @@ import Testing
     await close(channel)
   }
 
-  /// Index Removed. One that is only switched off may come back.
+  /// Index Removed ends the scan. An adapter that is only powered off may come back.
   @Test func endsAScanWhenTheAdapterGoes() async throws {
     let removed = "0500 0000 0000"
     let (channel, _) = try await open { $0 == Self.start ? [Self.started, Self.discovering, removed] : [] }
@@ -112,7 +112,7 @@ import Testing
     await close(channel)
   }
 
-  /// All that the kernel says in one go: the answer counts before the end that follows it.
+  /// All of the kernel's packets arrive at once: the reply is processed before the end that follows it.
   @Test func beginsAgainAfterTheKernelsEnd() async throws {
     let starts = Counter()
     let (channel, kernel) = try await open { command in
@@ -128,7 +128,7 @@ import Testing
     await close(channel)
   }
 
-  /// While another discovers: its findings are ours, its end is not.
+  /// Another program is discovering: its results are ours too, but its end does not end our scan.
   @Test func listensWhileAnotherDiscovers() async throws {
     let (channel, kernel) = try await open { command in
       command == Self.start ? [Self.busy, Self.found] : [Self.stopped]
@@ -158,7 +158,7 @@ import Testing
     await close(channel)
   }
 
-  /// It was over by itself just before: nothing is wrong.
+  /// It had just ended by itself: this is not an error.
   @Test func endsWhatHasEnded() async throws {
     let (channel, _) = try await open { $0 == Self.start ? [Self.started] : [Self.rejected] }
     try await channel.startDiscovery { _, _ in }
@@ -167,13 +167,13 @@ import Testing
     await close(channel)
   }
 
-  /// A scan that ends and an adapter that is closed, say, before the kernel has answered the start.
+  /// For example, a scan ends and an adapter is closed before the kernel has replied to the start.
   @Test func allWhoStopAStartGoOn() async throws {
     let (channel, kernel) = try await open { $0 == Self.stop ? [Self.stopped, Self.over] : [] }
     let start = Task { try await channel.startDiscovery { _, _ in } }
     _ = await kernel.received(atLeast: 2)
     let stops = await channel.beginStops(2)
-    // In the order in which they come to the loop: both wait now.
+    // In the order in which they reach the loop: both wait now.
     _ = await channel.malformed
     await #expect(throws: HostError.scanBusy(holder: "this program"), "the first start is not answered yet") {
       try await channel.startDiscovery { _, _ in }

@@ -9,8 +9,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Our Security Manager against google/bumble's, over controllers of bumble's, which compare the keys that both hosts
-/// encrypt with.
+/// Our Security Manager with google/bumble's, on bumble's controllers, which compare both hosts' encryption
+/// keys.
 @Suite(
   .serialized,
   .timeLimit(.minutes(1)))
@@ -35,7 +35,7 @@ struct PairingPeerTests {
       authenticated: true, secure: false),
   ]
 
-  /// A read that is refused pairs and succeeds; a second host with the stored key encrypts and reads without a pairing.
+  /// A refused read pairs and succeeds. A second host with the stored key encrypts and reads without pairing.
   @Test(arguments: cases) func pairsAndComesBack(_ way: PairingCase) async throws {
     let numbers = SharedNumber()
     let store = KeptBonds()
@@ -64,7 +64,7 @@ struct PairingPeerTests {
     #expect(numbers.ours == numbers.theirs)
     await first.connection.close()
 
-    // Nobody is asked any more, and pairing is out of the question.
+    // There are no more prompts, and no pairing is possible.
     try await adapter.secure(SecuritySettings(store: store))
     let second = try await connect(adapter, peer)
     #expect(await adapter.isEncrypted(second.connection))
@@ -73,7 +73,7 @@ struct PairingPeerTests {
     await adapter.close()
   }
 
-  /// Without keys and without leave to pair the refusal reaches the caller.
+  /// Without keys and without permission to pair, the refusal reaches the caller.
   @Test func doesNotPairUnasked() async throws {
     let peer = try await BumblePeer.start("bumble_secure.py")
     let loop = try EventLoop.start()
@@ -101,14 +101,14 @@ struct PairingPeerTests {
     await #expect(throws: HostError.self) { _ = try await adapter.pair(link.connection) }
     #expect(await adapter.isEncrypted(link.connection) == false)
     #expect(await link.connection.end == nil)
-    // At once again is too soon.
+    // An immediate retry is too soon.
     await #expect(throws: HostError.pairing(peer.address, .tooSoon)) {
       _ = try await adapter.pair(link.connection)
     }
     await adapter.close()
   }
 
-  /// The bond tells who is behind an address that changes with each advertising.
+  /// The bond identifies a device whose address changes with each advertising.
   @Test func findsABondedDeviceBehindPrivateAddresses() async throws {
     let store = KeptBonds()
     let peer = try await BumblePeer.start("bumble_secure.py", ["--private"])
@@ -137,9 +137,10 @@ struct PairingPeerTests {
     await adapter.close()
   }
 
-  /// What we sign with the key that bumble was given, its AES-CMAC finds to be ours; each counter once.
+  /// bumble's AES-CMAC verifies our signatures with the key that it was given; each counter is accepted once.
   ///
-  /// Its first link ends as soon as it is paired: with legacy pairing, where our key is the last PDU, the end once overtook it.
+  /// Its first link ends as soon as it is paired. Regression: with legacy pairing, where our key is the last
+  /// PDU, the disconnect overtook it.
   @Test(arguments: [["--legacy"], []]) func signs(_ options: [String]) async throws {
     let store = KeptBonds()
     let peer = try await BumblePeer.start("bumble_secure.py", options)
@@ -163,7 +164,7 @@ struct PairingPeerTests {
     #expect(await adapter.isEncrypted(second.connection) == false)
     let stored = try #require(store.bonds().first)
     #expect(stored.bond.localSignCounter == 3)
-    // A key that is not the one that was given away.
+    // Not the key that was distributed.
     var wrong = stored
     wrong.bond.localSigningKey = 1
     store.keep(wrong)

@@ -5,7 +5,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A way to pair, with what bumble is told.
+/// A way to pair, with bumble's options.
 struct PairingCase: CustomTestStringConvertible, Sendable {
   let testDescription: String
   let own: IOCapability
@@ -24,7 +24,7 @@ struct PairingCase: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// A number that one side shows and the other types; a file is the person between them.
+/// A passkey that one side displays and the other types; a file stands for the user in between.
 final class SharedNumber: Sendable {
   let path: String
   private let shown = Mutex<UInt32?>(nil)

@@ -9,8 +9,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Our Security Manager as the responder, with google/bumble's as the initiator; bumble's controllers compare the keys that
-/// both encrypt with.
+/// Our Security Manager as the responder, google/bumble's as the initiator. bumble's controllers compare both
+/// encryption keys.
 @Suite(.serialized, .timeLimit(.minutes(1))) struct PeripheralPairingTests {
   static let services: [GATTServiceDescription] = {
     var encrypted = GATTCharacteristicDescription(BluetoothUUID(0xAA01), [.read, .write], value: [1])
@@ -77,10 +77,11 @@ import Testing
 
       try await peer.ask("connect Secure", "connected")
       let second = try await device.connected()
-      // Insufficient Encryption: the key is known, and not used yet. Nothing of the subscription holds before that.
+      // Insufficient Encryption: the key is known but not yet in use. The subscription is not active before
+      // encryption.
       try await peer.expect("refused 15", for: "read \(one.text)")
       #expect(await device.server.subscribers(of: three).isEmpty)
-      // What is agreed on before the central is known holds when it is.
+      // An MTU negotiated before the central was identified stays in force.
       try await peer.expect("mtu 100", for: "mtu 100")
       try await peer.expect("encrypted", for: "encrypt")
       #expect(try await device.next() == .subscribed(second, three, [.notification]))
@@ -92,7 +93,7 @@ import Testing
     }
   }
 
-  /// A key that this side has forgotten: the central hears that it is missing, and nothing is let through.
+  /// This side has lost the key: the central is told that it is missing, and gets no access.
   @Test func doesNotKnowAForgottenKey() async throws {
     let store = KeptBonds()
     let settings = SecuritySettings(raising: .byPairing, store: store, makeKeyPair: try P256KeyPair.maker())
@@ -111,7 +112,7 @@ import Testing
     }
   }
 
-  /// bumble finds by the key that it was given who is behind each of our addresses, and comes back under a new one.
+  /// bumble resolves each of our addresses with its key, and reconnects to a new one.
   @Test func hidesFromAllButThoseThatAreBonded() async throws {
     let store = KeptBonds()
     let peer = try await BumbleCentrals.start()
@@ -139,7 +140,7 @@ import Testing
     #expect(Set(seen + [own.description]).count == 3)
     #expect(store.bonds().count == 1)
     #expect(store.bonds().first?.local == own)
-    // Somebody else's.
+    // An unrelated address.
     try await peer.expect("resolved nobody", for: "resolve 40:00:00:00:00:01")
     await adapter.close()
   }

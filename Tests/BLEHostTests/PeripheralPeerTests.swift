@@ -9,7 +9,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A device of ours, used by google/bumble's host over controllers of bumble's.
+/// Our device, used by google/bumble's host on bumble's controllers.
 @Suite(.timeLimit(.minutes(1))) struct PeripheralPeerTests {
   static let services = [
     GATTServiceDescription(
@@ -30,7 +30,7 @@ import Testing
   ]
   static let advertisement = DeviceAdvertisement(name: "Strap", services: [.heartRate])
 
-  /// Handles by the order of the services: 0x000A is the heart rate's first.
+  /// Handles follow the order of the services: 0x000A is the heart rate's first.
   @Test func isFoundReadAndWritten() async throws {
     try await withDevice { device in
       let peer = device.peer
@@ -65,7 +65,7 @@ import Testing
       try await peer.expect("refused 2", for: "read \(measurement.text)")
       try await peer.expect("disconnected 19", for: "disconnect")
       #expect(try await device.next() == .disconnected(central, .linkLost(.closedByPeer)))
-      // And advertises again.
+      // It advertises again.
       #expect(try await peer.ask("find Strap", "found").hasPrefix("found"))
     }
   }
@@ -116,7 +116,7 @@ import Testing
       let alarm = try await server.require(BluetoothUUID(0xAA02))
       try await peer.ask("subscribe \(alarm.text) indicate", "subscribed")
       #expect(try await device.next() == .subscribed(central, alarm, [.indication]))
-      // Side by side, and still one after the other on the air.
+      // Sent in parallel, but still one after the other on the air.
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<20 {
           group.addTask { try await server.indicate([UInt8(number)], of: alarm, to: central) }
@@ -162,7 +162,7 @@ import Testing
           peer.values(central: number)
             == (0..<200).map { "\(rate.text) \(hexOf([UInt8(number), UInt8($0)])) notification" })
       }
-      // What one writes the others read.
+      // A value written by one is read by the others.
       let value = try await server.require(BluetoothUUID(0xAA01))
       try await peer.ask("write \(value.text) 77", "written", central: 2)
       try await peer.expect("read 77", for: "read \(value.text)", central: 3)
@@ -183,7 +183,7 @@ import Testing
     #expect(try await peer.next(["disconnected"]) == "disconnected 19")
     #expect(await server.centrals.isEmpty)
     #expect(await adapter.isAdvertising == false)
-    // Again, by the same adapter.
+    // Again, on the same adapter.
     let again = Task { try await adapter.advertise(Self.advertisement, serving: server) }
     try await peer.ask("connect Strap", "connected")
     again.cancel()
@@ -193,7 +193,7 @@ import Testing
 
   // MARK: Faults
 
-  /// What was prepared goes with the link: the next one writes the whole value.
+  /// Prepared writes are discarded with the link: the next one writes the whole value.
   @Test func forgetsALongWriteThatWasBroken() async throws {
     try await withDevice { device in
       let (peer, server) = (device.peer, device.server)
@@ -210,7 +210,7 @@ import Testing
     }
   }
 
-  /// One that asks on and on is served or cut off; another central does not notice.
+  /// A central that sends requests without end is served or disconnected; another central is not affected.
   @Test func survivesAFlood() async throws {
     try await withDevice("--centrals", "2") { device in
       let (peer, server) = (device.peer, device.server)
@@ -232,7 +232,7 @@ import Testing
   }
 }
 
-/// A device of ours on a controller of bumble's.
+/// Our device on one of bumble's controllers.
 struct TestDevice {
   let peer: BumbleCentrals
   let adapter: HostAdapter
@@ -257,10 +257,10 @@ struct TestDevice {
     await adapter.close()
   }
 
-  /// What a central does next.
+  /// The next event.
   func next() async throws -> GATTServerEvent { try #require(try await events.next()) }
 
-  /// The next is that one has connected.
+  /// Expects the next event to be a connection.
   func connected() async throws -> Central {
     let event = try await next()
     guard case .connected(let central) = event else {
@@ -271,7 +271,7 @@ struct TestDevice {
   }
 }
 
-/// Hands events out one after the other.
+/// Returns events one after the other.
 private final class EventReader: Sendable {
   private let waiting = Mutex<[GATTServerEvent]>([])
 
@@ -290,6 +290,6 @@ extension GATTServer {
 }
 
 extension AttributeHandle {
-  /// `0x000c`, as bumble prints it.
+  /// In bumble's format: `0x000c`.
   var text: String { "0x" + hexOf([UInt8(rawValue >> 8), UInt8(rawValue & 0xFF)]) }
 }

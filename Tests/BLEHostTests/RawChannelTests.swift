@@ -8,9 +8,10 @@ import Testing
 
 @testable import BLEHost
 
-/// The raw channel over a socket pair, with the controller's part played by a script, on a kernel that has no memory.
+/// The raw channel over a socket pair; a script plays the controller, on a kernel that is out of memory.
 @Suite(.timeLimit(.minutes(1))) struct RawChannelTests {
-  /// Read Local Supported Commands, and its Command Complete: 64 octets of bits. Core 5.4, Vol 4, Part E, 7.4.2.
+  /// Read Local Supported Commands, and its Command Complete: 64 bytes of bits. Core 5.4, Vol 4, Part E,
+  /// 7.4.2.
   private static let command = "01021000"
   private static let reply = "04 0e 44 01 0210 00" + String(repeating: "5a", count: 64)
 
@@ -24,12 +25,12 @@ import Testing
     let info = AdapterInfo(index: 0, address: address, isUp: true, bus: 0)
     let channel = try await RawChannel.adopt(pair.ours(), of: info, on: loop) { _ in }
     await channel.onLost { lost.add() }
-    // Of the receive thread's calls, no one else's.
+    // Only calls on the receive thread fail.
     await Task(executorPreference: loop) { test_fail(TEST_RECVMMSG, number, skip, count) }.value
     return (loop, channel, controller)
   }
 
-  /// What waits in the socket is received when there is memory again, and the channel stays open.
+  /// Packets that wait in the socket are received when there is memory again, and the channel stays open.
   @Test(arguments: [ENOMEM, ENOBUFS], [1, 50, 900] as [CInt])
   func goesOnAfterAShortage(_ number: CInt, _ count: CInt) async throws {
     let lost = Counter()
@@ -40,7 +41,7 @@ import Testing
       return test_failures(TEST_RECVMMSG)
     }.value
     #expect(failures == count)
-    // A success in between begins the count anew.
+    // A success in between resets the count.
     await Task(executorPreference: loop) { test_fail(TEST_RECVMMSG, number, 0, count) }.value
     #expect(try await channel.command(ReadLocalSupportedCommands()).count == 64)
     #expect(lost.value == 0)
@@ -48,7 +49,7 @@ import Testing
     loop.stop()
   }
 
-  /// One that never has any is an adapter that is gone: no endless loop.
+  /// If there is never any memory, the adapter counts as lost: there is no endless loop.
   @Test func isLostInTheEnd() async throws {
     let lost = Counter()
     let (loop, channel, _) = try await open(failing: ENOMEM, count: .max, lost: lost)

@@ -1,7 +1,7 @@
 import BLEHost
 import Testing
 
-/// A log in a transport's specification.
+/// Logs in a transport's specification.
 @Suite struct ReplaySourceTests {
   @Test func parses() throws {
     #expect(

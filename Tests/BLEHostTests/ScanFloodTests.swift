@@ -7,9 +7,10 @@ import Testing
 
 @testable import BLEHost
 
-/// Whoever is in range advertises as much as it likes: what a scan keeps of it has limits, and what it does not keep is counted.
+/// Devices in range may advertise without limit: a scan stores a limited amount and counts what it does not
+/// store.
 @Suite(.timeLimit(.minutes(2))) struct ScanFloodTests {
-  /// Enough to turn every table over many times, in a few seconds of a debug build.
+  /// Enough to replace each table's entries many times, in a few seconds of a debug build.
   private static let count = 200_000
 
   private final class News: Sendable {
@@ -19,11 +20,11 @@ import Testing
     func take(_ advertiser: Advertiser) { state.withLock { $0 = ($0.count + 1, advertiser) } }
   }
 
-  /// LE Advertising Reports of one structure each. Core 5.4, Vol 4, Part E, 7.7.65.2.
+  /// LE Advertising Reports with one AD structure each. Core 5.4, Vol 4, Part E, 7.7.65.2.
   private struct Flood {
     private var event: [UInt8]
 
-    /// - Parameter structure: with its length octet.
+    /// - Parameter structure: including its length byte.
     init(_ structure: String) {
       let data = octetsOf(structure)
       event = octetsOf("02 01 00 01 0000000000c0") + [UInt8(data.count)] + data + [0xC4]
@@ -36,11 +37,11 @@ import Testing
       }
     }
 
-    /// Where the address and the structure's value are.
+    /// Offsets of the address and of the structure's value.
     static let (address, value) = (4, 13)
   }
 
-  /// The octets of a number, the least significant first.
+  /// Writes the bytes of a number, least significant first.
   private func put(_ number: Int, _ byteCount: Int, at offset: Int, _ event: inout [UInt8]) {
     for index in 0..<byteCount { event[offset + index] = UInt8(truncatingIfNeeded: number >> (8 * index)) }
   }
@@ -62,7 +63,7 @@ import Testing
     #expect(news.latest?.manufacturerData.count == 16)
     let report = collector.report
     #expect(report.reports == Self.count)
-    // Each had data that were new; those of the first 16 companies come again after 65,536.
+    // Each had new data; those of the first 16 companies repeat after 65,536.
     #expect(news.count == 16 * 4)
     #expect(report.leftOut == Self.count - 16 * 4)
     #expect(report.forgotten == 0)
@@ -95,7 +96,7 @@ import Testing
     #expect(collector.count == 4096)
     #expect(collector.report.forgotten == Self.count - 4096)
     #expect(news.count == Self.count, "each is new")
-    // The last ones are there: to hear them again is no news.
+    // The last ones are stored: receiving them again is not news.
     for number in Self.count - 4096..<Self.count {
       try flood.send(to: collector) { put(number, 4, at: Flood.address, &$0) }
     }
@@ -103,7 +104,7 @@ import Testing
     #expect(collector.report.forgotten == Self.count - 4096)
   }
 
-  /// 8,192 in turn: each time the one that comes is the one that has just gone.
+  /// 8,192 in turn: each time the next one is the one that was just evicted.
   @Test func keepsLittleOfManyThatSayMuch() throws {
     let collector = Collector(reportsAll: true) { _ in .goOn }
     var flood = Flood("07 ff 0000 00000000")
@@ -127,7 +128,7 @@ import Testing
     #expect(collector.report.forgotten == 10_000 - 256)
   }
 
-  /// The receive thread goes on; the reader has the latest, and the count of the others.
+  /// The receive thread continues; the reader gets the latest advertisers, and the number of the others.
   @Test func losesWhatNobodyReads() async throws {
     let queue = AdvertiserQueue()
     let collector = Collector(reportsAll: true) { queue.add($0) }
@@ -158,7 +159,8 @@ import Testing
     #expect(collector.count == 3, "nobody looks at what is late")
   }
 
-  /// What its adapter counted before is no fault of this scan; and a scan that cannot be switched off tells all the same.
+  /// Figures that the adapter counted before do not belong to this scan. They are reported even if the scan
+  /// cannot be switched off.
   @Test func aScanTellsOfItselfOnly() async throws {
     let air = try FaultyAir()
     for _ in 0..<3 {
@@ -177,7 +179,7 @@ import Testing
   }
 }
 
-/// Two broken packets and thirty long advertisements without an end in each scan.
+/// Two malformed packets and thirty incomplete long advertisements in each scan.
 private actor FaultyAir: Adapter {
   nonisolated let name = "faulty"
   nonisolated let mode = "raw"

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BLEHost
 
-/// Octets of an LE Advertising Report with one report. Core 5.4, Vol 4, Part E, 7.7.65.2.
+/// Bytes of an LE Advertising Report with one report. Core 5.4, Vol 4, Part E, 7.7.65.2.
 private func legacyReport(_ type: UInt8, _ data: String, rssi: Int8 = -60, address: String = "0a00e5c09800")
   -> [UInt8]
 {
@@ -29,7 +29,7 @@ private let scanResponse: UInt8 = 4
     return advertiser
   }
 
-  /// Bluetooth Assigned Numbers, 2.3, and the layouts of the Core Specification Supplement, Part A.
+  /// Bluetooth Assigned Numbers, 2.3, and layouts of the Core Specification Supplement, Part A.
   @Test func readsEveryType() throws {
     let advertiser = try merge(
       legacyReport(
@@ -78,7 +78,7 @@ private let scanResponse: UInt8 = 4
     #expect(try merge(legacyReport(advertisement, "06 09 5230320000")).name == "R02")
   }
 
-  /// Too short for their type: left out, and the rest goes on.
+  /// Too short for their type: skipped, and the rest is read.
   @Test(arguments: [
     "01 01", "01 0a", "02 19 41", "02 ff 4c", "02 16 0d", "04 20 785634", "03 21 9eca", "02 03 0d",
   ])
@@ -89,7 +89,7 @@ private let scanResponse: UInt8 = 4
     #expect(advertiser.manufacturerData.isEmpty && advertiser.serviceData.isEmpty)
   }
 
-  /// ADV_IND connects; ADV_NONCONN_IND does not; a scan response says nothing of it.
+  /// ADV_IND is connectable; ADV_NONCONN_IND is not; a scan response does not say.
   @Test func tellsWhoConnects() throws {
     #expect(try merge(legacyReport(advertisement, "")).isConnectable)
     #expect(try !merge(legacyReport(nonConnectable, "")).isConnectable)
@@ -151,7 +151,7 @@ private let scanResponse: UInt8 = 4
     #expect(seen.all.map(\.address.bits) == [1, 2])
   }
 
-  /// Firmware that leaves rubbish behind the last structure is common: its name is still a name.
+  /// Firmware often leaves garbage after the last structure: the name before it is still valid.
   @Test func takesANameBeforeABadStructure() throws {
     let seen = Seen()
     let collector = Collector(reportsAll: false) {

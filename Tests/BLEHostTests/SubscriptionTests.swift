@@ -35,7 +35,7 @@ import Testing
     await link.close()
   }
 
-  /// The first value may come before the answer to the write.
+  /// The first value may arrive before the response to the write.
   @Test func isInPlaceBeforeTheDeviceHearsOfIt() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["1b0300aa", "13"] : [] }
@@ -100,7 +100,7 @@ import Testing
   }
 }
 
-/// A little-endian number, for channels of samples.
+/// A little-endian number, for sample channels.
 struct Number: NotificationSample {
   let value: Int
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
@@ -156,7 +156,7 @@ struct Number: NotificationSample {
     #expect(await taken.value)
   }
 
-  /// Before it waits, while it waits, or in between: each cancelled task comes back.
+  /// Before it waits, while it waits, or in between: each cancelled task returns.
   @Test func endsACancelledTask() async {
     for _ in 0..<500 {
       let channel = SampleChannel<Number>(capacity: 4)
@@ -171,7 +171,7 @@ struct Number: NotificationSample {
     }
   }
 
-  /// A thread that never waits for the task: what was taken and what was dropped make up what came, in order.
+  /// The thread never waits for the task: values taken and values dropped add up to those sent, in order.
   @Test func losesNoWakeUpUnderStress() async throws {
     let count = 300_000
     let channel = SampleChannel<Number>(capacity: 64)
@@ -189,7 +189,7 @@ struct Number: NotificationSample {
     #expect(taken + channel.dropped == count)
   }
 
-  /// Each sample waits for the task: one lost wake-up and the test never ends.
+  /// Each sample waits for the task: after one lost wake-up the test would never end.
   @Test func losesNoWakeUpInTurns() async throws {
     let channel = SampleChannel<Number>(capacity: 1)
     let back = SampleQueue<Int>(capacity: 1)
@@ -237,8 +237,8 @@ struct Number: NotificationSample {
     return records
   }
 
-  /// LE Connection Complete of handle 0 and peer 00:00:00:00:00:00, whose timing nobody tells. Core 5.4, Vol 4, Part E,
-  /// 7.7.65.1.
+  /// LE Connection Complete for handle 0 and peer 00:00:00:00:00:00, with unknown timing. Core 5.4, Vol 4,
+  /// Part E, 7.7.65.1.
   private static let start = "!3e13 0100 0000 00 00 000000000000 0000 0000 0000 00".filter { $0 != " " }
 
   @Test func logsBothDirections() async throws {
@@ -283,7 +283,7 @@ struct Number: NotificationSample {
     let ring = PacketQueue(byteCount: 4096)
     let link = try await Link.open(tap: PacketTap(ring)) { $0 == "0a0100" ? ["0b05"] : [] }
     for _ in 0..<200 { _ = try await link.connection.read(.first) }
-    // The start of the link too.
+    // Including the start of the link.
     #expect(drain(ring).count + ring.dropped == 401)
     #expect(ring.dropped > 0)
     await link.close()

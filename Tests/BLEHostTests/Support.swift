@@ -24,7 +24,7 @@ struct Link {
     return link
   }
 
-  /// With a peer that does not read yet.
+  /// A link whose peer does not read yet.
   static func prepare(sendBufferByteCount: Int32? = nil, tap: PacketTap? = nil) async throws -> Link {
     let pair = try SocketPair(sendBufferByteCount: sendBufferByteCount)
     let loop = try EventLoop.start()
@@ -32,7 +32,7 @@ struct Link {
     return Link(loop: loop, connection: connection, peer: Peer(pair.theirs()))
   }
 
-  /// On a kernel that lacks these options of SOL_SOCKET; `isLossy` makes it a channel that drops.
+  /// A link on a kernel that lacks these SOL_SOCKET options; `isLossy` makes the channel drop packets.
   static func open(lacking options: [CInt], isLossy: Bool = false) async throws -> Link {
     let loop = try EventLoop.start()
     let (connection, peer) = try await Task(executorPreference: loop) {
@@ -67,11 +67,11 @@ struct Link {
 }
 
 extension Connection {
-  /// Keeps the receive thread at the gate.
+  /// Blocks the receive thread at the gate.
   func hold(at gate: Gate) { gate.pass() }
 }
 
-/// Values in hexadecimal, in the order in which they came, with the handle before.
+/// Values in hexadecimal in order of arrival, each after its handle.
 final class Values: Sendable {
   private let values = Mutex<[String]>([])
   private let stamps = Mutex<[ReceiveTime]>([])

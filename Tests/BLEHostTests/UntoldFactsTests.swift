@@ -8,7 +8,7 @@ import Testing
 
 @testable import BLEHost
 
-/// A kernel that does not tell all of what it receives: what it lacks costs what that would have told, and no more.
+/// A kernel that does not report everything about received packets: only the missing information is lost.
 @Suite(.timeLimit(.minutes(1))) struct UntoldFactsTests {
   @Test func takesTheTimeOfArrival() async throws {
     let values = Values()
@@ -22,12 +22,12 @@ import Testing
     #expect(values.times == values.times.sorted())
     #expect(values.times.allSatisfy { before <= $0 && $0 <= after })
     let statistics = await link.connection.statistics
-    // The answer to the subscription, too.
+    // Including the response to the subscription.
     #expect(statistics.received == 6 && statistics.withoutKernelStamp == 6)
     await link.close()
   }
 
-  /// Without a stamp an empty datagram looks like the end.
+  /// Without a timestamp an empty datagram looks like the end.
   @Test func tellsAnEmptyDatagramFromTheEnd() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_TIMESTAMPNS])
@@ -42,7 +42,7 @@ import Testing
     await link.close()
   }
 
-  /// One amid what came before the end is not the end either.
+  /// An empty datagram among the last PDUs is not the end either.
   @Test func deliversWhatCameBeforeTheEnd() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_TIMESTAMPNS])
@@ -59,16 +59,16 @@ import Testing
     await link.close()
   }
 
-  /// By SO_MEMINFO, without it by SO_RXQ_OVFL: what came and what was dropped is what was sent.
+  /// With SO_MEMINFO, otherwise with SO_RXQ_OVFL: received and dropped packets add up to those sent.
   @Test(arguments: [[], [SO_MEMINFO], [SO_RXQ_OVFL]])
   func countsWhatAFullQueueDropped(_ lacking: [CInt]) async throws {
     let values = Values()
     let link = try await Link.open(lacking: lacking, isLossy: true)
     _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
-    // Nobody has subscribed to it.
+    // It has no subscriber.
     let flood = octetsOf("1b 0900 00")
     var sent = try await overflow(link, by: flood)
-    // The kernel may have room again only later than this is sent.
+    // The kernel may not have room again until after this is sent.
     try await eventually("something comes after what was dropped") {
       link.send("1b 0300 01")
       sent += 1
@@ -82,7 +82,7 @@ import Testing
     await link.close()
   }
 
-  /// The stream goes on where neither is told.
+  /// Without either of them the stream continues.
   @Test func receivesWithoutCountsOfDrops() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_MEMINFO, SO_RXQ_OVFL], isLossy: true)
@@ -98,9 +98,10 @@ import Testing
     await link.close()
   }
 
-  /// Sends more than the queue of a connection holds, 8 MiB of the kernel's memory at 768 octets for each and more.
+  /// Sends more than a connection's queue holds, which is 8 MiB of kernel memory at 768 bytes and more for
+  /// each.
   ///
-  /// - Returns: how many.
+  /// - Returns: number of PDUs sent.
   private func overflow(_ link: Link, by pdu: [UInt8]) async throws -> Int {
     let gate = Gate()
     let holder = Task { await link.connection.hold(at: gate) }

@@ -47,8 +47,8 @@ private func check(_ value: Span<UInt8>, in pdu: Span<UInt8>) {
   precondition(value.count < pdu.count, "a value longer than its PDU")
 }
 
-/// PDUs that a server sends to a client. The first byte of each PDU: bit 0 sends a request before it, chosen
-/// by bits 1 to 5; bit 6 lets time pass; bit 7 selects the request's subject.
+/// PDUs that a server sends to a client. The first byte of each PDU: bit 0 sends a request before it, with
+/// bits 1 to 4 as its opcode; bit 6 lets time pass; bit 7 selects the request's subject.
 func fuzzATTClient(_ input: Span<UInt8>) {
   var machine = ATTClientMachine()
   var now = MonotonicTime(nanoseconds: 1)

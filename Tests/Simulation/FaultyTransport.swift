@@ -2,11 +2,11 @@ package import BLEHost
 package import BLELinux
 package import BLEWire
 
-/// Does to packets what a plan says, and passes the others on as they are.
+/// Applies a plan's faults to packets, and passes the others on unchanged.
 package final class FaultyTransport: PacketTransport, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only; the plan has its own.
+  // Needs no lock: used on the event loop's thread only; the plan has its own.
 
-  /// How long a packet waits for another one to overtake it.
+  /// How long a packet waits for the next one to overtake it.
   private static let overtakingPatience = Duration.milliseconds(100)
 
   private struct Held {
@@ -14,7 +14,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
     let time: ReceiveTime
     let hasKernelStamp: Bool
     let due: MonotonicTime
-    /// The next packet may go first.
+    /// Whether the next packet may go first.
     let isOvertaken: Bool
   }
 
@@ -22,13 +22,13 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
   private let plan: FaultPlan
   private let clock: LoopClock
   private var client: TransportClient?
-  /// Packets that wait, by direction.
+  /// Held packets, by direction.
   private var held: [HCIDirection: [Held]] = [:]
 
   /// - Parameters:
-  ///   - inner: what carries the packets.
-  ///   - plan: what goes wrong, and when.
-  ///   - clock: of the loop that it lives on.
+  ///   - inner: the transport that carries the packets.
+  ///   - plan: faults to apply.
+  ///   - clock: clock of the loop on which it runs.
   package init(_ inner: any PacketTransport, _ plan: FaultPlan, clock: LoopClock = .system) {
     self.inner = inner
     self.plan = plan
@@ -45,7 +45,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
     try inner.open(
       TransportClient(
         received: { packet, time, hasKernelStamp in
-          // Towards the host nothing can fail.
+          // Delivery to the host cannot fail.
           try? self.pass(packet, from: .controllerToHost, time, hasKernelStamp)
         }, settled: client.settled, lost: client.lost,
         deadline: {
@@ -118,7 +118,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
     for direction in [HCIDirection.hostToController, .controllerToHost] {
       while let first = held[direction]?.first, first.due <= now {
         held[direction]?.removeFirst()
-        // A send that fails here fails again, with its cause, at the next packet.
+        // If sending fails here, the next packet fails with the same cause.
         try? deliver(first.octets.span, from: direction, first.time, first.hasKernelStamp)
       }
     }
@@ -128,7 +128,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
 }
 
 extension FaultyTransport {
-  /// A slow way to the controller: all packets of a direction come later by the same time, in order.
+  /// A transport that delays all packets of a direction by the same time, keeping their order.
   package static func delaying(
     _ inner: any PacketTransport, from direction: HCIDirection, by duration: Duration
   ) -> FaultyTransport {

@@ -5,46 +5,46 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// What became of each raw frame that a ring has sent.
+/// Accounts for each raw frame that a ring has sent.
 ///
-/// The rings count what they send; here each frame is seen where it is lost, or where a sample comes of it. Nothing is
-/// concluded from what is missing: a frame that is seen nowhere makes the two sides differ.
+/// The rings count the frames that they send; here each frame is recorded where it is lost, or where it
+/// becomes a sample. Nothing is inferred: a frame that is recorded nowhere makes the two sides differ.
 final class FrameLedger: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   enum Place: String, CaseIterable {
-    /// Waited in the ring when the link ended.
+    /// Was queued in the ring when the link ended.
     case linkEnd
     case silentController
-    /// Left the controller when there was no host.
+    /// Left the controller while there was no host.
     case noHost
-    /// Dropped, spoiled, or cut off between controller and host.
+    /// Dropped, damaged, or cut off between controller and host.
     case transportDropped, transportDamaged, transportEnded
-    /// The bearer had ended, at the host.
+    /// Reached the host after the bearer had ended.
     case afterEnd
     case unclaimed
-    /// As the ring sent it: a wrong checksum, or cut short.
+    /// Sent by the ring with a wrong checksum, or truncated.
     case malformed
     case other, repeated
   }
 
   private(set) var received = 0
-  /// More than once, by a fault between controller and host.
+  /// Extra copies caused by a fault between controller and host.
   private(set) var duplicated = 0
   private(set) var lost: [Place: Int] = [:]
-  /// Samples of receptions that are over.
+  /// Samples of receptions that have ended.
   private var formerSamples = 0
   private var receptions: [SampleSink<RingRawReading>] = []
-  /// The packet that comes next was spoiled on its way, and was a raw frame.
+  /// Whether the next packet is a raw frame that was damaged on its way.
   private var isDamaged = false
-  /// A frame of which nobody knows what became, or of which too much did.
+  /// A frame that was recorded nowhere, or more than once.
   private(set) var fault: String?
-  /// Whether a link at this handle is up for the host.
+  /// Whether the host has a link with this handle.
   var isUp: (ConnectionHandle) -> Bool = { _ in false }
 
   var lostCount: Int { lost.values.reduce(0, +) }
 
-  /// Both sides of the account, of all frames that are not on their way any more.
+  /// Whether both sides agree, for all frames that are not in flight.
   func isBalanced(sent: Int) -> Bool { sent + duplicated == received + lostCount }
 
   func begin(_ reception: SampleSink<RingRawReading>) { receptions.append(reception) }
@@ -58,7 +58,7 @@ final class FrameLedger: @unchecked Sendable {
 
   // MARK: Places
 
-  /// - Parameter octets: of an L2CAP frame, or of an ACL packet without its H4 type octet.
+  /// - Parameter octets: an L2CAP frame, or an ACL packet without its H4 type byte.
   func lostInEmulation(_ loss: FrameLoss, _ octets: Span<UInt8>) {
     switch loss {
     case .linkEnd: if Self.isRaw(frame: octets) { lose(.linkEnd) }
@@ -82,7 +82,7 @@ final class FrameLedger: @unchecked Sendable {
     }
   }
 
-  /// - Parameter deliver: gives the packet to the host, and all of it to whom it is for.
+  /// - Parameter deliver: passes the packet to the host, which delivers all of it.
   func arrived(_ packet: Span<UInt8>, _ deliver: () -> Void) {
     let isDamaged = isDamaged
     self.isDamaged = false
@@ -117,12 +117,12 @@ final class FrameLedger: @unchecked Sendable {
     }
   }
 
-  /// What the sinks have counted in all, which is another count of `received`.
+  /// Samples counted by the sinks, an independent count of `received`.
   var sampleCount: Int { formerSamples + samples }
 
   // MARK: Raw frames
 
-  /// With its H4 type octet; the rings have the lowest handles.
+  /// The packet has its H4 type byte; the rings have the lowest handles.
   private static func isRaw(packet: Span<UInt8>) -> Bool {
     guard packet.count > 5, packet[0] == HCIPacketType.acl.rawValue, packet[2] & 0x30 != 0x10,
       packet.u16(at: 1) & 0x0FFF < 0x0E00

@@ -1,24 +1,24 @@
 package import BLEWire
 import Synchronization
 
-/// Something that goes wrong with packets on their way between host and controller.
+/// A fault in packets between host and controller.
 package struct PacketFault: Hashable, Sendable {
   package enum Action: Hashable, Sendable {
     case drop
     case duplicate
-    /// Holds the packet, and all that follow it, for so long.
+    /// Holds the packet, and all that follow it, for this time.
     case delay(Duration)
-    /// Lets the next packet go first; goes after 100 ms if there is none.
+    /// Lets the next packet go first; if there is none, the packet is sent after 100 ms.
     case reorder
-    /// Inverts the octet at this place, counted from the H4 type octet; the last one where the packet is shorter.
+    /// Inverts the byte at this offset, counted from the H4 type byte, or the last byte of a shorter packet.
     case corrupt(octet: Int)
-    /// Cuts the packet to so many octets.
+    /// Truncates the packet to this number of bytes.
     case truncate(to: Int)
-    /// Ends the transport instead.
+    /// Ends the transport instead of passing the packet.
     case end
   }
 
-  /// Which packets are meant.
+  /// Selects packets.
   package enum Selector: Hashable, Sendable {
     case any
     case command(HCIOpcode)
@@ -27,16 +27,16 @@ package struct PacketFault: Hashable, Sendable {
     case event(HCIEventCode)
     case leEvent(LESubevent)
     case acl
-    /// An ATT PDU that is whole in its packet, or starts there.
+    /// An ATT PDU that is contained, or starts, in its packet.
     case att(ATTOpcode)
   }
 
   package var direction: HCIDirection
   package var selector: Selector
   package var action: Action
-  /// Packets of this kind that pass before the first is hit.
+  /// Number of matching packets that pass before the first fault.
   package var skip: Int
-  /// Packets that are hit; `nil` for all from then on.
+  /// Number of packets affected; `nil` for all from then on.
   package var count: Int?
 
   package init(
@@ -52,7 +52,7 @@ package struct PacketFault: Hashable, Sendable {
 }
 
 extension PacketFault.Selector {
-  /// - Parameter packet: with its H4 type octet.
+  /// - Parameter packet: with its H4 type byte.
   func matches(_ packet: Span<UInt8>) -> Bool {
     guard packet.count > 3 else { return self == .any }
     let type = HCIPacketType(rawValue: packet[0])
@@ -70,7 +70,7 @@ extension PacketFault.Selector {
   }
 }
 
-/// Faults that are to happen, and how often they have. Set from anywhere.
+/// Faults to apply, and the number applied so far. May be set on any thread.
 package final class FaultPlan: Sendable {
   private struct State: Sendable {
     var faults: [PacketFault] = []
@@ -78,11 +78,11 @@ package final class FaultPlan: Sendable {
   }
 
   private let state = Mutex(State())
-  /// Gets each packet that is hit, before anything becomes of it, and with `end` each that still waited at the end of
-  /// the transport.
+  /// Called with each affected packet before the fault is applied, and with `end` for each packet still held
+  /// at the end of the transport.
   private let observer: (@Sendable (PacketFault.Action, Span<UInt8>, HCIDirection) -> Void)?
 
-  /// - Parameter observer: for whoever keeps account of each packet.
+  /// - Parameter observer: called with each affected packet.
   package init(observer: @escaping @Sendable (PacketFault.Action, Span<UInt8>, HCIDirection) -> Void) {
     self.observer = observer
   }
@@ -100,10 +100,10 @@ package final class FaultPlan: Sendable {
 
   package func clear() { state.withLock { $0.faults = [] } }
 
-  /// Packets that were hit.
+  /// Number of packets affected.
   package var hits: Int { state.withLock { $0.hits } }
 
-  /// What shall happen to this packet: the first fault that means it decides.
+  /// Action for this packet: the first matching fault decides.
   func action(for packet: Span<UInt8>, from direction: HCIDirection) -> PacketFault.Action? {
     state.withLock { state in
       for index in state.faults.indices {

@@ -3,9 +3,9 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Somebody who asks this and that of a ring while it streams, and now and then does not wait for the answer.
+/// A client that sends random requests to a streaming ring, and sometimes does not wait for the response.
 final class RandomClient: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   private let scene: SimulatedScene
   private let connection: Connection
@@ -67,7 +67,8 @@ final class RandomClient: @unchecked Sendable {
     static func random(_ random: inout SimulationRandom) -> Action { random.pick(Action.allCases) }
   }
 
-  /// Where the ring has its name, its commands, and nothing. Where its services move, other things are there.
+  /// Handles of the ring's name and its commands, and an unused one. If its services move, other attributes
+  /// are there.
   private static let nameHandle = AttributeHandle(0x0007)
   private static let commandHandle = AttributeHandle(0x0010)
   private static let noHandle = AttributeHandle(0x0070)
@@ -92,7 +93,7 @@ final class RandomClient: @unchecked Sendable {
     }
   }
 
-  /// To the ring's other characteristic, which says nothing.
+  /// Subscribes to the ring's other characteristic, which never notifies.
   private func subscribe(_ client: GATTClient) async throws {
     let database = try await connection.discoverDatabase()
     guard
@@ -102,11 +103,11 @@ final class RandomClient: @unchecked Sendable {
     else { return }
     let subscription = try await client.subscribe(characteristic) { _, _ in }
     try await scene.loop.wait(for: random.milliseconds(0...2000))
-    // Others may listen to it: the session, where this one is the ring's replies.
+    // If this one is the ring's replies, the session may have subscribed to it, too.
     _ = subscription
   }
 
-  /// A frame of the ring's with its checksum.
+  /// A ring frame with its checksum.
   private static func frame(_ opcode: UInt8) -> [UInt8] {
     [opcode] + [UInt8](repeating: 0, count: 14) + [opcode]
   }

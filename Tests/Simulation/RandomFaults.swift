@@ -3,13 +3,13 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// What may go wrong in a scene, of all that can be made to go wrong.
+/// Faults that may occur in a scene, by where they occur.
 enum FaultKind: CaseIterable {
-  /// In the air only: whatever happens, all goes on when it is over.
+  /// Only in the air: after the faults everything continues.
   case air
-  /// The controller misbehaves too. Some of it leaves a host no choice but a reset.
+  /// In the controller, too. Some of these leave a host no choice but a reset.
   case controller
-  /// Packets between host and controller get lost, double, late, swapped, spoiled.
+  /// Packets between host and controller are lost, duplicated, late, swapped or damaged.
   case packets
 
   static func random(_ random: inout SimulationRandom) -> FaultKind {
@@ -17,13 +17,13 @@ enum FaultKind: CaseIterable {
   }
 }
 
-/// Something that goes wrong.
+/// A fault.
 enum RandomFault {
   case air(AirFault)
   case controller(ControllerFault)
   case packet(PacketFault)
 
-  /// For counts.
+  /// Name for counting.
   var name: String {
     switch self {
     case .air(let fault):
@@ -84,9 +84,9 @@ enum RandomFault {
     case 5: return .mute(ring)
     case 6: return .deafen(ring)
     case 7: return .outOfRange(ring)
-    // Each as often as what it is the end of.
+    // Each as often as the fault that it ends.
     case 8, 9, 10, 11: return .inRange(ring)
-    // Remote User Terminated, Power Off, and going without a word.
+    // Remote User Terminated, Power Off, and a silent loss.
     default: return .disconnect(ring, HCIStatus(rawValue: random.pick([0x13, 0x15, 0x08])))
     }
   }

@@ -2,7 +2,7 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// Each request that was begun, until it has come to its one end.
+/// Tracks each request from its start until its only end.
 final class RequestLedger {
   enum Outcome: String, CaseIterable {
     case value, refused, malformed, timedOut, linkEnded, cancelled, otherError
@@ -14,9 +14,10 @@ final class RequestLedger {
     let link: SimulatedLink?
   }
 
-  /// How long one may take: its own time-out and those of the few that may be before it.
+  /// Maximum duration of a request: its own timeout and those of the few that may be queued before it.
   private static let limit = Duration.seconds(200)
-  /// How long one may go on after its link: three commands to the controller, which has two seconds for each.
+  /// Maximum duration of a request after its link has ended: three commands to the controller, with a timeout
+  /// of two seconds each.
   private static let endLimit = Duration.seconds(7)
 
   private(set) var begun = 0
@@ -39,7 +40,7 @@ final class RequestLedger {
     outcomes[outcome, default: 0] += 1
   }
 
-  /// - Returns: a request that should have ended, as a text.
+  /// - Returns: description of a request that should have ended.
   func overdue(now: MonotonicTime) -> String? {
     for number in pending.keys.sorted() {
       guard let request = pending[number] else { continue }
@@ -72,9 +73,9 @@ extension RequestLedger.Outcome {
   }
 }
 
-/// One connection, from its begin on.
+/// One connection, from its start.
 final class SimulatedLink: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   let handle: ConnectionHandle
   var endedAt: MonotonicTime?

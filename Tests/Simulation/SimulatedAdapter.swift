@@ -3,7 +3,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Tells of each connection that is made over an adapter, and of its end.
+/// An adapter that reports each connection made over it, and the connection's end.
 actor SimulatedAdapter: Adapter {
   typealias Observer = @Sendable (Connection, SimulatedLink) -> Void
 

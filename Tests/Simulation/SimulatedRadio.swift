@@ -4,19 +4,19 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// A controller and the loop that its host lives on, without a descriptor between them: a packet of the host is there at
-/// once, one of the controller in the loop's next turn.
+/// A controller and its host's event loop, without a descriptor between them. A packet from the host arrives
+/// at once, one from the controller in the loop's next turn.
 final class SimulatedRadio: EventSource, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   let loop: EventLoop
   let controller: VirtualController
   private let ledger: FrameLedger
   private let trace: Trace
   private(set) var client: TransportClient?
-  /// The controller has said something that its host has not got yet.
+  /// Whether the controller has packets that the host has not received yet.
   private var hasOutput = false
-  /// The controller's next deadline, while nothing has happened since it was asked for.
+  /// The controller's next deadline, valid until the next event.
   private var controllerDeadline: MonotonicTime??
   private let descriptor: FileDescriptor
   private var token: UInt64?
@@ -62,7 +62,7 @@ final class SimulatedRadio: EventSource, @unchecked Sendable {
 
   func expired(now: MonotonicTime) {
     if let known = controllerDeadline, known.map({ $0 > now }) ?? true {
-      // It is the host's time, not the controller's.
+      // It is the host's deadline, not the controller's.
     } else {
       controller.advance(to: now)
       controllerDeadline = nil
@@ -94,9 +94,9 @@ final class SimulatedRadio: EventSource, @unchecked Sendable {
   }
 }
 
-/// A host's way to the radio.
+/// The host's transport to the radio.
 final class SimulatedTransport: PacketTransport, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   private let radio: SimulatedRadio
   private var isOpen = false
@@ -123,9 +123,9 @@ final class SimulatedTransport: PacketTransport, @unchecked Sendable {
   }
 }
 
-/// The last thing on a packet's way to the host: here it is seen what becomes of it.
+/// The last transport before the host, which records what happens to each packet.
 final class LedgerTransport: PacketTransport, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   private let inner: any PacketTransport
   private let ledger: FrameLedger

@@ -4,11 +4,11 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// From the start of an adapter to its end: sessions with all rings, requests beside them, and what goes wrong meanwhile.
+/// The lifetime of one adapter: sessions with all rings, concurrent requests, and faults.
 final class SimulatedScene: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
-  /// Longer than time-outs of requests, connects of all rings and the longest pause of a session come to.
+  /// Longer than the sum of request timeouts, connects of all rings and the longest pause of a session.
   private static let recoveryPatience = Duration.seconds(300)
   private static let endPatience = Duration.seconds(100)
 
@@ -20,7 +20,7 @@ final class SimulatedScene: @unchecked Sendable {
   private(set) var adapter: HostAdapter?
   private(set) var isOver = false
   private(set) var isAdapterLost = false
-  /// Tasks of this scene that run.
+  /// Number of this scene's running tasks.
   var taskCount = 0
 
   init(_ world: SimulatedWorld, number: Int, kind: FaultKind) {
@@ -91,7 +91,7 @@ final class SimulatedScene: @unchecked Sendable {
     }
   }
 
-  /// Something goes wrong every now and then.
+  /// Injects faults from time to time.
   private func disturb() async throws {
     let rings = world.rings.map(\.configuration.address)
     for _ in 0..<world.random.integer(5...60) {
@@ -107,7 +107,7 @@ final class SimulatedScene: @unchecked Sendable {
     }
   }
 
-  /// All that goes wrong is over: each session streams again.
+  /// Ends all faults: each session must stream again.
   private func recover() async throws {
     world.heal(plan)
     if isAdapterLost {
@@ -116,12 +116,12 @@ final class SimulatedScene: @unchecked Sendable {
       return
     }
     if try await allStream() || isAdapterLost { return }
-    // What is lost between controller and host may leave them at odds until the next reset.
+    // Packets lost between controller and host may leave them in inconsistent states until the next reset.
     try world.check(kind != .air, "no stream again, and only the air was disturbed: \(runs.map(\.state))")
     world.report.resets += 1
   }
 
-  /// Waits until a sample has come from each ring that was sent from now on.
+  /// Waits until each ring has delivered a sample that it sent after this call.
   private func allStream() async throws -> Bool {
     for run in runs { run.expectSample() }
     return try await world.wait(within: Self.recoveryPatience) {
@@ -172,9 +172,9 @@ final class SimulatedScene: @unchecked Sendable {
   }
 }
 
-/// Handles of links that are up, as far as their connections know.
+/// Handles of the links that are up, as far as their connections know.
 final class LinkTable: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
   private var links: [SimulatedLink] = []
 
   func add(_ link: SimulatedLink) {

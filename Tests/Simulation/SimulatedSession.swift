@@ -5,9 +5,9 @@ import BLEWire
 import Recording
 import SensorSessions
 
-/// A capture of one ring in all but its files, begun anew whenever it has ended by itself.
+/// A capture of one ring without its files, restarted whenever it has ended by itself.
 final class SimulatedSession: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
   private unowned let scene: SimulatedScene
   private let ring: EmulatedRing
@@ -16,10 +16,10 @@ final class SimulatedSession: @unchecked Sendable {
   private var reception: SampleSink<RingRawReading>?
   private var lastEnd = ""
   private weak var session: DeviceSession?
-  /// Samples of receptions that are over, and those that were taken out of queues.
+  /// Number of samples of ended receptions, and number of samples taken from queues.
   private var formerCount = 0
   private var expectedAbove = 0
-  /// Nobody takes samples until then.
+  /// No samples are taken before this time.
   private var stalledUntil = MonotonicTime(nanoseconds: 0)
   private var taken = 0
   private var lastTime: ReceiveTime?
@@ -83,7 +83,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   func stall(for duration: Duration) { stalledUntil = world.now.advanced(by: duration) }
 
-  /// Takes what waits, unless the writer is stalled.
+  /// Takes queued samples, unless the writer is stalled.
   func tick() throws {
     if let reception, world.now >= stalledUntil { drain(reception) }
     try finish()
@@ -95,7 +95,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   private func drain(_ reception: SampleSink<RingRawReading>) {
     while let time = reception.samples.ring.pop()?.time {
-      // Packets that overtake each other keep their times.
+      // Reordered packets keep their times.
       if let lastTime, time.nanoseconds < lastTime.nanoseconds, scene.kind != .packets {
         fault = "a sample of \(lastTime.nanoseconds) before one of \(time.nanoseconds)"
       }
@@ -112,7 +112,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   var hasNewSample: Bool { sampleCount > expectedAbove }
 
-  /// For a finding: where it stands.
+  /// The session's state, for a finding.
   var sessionState: String {
     get async { if let session { await "\(session.state)" } else { "none" } }
   }

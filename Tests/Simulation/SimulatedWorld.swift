@@ -4,13 +4,14 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// What one run consists of, from scene to scene: loop, air, controller, rings, and the accounts.
+/// The state of one run that is kept from scene to scene: loop, air, controller, rings, and the ledgers.
 final class SimulatedWorld: @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
-  /// The longest supervision time-out that is asked for, and something more.
+  /// A margin above the longest supervision timeout that is requested.
   static let linkEndPatience = Duration.seconds(12)
-  /// A growth of memory from the first tenth of a run to its end that is no leak: the histories of the allocator.
+  /// Growth of memory from the first tenth of a run to its end that does not count as a leak: the allocator's
+  /// own.
   static let memoryTolerance = 512 * 1024
 
   let simulation: Simulation
@@ -22,7 +23,7 @@ final class SimulatedWorld: @unchecked Sendable {
   let requests = RequestLedger()
   var random: SimulationRandom
   var report = Simulation.Report()
-  /// What has to be gone when its scene is over.
+  /// Objects that must be released when their scene ends.
   private var mortals: [Mortal] = []
 
   private struct Mortal {
@@ -57,7 +58,7 @@ final class SimulatedWorld: @unchecked Sendable {
     ring.advertisingInterval = random.milliseconds(20...1000)
     ring.behaviour = random.pick([.active, .quiet])
     ring.attributes.kind = random.pick(RingAttributes.Kind.allCases)
-    // A ring that says that it never changes must not.
+    // A ring that claims never to change must not.
     if ring.attributes.kind != .lasting {
       ring.attributes.move = random.pick(RingAttributes.Move.allCases)
       ring.attributes.moment = random.pick(
@@ -92,11 +93,12 @@ final class SimulatedWorld: @unchecked Sendable {
     return finalReport
   }
 
-  /// All that a scene has opened is closed and gone, and each frame is accounted for.
+  /// Checks that everything that a scene opened is closed and released, and that each frame is accounted for.
   private func endScene(_ kind: FaultKind) async throws {
     try await loop.wait(for: Self.linkEndPatience)
     if radio.controller.air.linkCount > 0, kind != .air {
-      // The host never heard of it, or took it for ended. The next host would begin with this too.
+      // The host was never notified of the link, or considered it ended. The next host also begins with a
+      // reset.
       report.orphans += 1
       let reset: [UInt8] = [0x01, 0x03, 0x0C, 0x00]
       radio.send(reset.span)
@@ -147,7 +149,7 @@ final class SimulatedWorld: @unchecked Sendable {
     }
   }
 
-  /// Nothing goes wrong from now on.
+  /// Ends all faults.
   func heal(_ plan: FaultPlan) {
     trace.note("heal", at: now)
     radio.inject(.packetErrorRate(0))
@@ -167,13 +169,13 @@ final class SimulatedWorld: @unchecked Sendable {
       trace: trace.lines)
   }
 
-  /// What holds at any time.
+  /// Checks the invariants.
   func checkAlways() throws {
     if let fault = frames.fault ?? requests.fault { throw finding(fault) }
     if let overdue = requests.overdue(now: now) { throw finding(overdue) }
   }
 
-  /// Waits for something that must come within a time, and looks at what holds at any time meanwhile.
+  /// Waits for a condition within a time limit, and checks the invariants meanwhile.
   func wait(within limit: Duration, for isThere: () -> Bool) async throws -> Bool {
     let end = now.advanced(by: limit)
     while !isThere() {

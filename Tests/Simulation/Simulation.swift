@@ -3,11 +3,13 @@ import BLELinux
 import BLEWire
 import CTestSystem
 
-/// A host and its rings by virtual time, for a number of connection events, while random things go wrong.
+/// Simulates a host and its rings in virtual time, for a number of connection events, with random faults.
 ///
-/// All of it is on one event loop, without I/O, and all that is random comes of the seed: the same seed is the same run.
+/// Everything runs on one event loop without I/O, and all randomness comes from the seed: the same seed gives
+/// the same run.
 public struct Simulation: Sendable {
-  /// Connection events of all links together, those not counted in which nobody had anything to say.
+  /// Number of connection events of all links together, without those in which neither side had anything to
+  /// send.
   public var events: Int
   public var seed: UInt64
 
@@ -16,13 +18,13 @@ public struct Simulation: Sendable {
     self.events = events
   }
 
-  /// What was found to be wrong, and when.
+  /// A violated invariant, and when it was found.
   public struct Finding: Error, Sendable, CustomStringConvertible {
     public var seed: UInt64
     public var event: Int
     public var milliseconds: Int64
     public var what: String
-    /// The last of what was said.
+    /// The last entries of the trace.
     public var trace: [String]
 
     public var description: String {
@@ -30,15 +32,15 @@ public struct Simulation: Sendable {
     }
   }
 
-  /// What happened.
+  /// Counts of a run.
   public struct Report: Sendable {
     public var events = 0
     public var virtualSeconds = 0
     public var scenes = 0
-    /// Scenes at whose end a session did not stream again until its controller was reset.
+    /// Scenes at whose end a session streamed again only after a reset of its controller.
     public var resets = 0
     public var links = 0
-    /// Links that the host knew nothing of when it had closed.
+    /// Links that the host did not know when it had closed.
     public var orphans = 0
     public var faults: [String: Int] = [:]
     public var requests: [String: Int] = [:]
@@ -47,19 +49,19 @@ public struct Simulation: Sendable {
     public var sent = 0
     public var received = 0
     public var duplicated = 0
-    /// Of those received: samples that a full queue had no room for.
+    /// Of the frames received: samples dropped by a full queue.
     public var dropped = 0
     public var lost: [String: Int] = [:]
     public var checksum: UInt64 = 0
-    /// Octets of allocated memory after a tenth of the events, and at the end.
+    /// Allocated bytes after a tenth of the events, and at the end.
     public var memory = (early: 0, end: 0)
 
     public init() {}
   }
 
-  /// Runs it to its end, or to the first finding.
+  /// Runs to the end, or to the first finding.
   ///
-  /// - Parameter progress: called on the loop's thread now and then with the events so far.
+  /// - Parameter progress: called on the loop's thread from time to time with the number of events so far.
   public func run(_ progress: @escaping @Sendable (Int) -> Void = { _ in }) async throws -> Report {
     let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
     let loop = try EventLoop(name: "simulation", clock: .virtual(from: start))
@@ -71,6 +73,6 @@ public struct Simulation: Sendable {
     }.value
   }
 
-  /// Allocated by this process, in octets.
+  /// Bytes allocated by this process.
   static var allocated: Int { Int(test_allocated()) }
 }

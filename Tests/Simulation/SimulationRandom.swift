@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers for the same seed, on each machine and in each build.
+/// SplitMix64: the same numbers for the same seed, on every machine and in every build.
 struct SimulationRandom {
   private var state: UInt64
 

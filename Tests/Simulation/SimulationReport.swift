@@ -1,5 +1,5 @@
 extension Simulation.Report {
-  /// Puts another run's counts to this one's; the checksum is of all of them in order.
+  /// Adds another run's counts to this one's; the checksum covers all runs in order.
   public mutating func add(_ other: Simulation.Report) {
     events += other.events
     virtualSeconds += other.virtualSeconds

@@ -1,22 +1,22 @@
 import BLEWire
 
-/// All that was said, as a checksum, and the last of it as text.
+/// A checksum of all packets, requests and faults, and the last of them as text.
 ///
-/// Two runs are the same if each packet of both directions has the same octets at the same virtual time, and each
-/// request and each fault the same place among them.
+/// Two runs are the same if each packet of both directions has the same bytes at the same virtual time, and
+/// each request and each fault has the same place among them.
 final class Trace {
-  /// Entries that are kept for whoever wants to know how it came.
+  /// Number of entries that are kept to explain a finding.
   static let kept = 60
 
   private struct Entry {
     var time: MonotonicTime
     var mark: String
     var octets: [UInt8]
-    /// Notifications that came one after the other: the first of them stands for all.
+    /// Number of consecutive notifications; the first of them stands for all.
     var count = 1
   }
 
-  /// FNV-1a over words of 64 bits. https://datatracker.ietf.org/doc/html/draft-eastlake-fnv
+  /// FNV-1a over 64-bit words. https://datatracker.ietf.org/doc/html/draft-eastlake-fnv
   private(set) var checksum: UInt64 = 0xCBF2_9CE4_8422_2325
   private var last: [Entry] = []
   private var next = 0
@@ -59,7 +59,7 @@ final class Trace {
     next += 1
   }
 
-  /// The last entries in order: milliseconds, what, octets from the H4 type octet on.
+  /// The last entries in order: milliseconds, kind, bytes from the H4 type byte on.
   var lines: [String] {
     let count = last.count
     return (0..<count).map { index in

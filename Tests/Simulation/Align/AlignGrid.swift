@@ -1,10 +1,11 @@
 import BLELinux
 
-/// `Tools/simulate --align`: all recordings of a directory, of which those that are not there yet are made, and what `align` tells of them.
+/// `Tools/simulate --align`: makes the missing recordings of a directory and evaluates `align` on all of
+/// them.
 package enum AlignGrid {
   /// - Parameters:
-  ///   - folder: is there. Recordings that others have put there, with their `truth.json`, count as well.
-  ///   - put: takes a line for each recording.
+  ///   - folder: existing directory. Other recordings in it that have a `truth.json` are evaluated as well.
+  ///   - put: called with a line for each recording.
   /// - Returns: the table of the guide `Captures`.
   package static func run(in folder: String, _ put: (String) -> Void) async throws -> String {
     for trial in AlignTrials.all where !Files.exists("\(folder)/\(trial.name)/truth.json") {

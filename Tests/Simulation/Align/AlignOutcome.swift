@@ -2,9 +2,9 @@ import BLELinux
 import CaptureTools
 import JSONText
 
-/// What `ringtap align` tells of a recording, against `truth.json` beside it.
+/// Result of `ringtap align` for a recording, compared with the `truth.json` beside it.
 package struct AlignOutcome: Sendable {
-  /// A number that was told with its range.
+  /// Error of a reported number, and its reported uncertainty.
   package struct Told: Sendable {
     package var error: Double
     package var uncertainty: Double
@@ -14,25 +14,25 @@ package struct AlignOutcome: Sendable {
 
   package private(set) var group = ""
   package private(set) var isHopeless = false
-  /// Milliseconds; `nil` if it is not known.
+  /// Offset in milliseconds; `nil` if it is unknown.
   package private(set) var late: Told?
-  /// The same of the tables' rows alone.
+  /// Error of the tables' rows alone.
   package private(set) var rows: Double?
-  /// Parts per million; `nil` if it is not known.
+  /// Clock error in parts per million; `nil` if it is unknown.
   package private(set) var clock: Told?
-  /// One of them was told without a range.
+  /// Whether one of them was reported without an uncertainty.
   package private(set) var isWithoutRange = false
   package private(set) var why: [String] = []
 
-  /// How a device's clock truly lies.
+  /// The true offset and rate of a device's clock.
   private struct Truth {
     var late = 0.0
     var clock = 1.0
-    /// Ticks a second of a device that counts them.
+    /// Ticks per second, if the device counts ticks.
     var hertz: Double?
   }
 
-  /// - Returns: one for each device but the reference.
+  /// - Returns: an outcome for each device other than the reference.
   package static func all(of folder: String) throws -> [AlignOutcome] {
     let octets = try Files.octets(of: folder + "/truth.json", limit: 1 << 20)
     let document = try JSONDocument(octets)
@@ -68,7 +68,7 @@ package struct AlignOutcome: Sendable {
     guard let range = device["lateUncertaintyMs"]?.real else { return isWithoutRange = true }
     late = Told(error: value - (truth.late - reference.late), uncertainty: range)
     rows = device["rowUncertaintyMs"]?.real
-    // A reference that counts ticks tells no seconds: the kernel's clock, which has none off, is in its place.
+    // A reference that counts ticks has no seconds: the kernel's clock, which has no error, replaces it.
     let ratio = truth.clock / (reference.hertz == nil ? reference.clock : 1)
     if let value = device["clockPPM"]?.real {
       let range = device["clockUncertaintyPPM"]?.real
@@ -95,7 +95,7 @@ package struct AlignOutcome: Sendable {
 
   // MARK: The table
 
-  /// A row for each group, and one for all.
+  /// A row for each group, and one for all of them.
   package static func table(_ outcomes: [AlignOutcome]) -> String {
     var lines = [
       "| recordings | | offset told | inside its range | median range, ms | of the rows, ms | clock told | inside | median range, ppm |",

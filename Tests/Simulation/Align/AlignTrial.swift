@@ -7,37 +7,37 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// A recording of emulated sensors on one body, by virtual time, and how their clocks truly lie.
+/// A recording of emulated sensors on one body, in virtual time, and the true errors of their clocks.
 package struct AlignTrial: Sendable {
-  /// A sensor: what `ringtap capture` calls it, and its part of `virtual:`.
+  /// A sensor: its name in `ringtap capture`, and its part of `virtual:`.
   package struct Sensor: Sendable {
     package var kind: String
     package var text: String
 
     package init(_ kind: String, _ text: String) { (self.kind, self.text) = (kind, text) }
 
-    /// The number behind an option, 0 if it is not there.
+    /// Value of an option, 0 if it is missing.
     func value(_ option: String) -> Double {
       let field = text.split(separator: ",").first { $0.hasPrefix(option + "=") }
       return field.flatMap { Double($0.dropFirst(option.count + 1)) } ?? 0
     }
   }
 
-  /// Name of its directory.
+  /// Name of the trial's directory.
   package var name: String
-  /// The row of the table that counts it.
+  /// Row of the table that the trial belongs to.
   package var group: String
   package var sensors: [Sensor]
-  /// Options that all sensors have: the body that they share.
+  /// Options of all sensors, which describe the body that they share.
   package var body: String
-  /// Connection interval: units of 1.25 ms; `nil`: as each sensor wants it.
+  /// Connection interval in units of 1.25 ms; `nil` for each sensor's own.
   package var interval: UInt16?
   package var seconds: Int
   package var loss = 0.0
   package var seed: UInt64 = 1
-  /// How far apart clocks are looked for: seconds.
+  /// Range of offsets to search, in seconds.
   package var search = 10.0
-  /// What `align` is to refuse.
+  /// Whether `align` is expected to refuse.
   package var isHopeless = false
 
   package init(_ name: String, _ group: String, _ sensors: [Sensor], body: String, seconds: Int) {
@@ -50,7 +50,7 @@ package struct AlignTrial: Sendable {
 
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
 
-  /// Records it below a directory, with `truth.json`.
+  /// Makes the recording in a subdirectory, with `truth.json`.
   package func record(in folder: String) async throws {
     let text = sensors.map { "\($0.text),shared,\(body)" }.joined(separator: "+")
     let specification = try VirtualPeripheralSpecification(parsing: text)

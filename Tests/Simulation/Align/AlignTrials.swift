@@ -1,18 +1,19 @@
-/// The recordings that `ringtap align` is tried on: movement and beats, offsets from milliseconds to seconds, crystals from −100 to
-/// +100 ppm, intervals that divide the sensors' steps and such that do not, loss, 2 to 10 minutes.
+/// Recordings on which `ringtap align` is evaluated: movement and beats, offsets from milliseconds to
+/// seconds, crystals from −100 to +100 ppm, connection intervals that divide the sensors' steps and ones that
+/// do not, loss, 2 to 10 minutes.
 package enum AlignTrials {
   private typealias Sensor = AlignTrial.Sensor
 
-  /// Units of 1.25 ms: 15, 30, 50, 100 and 125 ms divide a second; 11.25, 48.75 and 97.5 ms do not.
+  /// In units of 1.25 ms: 15, 30, 50, 100 and 125 ms divide a second; 11.25, 48.75 and 97.5 ms do not.
   private static let intervals: [(dividing: UInt16, other: UInt16)] = [
     (12, 9), (24, 39), (40, 39), (80, 78), (100, 39),
   ]
   private static let minutes = [2, 3, 5, 10]
 
-  /// By a seed of its own each, so that a trial does not depend on those before.
+  /// Each trial has its own seed, so that it does not depend on earlier ones.
   package static var all: [AlignTrial] { movement + beats + pulse + hard }
 
-  /// One of each kind, as short as they come: for a test that takes seconds.
+  /// One short trial of each kind, for a test that takes seconds.
   package static var some: [AlignTrial] {
     let names = [
       "movement-2", "movement-5", "beats-0", "beats-2", "beats-5", "beats-9", "gaps-0", "regular-0",
@@ -32,12 +33,12 @@ package enum AlignTrials {
     mutating func ppm() -> Int { random.integer(-100...100) }
   }
 
-  /// A ring and a Polar sensor with acceleration, in a walk or in bouts of it.
+  /// A ring and a Polar sensor with acceleration, during a walk or bouts of walking.
   private static var movement: [AlignTrial] {
     (0..<20).map { number in
       var draw = Draw(number)
       let isDividing = number.isMultiple(of: 2)
-      // 25 ticks a second fit 20 and 40 ms; 26.2 fit none.
+      // 25 ticks a second fit 20 and 40 ms; 26.2 fit neither.
       let ring = Sensor(
         "ring", "ring,quiet,rate=\(isDividing ? "75" : "78.6"),late=\(draw.late()),clock-ppm=\(draw.ppm())")
       let polar = Sensor(
@@ -57,7 +58,7 @@ package enum AlignTrials {
     }
   }
 
-  /// A strap and an electrocardiogram.
+  /// A strap and an ECG.
   private static var beats: [AlignTrial] {
     (0..<24).map { number in
       var draw = Draw(100 + number)
@@ -81,7 +82,7 @@ package enum AlignTrials {
     }
   }
 
-  /// A strap and a ring's light: the way of the pulse is in it.
+  /// A strap and a ring's optical stream: the offset includes the pulse transit time.
   private static var pulse: [AlignTrial] {
     (0..<4).map { number in
       var draw = Draw(200 + number)
@@ -97,7 +98,7 @@ package enum AlignTrials {
     }
   }
 
-  /// Intervals that are missing, links that are lost, hearts and steps that are as regular as a clock.
+  /// Missing intervals, lost links, and heartbeats and steps that are perfectly regular.
   private static var hard: [AlignTrial] {
     var all: [AlignTrial] = []
     for number in 0..<8 {
@@ -128,7 +129,7 @@ package enum AlignTrials {
     }
     for number in 0..<4 {
       var draw = Draw(500 + number)
-      // Further apart than is searched.
+      // The offset is larger than the searched range.
       let late = draw.random.integer(0...500)
       let isMovement = number.isMultiple(of: 2)
       let first =

@@ -1,4 +1,4 @@
-/// A kind of link of which many are drawn: crystals, rates, intervals, losses by chance.
+/// Kinds of randomly drawn links, which vary in crystals, rates, intervals and losses.
 package enum LinkKind: String, CaseIterable, Sendable {
   case free, multiples, timers, busyHost, drops, multiplesDrops
   case earlyGaps, reconnects, tooSlowTicks, tooSlowFrames
@@ -23,7 +23,7 @@ package enum LinkKind: String, CaseIterable, Sendable {
 }
 
 extension LinkKind {
-  /// Whether the ring drops no ticks, and its timer goes on.
+  /// Whether the ring drops no ticks and its timer runs without a pause.
   package var keepsAllTicks: Bool {
     switch self {
     case .free, .multiples, .timers, .busyHost, .lateHost: true
@@ -32,7 +32,7 @@ extension LinkKind {
   }
 }
 
-/// Draws links by a seed.
+/// Draws links from a seed.
 package struct LinkDraw {
   private var state: UInt64
   private let seed: UInt64
@@ -59,7 +59,8 @@ package struct LinkDraw {
     return draw.link(kind)
   }
 
-  /// Crystals: the ring's −100 … 100 ppm, the controller's −50 … 50 ppm off the host's, evenly.
+  /// Draws crystals: the ring's clock is −100 … 100 ppm, the controller's −50 … 50 ppm off the host's,
+  /// uniformly.
   private mutating func link(_ kind: LinkKind) -> LossyLink {
     var link = kind == .multiples || kind == .multiplesDrops ? multiples() : free()
     link.slow = uniform(-100, 100)
@@ -70,7 +71,7 @@ package struct LinkDraw {
     link.loss = one(of: [0, 0, 0.01, 0.03, 0.1, 0.2, 0.3])
     link.kind = link.loss <= 0.1 ? one(of: [.events, .packets]) : .events
     link.seed = seed &* 2 &+ 1
-    // What the link must carry, with a margin for what is lost.
+    // Capacity that the link needs, with a margin for losses.
     let isSlow = kind == .tooSlowTicks || kind == .tooSlowFrames
     let needed = 3 * link.rate * link.interval
     switch kind {
@@ -91,7 +92,7 @@ package struct LinkDraw {
       link.queueLimit = one(of: [6, 12, 30, 60])
       link.overflow = kind == .tooSlowTicks ? .ticks : .frames
     } else {
-      // A link that is lost too often to carry the ring's frames is none of these.
+      // Replaces links that lose too much to carry the ring's frames.
       let room = min(Double(link.framesPerEvent), link.interval / 0.000_68 - 1)
       let carried = room * (1 - link.loss) * (link.kind == .packets ? 1 - 2.5 * link.loss : 1)
       if needed * 1.15 > carried { (link.loss, link.framesPerEvent) = (0.01, .max) }
@@ -99,14 +100,14 @@ package struct LinkDraw {
     return link
   }
 
-  /// Any rate, and what intervals a central may ask for.
+  /// Any rate, and any interval that a central may request.
   private mutating func free() -> LossyLink {
     let rate = one(of: [uniform(1, 10), uniform(10, 50), uniform(20, 100), 25, 50, 100])
     let interval = Double(Int(uniform(6, 101))) * 0.001_25
     return LossyLink(rate: rate, interval: min(interval, 0.125))
   }
 
-  /// Tick and interval in the ratio of small numbers.
+  /// Tick and interval in the ratio of small integers.
   private mutating func multiples() -> LossyLink {
     while true {
       let period = one(of: [0.01, 0.02, 0.025, 0.04, 0.05, 0.1, 0.25, 1])
@@ -148,7 +149,7 @@ package struct LinkDraw {
   }
 }
 
-/// What a kind's links have shown.
+/// Outcomes of a kind's links.
 package struct LinkTally {
   package private(set) var outcomes: [LinkOutcome] = []
 
@@ -161,11 +162,11 @@ package struct LinkTally {
     + "found | found or counted | missing in the range | false none | offset in the range |\n"
     + "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 
-  /// A row for each kind, and one for all.
+  /// A row for each kind, and one for all of them.
   ///
   /// - Parameters:
-  ///   - links: of each kind.
-  ///   - first: the seed of the first one.
+  ///   - links: number of links of each kind.
+  ///   - first: seed of the first link.
   package static func table(links: UInt64, first: UInt64) -> String {
     var (lines, all) = (["Seeds \(first) to \(first + links - 1):\n", head], LinkTally())
     for kind in LinkKind.allCases {
@@ -192,7 +193,7 @@ package struct LinkTally {
     let told = outcomes.filter { $0.rateUncertainty.isFinite }
     let errors = outcomes.map { abs($0.rateError) }
     let dropped = outcomes.reduce(0) { $0 + $1.dropped }
-    // A link that was lost in between has ticks that the ring never made.
+    // After a reconnect, ticks are missing that the ring never made.
     let isCounted = kind != .reconnects
     func sum(_ part: (LinkOutcome) -> Int) -> Int { outcomes.reduce(0) { $0 + part($1) } }
     let invented = "\(sum(\.invented)) (\(outcomes.count { $0.invented > 0 }))"

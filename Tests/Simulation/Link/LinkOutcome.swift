@@ -1,52 +1,54 @@
 import BLEWire
 import ColmiRing
 
-/// What a `TickStream` makes of such a link, against what the ring did.
+/// Result of a `TickStream` for a simulated link, compared with what the ring did.
 package struct LinkOutcome: Sendable {
   package private(set) var rows = 0
-  /// Ticks whose frames, as far as they came, are in more than one row.
+  /// Ticks whose received frames are spread over several rows.
   package private(set) var split = 0
   /// Rows with frames of two ticks.
   package private(set) var mixed = 0
   /// Rows without all three frames.
   package private(set) var partial = 0
-  /// Ticks that were told as missing, and how many may be.
+  /// Ticks reported as missing, and the reported maximum.
   package private(set) var told = 0
   package private(set) var atMost = 0
-  /// Dropped ticks that the numbers of the rows have a place for, within a second; in a stall, within it.
+  /// Dropped ticks for which the row numbers leave a gap within a second of the right place, or, in a stall,
+  /// within the stall.
   package private(set) var found = 0
-  /// Ticks of which no frame came, between the first and the last that came.
+  /// Ticks without any received frame, between the first and the last received.
   package private(set) var dropped = 0
-  /// Off the ring's: parts per million.
+  /// Difference from the ring's rate, in parts per million.
   package private(set) var rateError = 0.0
-  /// Fitted times less the ring's own, but for their mean: seconds, root mean square.
+  /// Fitted times minus the ring's own, without their mean: root mean square, in seconds.
   package private(set) var deviation = 0.0
-  /// The mean: seconds.
+  /// Mean of these differences, in seconds.
   package private(set) var offset = 0.0
-  /// By how much all fitted times may be late, as told: seconds.
+  /// Reported uncertainty of the offset of all fitted times, in seconds.
   package private(set) var offsetUncertainty = 0.0
   package private(set) var restarts = 0
-  /// Parts per million; infinite where the report has none.
+  /// Parts per million; infinite if the report has none.
   package private(set) var rateUncertainty = 0.0
-  /// How many seconds later than sent the last frame came: much, where the link is too slow for the ring.
+  /// Delay of the last frame, in seconds; large if the link is too slow for the ring.
   package private(set) var overload = 0.0
 
-  /// Whether the link is told to be too slow: then no number of missing ticks is told.
+  /// Whether the link is reported as too slow; then no number of missing ticks is reported.
   package private(set) var isToldTooSlow = false
 
-  /// Whether the ring's rate is in the range that was told.
+  /// Whether the ring's rate is in the reported range.
   package var holdsRate: Bool { abs(rateError) <= rateUncertainty }
-  /// Whether no tick is told as missing and none as what may be, though the ring dropped some.
+  /// Whether neither missing nor possibly missing ticks are reported although the ring dropped some.
   package var isFalseNone: Bool { atMost == 0 && dropped > 0 }
-  /// Whether the smallest delay is in the range that was told, within 2 ms.
+  /// Whether the smallest delay is in the reported range, within 2 ms.
   package var holdsOffset: Bool {
     offsetUncertainty.isInfinite || offset >= -0.002 && offset <= offsetUncertainty + 0.002
   }
-  /// Ticks that were told as missing and that the ring did not drop.
+  /// Ticks that were reported as missing but that the ring did not drop.
   package var invented: Int { isToldTooSlow ? 0 : max(0, told - dropped) }
-  /// Dropped ticks that were found, or counted: the number that the ring dropped is in the range that was told.
+  /// Dropped ticks that count: all of them if their number is in the reported range, otherwise those that
+  /// were located.
   package var counted: Int { holdsMissing ? dropped : found }
-  /// Whether the number of dropped ticks is in the range that was told.
+  /// Whether the number of dropped ticks is in the reported range.
   package var holdsMissing: Bool { isToldTooSlow || told <= dropped && dropped <= atMost }
 
   package init(_ link: LossyLink) {
@@ -76,14 +78,14 @@ package struct LinkOutcome: Sendable {
     offsetUncertainty = (report.clock.offsetUncertainty ?? .infinity) / 1e9
   }
 
-  /// A dropped tick is found where the numbers before and after it differ by the ring's own count, a second around.
+  /// A dropped tick is found if the row numbers a second before and after it differ by the ring's own count.
   private static func found(_ rows: [(tick: Int, index: Int)], near: Int) -> Int {
     var found = 0
     for row in 1..<max(1, rows.count) {
       let gap = rows[row].tick - rows[row - 1].tick - 1
       guard gap > 0 else { continue }
       let (before, after) = (rows[max(0, row - near)], rows[min(rows.count - 1, row + near)])
-      // Numbers keep their distance from the ring's where each gap around has its place.
+      // The difference from the ring's numbers is constant if each gap in between has its place.
       if before.index - before.tick == after.index - after.tick { found += gap }
     }
     return found
@@ -91,7 +93,7 @@ package struct LinkOutcome: Sendable {
 
   private struct Counts {
     let link: LossyLink
-    /// Of each tick of which a frame came.
+    /// Ticks with at least one received frame.
     var sent: [Int] = []
     var rows: [(tick: Int, index: Int)] = []
     var mixed = 0

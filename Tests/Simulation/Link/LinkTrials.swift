@@ -1,9 +1,11 @@
-/// The links that the ring's clock is tried on, ten virtual minutes each: all rates, intervals, latencies and losses.
+/// Links on which the estimate of the ring's clock is evaluated, ten virtual minutes each: all rates,
+/// intervals, latencies and losses.
 package enum LinkTrials {
   package static let rates = [25.0, 50, 100]
   package static let intervals = [0.0075, 0.03, 0.05, 0.125]
   package static let losses = [0.0, 0.01, 0.05, 0.1, 0.2]
-  /// A link that cannot carry the ring's frames is no trial of a clock: seconds that the last frame is late.
+  /// Delay of the last frame, in seconds, above which a link cannot carry the ring's frames and does not
+  /// count.
   package static let overload = 8.0
 
   package static var all: [LossyLink] {
@@ -26,7 +28,7 @@ package enum LinkTrials {
     return all
   }
 
-  /// One of each rate and interval, with all else in turn: for a test that takes seconds.
+  /// One link of each rate and interval, with the other parameters in turn, for a test that takes seconds.
   package static var some: [LossyLink] {
     var number = 0
     return rates.flatMap { rate in
@@ -42,7 +44,7 @@ package enum LinkTrials {
     }
   }
 
-  /// A row for each rate and interval: the worst of its links.
+  /// A row for each rate and interval, with the worst of its links.
   package static func table() -> String {
     var lines = [
       "| ticks a second | interval | links | invented | split | rate off, ppm | off but for a constant, ms RMS | constant, ms |",
@@ -65,8 +67,9 @@ package enum LinkTrials {
     return lines.joined(separator: "\n")
   }
 
-  /// Drops of a ring, by how many of a thousand ticks: a row for each rate and interval, over 0, 5 and 10 % of events
-  /// lost and both latencies. How many of the links tell 99 % of them within a second of their place, and none more.
+  /// Ticks dropped by the ring, by their number per thousand: a row for each rate and interval, over 0, 5 and
+  /// 10 % of lost events and both latencies. The cells count links that report 99 % of the drops within a
+  /// second of their place, and no others.
   package static func drops(_ perMille: [Int] = [1, 5, 10, 20]) -> String {
     var lines = [
       "| ticks a second | interval |" + perMille.map { " \($0) ‰ |" }.joined(),
@@ -93,6 +96,6 @@ package enum LinkTrials {
     return lines.joined(separator: "\n")
   }
 
-  /// To two places.
+  /// Rounded to two decimals.
   private static func text(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 }

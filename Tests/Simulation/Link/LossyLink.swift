@@ -1,47 +1,51 @@
 package import BLEWire
 package import ColmiRing
 
-/// A ring's frames over a radio link that loses packets and none of what they carry: each frame waits for a connection
-/// event in which it gets through, in the order of sending. Seeded; nothing here uses the code under test.
+/// A ring's frames over a radio link that loses packets but not their content: each frame waits for a
+/// connection event in which it gets through, in the order of sending. Seeded, and independent of the code
+/// under test.
 package struct LossyLink: Sendable {
   package enum Loss: String, Sendable { case events, packets }
 
   /// What a ring drops if its queue has no room for a tick.
   package enum Overflow: String, Sendable { case frames, ticks }
 
-  /// Ticks a second, by the ring's clock.
+  /// Ticks per second, by the ring's clock.
   package var rate: Double
   /// Seconds between connection events, by the controller's clock.
   package var interval: Double
-  /// Events that the ring sleeps through when it had nothing left to send.
+  /// Number of events that the ring skips when it has nothing to send.
   package var latency = 0
-  /// The share of events, or of packets, that fail. A second broken exchange in a row closes an event (Core 5.4, Vol 6,
-  /// Part B, 4.5.1).
+  /// The share of events, or of packets, that fail. Two consecutive failed exchanges close an event (Core
+  /// 5.4, Vol 6, Part B, 4.5.1).
   package var loss = 0.0
   package var kind = Loss.packets
   package var seconds = 600.0
-  /// For four seconds nothing gets through, each 97 s.
+  /// Whether nothing gets through for four seconds in every 97 s.
   package var hasStalls = false
-  /// By how much the ring's clock is slow against the host's: parts per million.
+  /// By how much the ring's clock is slow relative to the host's, in parts per million.
   package var slow = 0.0
-  /// By how much the controller's clock, which times the connection events, is slow against the host's: parts per million.
+  /// By how much the controller's clock, which times the connection events, is slow relative to the host's,
+  /// in parts per million.
   package var controllerSlow = 0.0
-  /// How many of a thousand ticks the ring drops.
+  /// Ticks that the ring drops, per thousand.
   package var droppedPerMille = 0
-  /// Frames of one connection event, at most.
+  /// Maximum number of frames in a connection event.
   package var framesPerEvent = Int.max
-  /// Frames that the ring keeps for the link, at most.
+  /// Maximum number of frames in the ring's queue.
   package var queueLimit = Int.max
   package var overflow = Overflow.ticks
-  /// Seconds in which the ring makes no ticks: start and end by its own clock.
+  /// Times in which the ring makes no ticks: start and end in seconds by its own clock.
   package var pauses: [(start: Double, end: Double)] = []
-  /// When the link is lost, by the host's clock, and how long it takes until the ring starts its timer anew: seconds.
+  /// Times at which the link is lost, by the host's clock, and the delay until the ring restarts its timer,
+  /// in seconds.
   package var reconnects: [(at: Double, after: Double)] = []
-  /// A ring's timer fires at whole multiples of this: seconds; 0 for a timer without steps.
+  /// The ring's timer fires at whole multiples of this, in seconds; 0 for any time.
   package var timerStep = 0.0
-  /// By how much later a tick is made than its timer fires, at most: seconds.
+  /// Maximum delay from the timer to the tick, in seconds.
   package var timerJitter = 0.0
-  /// The mean of how much later the host's kernel sees an event: seconds. One event in 50 is ten times as late.
+  /// Mean delay until the host's kernel sees an event, in seconds. For one event in 50 it is ten times as
+  /// long.
   package var hostJitter = 0.0
   /// Spells in which the host is kept from its work: start and end, and how much later each event gets its timestamp then, at least and at
   /// most: seconds.
@@ -56,11 +60,11 @@ package struct LossyLink: Sendable {
   }
 
   package static let epoch: Int64 = 1_700_000_000_000_000_000
-  /// Of an empty packet, a notification of 16 octets and two pauses, at 1 Mbit/s: seconds.
+  /// Duration of an empty packet, a notification of 16 bytes and two pauses, at 1 Mbit/s, in seconds.
   private static let exchange = 0.000_68
 
   package struct Frame {
-    /// Of the ring: dropped ones count.
+    /// The ring's tick number, which includes dropped ticks.
     package var tick: Int
     package var sample: RingRawSample
     package var time: ReceiveTime
@@ -69,10 +73,11 @@ package struct LossyLink: Sendable {
 
   package var ticks: Int { Int(seconds * rate) }
 
-  /// Ticks of the host's seconds.
+  /// Ticks per second of the host's clock.
   package var trueRate: Double { rate / (1 + slow * 1e-6) }
 
-  /// First tick of each of the ring's timers, and when it was started: seconds by the host's clock.
+  /// First tick of each run of the ring's timer, and the time at which it was started, in seconds by the
+  /// host's clock.
   private var starts: [(tick: Int, at: Double)] {
     var starts = [(tick: 0, at: 0.0)]
     for link in reconnects {
@@ -83,7 +88,7 @@ package struct LossyLink: Sendable {
     return starts
   }
 
-  /// When the ring's timer was due for a tick: seconds by the host's clock.
+  /// Time at which the ring's timer was due for a tick, in seconds by the host's clock.
   package func sensorTime(of tick: Int) -> Double { sensorTime(of: tick, starts) }
 
   private func sensorTime(of tick: Int, _ starts: [(tick: Int, at: Double)]) -> Double {
@@ -92,7 +97,7 @@ package struct LossyLink: Sendable {
     return starts[place].at + (Double(tick - starts[place].tick) + 0.37) / trueRate
   }
 
-  /// When the tick was made.
+  /// Time at which the tick was made.
   private func made(_ tick: Int, _ starts: [(tick: Int, at: Double)]) -> Double {
     var time = sensorTime(of: tick, starts)
     if timerStep > 0 {
@@ -109,14 +114,14 @@ package struct LossyLink: Sendable {
   package func isDropped(_ tick: Int) -> Bool {
     let time = Double(tick) / rate
     if pauses.contains(where: { $0.start <= time && time < $0.end }) { return true }
-    // Spread as a hash spreads them, so that a tick's fate does not depend on the link.
+    // Spread by a hash, so that a tick's drop does not depend on the link.
     let hash = (UInt64(tick) &+ 77) &* 0x9E37_79B9_7F4A_7C15
     return Int((hash >> 33) % 1_000) < droppedPerMille
   }
 
-  /// Gives all frames as they arrive.
+  /// Calls `body` with all frames in order of arrival.
   ///
-  /// - Returns: how many seconds later than sent the last frame came.
+  /// - Returns: delay of the last frame in seconds.
   package func run(_ body: (Frame) -> Void) -> Double {
     var air = Air(self)
     while air.waitForEvent(of: self) { air.event(of: self, body) }
@@ -129,7 +134,7 @@ package struct LossyLink: Sendable {
     let interval: Double
     let grid: Double
     private var random: UInt64
-    /// Frames that wait, by tick and part; `head` is the next one to send.
+    /// Queued frames, by tick and part; `head` is the next one to send.
     private var queue: [(tick: Int, part: Int)] = []
     private var head = 0
     private var tick = 0
@@ -172,12 +177,12 @@ package struct LossyLink: Sendable {
       link < lossy.reconnects.count && start >= lossy.reconnects[link].at
     }
 
-    /// Goes on to the next event at which the ring listens and has something to send.
+    /// Advances to the next event at which the ring listens and has something to send.
     ///
     /// - Returns: whether there is one.
     mutating func waitForEvent(of lossy: LossyLink) -> Bool {
       while tick < lossy.ticks || head < queue.count {
-        // A lost link takes what waits with it.
+        // A lost link discards the queued frames.
         while isLost(lossy) {
           while tick < starts[link + 1].tick { makeNext(lossy) }
           (head, queue) = (0, [])
@@ -227,7 +232,7 @@ package struct LossyLink: Sendable {
     }
   }
 
-  /// Exponential waits, by the sum of two chances: their logarithm needs a C library.
+  /// Approximately exponential waits from two random numbers, because a logarithm needs a C library.
   private func hostWait(_ first: Double, _ second: Double) -> Double {
     let wait = hostJitter * first / max(0.05, 1 - first)
     return second < 0.02 ? 10 * wait : wait
