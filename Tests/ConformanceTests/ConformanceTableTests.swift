@@ -2,7 +2,7 @@ import BLEEmulation
 import Foundation
 import Testing
 
-/// `CONFORMANCE.md` and the dialogues say the same.
+/// `CONFORMANCE.md` agrees with the dialogues.
 @Suite struct ConformanceTableTests {
   struct Row {
     let id: String
@@ -12,7 +12,7 @@ import Testing
     let remark: String
   }
 
-  /// A half of the suite, with its table.
+  /// A half of the test suite, with its table.
   enum Role: String, CaseIterable {
     case client = "CL"
     case server = "SR"
@@ -40,7 +40,7 @@ import Testing
     }
   }()
 
-  /// The client's ids: those that BlueZ's unit test has, and those of the current suite that it has not.
+  /// The client's test ids: those in BlueZ's unit test, and those of the current suite that are not in it.
   private static let clientIDs: Set<String> = {
     func ids(_ group: String, _ kind: String, _ numbers: Int...) -> [String] {
       Self.ids(.client, group, kind, numbers)
@@ -57,8 +57,8 @@ import Testing
         + ids("GAT", "BV", 1, 2, 3) + ids("GPA", "BV", 11, 12) + ids("GPM", "BV", 7, 8, 9, 10, 11, 12))
   }()
 
-  /// The server's: those of the current suite, and those that BlueZ's unit test has besides. Of transaction time-outs, formats and
-  /// several bearers (GAT, GPA, GPM) there is nothing here.
+  /// The server's test ids: those of the current suite, and further ones in BlueZ's unit test. Transaction
+  /// timeouts, formats and multiple bearers (GAT, GPA, GPM) are not covered.
   private static let serverIDs: Set<String> = {
     func ids(_ group: String, _ kind: String, _ numbers: Int...) -> [String] {
       Self.ids(.server, group, kind, numbers)
@@ -93,7 +93,7 @@ import Testing
     #expect(unknown == [])
   }
 
-  /// What passes has a test; what does not says why.
+  /// A test that passes names its dialogues; one that does not gives a reason.
   @Test func saysWhatIsMissing() {
     for row in Self.rows {
       switch row.status {
@@ -104,7 +104,7 @@ import Testing
     }
   }
 
-  /// The sentence above each table counts its rows.
+  /// The sentence above each table has the right counts.
   @Test(arguments: Role.allCases) func countsItsRows(_ role: Role) {
     let counts = ["passes", "open", "not applicable"].map { status in
       role.rows.count { $0.status == status }

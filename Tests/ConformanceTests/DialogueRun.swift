@@ -9,7 +9,7 @@ import TestPeer
 
 @testable import BLEHost
 
-/// Has the client do what a dialogue's action says, and tells what came of it in the words of its expectation.
+/// Performs a dialogue's action with the client, and describes the result in the syntax of its expectation.
 struct DialogueRun {
   struct Unreadable: Error, CustomStringConvertible {
     let description: String
@@ -23,7 +23,7 @@ struct DialogueRun {
   private var words: ArraySlice<String> { dialogue.action.dropFirst().filter { $0 != "secured" }[...] }
   private var isSecured: Bool { dialogue.action.last == "secured" }
 
-  /// The lines that the dialogue expects, with repeated octets written out.
+  /// The expected lines, with repeated bytes written out.
   var expected: [String] { dialogue.expectation.map { Self.plain($0) } }
 
   func result() async throws -> [String] { try await outcome().map { Self.plain($0) } }
@@ -99,7 +99,7 @@ struct DialogueRun {
       return ["value " + hexOf(try await client.read(handle(words[0]), from: UInt16(words[1]) ?? 0))]
     case "read-type":
       let values = try await client.readValues(of: BluetoothUUID(words[0]) ?? .include, in: range(words[1]))
-      // The test suite's own word for an empty list.
+      // The test suite's own notation for an empty list.
       return values.isEmpty ? ["error 0a"] : values.map(line)
     case "read-joined": return ["value " + hexOf(try await client.readJoined(words.map(handle)))]
     case "read-multiple": return try await client.read(words.map(handle)).map(line)
@@ -107,7 +107,8 @@ struct DialogueRun {
     }
   }
 
-  /// The value's handle, then those of the presentation formats; of several the last is the aggregate format.
+  /// The value's handle, then those of the presentation formats; if there are several, the last is the
+  /// aggregate format.
   private func details(_ client: some ATTRequester) async throws(GATTError) -> [String] {
     let handles = words.map(handle)
     let descriptors = handles.indices.dropFirst().map { index in
@@ -142,8 +143,8 @@ struct DialogueRun {
     }
   }
 
-  /// As a job gets them, with what tells of changes. `multiple`: bit 2 of the features is set; `changing`: once more when
-  /// they have changed; a handle is read at the end.
+  /// Discovers attributes as a job does, and subscribes to changes. `multiple` sets bit 2 of the features;
+  /// `changing` discovers again when they have changed; a handle is read at the end.
   private func attributes() async throws(GATTError) -> [String] {
     let features: ClientFeatures =
       words.contains("multiple") ? [.robustCaching, .multipleNotifications] : .robustCaching
@@ -160,7 +161,7 @@ struct DialogueRun {
     return lines
   }
 
-  /// A value handle, the way, and the handle of Client Supported Features where bit 2 is to be set before.
+  /// Words: a value handle, the way, and the handle of Client Supported Features if bit 2 is to be set first.
   private func subscribe() async throws(GATTError) -> [String] {
     let client = GATTClient(connection)
     let database = try await client.discover()
@@ -190,7 +191,7 @@ struct DialogueRun {
 
   private func octets(_ word: String) -> [UInt8] { octetsOf(Self.plain(word)) }
 
-  /// `aa*3` as `aaaaaa`, and without spaces: where one stands between octets means nothing.
+  /// Expands `aa*3` to `aaaaaa`, and removes the spaces between bytes, which have no meaning.
   static func plain(_ line: String) -> String {
     line.split(separator: " ").map { word in
       let parts = word.split(separator: "*")
@@ -227,7 +228,7 @@ struct DialogueRun {
   }
 }
 
-/// A link whose security can be raised, and that counts how often it was.
+/// A link whose security can be raised, with a count of the attempts.
 final class CountingSecurity: Sendable {
   private let count = Atomic<Int>(0)
 
@@ -239,8 +240,8 @@ final class CountingSecurity: Sendable {
   }
 }
 
-/// Gives the signature that GAW/BV-02-C has for its key and counter 0. How it is computed is tested with the Security
-/// Manager's functions.
+/// Returns the signature that GAW/BV-02-C has for its key and counter 0. The computation of signatures is
+/// tested with the Security Manager's functions.
 private struct KnownSigner: WriteSigner {
   func signature(of message: [UInt8]) async throws(GATTError) -> [UInt8] {
     // Opcode, handle 7, value 010203.
@@ -249,7 +250,7 @@ private struct KnownSigner: WriteSigner {
   }
 }
 
-/// Updates in the words of an expectation, in the order in which they came.
+/// Updates in the syntax of an expectation, in order of arrival.
 private final class Values: Sendable {
   private let taken = Mutex<[String]>([])
   private let count = Counter()
@@ -265,7 +266,7 @@ private final class Values: Sendable {
     count.add()
   }
 
-  /// When all that are wanted have come.
+  /// Returns when all expected updates have arrived.
   func lines() async -> [String] {
     await count.reaches(wanted)
     return taken.withLock { $0 }

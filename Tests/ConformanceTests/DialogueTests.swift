@@ -5,7 +5,7 @@ import BLEStack
 import TestPeer
 import Testing
 
-/// The client's half of the SIG's GATT test suite: our host's client against a device that plays the tester.
+/// The client half of the SIG's GATT test suite: our client against a device that plays the tester.
 @Suite(.timeLimit(.minutes(5))) struct DialogueTests {
   @Test(arguments: DialogueFiles.all.map { NamedDialogue(dialogue: $0) })
   func plays(_ named: NamedDialogue) async throws {
@@ -27,7 +27,7 @@ import Testing
     await link.close()
   }
 
-  /// Dialogues of BlueZ's that the reference has.
+  /// All of BlueZ's dialogues in the reference are there.
   @Test func hasAll() {
     let taken = DialogueFiles.all.filter { $0.name.hasPrefix("TP/") }
     #expect(taken.count == 66)

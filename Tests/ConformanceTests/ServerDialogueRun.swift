@@ -11,19 +11,20 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Plays the tester of a dialogue against a server of ours.
+/// Plays the tester of a dialogue against our server.
 ///
-/// Words of the action: `refuse CODE HANDLE`, `refuse-write CODE HANDLE` (an error code for who reads, or writes), `allow HANDLE…`
-/// (writes), `demand HANDLE`, `demand-16 HANDLE` (encryption, with a key of 16 octets), `limit OCTETS HANDLE`. Before the client's
-/// PDU with a number: `bond@N`, `pair-short@N` (with a key of 7 octets), `reconnect@N` (encrypted, if it is bonded), `change@N` (one
-/// service more, or less again), `sign@N` (the tester has given its key), `away-change@N` (while the client is away), `remove@N` (of the last service), `other@N` (the tester goes
-/// on as another client).
+/// Words of the action: `refuse CODE HANDLE` and `refuse-write CODE HANDLE` (error code for reads or writes),
+/// `allow HANDLE…` (permits writes), `demand HANDLE` and `demand-16 HANDLE` (requires encryption, or
+/// encryption with a 16-byte key), `limit OCTETS HANDLE`. Events before the client's PDU number N: `bond@N`,
+/// `pair-short@N` (with a 7-byte key), `reconnect@N` (encrypted, if bonded), `change@N` (adds or removes a
+/// service), `sign@N` (the tester has distributed its key), `away-change@N` (a change while the client is
+/// disconnected), `remove@N` (removes the last service), `other@N` (the tester continues as another client).
 final class ServerDialogueRun {
   private let dialogue: ATTDialogue
   private let device: VirtualDevice
   private let channel: RawChannel
   private let services: [GATTServiceDescription]
-  /// The tester's, and the server's.
+  /// Bonds of the tester, and of the server.
   private let bonds = KeptBonds()
   private let kept: KeptBonds
   private var pending: [(word: String, before: Int)]
@@ -33,7 +34,7 @@ final class ServerDialogueRun {
   private var central = 0
   private var isChanged = false
 
-  /// What came in another place, or other than it should.
+  /// A PDU that was unexpected or differs from the dialogue.
   private(set) var mismatch: String?
 
   static func play(_ dialogue: ATTDialogue) async throws -> String? {
@@ -95,20 +96,20 @@ final class ServerDialogueRun {
         }
       }
     }
-    // Nothing more has come: the answer to a request that no server has is the next.
+    // Nothing more has arrived: the next PDU is the response to an unsupported request.
     try await connection.send([0x3E])
     let last = hexOf(try await channel.next())
     if last != "013e000006" { mismatch = "at the end: \(last)" }
   }
 
-  /// Has the application send a value. Service Changed the server sends by itself.
+  /// Makes the application send a value. The server sends Service Changed by itself.
   private func push(_ octets: [UInt8], _ isIndication: Bool, _ server: GATTServer) async throws {
     let handle = octets.span.handle(at: 1)
     if await server.handle(of: .serviceChanged) == handle { return try await doWhatIsDue(server) }
     let (value, centrals) = (Array(octets[3...]), await server.centrals)
     let last = try #require(centrals.last)
     if isIndication {
-      // Over when it is confirmed, or the link has gone.
+      // Returns when it is confirmed, or the link has ended.
       device.loop.task { try? await server.indicate(value, of: handle, to: last) }
     } else {
       try await server.notify(value, of: handle, to: last)
@@ -125,7 +126,7 @@ final class ServerDialogueRun {
           SecuritySettings(store: bonds, minimumKeyByteCount: 7, makeKeyPair: try P256KeyPair.maker()))
         _ = try await device.centrals[central].pair(connection)
       case "sign":
-        // The key of BlueZ's unit/test-crypto.c.
+        // The key from BlueZ's unit/test-crypto.c.
         let bond = Bond(
           isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: true,
           peerSigningKey: 0x611b_64eb_fbcd_1fd3_72ec_9196_df42_5e50)
@@ -161,12 +162,12 @@ final class ServerDialogueRun {
   }
 }
 
-/// The ATT channel of the tester's links, in the place of its host's client.
+/// The ATT channel of the tester's links, used instead of its host's client.
 final class RawChannel: Sendable {
   private let heardPDUs = Mutex<[[UInt8]]>([])
   private let isShortening = Mutex(false)
 
-  /// Of all pairings to come: Maximum Encryption Key Size is 7.
+  /// Sets Maximum Encryption Key Size to 7 for all further pairings.
   func shortenKeys() { isShortening.withLock { $0 = true } }
 
   @Sendable func said(_ channel: UInt16, _ payload: [UInt8]) -> [[UInt8]] {
@@ -190,7 +191,7 @@ final class RawChannel: Sendable {
   }
 }
 
-/// The attributes of a dialogue as a server's descriptions.
+/// The attributes of a dialogue as descriptions for a server.
 struct ServerDialogueDatabase {
   private(set) var services: [GATTServiceDescription] = []
   private let dialogue: ATTDialogue
@@ -217,7 +218,7 @@ struct ServerDialogueDatabase {
             Self.uuid(Array(value[3...])), properties, value: dialogue.database[index + 1].value,
             handle: attribute.handle))
       case _ where dialogue.database[index - 1].type == .characteristic: break
-      // It stands there by itself.
+      // The server adds it by itself.
       case .clientCharacteristicConfiguration where isPushed: break
       default:
         let characteristic = services[last].characteristics.count - 1
@@ -287,7 +288,7 @@ struct ServerDialogueDatabase {
     (services[service].characteristics[characteristic].handle?.rawValue ?? 0) + 1
   }
 
-  /// Changes who may read, and write, the value or descriptor with this handle.
+  /// Changes the read and write access of the value or descriptor with this handle.
   private mutating func change(
     _ handle: UInt16, _ reading: (inout ATTAccess) -> Void, writing: (inout ATTAccess) -> Void
   ) {

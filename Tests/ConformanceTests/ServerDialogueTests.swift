@@ -3,20 +3,22 @@ import Foundation
 import TestKit
 import Testing
 
-/// The server's half of the SIG's GATT test suite: `GATTServer` over a virtual link, with a tester that says what a dialogue says.
+/// The server half of the SIG's GATT test suite: `GATTServer` over a virtual link, with a tester that plays a
+/// dialogue.
 @Suite(.timeLimit(.minutes(5))) struct ServerDialogueTests {
   @Test(arguments: ServerDialogueFiles.all.map { NamedDialogue(dialogue: $0) })
   func plays(_ named: NamedDialogue) async throws {
     #expect(try await ServerDialogueRun.play(named.dialogue) == nil)
   }
 
-  /// Dialogues of BlueZ's, but the exchange of MTUs, which names its own, and two that write more to a CCCD than it has.
+  /// BlueZ's dialogues, except for the MTU exchange, which has its own MTU, and two that write more to a CCCD
+  /// than it holds.
   @Test func hasAll() {
     #expect(ServerDialogueFiles.all.filter { $0.name.hasPrefix("TP/") }.count == 87)
   }
 }
 
-/// The files with dialogues of the server, in the repository.
+/// Files of the server's dialogues in the repository.
 enum ServerDialogueFiles {
   static let all: [ATTDialogue] = ["discovery", "reads", "writes", "updates"].flatMap { name in
     let file = DialogueFiles.folder.appending(path: "Server/\(name).txt")

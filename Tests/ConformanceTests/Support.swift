@@ -7,14 +7,14 @@ import Foundation
 import TestPeer
 import Testing
 
-/// Our host and a device that plays a dialogue, each at one end of a virtual link, by virtual time.
+/// Our host and a device that plays a dialogue, at the ends of a virtual link, in virtual time.
 struct DialogueLink {
   let loop: EventLoop
   let adapter: HostAdapter
   let emulation: ControllerAttachment
   let session: DialogueSession
   let clock: LoopClock
-  /// Dialogues that are over.
+  /// Number of dialogues that have ended.
   let ended: Counter
 
   static func open(_ dialogue: ATTDialogue) async throws -> DialogueLink {
@@ -52,7 +52,7 @@ struct DialogueLink {
   }
 }
 
-/// The files with dialogues, in the repository.
+/// Files of dialogues in the repository.
 enum DialogueFiles {
   static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Dialogues")
 
@@ -68,7 +68,7 @@ enum DialogueFiles {
   }
 }
 
-/// A dialogue as the argument of a test, which is named by it.
+/// A dialogue as the argument of a test, which it names.
 struct NamedDialogue: CustomTestStringConvertible {
   let dialogue: ATTDialogue
 

@@ -2,20 +2,20 @@ import Foundation
 import Synchronization
 package import Testing
 
-/// Centrals of google/bumble that do as they are told; our host is to connect to their port.
+/// Centrals of google/bumble that are controlled by commands; our host connects to their port.
 package final class BumbleCentrals: Sendable {
-  /// Where the device's host connects; 0 where the central has a controller of its own.
+  /// Port for the device's host; 0 if the central has its own controller.
   package let port: UInt16
   package let addresses: [String]
   private let program: Program
-  /// Lines of output that were taken.
+  /// Number of output lines that were read.
   private let taken = Mutex(0)
 
   package static func start(_ options: [String] = []) async throws -> BumbleCentrals {
     try await adopt(try Program(Place.bumblePython(), [Place.peer("bumble_user.py")] + options))
   }
 
-  /// The same with a program that somebody else has started, and ends.
+  /// The same with a program that the caller has started, and ends.
   package static func adopt(_ program: Program) async throws -> BumbleCentrals {
     do {
       return try BumbleCentrals(program, await program.line(containing: "ready "))
@@ -36,9 +36,9 @@ package final class BumbleCentrals: Sendable {
 
   package func tell(_ command: String) throws { try program.type(command) }
 
-  /// Has a central do something, and waits for a line of its that begins with one of these words.
+  /// Sends a command to a central, and waits for an output line that begins with one of these words.
   ///
-  /// - Returns: what follows the central's number.
+  /// - Returns: the line after the central's number.
   @discardableResult
   package func ask(
     _ command: String, _ words: String..., central: Int = 1
@@ -47,7 +47,7 @@ package final class BumbleCentrals: Sendable {
     return try await next(words, central: central)
   }
 
-  /// Has a central do something, and compares what it says of it.
+  /// Sends a command to a central, and expects this answer.
   package func expect(
     _ answer: String, for command: String, central: Int = 1, at location: SourceLocation = #_sourceLocation
   ) async throws {
@@ -57,10 +57,11 @@ package final class BumbleCentrals: Sendable {
     #expect(found == answer, sourceLocation: location)
   }
 
-  /// What a command that is not refused is answered with.
+  /// First words of answers to commands that succeed.
   private static let answers = ["read", "written", "prepared", "subscribed", "paired", "encrypted"]
 
-  /// The next line of a central that begins with one of these words, or says what went wrong; those before are skipped.
+  /// The next line of a central that begins with one of these words, or reports an error; earlier lines are
+  /// skipped.
   package func next(_ words: [String], central: Int = 1) async throws -> String {
     let begins = (words + ["refused", "failed"]).map { "\(central) \($0)" }
     let start = taken.withLock { $0 }
@@ -74,18 +75,18 @@ package final class BumbleCentrals: Sendable {
     return lines[found].split(separator: " ").dropFirst().joined(separator: " ")
   }
 
-  /// Whole lines of all centrals until now.
+  /// Complete lines of all centrals so far.
   private var lines: [String] {
     program.output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
   }
 
-  /// All that a central was notified or indicated until now.
+  /// All values that a central received by notification or indication so far.
   package func values(central: Int = 1) -> [String] {
     lines.filter { $0.hasPrefix("\(central) value ") }
       .map { $0.split(separator: " ").dropFirst(2).joined(separator: " ") }
   }
 
-  /// All lines of a central until now.
+  /// All lines of a central so far.
   package func lines(central: Int = 1) -> [String] {
     lines.filter { $0.hasPrefix("\(central) ") }.map { String($0.dropFirst(2)) }
   }

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Ringtap {
-  /// A command as swift-argument-parser tells it of itself.
+  /// A command in swift-argument-parser's dump.
   package struct Command: Decodable {
     package struct Argument: Decodable {
       private struct Name: Decodable {
@@ -16,7 +16,7 @@ extension Ringtap {
       private var kind: String
       private var names: [Name]?
 
-      /// `--name` of an option that takes a value; `nil` for flags and for what has its place.
+      /// `--name` of an option that takes a value; `nil` for flags and positional arguments.
       package var option: String? {
         guard kind == "option" else { return nil }
         return names?.first { $0.kind == "long" }.map { "--" + $0.name }
@@ -28,7 +28,7 @@ extension Ringtap {
       }
     }
 
-    /// All that must be typed for it.
+    /// Words of the command line that select the command.
     package var words: [String] = []
     package var discussion: String?
     package var shouldDisplay: Bool
@@ -47,7 +47,7 @@ extension Ringtap {
       shouldDisplay = try members.decode(Bool.self, forKey: .shouldDisplay)
       subcommands = try members.decodeIfPresent([Command].self, forKey: .subcommands) ?? []
       arguments = try members.decodeIfPresent([Argument].self, forKey: .arguments) ?? []
-      // The parser's own, behind ours.
+      // The parser's own help command, which ours replaces.
       subcommands.removeAll { $0.commandName == "help" && $0.discussion == nil }
     }
 

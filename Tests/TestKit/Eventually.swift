@@ -1,9 +1,9 @@
 import Dispatch
 package import Testing
 
-/// Waits for what nothing tells of: looks again and again until it is so, and holds no thread meanwhile.
+/// Polls a condition that sends no notification, without blocking a thread.
 ///
-/// - Throws: where it is never so; that is recorded as an issue too.
+/// - Throws: if the condition is not met in time; this is recorded as an issue, too.
 package func eventually(
   _ what: String, within limit: Duration = Program.patience, at location: SourceLocation = #_sourceLocation,
   _ condition: () async throws -> Bool
@@ -21,7 +21,7 @@ package func eventually(
   }
 }
 
-/// Runs `body` for each element, a few at a time: for programs that mostly wait.
+/// Runs `body` for each element, a few at a time, for programs that mostly wait.
 package func forEach<Element: Sendable>(
   _ elements: [Element], atOnce count: Int, _ body: @escaping @Sendable (Element) async throws -> Void
 ) async throws {

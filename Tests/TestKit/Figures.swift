@@ -1,6 +1,6 @@
 import Foundation
 
-/// 0 ..< 1, from a linear congruential generator (Knuth's MMIX constants).
+/// Numbers in 0 ..< 1 from a linear congruential generator (Knuth's MMIX constants).
 package struct Noise {
   private var state: UInt64 = 0x5EED
 
@@ -12,7 +12,7 @@ package struct Noise {
   }
 }
 
-/// Figures for the documents, if asked for: `RINGTAP_FIGURES=1`.
+/// Prints figures for the documents if requested with `RINGTAP_FIGURES=1`.
 package enum Figures {
   package static var areWanted: Bool { ProcessInfo.processInfo.environment["RINGTAP_FIGURES"] != nil }
 

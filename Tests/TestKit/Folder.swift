@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of its own for one test.
+/// Runs `body` with a temporary folder.
 package func withFolder<Value>(_ body: (String) async throws -> Value) async throws -> Value {
   let folder = try makeFolder()
   defer { try? FileManager.default.removeItem(atPath: folder) }

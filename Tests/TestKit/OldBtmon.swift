@@ -1,8 +1,9 @@
 import Foundation
 
-/// `btmon` of BlueZ 5.66, Debian 12's: it crashes on a Read By Type request, whoever wrote the log.
+/// `btmon` of BlueZ 5.66 (Debian 12), which crashes on Read By Type requests, whichever program wrote the
+/// log.
 package enum OldBtmon {
-  /// What it prints of a btsnoop log, without those requests.
+  /// Runs it on a btsnoop log without those requests.
   package static func read(_ path: String) throws -> Program.Result {
     let copy = try write(path)
     defer { try? FileManager.default.removeItem(atPath: copy) }
@@ -22,10 +23,10 @@ package enum OldBtmon {
     let isMonitor = number(12) == 2001
     var kept = Array(log[..<16])
     var place = 16
-    // Of a record: its length, that of what is kept of it, flags, drops, time; then the packet.
+    // A record: original length, included length, flags, drops, time; then the packet.
     while place + 24 <= log.count, place + 24 + number(place + 4) <= log.count {
       let (begin, end) = (place + 24, place + 24 + number(place + 4))
-      // ACL data to or from the controller; after two headers, on channel 4, the opcode.
+      // ACL data in either direction; two headers, then on channel 4 the opcode.
       let isData =
         isMonitor ? [4, 5].contains(number(place + 8) & 0xFFFF) : begin < end && log[begin] == 0x02
       let data = log[(isMonitor ? begin : min(begin + 1, end))..<end]
@@ -37,7 +38,7 @@ package enum OldBtmon {
   }
 
   private static func write(_ path: String) throws -> String {
-    // Not beside it: that disk may be full.
+    // Not beside the log, because that disk may be full.
     let copy = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).btsnoop").path
     let log = [UInt8](try Data(contentsOf: URL(filePath: path)))
     try Data(readable(log)).write(to: URL(filePath: copy))

@@ -1,19 +1,19 @@
 import Foundation
 package import Testing
 
-/// Where things are. What is missing is a failure that says how to get it.
+/// Paths of programs and files. If one is missing, the error says how to get it.
 package enum Place {
   package struct Missing: Error, CustomStringConvertible {
     package let description: String
   }
 
-  /// The repository.
+  /// Root of the repository.
   package static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().path
 
   // MARK: Programs
 
-  /// The program under test, beside the tests.
+  /// The program under test, in the folder of the tests.
   package static var ringtap: String {
     get throws {
       let tests = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
@@ -26,7 +26,7 @@ package enum Place {
     }
   }
 
-  /// A program of this machine, by its name.
+  /// Path of an installed program.
   package static func tool(_ name: String) throws -> String {
     guard let path = installed(name) else {
       throw Missing(description: "\(name) is not installed: run Tools/install \(sets[name] ?? "peers")")
@@ -38,7 +38,7 @@ package enum Place {
 
   private static func installed(_ name: String) -> String? {
     let folders = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":").map(String.init) ?? []
-    // Debian keeps daemons out of a user's PATH.
+    // Debian does not have daemons in a user's PATH.
     return (folders + ["/usr/sbin", "/usr/local/sbin", "/usr/libexec/bluetooth"]).map { "\($0)/\(name)" }
       .first { FileManager.default.isExecutableFile(atPath: $0) }
   }
@@ -53,7 +53,7 @@ package enum Place {
 
   // MARK: Pythons
 
-  /// The folder of the Python that has bumble.
+  /// Folder of the Python environment with bumble.
   package static func bumble() throws -> String {
     guard let folder = pythons("python-").first(where: { has("bumble", $0) }) else {
       throw Missing(description: "bumble is not installed: run Tools/install peers")
@@ -61,10 +61,10 @@ package enum Place {
     return folder
   }
 
-  /// The Python that has bumble.
+  /// Python with bumble.
   package static func bumblePython() throws -> String { try bumble() + "/bin/python" }
 
-  /// The Python that has bleak.
+  /// Python with bleak.
   package static func bleakPython() throws -> String {
     guard let folder = pythons("python-").first(where: { has("bleak", $0) }) else {
       throw Missing(description: "bleak is not installed: run Tools/install peers")
@@ -72,7 +72,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// The Python that has the readers of our files.
+  /// Python with the readers of our file formats.
   package static func readersPython() throws -> String {
     guard let folder = pythons("readers-").first else {
       throw Missing(description: "the readers are not installed: run Tools/install readers")
@@ -80,7 +80,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// The Python that has receivers of the Lab Streaming Layer.
+  /// Python with receivers for the Lab Streaming Layer.
   package static func lslPython() throws -> String {
     guard let folder = pythons("lsl-").first else {
       throw Missing(description: "pylsl is not installed: run Tools/install lsl")
@@ -88,7 +88,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// The Python that has Home Assistant.
+  /// Python with Home Assistant.
   package static func homePython() throws -> String {
     guard let folder = pythons("home-").first else {
       throw Missing(description: "Home Assistant is not installed: run Tools/install home")
@@ -96,7 +96,8 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// Complete environments of `Tools/install`, the latest first: the others are left over from other versions.
+  /// Complete environments made by `Tools/install`, newest first; the others are left over from earlier
+  /// versions.
   private static func pythons(_ prefix: String) -> [String] {
     let environment = ProcessInfo.processInfo.environment
     let cache = (environment["XDG_CACHE_HOME"] ?? (environment["HOME"] ?? "") + "/.cache") + "/ringtap"
@@ -115,13 +116,13 @@ package enum Place {
 
   // MARK: Files
 
-  /// A script that is the other side of a link.
+  /// A script that plays the peer of a link.
   package static func peer(_ name: String) -> String { root + "/Tests/KernelTests/Peers/" + name }
 
-  /// A file of another test target's.
+  /// A file of another test target.
   package static func fixture(_ path: String) -> String { root + "/Tests/" + path }
 
-  /// The repository's logs and captures.
+  /// Folder of the repository's logs and captures.
   package static let captures = root + "/Captures"
 
   package static func capture(_ name: String) -> String { captures + "/" + name }
@@ -131,11 +132,11 @@ package enum Place {
     names(in: captures).filter { $0.hasSuffix(suffix) }.sorted().map(capture)
   }
 
-  /// The phone's log of a treadmill, which stays outside the repository: it holds other people's addresses. `nil` without
-  /// the shared folder.
+  /// A phone's log of a treadmill. It is not in the repository, because it contains other people's addresses.
+  /// `nil` without the shared folder.
   package static let treadmill: String? = shared("captures/android-treadmill.btsnoop")
 
-  /// A file of the shared folder, which stays outside the repository; `nil` where it is not.
+  /// A file of the shared folder, which is not in the repository; `nil` if it is missing.
   package static func shared(_ path: String) -> String? {
     let folder =
       ProcessInfo.processInfo.environment["RINGTAP_SHARED"]

@@ -1,11 +1,12 @@
 import Foundation
 import Testing
 
-/// A TCP port of this machine that nobody listens at, and that no other process of tests gets while this one lives: most
-/// are handed to a program that binds them later.
+/// Returns a TCP port of this machine that is not in use and that no other test process gets while this one
+/// runs. Most ports are passed to a program that binds them later.
 ///
-/// From below the ports that the system hands out for connections (`net.ipv4.ip_local_port_range`). It is claimed by an abstract
-/// socket of its name, which goes with the process.
+/// The port is below the range that the system uses for outgoing connections
+/// (`net.ipv4.ip_local_port_range`). It is reserved with an abstract socket of its name, which ends with the
+/// process.
 package func freePort() throws -> Int {
   let first = Int(ProcessInfo.processInfo.processIdentifier) * 61
   for port in (0..<ports.count).lazy.map({ ports.lowerBound + (first + $0) % ports.count }) {
@@ -27,13 +28,13 @@ private func binds(_ claim: Int32, toPort port: Int) -> Bool {
   withAbstractAddress("ringtap-test-port-\(port)") { bind(claim, $0, $1) == 0 }
 }
 
-/// Hands the address of an abstract socket on: unix(7).
+/// Passes the address of an abstract socket to `body`: unix(7).
 func withAbstractAddress<Value>(
   _ name: String, _ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Value
 ) rethrows -> Value {
   var address = sockaddr_un()
   address.sun_family = sa_family_t(AF_UNIX)
-  // An abstract name begins with a zero.
+  // An abstract name begins with a zero byte.
   withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name.utf8) }
   let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
   return try withUnsafePointer(to: &address) {

@@ -1,10 +1,10 @@
 import Foundation
 
-/// A Python script in a process that has imported its modules already: `Tools/tests/preload.py`, whose words these are.
-/// `Tools/test` has that run beside the tests, and tells where by an environment variable; without, scripts start by
-/// themselves, later.
+/// A Python script in a process that has already imported its modules: `Tools/tests/preload.py`, which
+/// defines the protocol. `Tools/test` runs it beside the tests and passes its address in an environment
+/// variable; without it, scripts start as separate processes, which is slower.
 struct Preloaded {
-  /// The script's process.
+  /// Id of the script's process.
   let identifier: Int32
   private let connection: Int32
 
@@ -14,12 +14,13 @@ struct Preloaded {
     var folder: String
   }
 
-  /// Starts one.
+  /// Starts a script.
   ///
   /// - Parameters:
-  ///   - arguments: the program, or a script of the same folder in its place, and its words.
-  ///   - streams: what becomes its standard streams.
-  /// - Returns: `nil` where it must start by itself.
+  ///   - arguments: arguments of the program, or a script in the same folder to run instead, and its
+  /// arguments.
+  ///   - streams: descriptors of the standard streams.
+  /// - Returns: `nil` if the script must be started as a separate process.
   static func start(
     _ path: String, _ arguments: [String], _ environment: [String: String], _ streams: [Int32]
   ) throws -> Preloaded? {
@@ -41,9 +42,9 @@ struct Preloaded {
     return Preloaded(identifier: identifier, connection: connection)
   }
 
-  /// Waits for its end.
+  /// Waits for the process to end.
   ///
-  /// - Returns: its status. The process keeps its number until `close`.
+  /// - Returns: its exit status. The process id stays reserved until `close`.
   func end() -> Int32 { Self.number(from: connection) ?? 255 }
 
   func close() { Glibc.close(connection) }
@@ -57,7 +58,7 @@ struct Preloaded {
     return nil
   }
 
-  /// One packet with descriptors: `SCM_RIGHTS`, unix(7), laid out as CMSG_LEN and CMSG_SPACE of cmsg(3) have it.
+  /// One packet with descriptors: `SCM_RIGHTS`, unix(7), laid out by CMSG_LEN and CMSG_SPACE of cmsg(3).
   private static func send(_ octets: [UInt8], _ descriptors: [Int32], over socket: Int32) throws {
     let header = MemoryLayout<cmsghdr>.stride
     let length = header + descriptors.count * MemoryLayout<Int32>.stride

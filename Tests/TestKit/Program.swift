@@ -1,17 +1,18 @@
 import Foundation
 import Testing
 
-/// A running program: what it writes is collected, and can be waited for.
+/// A running program, whose output is collected and can be waited for.
 ///
-/// Waits come twice. The asynchronous ones hold no thread of Swift's pool; the synchronous ones trap there: they are for
-/// the main actor, whose thread is none of the pool's, and threads of a test's own.
+/// Each wait exists in two forms. The asynchronous one does not block a thread of Swift's pool. The
+/// synchronous one traps there: it is for the main actor, whose thread is not in the pool, and for a test's
+/// own threads.
 package final class Program: @unchecked Sendable {  // `lock` guards `state`
   package enum Stream: Sendable {
     case output, errors
   }
 
   package struct Result: Sendable {
-    /// The exit status; 128 and the signal's number if a signal ended it.
+    /// The exit status, or 128 plus the number of the signal that ended the program.
     package var status: Int32
     package var output: String
     package var errors: String
@@ -20,7 +21,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     package var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
   }
 
-  /// It took too long, or ended before it did what was waited for.
+  /// The program took too long, or ended before the awaited event.
   package struct Failure: Error, CustomStringConvertible {
     package var description: String
 
@@ -34,27 +35,27 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     var status: Int32?
   }
 
-  /// Enough for every step in a kernel whose system calls are slow.
+  /// Enough for every step in a kernel with slow system calls.
   package static let patience = Duration.seconds(30)
 
   package let name: String
-  /// Its process number.
+  /// Process id.
   package let identifier: Int32
   private let input: FileHandle?
   private let preloaded: Preloaded?
   private let lock = NSLock()
-  /// Readable where `state` has changed.
+  /// Readable when `state` has changed.
   private let changed = Pipe()
   private var state = State()
 
-  /// Starts it.
+  /// Starts the program.
   ///
-  /// Not by Foundation's `Process`: that takes a program for ended which closes what it inherited, and hears of no other
-  /// program's end until it has.
+  /// Foundation's `Process` is not used: it considers a program ended when it closes its inherited
+  /// descriptors, and until then does not notice the end of any other program.
   ///
   /// - Parameters:
-  ///   - program: a path, or a name to look for in PATH.
-  ///   - environment: what differs from the tests' own; `nil` removes a variable.
+  ///   - program: a path, or a name to search in PATH.
+  ///   - environment: changes to the environment of the tests; `nil` removes a variable.
   package init(
     _ program: String, _ arguments: [String] = [], input: Input = .typed, output: Sink = .collected,
     errors: Sink = .collected, environment: [String: String?] = [:]
@@ -62,13 +63,13 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     name = ([program] + arguments).joined(separator: " ")
     let path = try program.contains("/") ? program : Place.tool(program)
     var variables = ProcessInfo.processInfo.environment
-    // No test teaches another one, nor its user's programs, where devices are.
+    // Tests share no device store with each other or with the user.
     variables["RINGTAP_NO_REMEMBER"] = "1"
     for (name, value) in environment { variables[name] = value }
     let source = try Source(input)
     let drains = [try Drain(output), try Drain(errors)]
     Self.keepDescriptors()
-    // Who types to a program that has ended gets an error, and does not end the tests.
+    // Writing to a program that has ended returns an error instead of ending the tests.
     signal(SIGPIPE, SIG_IGN)
     for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
       _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
@@ -85,13 +86,14 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     Thread.detachNewThread { [self] in waitForEnd() }
   }
 
-  /// Whatever this process has open is no program's: one that has another's pipe keeps it from ending.
+  /// Child processes inherit no descriptors: one that holds another program's pipe would keep that program
+  /// from ending.
   private static func keepDescriptors() {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
     for number in names.compactMap({ Int32($0) }) where number > 2 { _ = fcntl(number, F_SETFD, FD_CLOEXEC) }
   }
 
-  /// - Parameter streams: what becomes its standard streams.
+  /// - Parameter streams: descriptors of the standard streams.
   private static func spawn(
     _ path: String, _ arguments: [String], _ environment: [String], _ streams: [Int32]
   ) throws -> Int32 {
@@ -104,7 +106,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }
-    // What this process does with signals is its own matter.
+    // Signal settings of this process are not inherited.
     var (none, all) = (sigset_t(), sigset_t())
     sigemptyset(&none)
     sigfillset(&all)
@@ -120,7 +122,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     return identifier
   }
 
-  /// Its number is another's from the moment when its end is taken: so that is done with the lock.
+  /// Once the end has been collected, the process id may be reused, so the lock is held meanwhile.
   private func waitForEnd() {
     if let preloaded {
       let status = preloaded.end()
@@ -147,7 +149,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
         if data.isEmpty { break }
         change { take(&$0, data) }
       }
-      // Foundation keeps the pipes of a program that has ended.
+      // Foundation keeps the pipes of an ended program open.
       try? handle.close()
       change { $0.openStreams -= 1 }
     }
@@ -155,31 +157,32 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
 
   private func change(_ body: (inout State) -> Void) {
     lock.withLock { body(&state) }
-    // One that does not fit is one of many.
+    // A byte that does not fit is redundant.
     _ = write(changed.fileHandleForWriting.fileDescriptor, [1], 1)
   }
 
   // MARK: Looking
 
-  /// What it has written until now.
+  /// Output so far.
   package var output: String { lock.withLock { text(state.output) } }
   package var errors: String { lock.withLock { text(state.errors) } }
 
   package var hasEnded: Bool { lock.withLock { isOver } }
 
-  /// Its end and that of all it wrote; needs the lock.
+  /// Whether the program has ended and all of its output has been read. Needs the lock.
   private var isOver: Bool { state.status != nil && state.openStreams == 0 }
 
   // MARK: Waiting
 
-  /// Traps on a thread of Swift's pool. There are few: one that waits for a program may keep that from being served.
+  /// Traps on a thread of Swift's pool. The pool is small, so a thread that waits for a program may block the
+  /// code that the program waits for.
   package static func checkThatItMayBlock() {
     guard withUnsafeCurrentTask(body: { $0 != nil }) else { return }
     MainActor.preconditionIsolated(
       "a thread of Swift's pool must not wait: make the test @MainActor or asynchronous")
   }
 
-  /// Waits on a thread of its own.
+  /// Waits on a separate thread.
   private static func offPool<Value: Sendable>(
     _ body: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
@@ -188,7 +191,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// Waits until `body` gives something.
+  /// Waits until `body` returns a value.
   private func wait<Value>(
     for what: String, within limit: Duration, _ body: (State) -> Value?
   ) throws -> Value {
@@ -213,15 +216,16 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// A machine that gets too slow for these tests shows before they fail on it.
+  /// Prints a warning before tests fail because the machine is becoming too slow.
   private func tellIfSlow(_ time: Duration, of limit: Duration, _ what: String) {
     guard time > limit / 3 else { return }
     FileHandle.standardError.write(Data("slow: \(name): \(time) of \(limit) before \(what)\n".utf8))
   }
 
-  /// Waits for any change of `state`, without the lock meanwhile. By no wall clock, which a test may set.
+  /// Waits for any change of `state`, without the lock meanwhile. Not by the wall clock, which a test may
+  /// set.
   ///
-  /// - Returns: `false` when it is too late.
+  /// - Returns: `false` at the time limit.
   private func waitForChange(until end: ContinuousClock.Instant) -> Bool {
     lock.unlock()
     defer { lock.lock() }
@@ -231,24 +235,24 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     return read(wanted.fd, &octets, octets.count) > 0 || ContinuousClock.now < end
   }
 
-  /// Waits for a whole line.
+  /// Waits for a complete line.
   ///
-  /// - Returns: the first that contains `text`.
+  /// - Returns: the first line that contains `text`.
   @discardableResult
   package func line(
     on stream: Stream = .output, containing text: String, within limit: Duration = Program.patience
   ) throws -> String {
     try wait(for: "a line with '\(text)'", within: limit) { state in
       let data = stream == .output ? state.output : state.errors
-      // Whole lines only: what follows the last line feed is not one yet.
+      // Complete lines only: the text after the last line feed is not one yet.
       return self.text(data).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         .first { $0.contains(text) }.map(String.init)
     }
   }
 
-  /// Waits for a question: a text that no line feed needs to follow.
+  /// Waits for a prompt, which needs no line feed.
   ///
-  /// - Parameter times: how often it has come, at least.
+  /// - Parameter times: minimum number of occurrences.
   package func question(
     containing text: String, times: Int = 1, within limit: Duration = Program.patience
   ) throws {
@@ -257,7 +261,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// Waits until the lines of a stream are as wanted, and returns them.
+  /// Waits until the lines of a stream meet the condition, and returns them.
   package func lines(
     on stream: Stream = .output, untilThey what: String, within limit: Duration = Program.patience,
     _ isMet: ([String]) -> Bool
@@ -269,13 +273,13 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// Waits for its end.
+  /// Closes the program's input and waits for its end.
   package func finish(within limit: Duration = Program.patience) throws -> Result {
     try? input?.close()
     return try ended(within: limit)
   }
 
-  /// Waits for its end, with its input left open.
+  /// Waits for the program's end, with its input left open.
   package func ended(within limit: Duration = Program.patience) throws -> Result {
     try wait(for: "its end", within: limit) { state in
       guard let status = state.status, state.openStreams == 0 else { return nil }
@@ -321,7 +325,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     try input?.write(contentsOf: Data((line + "\n").utf8))
   }
 
-  /// Ends it at once; returns when the kernel has taken back what it held.
+  /// Kills the program, and returns when the kernel has released its resources.
   package func end() {
     Self.checkThatItMayBlock()
     try? input?.close()
@@ -331,7 +335,8 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     let end = ContinuousClock.now + Self.patience
     while state.status == nil {
       guard waitForChange(until: end) else {
-        // Killed and still there: the kernel holds it. Its log then has where its tasks stand (sysrq w).
+        // The process was killed and still exists: the kernel holds it. Makes the kernel log its blocked
+        // tasks (sysrq w).
         if ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1" {
           try? Data("w".utf8).write(to: URL(filePath: "/proc/sysrq-trigger"))
         }
@@ -359,7 +364,7 @@ extension Program {
   /// Enough for a program that reads the longest log.
   package static let longPatience = Duration.seconds(120)
 
-  /// Runs it to its end.
+  /// Runs a program to its end.
   package static func run(
     _ program: String, _ arguments: [String] = [], input: Input = .nothing,
     environment: [String: String?] = [:], within limit: Duration = longPatience
@@ -375,7 +380,7 @@ extension Program {
       .ended(within: limit)
   }
 
-  /// The standard output of a run that must succeed.
+  /// Standard output of a run that must succeed.
   package static func output(of program: String, _ arguments: [String]) throws -> String {
     try run(program, arguments).demanded(program)
   }

@@ -2,29 +2,29 @@ import Foundation
 
 /// A program's standard streams, and the files and pipes behind them.
 extension Program {
-  /// What it gets as its standard input.
+  /// Source of the standard input.
   package enum Input {
-    /// What `type` writes, until `finish` or `end`.
+    /// Text written with `type`, until `finish` or `end`.
     case typed
     case nothing
     case text(String)
     case file(String)
-    /// Stays its owner's.
+    /// A descriptor that the caller continues to own.
     case descriptor(Int32)
   }
 
-  /// Where one of its streams goes.
+  /// Destination of an output stream.
   package enum Sink {
     case collected
     case file(String)
-    /// Stays its owner's.
+    /// A descriptor that the caller continues to own.
     case descriptor(Int32)
   }
 
-  /// The program's end of its standard input, and ours.
+  /// The program's end of its standard input, and our end.
   struct Source {
     var descriptor: Int32
-    /// To be closed once the program has it.
+    /// Closed when the program has its copy.
     var handle: FileHandle?
     var writer: FileHandle?
 
@@ -49,10 +49,10 @@ extension Program {
     }
   }
 
-  /// The program's end of a stream that it writes to, and ours.
+  /// The program's end of an output stream, and our end.
   struct Drain {
     var descriptor: Int32
-    /// To be closed once the program has it.
+    /// Closed when the program has its copy.
     var handle: FileHandle?
     var reader: FileHandle?
 
@@ -81,7 +81,7 @@ extension Program {
     return FileHandle(fileDescriptor: number, closeOnDealloc: true)
   }
 
-  /// A file that has no name: unlike a pipe, it takes any text before anybody reads.
+  /// A file without a name. Unlike a pipe it holds any amount of text before it is read.
   private static func handle(holding text: String) throws -> FileHandle {
     var path = Array((NSTemporaryDirectory() + "/input-XXXXXX").utf8CString)
     let number = mkstemp(&path)

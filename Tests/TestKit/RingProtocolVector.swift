@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// A vector of the ring protocol's reference: what was said and what it means, by the reference's editors and not by the
-/// code under test.
+/// A vector of the ring protocol's reference: packets and their meaning, from the reference's editors and not
+/// from the code under test.
 package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   package let name: String
   /// `uart` or `bigdata`.
@@ -10,7 +10,7 @@ package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   /// `ring->host` or `host->ring`.
   package let direction: String
   package let packets: [[UInt8]]
-  /// As canonical JSON.
+  /// Expected meaning as canonical JSON.
   package let expect: String
 
   package var testDescription: String { name }
@@ -33,7 +33,7 @@ package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
       let channel = object["channel"] as? String, let direction = object["direction"] as? String,
       var expect = object["expect"] as? [String: Any]
     else { fatalError("not a vector: \(object)") }
-    // What the editors add, and what no packet holds: the image that a checksum is of.
+    // Keys that are not in the packets: the editors' remark, and the image that a checksum belongs to.
     expect["note"] = nil
     expect["image"] = nil
     self.name = name
@@ -44,7 +44,7 @@ package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// An object as JSON with its keys sorted: texts compare where objects do not, and `true` is not 1.
+/// An object as JSON with sorted keys: texts can be compared while objects cannot, and `true` differs from 1.
 package func canonical(_ object: [String: Any]) -> String {
   guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
     preconditionFailure("not JSON: \(object)")

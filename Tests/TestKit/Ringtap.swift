@@ -1,24 +1,24 @@
 /// The program under test.
 package enum Ringtap {
-  /// Starts it.
+  /// Starts the program.
   ///
-  /// - Parameter state: where devices and their keys are remembered; nowhere if not given.
+  /// - Parameter state: folder in which devices and their keys are stored; without it nothing is stored.
   package static func start(
     _ arguments: [String], input: Program.Input = .nothing, state: String? = nil
   ) throws -> Program {
     try Program(Place.ringtap, arguments, input: input, environment: environment(state))
   }
 
-  /// Runs it to its end.
+  /// Runs the program to its end.
   ///
-  /// - Parameter state: where devices and their keys are remembered; nowhere if not given.
+  /// - Parameter state: folder in which devices and their keys are stored; without it nothing is stored.
   package static func run(
     _ arguments: [String], input: Program.Input = .nothing, state: String? = nil
   ) async throws -> Program.Result {
     try await Program.run(Place.ringtap, arguments, input: input, environment: environment(state))
   }
 
-  /// What decides where devices and their keys are remembered.
+  /// Environment variables for the storage of devices and their keys.
   package static func environment(_ state: String?) -> [String: String?] {
     state.map { ["XDG_STATE_HOME": $0, "RINGTAP_NO_REMEMBER": nil] } ?? [:]
   }

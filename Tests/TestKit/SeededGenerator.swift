@@ -1,4 +1,4 @@
-/// Numbers that look random and are the same in every run. Numerical Recipes, 7.1.
+/// Pseudo-random numbers that are the same in every run. Numerical Recipes, 7.1.
 package struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
 

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Reads lines from a socket that somebody listens at, from when it is told to.
+/// Connects to a listening socket, and reads lines from it once `read` is called.
 package final class SocketLines: Sendable {
   private struct State: Sendable {
     var octets: [UInt8] = []
@@ -24,7 +24,7 @@ package final class SocketLines: Sendable {
     return try connected(number, address, path)
   }
 
-  /// On this machine.
+  /// Connects to a TCP port on this machine.
   package static func tcp(port: Int) throws -> SocketLines {
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
@@ -49,7 +49,7 @@ package final class SocketLines: Sendable {
     return lines
   }
 
-  /// Begins to read, on a thread of its own.
+  /// Starts reading on a separate thread.
   package func read() {
     Thread.detachNewThread { [self] in
       var buffer = [UInt8](repeating: 0, count: 1 << 16)
@@ -63,19 +63,19 @@ package final class SocketLines: Sendable {
     }
   }
 
-  /// It goes away.
+  /// Disconnects.
   package func hangUp() { shutdown(number, Int32(SHUT_RDWR)) }
 
   package var isAtEnd: Bool { state.withLock(\.isAtEnd) }
 
-  /// Those that have come; a last one without its end is not among them.
+  /// Complete lines received so far.
   package var lines: [String] {
     let octets = state.withLock(\.octets)
     guard let last = octets.lastIndex(of: 0x0A) else { return [] }
     return octets[..<last].split(separator: 0x0A).map { String(decoding: $0, as: UTF8.self) }
   }
 
-  /// Waits for the end.
+  /// Waits for the end, and returns all lines.
   package func all() async throws -> [String] {
     try await eventually("the end of the lines") { isAtEnd }
     return lines

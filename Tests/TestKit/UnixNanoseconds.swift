@@ -1,4 +1,5 @@
-/// Nanoseconds since the Unix epoch as our JSON has them: a string, since many readers of JSON round such numbers.
+/// Nanoseconds since the Unix epoch as our JSON has them: a string, because many JSON parsers round such
+/// numbers.
 package struct UnixNanoseconds: Decodable, Hashable, Comparable, Sendable {
   package let value: Int64
 

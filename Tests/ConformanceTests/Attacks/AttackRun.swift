@@ -10,21 +10,22 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Plays an attack against a host of ours, by virtual time, and tells what came of it in the words of its expectation.
+/// Plays an attack against our host in virtual time, and describes the result in the syntax of its
+/// expectation.
 ///
-/// A central does what `action` says, as in the other dialogues: on the first link, or on all at once behind `each`;
-/// `none`: nothing. A peripheral serves the dialogue's database, as in the dialogues of the server, and pushes a value once
-/// to whoever subscribes.
+/// For a central, the host performs `action` as in the other dialogues: on the first link, or on all links at
+/// once after `each`; `none` performs nothing. For a peripheral, the host serves the dialogue's database as
+/// in the server's dialogues, and notifies each subscriber of a value once.
 ///
-/// Lines that are expected, besides what an action gives:
-/// `links N`: that are up at the end; `value HANDLE OCTETS`: of a server; `counted host.NAME N`: a member of `HCIHostStatistics`,
-/// of `BearerStatistics` of the first link (`link.NAME`), or `GATTServerStatistics` (`server.NAME`). `...` at the ends of a line stands
-/// for any text.
+/// Expected lines, besides those of an action:
+/// `links N`: number of links that are up at the end; `value HANDLE OCTETS`: value of a server; `counted
+/// host.NAME N`: a member of `HCIHostStatistics`, of the first link's `BearerStatistics` (`link.NAME`), or of
+/// `GATTServerStatistics` (`server.NAME`). `...` at the ends of a line matches any text.
 struct AttackRun {
   let dialogue: ATTDialogue
   let link: DialogueLink
 
-  /// - Returns: what was expected, and what came, with what the host did differently in front.
+  /// - Returns: the expected and the actual lines, with deviations of the host in front.
   static func play(_ dialogue: ATTDialogue) async throws -> (expected: [String], found: [String]) {
     let expected = dialogue.expectation.map { DialogueRun.plain($0) }
     let link: DialogueLink
@@ -42,7 +43,7 @@ struct AttackRun {
     return (expected, Self.opened(found.map { DialogueRun.plain($0) }, expected))
   }
 
-  /// What was found, with what is expected in the place of lines that it leaves open.
+  /// Replaces lines that the expectation leaves open with the expected ones.
   private static func opened(_ found: [String], _ expected: [String]) -> [String] {
     var found = found
     for (index, line) in expected.enumerated() where index < found.count && line.hasSuffix("...") {
@@ -108,7 +109,8 @@ struct AttackRun {
 
   // MARK: What came of it
 
-  /// Facts once the dialogue is over and what it sent last has arrived: they are read until they are as expected, or a second is over.
+  /// Final facts, after the dialogue has ended and its last packets have arrived: they are read until they
+  /// are as expected, or for a second.
   private func settledFacts(_ connection: Connection?, _ server: GATTServer?) async -> [String] {
     try? await eventually("the end of \(dialogue.name)", within: .seconds(20)) { link.session.isSettled }
     let expected = dialogue.expectation.filter { !Self.isOutcome($0) }.map { DialogueRun.plain($0) }

@@ -9,9 +9,10 @@ import PeripheralKit
 import TestKit
 import Testing
 
-/// Attacks that need numbers: what the process keeps is compared with what it had at the beginning, each in a process of its own.
+/// Attacks that need large numbers. Resources are compared with those at the beginning, each in a process of
+/// its own.
 @Suite(.timeLimit(.minutes(10))) struct AttackScaleTests {
-  /// Of this process: resident memory in KiB, descriptors and threads.
+  /// Resources of this process: resident memory in KiB, descriptors and threads.
   struct Load: CustomStringConvertible {
     let memory: Int
     let descriptors: Int
@@ -26,8 +27,8 @@ import Testing
       return Load(memory: pages * 4, descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"))
     }
 
-    /// Waits until this process keeps no more than it had, as a thread that was told to end may still be ending; else records an
-    /// issue.
+    /// Waits until this process uses no more resources than before, because a thread that was told to end may
+    /// still be running; otherwise records an issue.
     static func requireNoMore(than before: Load, memory allowance: Int) async {
       func isNoMore(_ load: Load) -> Bool {
         load.memory <= before.memory + allowance && load.descriptors <= before.descriptors
@@ -43,8 +44,8 @@ import Testing
     var description: String { "\(memory) KiB, \(descriptors) descriptors, \(threads) threads" }
   }
 
-  /// 10⁵ fragments of 0 to 3 bytes, all flags, over 16 links. The links still carry what is whole, and no more than the longest
-  /// frame of each is kept: 16 × 2 kB.
+  /// 10⁵ fragments of 0 to 3 bytes, with all flags, over 16 links. Complete frames still pass, and no more
+  /// than the longest frame of each link is stored: 16 × 2 kB.
   @Test func tinyFragments() async {
     await #expect(processExitsWith: .success) {
       var pair = AttackPair(links: 16)
@@ -70,7 +71,7 @@ import Testing
     }
   }
 
-  /// The longest frames begin on 16 links and never end.
+  /// Frames of the maximum length begin on 16 links and never end.
   @Test func framesThatNeverEnd() async {
     await #expect(processExitsWith: .success) {
       var pair = AttackPair(links: 16)
@@ -78,7 +79,7 @@ import Testing
       var before = Load.now()
       let lengths: [UInt16] = [2048, 2048, 2049, 0x8000, 0xFFFF]
       for (round, length) in lengths.enumerated() {
-        // The first is what a peer may send: room for it is kept.
+        // The first one is what a peer may send, and its buffer is kept.
         if round == 1 { before = .now() }
         for number in 0..<16 * 300 {
           let handle = UInt8(pair.handles[number % 16].rawValue)
@@ -93,7 +94,7 @@ import Testing
     }
   }
 
-  /// Two centrals come, ask and leave, 10,000 times.
+  /// Two centrals connect, send requests and disconnect, 10,000 times.
   @Test func reconnects() async {
     await #expect(processExitsWith: .success) {
       func dialogue(_ count: Int) -> ATTDialogue {
@@ -115,7 +116,7 @@ import Testing
         }
         return dialogue
       }
-      // What grows once is there after the first.
+      // One-time growth happens in the first run.
       try await Self.serve(dialogue(200))
       let before = Load.now()
       try await Self.serve(dialogue(5000))
@@ -183,7 +184,7 @@ import Testing
     #expect(single.pdus == [[0x13, 0x77]])
   }
 
-  /// Unknown types, and lengths beyond what a controller may have, before each packet of a start-up.
+  /// Unknown packet types, and lengths beyond a controller's maximum, before each packet of a start-up.
   @Test(arguments: [
     "00", "06", "ff", "01", "00ff06", "02ffffffff", "02400110 10".filter { $0 != " " }, "0540ffff3f",
     "aa*300",
@@ -201,14 +202,14 @@ import Testing
   }
 }
 
-/// Our host and a virtual controller in memory, with devices that say nothing.
+/// Our host and a virtual controller in memory, with devices that never respond.
 private struct AttackPair: ~Copyable {
   var host = HCIHost()
   private let controller: VirtualController
   private var now = MonotonicTime(nanoseconds: 1_000_000_000)
   private var framer = H4Framer(from: .controllerToHost)
   private let linkCount: Int
-  /// What the host was given, where there is one link.
+  /// Packets that the host received, if there is one link.
   var received: [[UInt8]] = []
   var pdus: [[UInt8]] = []
   var handles: [ConnectionHandle] = []
@@ -228,7 +229,7 @@ private struct AttackPair: ~Copyable {
 
   var garbage: Int { framer.garbage }
 
-  /// Starts up, and connects to each device.
+  /// Starts the host, and connects to each device.
   mutating func connect() {
     run()
     for number in 0..<linkCount {
@@ -261,7 +262,7 @@ private struct AttackPair: ~Copyable {
     take(packet)
   }
 
-  /// Through the framer. The host sends what it wants to, and nobody hears it.
+  /// Receives through the framer. Packets that the host sends are dropped.
   mutating func receive(stream: [UInt8]) {
     var packets: [[UInt8]] = []
     framer.receive(stream.span) { packet in

@@ -2,7 +2,7 @@ import BLEEmulation
 import Foundation
 import Testing
 
-/// The tables of published attacks in `CONFORMANCE.md`, the dialogues and the Swift tests say the same.
+/// The tables of published attacks in `CONFORMANCE.md` agree with the dialogues and the Swift tests.
 @Suite struct AttackTableTests {
   struct Row {
     let vector: String
@@ -11,7 +11,8 @@ import Testing
     let result: String
   }
 
-  /// Lines such as `| CVE-2019-17517 | SweynTooth | l2cap/truncated, AttackScaleTests/reconnects | holds |` of the section.
+  /// Lines such as `| CVE-2019-17517 | SweynTooth | l2cap/truncated, AttackScaleTests/reconnects | holds |`
+  /// in that section.
   private static let rows: [Row] = {
     let file = DialogueFiles.folder.deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().appending(path: "CONFORMANCE.md")
@@ -27,7 +28,8 @@ import Testing
     }
   }()
 
-  /// Names such as `AttackScaleTests/reconnects` of the Swift files beside this one and of the program's tests.
+  /// Names such as `AttackScaleTests/reconnects` in the Swift files beside this one and in the program's
+  /// tests.
   private static let swiftTests: String = {
     let tests = AttackFiles.folder.deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent()
@@ -67,7 +69,8 @@ import Testing
     }
   }
 
-  /// Each says who published it, what the fault is and what a host has to do; what does not hold says why.
+  /// Each attack states its source, the fault, and the required behaviour of a host; one that succeeds states
+  /// why.
   @Test func saysWhatItIsAbout() {
     for row in Self.rows {
       #expect(!row.tests.isEmpty && !row.source.isEmpty, "\(row.vector)")

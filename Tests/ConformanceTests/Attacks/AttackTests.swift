@@ -2,7 +2,7 @@ import BLEEmulation
 import Foundation
 import Testing
 
-/// Published attacks against our host, played by the controller that it drives.
+/// Published attacks against our host, played by its controller.
 @Suite(.timeLimit(.minutes(5))) struct AttackTests {
   @Test(arguments: AttackFiles.all.map { NamedDialogue(dialogue: $0) })
   func holds(_ named: NamedDialogue) async throws {
@@ -11,7 +11,7 @@ import Testing
   }
 }
 
-/// The files with attacks, in the repository.
+/// Files of attacks in the repository.
 enum AttackFiles {
   static let folder = DialogueFiles.folder.deletingLastPathComponent().appending(path: "Attacks/Dialogues")
 

@@ -8,7 +8,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Published attacks on a pairing, by a device that the host pairs with and by a central that pairs with the host.
+/// Published attacks on a pairing: by a device that the host pairs with, and by a central that pairs with the
+/// host.
 ///
 /// Reasons of Pairing Failed: Core 5.4, Vol 3, Part H, 3.5.5.
 @Suite(.timeLimit(.minutes(1))) struct PairingAttackTests {
@@ -18,9 +19,9 @@ import Testing
     await attacker.close()
   }
 
-  /// Pairs by these manners with a host that does whatever it may.
+  /// Pairs with a host that accepts everything that its settings allow.
   ///
-  /// - Returns: how it ended for the peer.
+  /// - Returns: the peer's result.
   private func outcome(
     _ role: Pairing.Role, _ manners: PairingAttacker.Manners, minimum: UInt8 = 16,
     agent: PairingAgent = .nobody,
@@ -48,7 +49,7 @@ import Testing
         if case .success = outcome {
           #expect(read == "0b5e")
         } else {
-          // Insufficient Authentication: nothing has come of it.
+          // Insufficient Authentication: there is no bond.
           #expect(read.hasSuffix("05"))
           #expect(await server.statistics.failedPairings == 1)
           #expect(attacker.bonds.bonds().isEmpty)
@@ -63,7 +64,7 @@ import Testing
 
   // MARK: Key sizes
 
-  /// KNOB: keys of 7 to 15 octets are refused, unless shorter ones were allowed.
+  /// KNOB: keys of 7 to 15 bytes are refused, unless shorter keys are allowed.
   @Test(arguments: roles, 7...15 as ClosedRange<UInt8>)
   func refusesShortKeys(_ role: Pairing.Role, _ size: UInt8) async throws {
     var manners = try PairingAttacker.Manners()
@@ -81,7 +82,7 @@ import Testing
     #expect(try await outcome(role, manners, minimum: size + 1) == .failure(.refused(.encryptionKeySize)))
   }
 
-  /// CVE-2019-19196: sizes that there are none of, of all of which a host must not make keys.
+  /// CVE-2019-19196: invalid key sizes, of which a host must not make keys.
   @Test(arguments: roles, [0, 1, 6, 17, 32, 253, 255] as [UInt8])
   func refusesKeySizesThatThereAreNot(_ role: Pairing.Role, _ size: UInt8) async throws {
     var manners = try PairingAttacker.Manners()
@@ -101,12 +102,12 @@ import Testing
 
   // MARK: Public keys
 
-  /// Makes another key of the peer's.
+  /// Modifies the peer's public key.
   private static func altered(_ way: Int, _ key: P256PublicKey) -> P256PublicKey {
     let zero = P256Coordinate(high: 0, low: 0)
     let ones = P256Coordinate(high: .max, low: .max)
     return switch way {
-    // The fixed coordinate attack: both sides' y replaced.
+    // The fixed coordinate attack: both sides' y are replaced.
     case 0: P256PublicKey(x: key.x, y: zero)
     case 1: P256PublicKey(x: key.x, y: P256Coordinate(high: key.y.high, low: key.y.low ^ 1))
     case 2: P256PublicKey(x: zero, y: zero)
@@ -116,7 +117,7 @@ import Testing
     }
   }
 
-  /// CVE-2018-5383: a point that is not on the curve gives the secret away.
+  /// CVE-2018-5383: a point that is not on the curve reveals the secret.
   @Test(arguments: roles, 0...5) func refusesWrongPoints(_ role: Pairing.Role, _ way: Int) async throws {
     var manners = try PairingAttacker.Manners()
     manners.edit = { pdu in
@@ -125,11 +126,11 @@ import Testing
     #expect(try await outcome(role, manners) == .failure(.refused(.invalidParameters)))
   }
 
-  /// CVE-2020-26558: the host's own X coordinate comes back, with its y or with the other one of that x.
+  /// CVE-2020-26558: the host's own X coordinate is reflected, with its y or with the other y of that x.
   @Test(arguments: roles, [false, true]) func refusesItsOwnKey(_ role: Pairing.Role, _ isNegated: Bool)
     async throws
   {
-    // The same for the whole run, so that a central knows it before the host has said it.
+    // The same key pair for the whole run, so that a central knows it before the host has sent it.
     let pair = try P256KeyPair.maker()()
     let own = pair.publicKey
     let x = own.x
@@ -154,7 +155,7 @@ import Testing
     return P256Coordinate(high: high &- y.high &- (borrows ? 1 : 0), low: rest)
   }
 
-  /// CVE-2020-26558: the host's own confirm value and random number come back, in each way to pair.
+  /// CVE-2020-26558: the host's own confirm value and random number are reflected, with each pairing method.
   @Test(arguments: [false, true], [nil, 123_456 as UInt32])
   func refusesItsOwnCommitment(_ isLegacy: Bool, _ passkey: UInt32?) async throws {
     try await attack { attacker in
@@ -166,7 +167,7 @@ import Testing
       let peer = attacker.controller
       let key = try P256KeyPair.maker()().publicKey
       async let outcome = attacker.hostPairs(connection)
-      // DisplayOnly with protection against a man in the middle; Secure Connections if the host has them.
+      // DisplayOnly with MITM protection; Secure Connections if the host supports them.
       _ = try await peer.answer()
       peer.say(isLegacy ? "02000005100000" : "0200000d100000")
       if !isLegacy {
@@ -177,7 +178,7 @@ import Testing
         let confirm = try await peer.answer()
         #expect(confirm.hasPrefix("03"))
         peer.say(confirm)
-        // Legacy pairing sees it at once, Secure Connections when the random number does not fit.
+        // Legacy pairing detects it at once, Secure Connections when the random number does not match.
         if !isLegacy { peer.say(try await peer.answer()) }
       } else {
         peer.say("03" + String(repeating: "00", count: 16))
@@ -192,13 +193,14 @@ import Testing
 
   // MARK: Encryption before the end
 
-  /// What a central says before it begins to encrypt: a whole pairing up to that PDU.
+  /// The last PDU that a central sends before it starts encryption, for each PDU of a pairing.
   private static let steps: [SecurityManagerCode?] = [
     nil, .pairingRequest, .publicKey, .pairingConfirm, .pairingRandom, .dhKeyCheck,
   ]
 
-  /// CVE-2019-19194 and CVE-2020-13593: a central begins to encrypt before the pairing is over, after each of its PDUs and in the
-  /// place of each. The host has no key to give, and what the controller says of encryption by one counts for nothing.
+  /// CVE-2019-19194 and CVE-2020-13593: a central starts encryption before the pairing has finished, after
+  /// each of its PDUs and instead of each. The host provides no key, and ignores the controller's reports of
+  /// encryption.
   @Test(arguments: steps, [nil, 123_456 as UInt32])
   func givesNoKeyBeforeTheEnd(_ step: SecurityManagerCode?, _ passkey: UInt32?) async throws {
     for isLegacy in [false, true] {
@@ -217,7 +219,7 @@ import Testing
             peer.requestKey(random: random, diversifier: diversifier)
             #expect(try await peer.keyAnswer() == nil)
           }
-          // A controller that has taken a key of zeros all the same.
+          // As if a controller had accepted a key of zeros.
           peer.encryptionChanged()
           #expect(try await attacker.readsProtected(server).hasSuffix("05"))
         }
@@ -226,7 +228,8 @@ import Testing
     }
   }
 
-  /// The central's side of a pairing whose values are zeros, up to this PDU, which is the last that could still be right.
+  /// Sends the central's PDUs of a pairing in which all values are zero, up to this PDU, which is the last
+  /// that could still be valid.
   private static func say(
     _ peer: HandController, upTo last: SecurityManagerCode?, _ isLegacy: Bool, _ hasPasskey: Bool
   ) async throws {
@@ -238,13 +241,14 @@ import Testing
     guard last != .publicKey else { return }
     if isLegacy || hasPasskey { peer.say("03" + zeros) }
     guard last != .pairingConfirm else { return }
-    // Just Works by Secure Connections takes any; the others find that it fits nothing.
+    // Just Works with Secure Connections accepts any value; the other methods detect the mismatch.
     peer.say("04" + zeros)
     guard last != .pairingRandom else { return }
     peer.say("0d" + zeros)
   }
 
-  /// CVE-2020-13593, the other way round: a device that leaves out its DHKey Check, or sends another, and gives keys.
+  /// CVE-2020-13593 in the other direction: a device omits its DHKey Check, or sends a wrong one, and
+  /// distributes keys.
   @Test(arguments: 0...3) func encryptsNothingWithoutTheCheck(_ way: Int) async throws {
     try await attack { attacker in
       try await attacker.secure()
@@ -269,7 +273,8 @@ import Testing
     }
   }
 
-  /// CVE-2019-19194 of the other side: a long-term key of zeros, or numbers without a key, are no bond.
+  /// CVE-2019-19194 from the other side: a long-term key of zeros, or key identification without a key, does
+  /// not make a bond.
   @Test(arguments: roles, 0...2) func keepsNoKeyOfZeros(_ role: Pairing.Role, _ way: Int) async throws {
     try await attack { attacker in
       try await attacker.secure { $0.makeKeyPair = nil }
@@ -278,7 +283,7 @@ import Testing
       manners.edit = { pdu in
         switch (way, pdu) {
         case (0, .encryptionInformation): [.encryptionInformation(0)]
-        // Behind its numbers.
+        // After its identification.
         case (1, .encryptionInformation): []
         case (1, .centralIdentification(let diversifier, let random)):
           [.centralIdentification(diversifier, random), .encryptionInformation(5)]
@@ -307,8 +312,9 @@ import Testing
 
   private static let zeros = String(repeating: "00", count: 16)
 
-  /// CVE-2019-17520: a public key before anything was agreed on, and in legacy pairing. BSFuzzer: random numbers, confirm values,
-  /// checks and keys before their time. The pairing ends, and the next one goes by the book.
+  /// CVE-2019-17520: a public key before the features were exchanged, and in legacy pairing. BSFuzzer: random
+  /// numbers, confirm values, checks and keys that arrive too early. The pairing fails, and the next valid
+  /// one succeeds.
   @Test(arguments: [
     ["0c" + zeros + zeros + zeros + zeros], ["04" + zeros], ["03" + zeros], ["0d" + zeros], ["06" + zeros],
     ["08" + zeros, "09" + "01" + "c0ffee000001"], ["0a" + zeros], ["02030009100000"], ["0c"],
@@ -325,7 +331,7 @@ import Testing
             peer.say(isLegacy ? "01030001100000" : "01030009100000")
             #expect(try await peer.answer().hasPrefix("02"))
           }
-          // What a legacy pairing, and one by Secure Connections, is waiting for.
+          // The PDU that legacy pairing, or Secure Connections, expects next.
           let isDue = hasBegun && pdus[0].hasPrefix(isLegacy ? "03" : "0c00")
           for pdu in pdus { peer.say(pdu) }
           _ = try await peer.fence()
@@ -339,7 +345,7 @@ import Testing
     }
   }
 
-  /// The same of a device, before and after its Response.
+  /// The same from a device, before and after its Response.
   @Test(arguments: [
     "0c" + zeros + zeros + zeros + zeros, "04" + zeros, "0d" + zeros, "06" + zeros, "0a" + zeros,
   ])
@@ -352,7 +358,7 @@ import Testing
         #expect(try await attacker.controller.answer().hasPrefix("01"))
         if let response { attacker.controller.say(response) }
         attacker.controller.say(pdu)
-        // No point of the curve, where a public key is due.
+        // A point that is not on the curve, when a public key is expected.
         let isDue = pdu.hasPrefix("0c") && response == "02030009100000"
         #expect(await outcome == .failed(isDue ? .invalidParameters : .unspecifiedReason))
         #expect(!attacker.controller.heard().contains { if case .encryption = $0 { true } else { false } })
@@ -362,7 +368,7 @@ import Testing
     }
   }
 
-  /// BSFuzzer: Pairing Failed at each step, and then the key as if nothing had been said.
+  /// BSFuzzer: Pairing Failed at each step, and then encryption with the key as if the pairing had succeeded.
   @Test(arguments: [.publicKey, .pairingRandom, .dhKeyCheck] as [SecurityManagerCode])
   func forgetsTheKeyOfAPairingThatFailed(_ step: SecurityManagerCode) async throws {
     try await attack { attacker in
@@ -381,7 +387,8 @@ import Testing
     }
   }
 
-  /// BSFuzzer: floods. Each PDU has one answer at most, no prompt and no key comes of it, and another central pairs afterwards.
+  /// BSFuzzer: floods. Each PDU gets at most one response, causes no prompt and no key, and another central
+  /// can pair afterwards.
   @Test(arguments: [
     "01030009100000", "01030009100000|0508", "0b01", "0e00", "0508", "ff", "01", "0c", "04" + zeros,
     "01ffffffffffff",
@@ -404,7 +411,7 @@ import Testing
         let heard = try await attacker.controller.fence()
         #expect(heard.count <= 500)
         #expect(heard.allSatisfy { if case .security = $0 { true } else { false } })
-        // Repeated Attempts: a second or more between two pairings, twice as long after each.
+        // Repeated Attempts: at least a second between two pairings, doubled after each.
         #expect(heard.count { if case .security(let hex) = $0 { hex.hasPrefix("02") } else { false } } <= 5)
         #expect(try await attacker.readsProtected(server).hasSuffix("05"))
         let other = DeviceAddress(bits: 0xC0FF_EE00_0002, type: .random)
@@ -419,7 +426,7 @@ import Testing
 
   // MARK: Links
 
-  /// What is said on one link is nothing to another: neither the PDUs of a pairing nor its key.
+  /// A pairing's PDUs and key on one link do not apply to another link.
   @Test func keepsLinksApart() async throws {
     let other = DeviceAddress(bits: 0xC0FF_EE00_0002, type: .random)
     try await attack { attacker in
@@ -429,7 +436,8 @@ import Testing
         try await attacker.arrive(0x41, from: other)
         var manners = try PairingAttacker.Manners()
         let peer = attacker.controller
-        // Each PDU of the pairing on the other link, too, and an end; then the key is asked for there.
+        // Each PDU of the pairing is also sent on the other link, followed by a failure; then the key is
+        // requested there.
         manners.edit = { pdu in
           if pdu.code != .pairingRequest { peer.say(pdu, 0x41) }
           peer.say("0508", 0x41)
@@ -447,7 +455,7 @@ import Testing
     }
   }
 
-  /// The same of two devices: an answer on the other link, or its end, is none.
+  /// The same with two devices: a response on the other link, or that link's end, is ignored.
   @Test func keepsLinksToDevicesApart() async throws {
     let other = DeviceAddress(bits: 0xC0FF_EE00_0002, type: .random)
     try await attack { attacker in
@@ -475,8 +483,8 @@ import Testing
     }
   }
 
-  /// Before the link is complete: a request is answered once the link is up, keys and encryption of no link are nothing, and what
-  /// came for a link that never came up is forgotten.
+  /// Before the connection is complete: a request gets its response once the link is up, keys and encryption
+  /// for an unknown link are ignored, and data for a link that never came up is discarded.
   @Test func waitsForTheLink() async throws {
     try await attack { attacker in
       try await attacker.secure()
@@ -489,7 +497,7 @@ import Testing
         peer.requestKey()
         peer.encryptionChanged()
         try await attacker.arrive()
-        // The Response, and the end for a random number before its time; no key.
+        // The Response, and a failure for a random number that arrived too early; no key.
         let heard = peer.heard()
         #expect(heard.count { if case .security(let hex) = $0 { hex.hasPrefix("02") } else { false } } == 1)
         #expect(heard.contains(.security("0508")))
@@ -508,8 +516,9 @@ import Testing
 
   // MARK: What the person is asked
 
-  /// Method confusion: the man in the middle has one side show a number to compare, and the other ask for a passkey. A number to
-  /// compare is asked about as such, a passkey as such, and neither comes of the other.
+  /// Method confusion: the man in the middle makes one side display a number to compare, and the other ask
+  /// for a passkey. The user is asked according to the method, and neither pairing succeeds with the other's
+  /// number.
   @Test(arguments: roles, [IOCapability.displayYesNo, .keyboardOnly, .displayOnly])
   func asksForWhatThePairingIsBy(_ role: Pairing.Role, _ capability: IOCapability) async throws {
     let asked = Mutex<[String]>([])
@@ -534,7 +543,7 @@ import Testing
     switch capability {
     case .displayYesNo: #expect(result == .failure(.refused(.numericComparisonFailed)))
     case .displayOnly: #expect(try result.get().isAuthenticated)
-    // The peer types another passkey than the one that is shown.
+    // The peer types another passkey than the displayed one.
     default:
       #expect(
         result == .failure(.refused(.confirmValueFailed)) || result == .failure(.failed(.confirmValueFailed)))

@@ -9,14 +9,15 @@ import TestKit
 import TestPeer
 import Testing
 
-/// One of our hosts, and the peer at the far end of its links: a device for a host that connects, a central for one that advertises.
+/// One of our hosts, and the peer at the other end of its links: a device if the host connects, a central if
+/// it advertises.
 ///
-/// The peer says what a test has it say. With `pair` it runs a Security Manager whose PDUs the test replaces.
+/// The peer sends what a test specifies. With `pair` it runs a Security Manager whose PDUs the test replaces.
 struct PairingAttacker {
-  /// The peer's; static.
+  /// The peer's static address.
   static let address = DeviceAddress(bits: 0xC0FF_EE00_0001, type: .random)
   static let local = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
-  /// The first link.
+  /// Handle of the first link.
   static let link: UInt16 = 0x40
 
   let host: HostAdapter
@@ -38,7 +39,7 @@ struct PairingAttacker {
     loop.stop()
   }
 
-  /// A host that pairs when it is asked to, by Just Works unless the test changes that.
+  /// Makes the host pair on request, with Just Works unless the test changes that.
   func secure(_ change: (inout SecuritySettings) -> Void = { _ in }) async throws {
     var settings = SecuritySettings(raising: .byPairing, store: bonds, makeKeyPair: try P256KeyPair.maker())
     change(&settings)
@@ -49,7 +50,7 @@ struct PairingAttacker {
 
   static let key: UInt128 = 0x0F1E_2D3C_4B5A_6978_8796_A5B4_C3D2_E1F0
 
-  /// Has the host keep a bond with the peer, whose key the peer does not have.
+  /// Gives the host a bond with the peer, whose key the peer does not have.
   @discardableResult func keepBond(
     isAuthenticated: Bool = false, isSecure: Bool = true, with device: DeviceAddress = address,
     as local: DeviceAddress = local
@@ -75,7 +76,7 @@ struct PairingAttacker {
 
   /// Pairs as a central that connects.
   ///
-  /// - Returns: why it came to nothing.
+  /// - Returns: reason of the failure.
   func hostPairs(_ connection: Connection) async -> PairingError? {
     do throws(HostError) { _ = try await host.pair(connection) } catch {
       if case .pairing(_, let reason) = error { return reason }
@@ -84,7 +85,7 @@ struct PairingAttacker {
     return nil
   }
 
-  /// Has the host be a device with an open value (AA01) and one that takes encryption (AA02).
+  /// Makes the host a device with an open value (AA01) and one that requires encryption (AA02).
   func serve(_ body: (GATTServer) async throws -> Void) async throws {
     var protected = GATTCharacteristicDescription(BluetoothUUID(0xAA02), [.read, .write], value: [0x5E])
     protected.demand(.needs(.encrypted))
@@ -95,15 +96,15 @@ struct PairingAttacker {
     }
   }
 
-  /// A central connects to the host.
+  /// Connects a central to the host.
   func arrive(_ link: UInt16 = link, from address: DeviceAddress = address) async throws {
     try await eventually("advertising") { controller.isAdvertising }
     controller.connected(link, to: address, isCentral: true)
-    // Answered once the link is up.
+    // It has its response once the link is up.
     _ = try await controller.fence(link)
   }
 
-  /// What a central gets that reads the value that takes encryption: `0b5e`, or an error.
+  /// Response to a central that reads the value that requires encryption: `0b5e`, or an error.
   func readsProtected(_ server: GATTServer, _ link: UInt16 = link) async throws -> String {
     let handle = try #require(await server.handle(of: BluetoothUUID(0xAA02))).rawValue
     return try await controller.ask("0a" + hexOf([UInt8(handle & 0xFF), UInt8(handle >> 8)]), link)
@@ -111,10 +112,10 @@ struct PairingAttacker {
 
   // MARK: The peer's Security Manager
 
-  /// Takes the place of a PDU that the peer would send; any number of PDUs.
+  /// Returns the PDUs to send instead of the peer's PDU.
   typealias Edit = @Sendable (SecurityManagerPDU) -> [SecurityManagerPDU]
 
-  /// What the peer offers, and does when it is asked.
+  /// Features that the peer offers, and its answers to prompts.
   struct Manners: Sendable {
     var features = PairingFeatures(
       capability: .noInputNoOutput, requirements: [.bonding, .secureConnections],
@@ -127,9 +128,9 @@ struct PairingAttacker {
     init() throws { keyPair = try P256KeyPair.maker()() }
   }
 
-  /// Pairs with the host by the peer's Security Manager.
+  /// Pairs with the host, using the peer's Security Manager.
   ///
-  /// - Returns: how it ended for the peer.
+  /// - Returns: the peer's result.
   @discardableResult func pair(
     _ role: Pairing.Role, _ manners: Manners, _ link: UInt16 = link, as own: DeviceAddress = address
   ) async throws -> Result<Bond, PairingError> {
@@ -146,11 +147,11 @@ struct PairingAttacker {
       while let action = actions.popFirst() {
         switch action {
         case .send(let pdu):
-          // Before the host may ask for it.
+          // Set before the host can request it.
           if let key = pairing.key { controller.know(key) }
           for pdu in manners.edit(pdu) {
             controller.say(pdu, link)
-            // Its own word: there is nothing to wait for.
+            // The peer sent the failure itself: there is nothing to wait for.
             if case .pairingFailed = pdu { pairing.cancel() }
           }
         case .askPasskey: pairing.enter(passkey: manners.passkey, now: now)
@@ -175,28 +176,29 @@ struct PairingAttacker {
   }
 }
 
-/// A controller that a test plays. It answers each command, and encrypts a link if both ends have the same key.
+/// A controller that a test plays. It completes each command, and encrypts a link if both ends have the same
+/// key.
 final class HandController: Sendable {
-  /// What the host says on a link, or to the controller about it.
+  /// Packets from the host on a link, or commands about the link.
   enum Heard: Hashable, Sendable {
     case security(String)
     case attribute(String)
     /// LE Enable Encryption with this key.
     case encryption(UInt128)
-    /// The answer to a Long Term Key Request; `nil` if the host has no key.
+    /// The reply to a Long Term Key Request; `nil` if the host has no key.
     case key(UInt128?)
     case disconnection
   }
 
   private struct State: Sendable {
-    /// What the test has not taken yet, and all that came.
+    /// Packets that the test has not taken yet, and all packets.
     var news: [UInt16: [Heard]] = [:]
     var all: [UInt16: [Heard]] = [:]
     /// Keys that the peer has.
     var keys: Set<UInt128> = []
     var isAdvertising = false
     var nextLink = PairingAttacker.link
-    /// To which links lead that the host makes; the last for good.
+    /// Peers of the links that the host makes; the last one is used repeatedly.
     var devices = [PairingAttacker.address]
     var refusal: UInt8 = 0x06
   }
@@ -217,17 +219,17 @@ final class HandController: Sendable {
 
   func know(_ key: UInt128) { state.withLock { _ = $0.keys.insert(key) } }
 
-  /// Links that the host makes lead to these devices in turn.
+  /// Sets the peers of the links that the host makes, in order.
   func expect(_ devices: [DeviceAddress]) { state.withLock { $0.devices = devices } }
 
-  /// How it refuses to encrypt.
+  /// Sets the status with which encryption is refused.
   func refuse(by status: UInt8) { state.withLock { $0.refusal = status } }
 
   func say(_ pdu: SecurityManagerPDU, _ link: UInt16 = PairingAttacker.link) {
     say(hexOf([UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }), link)
   }
 
-  /// Says something on the Security Manager's channel.
+  /// Sends data on the Security Manager's channel.
   func say(_ hex: String, _ link: UInt16 = PairingAttacker.link) { data(0x0006, octetsOf(hex), link) }
 
   private func data(_ channel: UInt16, _ payload: [UInt8], _ link: UInt16) {
@@ -248,15 +250,15 @@ final class HandController: Sendable {
     event(0x08, [status] + Self.two(link) + [isOn ? 1 : 0])
   }
 
-  /// LE Long Term Key Request: the central begins to encrypt.
+  /// LE Long Term Key Request: the central starts encryption.
   func requestKey(_ link: UInt16 = PairingAttacker.link, random: UInt64 = 0, diversifier: UInt16 = 0) {
     let numbers = (0..<8).map { UInt8(truncatingIfNeeded: random >> (8 * $0)) }
     event(0x3E, [0x05] + Self.two(link) + numbers + Self.two(diversifier))
   }
 
-  /// The central encrypts with a key of the pairing.
+  /// Encrypts as the central with a key of the pairing.
   ///
-  /// - Returns: whether the host has the same.
+  /// - Returns: whether the host has the same key.
   func encrypts(_ link: UInt16, _ key: UInt128) async throws -> Bool {
     know(key)
     requestKey(link)
@@ -265,7 +267,7 @@ final class HandController: Sendable {
 
   // MARK: What the host says
 
-  /// The next thing that the test has not taken.
+  /// The next packet that the test has not taken.
   func next(_ link: UInt16 = PairingAttacker.link) async throws -> Heard {
     try await eventually("a word of the host's") { state.withLock { $0.news[link]?.isEmpty == false } }
     return state.withLock { state in
@@ -273,14 +275,14 @@ final class HandController: Sendable {
     }
   }
 
-  /// The next of the Security Manager's.
+  /// The next packet on the Security Manager's channel.
   func answer(_ link: UInt16 = PairingAttacker.link) async throws -> String {
     while true {
       if case .security(let hex) = try await next(link) { return hex }
     }
   }
 
-  /// The answer to a Long Term Key Request; `nil` if the host has none, or ends the link.
+  /// The reply to a Long Term Key Request; `nil` if the host has none, or ends the link.
   func keyAnswer(_ link: UInt16 = PairingAttacker.link) async throws -> UInt128? {
     while true {
       switch try await next(link) {
@@ -291,7 +293,7 @@ final class HandController: Sendable {
     }
   }
 
-  /// Sends an ATT request and gives its answer.
+  /// Sends an ATT request and returns its response.
   func ask(_ hex: String, _ link: UInt16 = PairingAttacker.link) async throws -> String {
     data(0x0004, octetsOf(hex), link)
     while true {
@@ -299,7 +301,7 @@ final class HandController: Sendable {
     }
   }
 
-  /// Waits until the host has dealt with all that was said, and takes what it has answered.
+  /// Waits until the host has processed everything sent so far, and takes its responses.
   @discardableResult func fence(_ link: UInt16 = PairingAttacker.link) async throws -> [Heard] {
     // Exchange MTU Request, and its response.
     data(0x0004, [0x02, 0x17, 0x00], link)
@@ -311,10 +313,10 @@ final class HandController: Sendable {
     }
   }
 
-  /// All since the link came up.
+  /// All packets since the link came up.
   func heard(_ link: UInt16 = PairingAttacker.link) -> [Heard] { state.withLock { $0.all[link] ?? [] } }
 
-  /// ATT requests and commands of the host's: what it would have from, or give, whoever is there.
+  /// The host's ATT requests and commands: data that it would read from, or write to, any peer.
   func attributesOfHost(_ link: UInt16 = PairingAttacker.link) -> [String] {
     heard(link).compactMap { if case .attribute(let hex) = $0, !hex.hasPrefix("03") { hex } else { nil } }
   }
@@ -374,7 +376,7 @@ final class HandController: Sendable {
     }
   }
 
-  /// The host has asked for a link.
+  /// LE Connection Complete for a link that the host has requested.
   private func made() -> [UInt8] {
     state.withLock { state in
       let device = state.devices[0]
@@ -384,12 +386,13 @@ final class HandController: Sendable {
     }
   }
 
-  /// Return parameters of a controller with 16 LE buffers of 251 octets; Unknown HCI Command for what is not needed.
+  /// Return parameters of a controller with 16 LE buffers of 251 bytes; Unknown HCI Command for commands that
+  /// are not needed.
   private func returned(of opcode: UInt16) -> [UInt8] {
     switch opcode {
     case 0x0C03, 0x0C01, 0x2001, 0x2005, 0x2006, 0x2008, 0x2009: [0]
     case 0x1001: octetsOf("000d00000df1050000")
-    // Without those of extended advertising.
+    // Without the extended advertising commands.
     case 0x1002: [0] + [UInt8](repeating: 0xFF, count: 36) + [UInt8](repeating: 0, count: 28)
     case 0x1003: octetsOf("000000000060000000")
     case 0x1009: [0] + (0..<6).map { UInt8(truncatingIfNeeded: local.bits >> (8 * $0)) }

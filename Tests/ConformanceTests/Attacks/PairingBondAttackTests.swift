@@ -7,7 +7,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Published attacks on a bond: a device, or a central, that comes back without its key, or pairs again to replace it.
+/// Published attacks on a bond: a device or a central returns without its key, or pairs again to replace the
+/// bond.
 @Suite(.timeLimit(.minutes(1))) struct PairingBondAttackTests {
   private static let link = PairingAttacker.link
   private static let other = DeviceAddress(bits: 0xC0FF_EE00_0002, type: .random)
@@ -22,7 +23,7 @@ import Testing
 
   // MARK: BLESA
 
-  /// The impostor refuses to encrypt and hopes that the host goes on in clear text.
+  /// The impostor refuses encryption, hoping that the host continues in plain text.
   @Test(arguments: [0x06, 0x05, 0x1A, 0x1F, 0x29, 0x3D] as [UInt8], [false, true])
   func asksNothingOfADeviceWithoutItsKey(_ status: UInt8, _ isSecure: Bool) async throws {
     try await attack { attacker in
@@ -38,8 +39,8 @@ import Testing
     }
   }
 
-  /// The impostor encrypts nothing and does not ask for it: its values need no security. Before encryption nothing is asked, and
-  /// nothing after it has ended.
+  /// The impostor neither encrypts nor asks for encryption: its values require no security. The host sends no
+  /// request before encryption, and none after encryption has ended.
   @Test func asksNothingOnceEncryptionEnds() async throws {
     try await attack { attacker in
       attacker.keepBond()
@@ -57,14 +58,14 @@ import Testing
     }
   }
 
-  /// The same from a central: it sees, and changes, nothing of what takes encryption.
+  /// The same from a central: it cannot read or change values that require encryption.
   @Test func givesNothingToACentralWithoutItsKey() async throws {
     try await attack { attacker in
       let stored = attacker.keepBond()
       try await attacker.secure()
       try await attacker.serve { server in
         try await attacker.arrive()
-        // Insufficient Encryption: this side has a key of that address.
+        // Insufficient Encryption: this side has a key for that address.
         #expect(try await attacker.readsProtected(server).hasSuffix("0f"))
         attacker.controller.requestKey(random: 0x0102_0304_0506_0708, diversifier: 0x1234)
         #expect(try await attacker.controller.keyAnswer() == nil)
@@ -78,7 +79,7 @@ import Testing
 
   // MARK: BLERP
 
-  /// What an impostor offers that wants to pair again at a lower level.
+  /// Offers of an impostor that wants to pair again at a lower level.
   private static func weaker(_ way: Int) throws -> PairingAttacker.Manners {
     var manners = try PairingAttacker.Manners()
     switch way {
@@ -98,7 +99,8 @@ import Testing
     return manners
   }
 
-  /// The impostor of a peripheral asks for security, with its key gone, and offers less than the bond was worth.
+  /// An impostor of a peripheral claims that its key is lost, requests security, and offers less than the
+  /// bond's level.
   @Test(arguments: 0...3, [false, true])
   func keepsTheBondOfADeviceThatPairsAgain(_ way: Int, _ asksFirst: Bool) async throws {
     try await attack { attacker in
@@ -110,21 +112,21 @@ import Testing
       let connection = try await attacker.connect()
       async let outcome = attacker.pair(.responder, Self.weaker(way))
       if asksFirst {
-        // Security Request: bonding, protection against a man in the middle, Secure Connections.
+        // Security Request: bonding, MITM protection, Secure Connections.
         attacker.controller.say("0b0d")
       } else {
         #expect(await attacker.hostPairs(connection) == .weakerThanBond)
       }
       #expect(try await outcome == .failure(.refused(.authenticationRequirements)))
       #expect(attacker.bonds.bonds() == [stored])
-      // The key was asked for once, in vain, and none came of the pairing.
+      // The key was tried once, in vain, and the pairing produced no other key.
       #expect(
         attacker.controller.heard().filter { if case .encryption = $0 { true } else { false } }.count == 1)
       await connection.close()
     }
   }
 
-  /// A capture does not pair: a Security Request starts no pairing.
+  /// A capture does not pair: a Security Request does not start a pairing.
   @Test(arguments: ["0b01", "0b05", "0b0d", "0b00", "0bff"])
   func doesNotPairAgainUnasked(_ request: String) async throws {
     try await attack { attacker in
@@ -142,7 +144,8 @@ import Testing
     }
   }
 
-  /// The impostor of a central pairs again: only what is authenticated and worth as much may take the bond's place.
+  /// An impostor of a central pairs again: only an authenticated pairing of at least the same level may
+  /// replace the bond.
   @Test(arguments: 0...3, [false, true])
   func keepsTheBondOfACentralThatPairsAgain(_ way: Int, _ isAuthenticated: Bool) async throws {
     try await attack { attacker in
@@ -156,14 +159,15 @@ import Testing
         let outcome = try await attacker.pair(.initiator, Self.weaker(way))
         #expect(outcome == .failure(.refused(.authenticationRequirements)))
         attacker.controller.requestKey()
-        // The bond's key, which the impostor does not have: no packet of its gets through.
+        // The bond's key, which the impostor does not have: none of its packets pass.
         #expect(try await attacker.controller.keyAnswer() == PairingAttacker.key)
       }
       #expect(attacker.bonds.bonds() == [stored])
     }
   }
 
-  /// Both at once, on two links of one host: the man in the middle between it and its device, and its central.
+  /// Both at once, on two links of one host: a man in the middle between the host and its device, and between
+  /// the host and its central.
   @Test func keepsBothBondsOfAManInTheMiddle() async throws {
     try await attack { attacker in
       attacker.keepBond(isAuthenticated: true)
@@ -186,7 +190,7 @@ import Testing
 
   // MARK: A pairing that fails
 
-  /// At which PDU the impostor spoils the pairing, and how.
+  /// The PDU at which the impostor breaks the pairing, and how.
   private static func spoiled(_ code: SecurityManagerCode, _ isFailed: Bool) throws -> PairingAttacker.Manners
   {
     var manners = try PairingAttacker.Manners()
@@ -209,7 +213,7 @@ import Testing
     .pairingResponse, .publicKey, .pairingConfirm, .pairingRandom, .dhKeyCheck,
   ]
 
-  /// NimBLE 2206: whatever a pairing fails at, the bond still works on the next link.
+  /// NimBLE 2206: wherever a pairing fails, the bond still works on the next link.
   @Test(arguments: deviceSteps, [false, true])
   func keepsABondWhenItsDeviceSpoilsAPairing(_ step: SecurityManagerCode, _ isFailed: Bool) async throws {
     try await attack { attacker in
@@ -228,7 +232,7 @@ import Testing
     }
   }
 
-  /// The same by a central; the bond's key is still the one that is given.
+  /// The same by a central: the host still provides the bond's key.
   @Test(arguments: [.publicKey, .pairingRandom, .dhKeyCheck] as [SecurityManagerCode], [false, true])
   func keepsABondWhenItsCentralSpoilsAPairing(_ step: SecurityManagerCode, _ isFailed: Bool) async throws {
     try await attack { attacker in
@@ -236,7 +240,7 @@ import Testing
       try await attacker.secure { $0.agent = PairingAgent(.displayYesNo, compare: { _ in true }) }
       try await attacker.serve { server in
         try await attacker.arrive()
-        // A spoilt random number is found at the check.
+        // A wrong random number is detected at the check.
         let outcome = try await attacker.pair(.initiator, Self.spoiled(step, isFailed))
         #expect(throws: PairingError.self) { try outcome.get() }
         attacker.controller.know(PairingAttacker.key)
@@ -250,7 +254,7 @@ import Testing
 
   // MARK: Identities and addresses
 
-  /// CVE-2021-3436: who pairs says that it is somebody else, or nobody.
+  /// CVE-2021-3436: a peer claims another device's identity during pairing, or an invalid one.
   private static let identities = [
     other, DeviceAddress(bits: 0, type: .public), DeviceAddress(bits: 0xFFFF_FFFF_FFFF, type: .public),
     DeviceAddress(bits: 0x4000_0000_0001, type: .random),
@@ -281,8 +285,8 @@ import Testing
     }
   }
 
-  /// The controller says that it has another address than the one under which a device was bonded. The device would not know the
-  /// key; nothing is read in clear text, and the bond stays.
+  /// The controller's address differs from the one under which a device was bonded. The device would not know
+  /// the key; nothing is read in plain text, and the bond stays.
   @Test func refusesABondOfAnotherAddressOfOurs() async throws {
     let now = DeviceAddress(bits: 0x0000_5E00_5302, type: .public)
     try await attack(as: now) { attacker in
