@@ -5,7 +5,7 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// Counts what the loop tells it. Its properties are the loop's thread's.
+/// Counts the loop's calls. Its properties are used on the loop's thread only.
 private final class Source: EventSource, @unchecked Sendable {
   let descriptor: FileDescriptor
   let readied = Counter()
@@ -66,7 +66,7 @@ private actor Resident {
     spin(spun)
   }
 
-  /// Leaves a job behind each time, until it is told to stop.
+  /// Enqueues another job each time, until it is told to stop.
   func spin(_ spun: Counter) {
     guard !isStopped else { return }
     spun.add()
@@ -113,14 +113,14 @@ private actor Resident {
     }
   }
 
-  /// What is removed is not called again, not even for an event of the same turn.
+  /// A removed source is not called again, not even for an event of the same turn.
   @Test func leavesARemovedSourceAlone() async throws {
     let loop = try EventLoop(name: "test")
     defer { loop.stop() }
     let resident = Resident(loop)
     let (first, second) = (try SocketPair(), try SocketPair())
     let (one, other) = (Source(first.ours(), on: loop), Source(second.ours(), on: loop))
-    // Both are ready in one turn; whichever is first removes both.
+    // Both are ready in one turn; the first one called removes both.
     for source in [one, other] {
       source.whenReady = { _ in
         one.remove()
@@ -136,7 +136,7 @@ private actor Resident {
       try one.add(for: .readable)
       try other.add(for: .readable)
     }
-    // A third one is served after them: then their turn is over.
+    // A third source is called after them: then their turn is over.
     let third = try SocketPair()
     let last = Source(third.ours(), on: loop)
     last.whenReady = { $0.remove() }
@@ -164,7 +164,7 @@ private actor Resident {
     await resident.run {
       #expect(source.expiredAt.map { $0 >= due } ?? false)
       #expect(source.seen == [])
-      // One that has passed already comes with the next turn.
+      // A deadline in the past fires in the next turn.
       source.deadline = MonotonicTime(nanoseconds: 1)
     }
     await source.expirations.reaches(2)
@@ -179,7 +179,7 @@ private actor Resident {
     let pair = try SocketPair()
     let source = Source(pair.ours(), on: loop)
     source.whenReady = { $0.remove() }
-    // Both in one job: nothing else comes to the loop from outside.
+    // Both in one job: nothing else reaches the loop from outside.
     let spun = Counter()
     try await resident.begin(source, spun)
     await source.readied.reaches(1)
@@ -187,7 +187,8 @@ private actor Resident {
     await resident.stop()
   }
 
-  /// What waits when it is stopped still runs; then the thread and its sources go, whoever forgot them.
+  /// Queued jobs still run when the loop is stopped; then the thread and the sources are released, even those
+  /// that were not removed.
   @Test func stopsAfterTheJobsThatWait() async throws {
     let gone = Counter()
     let ran = Counter()
@@ -206,7 +207,7 @@ private actor Resident {
     await holder.value
     for task in waiting { await task.value }
     await gone.reaches(1)
-    // Actors outlive their loop: their callers are still answered, one at a time.
+    // Actors outlive their loop: their callers still get results, one at a time.
     await withTaskGroup { group in
       for _ in 0..<1_000 { group.addTask { await resident.count() } }
     }

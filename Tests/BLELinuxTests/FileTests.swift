@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 private func contents(_ path: String) -> String {
-  // Not `FileManager.contents(atPath:)`: it leaks a buffer where a file is empty.
+  // Not `FileManager.contents(atPath:)`, which leaks a buffer if the file is empty.
   FileHandle(forReadingAtPath: path).map { String(decoding: $0.readDataToEndOfFile(), as: UTF8.self) }
     ?? "nothing"
 }
@@ -89,7 +89,7 @@ private func contents(_ path: String) -> String {
     }
   }
 
-  /// A folder stands in the way: the rename fails, and no draft is left.
+  /// A folder has the file's name: the rename fails, and no draft is left.
   @Test func leavesNothingWhereItFails() throws {
     try withFolder { folder in
       try Files.createDirectory(folder + "/state/full")

@@ -1,7 +1,7 @@
 import BLELinux
 import Testing
 
-/// What `sd_listen_fds(3)` says of LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
+/// LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES as in `sd_listen_fds(3)`.
 @Suite struct InheritedSocketTests {
   private func named(_ count: String?, _ names: String?, _ process: String?) -> [InheritedSocket: CInt] {
     InheritedSockets.named(count: count, names: names, process: process, own: 42)
@@ -12,13 +12,13 @@ import Testing
       named("3", "hci7-user:hci-management:hci-monitor", "42") == [
         .userChannel(7): 3, .management: 4, .monitor: 5,
       ])
-    // Those of others keep their places.
+    // Sockets of other programs keep their places.
     #expect(named("3", "unknown::hci-monitor", "42") == [.monitor: 5])
     #expect(named("2", "hci-monitor:hci-monitor", "42") == [.monitor: 3])
     #expect(named("2", "hci70000-user:hci-user", "42") == [:])
   }
 
-  /// Of another process, without names, or with a count that does not fit them.
+  /// For another process, without names, or with a count that does not match them.
   @Test func takesNothingThatIsNotMeant() {
     #expect(named("1", "hci-monitor", "41") == [:])
     #expect(named("1", "hci-monitor", nil) == [:])
@@ -36,7 +36,7 @@ import Testing
     #expect(socket.name.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ":") })
   }
 
-  /// This test was started with none.
+  /// This test was started without any.
   @Test func hasNoneUnlessGiven() {
     #expect(!InheritedSockets.has(.management))
     #expect(InheritedSockets.userChannel == nil)

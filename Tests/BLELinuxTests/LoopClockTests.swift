@@ -4,14 +4,14 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// Virtual time of an event loop: it leaps from one thing to the next.
+/// Virtual time of an event loop, which jumps from one deadline to the next.
 @Suite(.timeLimit(.minutes(1))) struct LoopClockTests {
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
 
   @Test func waitsEndInTheOrderOfTime() async throws {
     let loop = try EventLoop(name: "test", clock: .virtual(from: Self.start))
     defer { loop.stop() }
-    // On the loop, all begin before time goes on.
+    // On the loop, so that all begin before time advances.
     let task = Task(executorPreference: loop) {
       try await withThrowingTaskGroup(of: Int64.self) { group in
         for duration in [Duration.seconds(3600), .seconds(5), .seconds(86_400), .milliseconds(5)] {

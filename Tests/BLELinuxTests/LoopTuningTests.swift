@@ -5,7 +5,7 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// What the kernel says of a loop's thread that was asked for a processor or a priority.
+/// The kernel's view of a loop's thread that requested a processor or a priority.
 @Suite(.timeLimit(.minutes(1))) struct LoopTuningTests {
   private actor Resident {
     let loop: EventLoop
@@ -16,7 +16,7 @@ import Testing
     func run<Value: Sendable>(_ body: @Sendable () throws -> Value) rethrows -> Value { try body() }
   }
 
-  /// Of the calling thread.
+  /// Processors of the calling thread.
   private static func processors() -> String? {
     Files.text(at: "/proc/thread-self/status")?.split(separator: "\n").first {
       $0.hasPrefix("Cpus_allowed_list")
@@ -30,7 +30,7 @@ import Testing
     return fields.count > 40 ? [fields[40], fields[39]] : []
   }
 
-  /// What a thread says that a loop's thread starts.
+  /// A value from a thread that a loop's thread starts.
   private static func ofChild<Value: Sendable>(
     _ resident: Resident, as role: SystemThread.Role = .ordinary, _ body: @escaping @Sendable () -> Value
   ) async throws -> Value? {
@@ -69,7 +69,8 @@ import Testing
     } catch { #expect(error.number == EINVAL) }
   }
 
-  /// SCHED_FIFO is 1, SCHED_OTHER 0, SCHED_BATCH 3; the flag that children do not inherit it is not in `stat`.
+  /// SCHED_FIFO is 1, SCHED_OTHER 0, SCHED_BATCH 3; the flag that keeps children from inheriting it is not in
+  /// `stat`.
   @Test(.enabled(if: ProcessFacts.has(.sysNice), "needs CAP_SYS_NICE"))
   func hasItsPriorityAlone() async throws {
     var tuning = LoopTuning()
@@ -77,7 +78,7 @@ import Testing
     let loop = try EventLoop(name: "test", tuning: tuning)
     defer {
       loop.stop()
-      // The tests that follow need not live with it.
+      // Later tests do not need it.
       munlockall()
     }
     let resident = Resident(loop)
@@ -87,7 +88,7 @@ import Testing
     #expect(loop.locksMemory == ProcessFacts.has(.ipcLock))
   }
 
-  /// While it spins it looks again and again; a loop that was not told to looks only when there is something.
+  /// While it spins, the loop polls repeatedly; without spinning it polls only when there is an event.
   @Test func looksOnAfterAPacketIfToldTo() async throws {
     for spin in [0, 1_000_000] {
       var tuning = LoopTuning()
@@ -110,7 +111,7 @@ import Testing
     }
   }
 
-  /// Reads what comes. Its properties are the loop's thread's.
+  /// Reads incoming data. Its properties are used on the loop's thread only.
   private final class Reader: EventSource, @unchecked Sendable {
     private let descriptor: FileDescriptor
     private var token: UInt64?

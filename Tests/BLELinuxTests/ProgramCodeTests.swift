@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 @Suite struct ProgramCodeTests {
-  /// What is mapped of files becomes less, and the program goes on.
+  /// Less file-backed memory is mapped afterwards, and the program continues.
   @Test(.timeLimit(.minutes(1))) func givesBackCode() async {
     await #expect(processExitsWith: .success) {
       func residentFileKilobytes() -> Int {

@@ -11,7 +11,7 @@ import Testing
     (.laterDrops, SO_RXQ_OVFL, "setsockopt(SO_RXQ_OVFL)"),
   ]
 
-  /// What this thread's kernel does not tell, but for what it really lacks.
+  /// Facts that this thread's kernel does not report, without those that it really lacks.
   private func untold(lacking options: [CInt]) throws -> [ReceiveFact: SystemError] {
     let before = try ReceiveFact.untold()
     for option in options { test_lack(SOL_SOCKET, option) }
@@ -35,7 +35,7 @@ import Testing
     #expect(ours.receiveQueueDrops == nil)
   }
 
-  /// TCP_NODELAY would have packets come earlier, no more.
+  /// TCP_NODELAY only makes packets arrive earlier.
   @Test func connectsWithoutAnOptionOfTCP() throws {
     let listener = try ControllerPort.listen(host: "127.0.0.1", port: 0)
     var address = sockaddr_in()
@@ -51,7 +51,7 @@ import Testing
     _ = try ControllerPort.tcp(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
   }
 
-  /// qemu-user gives the first number of SO_MEMINFO; the drops are the ninth (`linux/sock_diag.h`).
+  /// qemu-user returns only the first number of SO_MEMINFO; the drops are the ninth (`linux/sock_diag.h`).
   @Test(arguments: [(4, true), (32, true), (36, false)])
   func takesNoPartForTheWhole(_ octets: UInt32, _ isUntold: Bool) throws {
     let ours = try SocketPair().ours()

@@ -9,7 +9,7 @@ private func copy(_ slab: borrowing ReceiveSlab, _ index: Int) -> [UInt8] {
 }
 
 @Suite struct ReceiveSlabTests {
-  /// A slab and both ends of a socket. The kernel stamps each datagram, as on an L2CAP socket.
+  /// A slab and both ends of a socket. The kernel timestamps each datagram, as on an L2CAP socket.
   private final class Bench {
     var slab: ReceiveSlab
     let ours: FileDescriptor
@@ -67,7 +67,8 @@ private func copy(_ slab: borrowing ReceiveSlab, _ index: Int) -> [UInt8] {
     #expect(bench.datagram(2) == [7], "the next slot is untouched")
   }
 
-  /// An empty datagram has the kernel's stamp, the end of the channel has none: that is how they are told apart.
+  /// An empty datagram has the kernel's timestamp, and the end of the channel has none, which distinguishes
+  /// them.
   @Test func tellsAnEmptyDatagramFromTheEnd() throws {
     let bench = try Bench(slots: 4)
     try bench.send([])

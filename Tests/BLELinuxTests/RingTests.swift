@@ -5,7 +5,7 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// What the two threads of a stress share.
+/// State shared by the two threads of a stress test.
 private final class Tally: Sendable {
   let isOver = Atomic<Bool>(false)
   let popped = Atomic<Int>(0)
@@ -13,7 +13,7 @@ private final class Tally: Sendable {
   let last = Atomic<Int>(0)
   let done = Counter()
 
-  /// Runs both and waits: `consume` until the producer is over and nothing is left.
+  /// Runs both and waits: `consume` until the producer has ended and nothing is left.
   func run(_ produce: @escaping @Sendable () -> Void, _ consume: @escaping @Sendable () -> Void) async throws
   {
     try SystemThread.start(named: "producer") { [self] in
@@ -72,7 +72,8 @@ private final class Tally: Sendable {
     #expect(ring.pop() == 10)
   }
 
-  /// An empty queue begins again at the start, and has all of its places then, whoever is slow.
+  /// An empty queue restarts at the beginning of its storage and has its full capacity again, even if the
+  /// consumer is slow.
   @Test(arguments: 0..<40) func hasAllItsPlacesWhereverItBegins(_ before: Int) {
     let ring = SampleQueue<Int>(capacity: 16)
     for number in 0..<before {
@@ -89,7 +90,7 @@ private final class Tally: Sendable {
     #expect(ring.pop() == nil && ring.isEmpty && ring.dropped == 1)
   }
 
-  /// What was popped and what was refused make up what was pushed, and nothing comes out of order.
+  /// Popped and refused elements add up to those pushed, and the order is kept.
   @Test func losesNothingBetweenTwoThreads() async throws {
     let count = 1_000_000
     let ring = SampleQueue<Int>(capacity: 256)
@@ -128,7 +129,7 @@ private final class Tally: Sendable {
     return found.map { (number: $0.0, count: $0.1, dropped: $0.2) }
   }
 
-  /// Lengths that meet the end of the storage in every way: exactly, a header short, a filler, an octet over.
+  /// Lengths that meet the end of the storage in every way: exactly, a header short, a filler, one byte over.
   @Test func keepsRecordsAcrossTheEnd() {
     let ring = PacketQueue(byteCount: 4096)
     for (number, count) in (0..<5_000).map({ ($0, ($0 * 37) % 521) }) {
@@ -142,7 +143,7 @@ private final class Tally: Sendable {
     #expect(ring.dropped == 0)
   }
 
-  /// Likewise with others before them, so that none finds the queue empty.
+  /// Likewise with other records before them, so that none finds the queue empty.
   @Test(arguments: 1...3) func keepsRecordsAcrossTheEndBehindOthers(_ others: Int) {
     let ring = PacketQueue(byteCount: 4096)
     for number in 0..<5_000 {
@@ -152,7 +153,8 @@ private final class Tally: Sendable {
     #expect(ring.dropped == 0)
   }
 
-  /// An empty queue begins again at the start, and holds as much then as a new one: 128 records of 24 and 8 octets.
+  /// An empty queue restarts at the beginning of its storage and holds as much as a new one: 128 records of
+  /// 24 and 8 bytes.
   @Test(arguments: 0..<200) func holdsAsMuchWhereverItBegins(_ before: Int) {
     let ring = PacketQueue(byteCount: 4096)
     for number in 0..<before {
@@ -170,7 +172,7 @@ private final class Tally: Sendable {
     #expect(ring.isEmpty && pop(ring) == nil)
   }
 
-  /// A sixteenth of its storage becomes resident where the consumer keeps up.
+  /// A sixteenth of the storage becomes resident if the consumer keeps up.
   @Test func leavesItsStorageAlone() throws {
     let ring = PacketQueue(byteCount: 256 << 20)
     let record = [UInt8](repeating: 1, count: 1 << 16)
@@ -196,7 +198,7 @@ private final class Tally: Sendable {
     #expect(pop(ring) == nil)
   }
 
-  /// 24 octets of header and 8 of record: 128 of them fill 4,096 octets.
+  /// 24 bytes of header and 8 of record: 128 of them fill 4,096 bytes.
   @Test func dropsTheNewestWhenFull() {
     let ring = PacketQueue(byteCount: 4096)
     for number in 0..<128 { #expect(push(ring, number, 8)) }
@@ -220,7 +222,8 @@ private final class Tally: Sendable {
     #expect(pop(ring)?.dropped == 1)
   }
 
-  /// Each record tells how many were lost before it, so number = taken + lost at every record, and contents hold.
+  /// Each record states how many were lost before it, so number = taken + lost at every record, and contents
+  /// are intact.
   @Test func countsEveryLossBetweenTwoThreads() async throws {
     let count = 1_000_000
     let ring = PacketQueue(byteCount: 8192)
@@ -247,8 +250,8 @@ private final class Tally: Sendable {
 }
 
 @Suite(.timeLimit(.minutes(2))) struct WakeEventTests {
-  /// Two threads hand one number to and fro, each asleep while it is the other's turn: one lost wake-up and both
-  /// sleep for ever.
+  /// Two threads pass one number back and forth, each asleep during the other's turn: after one lost wake-up
+  /// both would sleep without end.
   @Test func losesNoWakeUp() async throws {
     let turns = 50_000
     let (there, back) = (SampleQueue<Int>(capacity: 1), SampleQueue<Int>(capacity: 1))
@@ -274,7 +277,8 @@ private final class Tally: Sendable {
     #expect(there.isEmpty && back.isEmpty)
   }
 
-  /// Work that is published right after the look is signalled before the sleep: that must end the sleep.
+  /// Work that is published right after the check is signalled before the sleep: the signal must end the
+  /// sleep.
   @Test func hearsASignalBetweenLookAndSleep() throws {
     let wake = try WakeEvent()
     for _ in 0..<3 {
@@ -285,7 +289,7 @@ private final class Tally: Sendable {
     }
   }
 
-  /// A pause goes on through signals until one of them is urgent.
+  /// A pause continues through signals until one of them is urgent.
   @Test func pausesUntilItIsUrgent() async throws {
     let (asked, over) = (Counter(), Counter())
     let urgency = Urgency(asked)
@@ -294,7 +298,7 @@ private final class Tally: Sendable {
       wake.pause(milliseconds: 1 << 30)
       over.add()
     }
-    // It has looked before it rests.
+    // It has checked before it pauses.
     await asked.reaches(1)
     while asked.value < 10 { wake.signal() }
     #expect(over.value == 0)

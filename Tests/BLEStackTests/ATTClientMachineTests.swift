@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A machine with a clock that is moved by hand, and what it handed to its sink.
+/// A machine with a clock that is advanced by hand, and the values that it delivered.
 private final class Bench {
   var machine: ATTClientMachine
   var now = MonotonicTime(nanoseconds: 1_000)
@@ -23,9 +23,9 @@ private final class Bench {
   }
 
   func begin(_ request: String) { machine.begin(octetsOf(request).span, now: now) }
-  /// A request for handle 3.
+  /// Begins a request for handle 3.
   func begin(_ request: ATTOpcode) { begin(hexOf([request.rawValue]) + "0300 0000") }
-  /// What was held, and how it is taken.
+  /// Releases the held response, and returns it with the machine's reaction.
   func release() -> (reaction: ATTClientMachine.Reaction, pdu: String)? {
     machine.release(now: now).map { ($0.reaction, hexOf($0.pdu)) }
   }
@@ -37,7 +37,7 @@ private final class Bench {
   var deadline: MonotonicTime? { machine.deadline }
 }
 
-/// Core 5.4, Vol 3, Part F, 3.3.2 and 3.3.3; where the specification leaves it open, BlueZ's `att.c`.
+/// Core 5.4, Vol 3, Part F, 3.3.2 and 3.3.3; if the specification leaves it open, BlueZ's `att.c`.
 @Suite struct ATTTransactionTests {
   @Test func completesARequest() throws {
     let bench = Bench()
@@ -49,7 +49,7 @@ private final class Bench {
     #expect(bench.deadline == nil)
   }
 
-  /// GATT/CL/GAT/BV-01-C, BV-02-C: no answer within 30 s.
+  /// GATT/CL/GAT/BV-01-C, BV-02-C: no response within 30 s.
   @Test func timesOutAtThirtySeconds() {
     let bench = Bench()
     bench.begin(.writeRequest)
@@ -71,7 +71,7 @@ private final class Bench {
     #expect(try bench.receive("0b01") == .stray)
   }
 
-  /// Each part of a long value is a transaction of its own.
+  /// Each part of a long value is a separate transaction.
   @Test func givesEachTransactionItsOwnTime() throws {
     let bench = Bench()
     bench.begin(.prepareWriteRequest)
@@ -84,7 +84,7 @@ private final class Bench {
     #expect(bench.expire() == .prepareWriteRequest)
   }
 
-  /// What comes between request and response neither ends nor prolongs the transaction.
+  /// PDUs between request and response neither end nor extend the transaction.
   @Test func goesOnThroughWhatThePeerSendsMeanwhile() throws {
     let bench = Bench()
     bench.begin(.readRequest)
@@ -108,7 +108,7 @@ private final class Bench {
     #expect(bench.strays == 1)
   }
 
-  /// bluez/bluez#2486: a device that responds twice. The second response is none to the next request.
+  /// bluez/bluez#2486: a device that responds twice. The second response does not belong to the next request.
   @Test(arguments: ["0d 01", "03 f700", "13", "01 08 0100 0a", "05 01 0400 0229", "09 07 0200 02 0300 002a"])
   func goesOnWaitingThroughAnotherResponse(_ pdu: String) throws {
     let bench = Bench()
@@ -122,7 +122,7 @@ private final class Bench {
     #expect(bench.isIdle)
   }
 
-  /// Handles outside of the range that was asked about.
+  /// Handles outside the requested range.
   @Test(arguments: [
     ("08 0900 0d00 0328", "09 07 0200 02 0300 002a", "09 07 0a00 10 0b00 372a"),
     ("04 0c00 0d00", "05 01 0400 0229", "05 01 0c00 0229"),
@@ -139,8 +139,8 @@ private final class Bench {
     #expect(reaction == .completed || bench.release()?.reaction == .completed)
   }
 
-  /// What was read before comes again when the next value is asked for: the two cannot be told apart, so the second is waited
-  /// for.
+  /// The response to an earlier read is repeated after the next read is sent. The two cannot be told apart,
+  /// so the second one is waited for.
   @Test func takesTheLaterOfTwoThatCannotBeToldApart() throws {
     let bench = Bench()
     bench.begin("0a 0300")
@@ -154,7 +154,7 @@ private final class Bench {
     #expect(bench.release() == nil)
   }
 
-  /// Two values that are equal.
+  /// Two equal values.
   @Test func takesAnEqualResponseAfterAMoment() throws {
     let bench = Bench()
     bench.begin("0a 0300")
@@ -179,7 +179,7 @@ private final class Bench {
     #expect(try bench.receive("0b 01") == .completed)
   }
 
-  /// An answer without a value, as to a read of an empty one.
+  /// A response without a value, as for a read of an empty one.
   @Test func takesEmptyAnswers() throws {
     let bench = Bench()
     bench.begin(.readRequest)
@@ -201,7 +201,8 @@ private final class Bench {
     #expect(bench.isIdle)
   }
 
-  /// An error for a Read By Type of before, and for a search that began elsewhere: the right response comes next.
+  /// An error for an earlier Read By Type, and for a search that began at another handle: the right response
+  /// follows.
   @Test(arguments: ["01 08 0100 0a", "01 08 1400 0a", "01 08 0200 05"])
   func waitsForTheRightOneAfterAnErrorForAnotherHandle(_ error: String) throws {
     let bench = Bench()
@@ -212,7 +213,7 @@ private final class Bench {
     #expect(bench.isIdle)
   }
 
-  /// Servers that name a wrong handle: nothing else comes.
+  /// Servers that return a wrong handle: no other response follows.
   @Test func takesAnErrorForAnotherHandleInTheEnd() throws {
     let bench = Bench()
     bench.begin("0a 0300")
@@ -227,7 +228,7 @@ private final class Bench {
     #expect(bench.strays == 0)
   }
 
-  /// Handle 0 names none.
+  /// Handle 0 refers to no attribute.
   @Test(arguments: ["0a 0300", "12 0300 0100", "08 1200 ffff 0328", "02 0502"])
   func takesAnErrorWithoutAHandle(_ request: String) throws {
     let bench = Bench()
@@ -268,7 +269,7 @@ private final class Bench {
     #expect(bench.strays == 1)
   }
 
-  /// adafruit/circuitpython#11145: servers answer with code 0. It is no success.
+  /// adafruit/circuitpython#11145: servers respond with error code 0. It is not a success.
   @Test func failsForCodeZero() throws {
     let bench = Bench()
     bench.begin(.writeRequest)
@@ -277,7 +278,7 @@ private final class Bench {
   }
 }
 
-/// Core 5.4, Vol 3, Part F, 3.2.8 and 3.4.2: max(23, min(client, server)), one value for both ways.
+/// Core 5.4, Vol 3, Part F, 3.2.8 and 3.4.2: max(23, min(client, server)), one value for both directions.
 @Suite struct ATTClientMTUTests {
   @Test(
     arguments: [
@@ -296,7 +297,8 @@ private final class Bench {
     #expect(asked.mtu == agreed, "the peer's exchange counts as well as ours")
   }
 
-  /// What the request names counts, not what could have been offered. Core 5.4, Vol 3, Part F, 3.4.2.2.
+  /// The MTU in the request counts, not the one that could have been offered. Core 5.4, Vol 3, Part F,
+  /// 3.4.2.2.
   @Test(arguments: [(100, "f700", 100), (23, "0502", 23), (517, "f700", 247)] as [(Int, String, Int)])
   func agreesOnWhatItOffered(_ offer: Int, _ peer: String, _ agreed: Int) throws {
     let bench = Bench()
@@ -305,8 +307,8 @@ private final class Bench {
     #expect(bench.mtu == agreed)
   }
 
-  /// Another program exchanged MTUs on this bearer: what the peer sends tells that they are no less. What does not fit into what
-  /// we take is still dropped.
+  /// Another program exchanged MTUs on this bearer: the lengths of the peer's PDUs give a lower bound. PDUs
+  /// longer than our own MTU are still dropped.
   @Test func learnsFromThePeerWhereTheBearerIsOlder() throws {
     let notification = "1b 1200" + String(repeating: " a1", count: 41)
     let fresh = Bench()
@@ -352,7 +354,7 @@ private final class Bench {
     #expect(bench.mtu == 23)
   }
 
-  /// A request that the server will answer with Invalid PDU agrees on nothing.
+  /// A request to which the server responds with Invalid PDU does not set an MTU.
   @Test(arguments: ["02", "02 f7", "02 f700 00"])
   func doesNotAgreeOnAMalformedRequest(_ pdu: String) throws {
     let bench = Bench()
@@ -369,7 +371,7 @@ private final class Bench {
     #expect(bench.delivered == ["3:010203", "ffff:"])
   }
 
-  /// GATT/CL/GAI/BI-01-C: a second indication before the confirmation is confirmed too.
+  /// GATT/CL/GAI/BI-01-C: a second indication before the confirmation is also confirmed.
   @Test func confirmsEveryIndication() throws {
     let bench = Bench()
     #expect(try bench.receive("1d 0300 010203") == .confirm)
@@ -385,7 +387,7 @@ private final class Bench {
     #expect(bench.delivered.isEmpty)
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.7.4. The tail is bad in ways that a clipped or lying length gives.
+  /// Core 5.4, Vol 3, Part F, 3.4.7.4. The tail is malformed as if it were truncated or had a wrong length.
   @Test(
     arguments: [
       ("23 0300 0200 0102 0400 0100 03", ["3:0102", "4:03"], nil),
@@ -428,14 +430,15 @@ private final class Bench {
     #expect(try bench.receive(full + "00") == .none)
   }
 
-  /// Nothing of ours is ever indicated, so no confirmation can be due.
+  /// The client never indicates, so no confirmation can be due.
   @Test func ignoresAConfirmation() throws {
     let bench = Bench()
     #expect(try bench.receive("1e") == .stray)
     #expect(bench.strays == 1)
   }
 
-  /// Reference `att-gatt-conformance.md`, 4: the server answers unknown requests and ignores unknown commands.
+  /// Reference `att-gatt-conformance.md`, 4: the server responds to unknown requests and ignores unknown
+  /// commands.
   @Test(arguments: ["bf00", "ff00", "02 1700", "04 0100 ffff", "0a 0100", "d2 0100"])
   func leavesRequestsAndCommandsToTheServer(_ pdu: String) throws {
     #expect(try Bench().receive(pdu) == .serve)

@@ -10,7 +10,7 @@ struct ATTServerCachingTests {
 
   private static func handle(_ value: UInt16) -> AttributeHandle { AttributeHandle(value) }
 
-  /// The sample of Core 5.4, Vol 3, Part G, Appendix B.
+  /// The sample in Core 5.4, Vol 3, Part G, Appendix B.
   private static let sample: [Service] = [
     Service(
       .genericAccess,
@@ -36,7 +36,7 @@ struct ATTServerCachingTests {
       characteristics: [Characteristic(.batteryLevel, .read, value: [50])]),
   ]
 
-  /// The message of the same appendix, whose AES-CMAC is f1ca2d48 ecf58bac 8a8830bb b9fba990.
+  /// The message in the same appendix, whose AES-CMAC is f1ca2d48 ecf58bac 8a8830bb b9fba990.
   @Test func hashesWhatTheSpecificationHashes() {
     let message =
       "010000280018020003280a0300002a04000328020500012a06000028011807000328200800052a090002290a0003280a0b00292b0c"
@@ -50,7 +50,7 @@ struct ATTServerCachingTests {
 
   private static let moved = [sample[0], sample[1], sample[3]]
 
-  /// A server whose client has robust caching on and Service Changed subscribed to, after a change.
+  /// A server after a change; its client uses robust caching and has subscribed to Service Changed.
   private static func unaware() -> ServerBench {
     var bench = ServerBench(sample)
     #expect(bench.send("120b0001") == "13")
@@ -59,7 +59,7 @@ struct ATTServerCachingTests {
     return bench
   }
 
-  /// Bits are set, and never cleared; those for future use are not kept.
+  /// Bits can be set but not cleared; reserved bits are not stored.
   @Test func clientFeaturesAreTheClients() {
     var bench = ServerBench(Self.sample)
     #expect(bench.send("0a0b00") == "0b00")
@@ -87,7 +87,7 @@ struct ATTServerCachingTests {
     #expect(answer.hasPrefix("01" + request.prefix(2)) && answer.hasSuffix("12"))
   }
 
-  /// Discovery goes on, and does not count as knowledge.
+  /// Discovery is served, and does not make the client change-aware.
   @Test(arguments: [
     "020002", "040100ffff", "060100ffff00280018", "100100ffff0028", "080100ffff0328", "080100ffff0228",
   ])
@@ -97,7 +97,7 @@ struct ATTServerCachingTests {
     #expect(bench.send("0a0500") == "010a050012")
   }
 
-  /// Worked out by Python's `cryptography` over the message of the appendix without service 0x1808.
+  /// Computed with Python's `cryptography` over the appendix's message without service 0x1808.
   @Test func theHashIsReadAndThenAllIsServed() {
     var bench = Self.unaware()
     #expect(bench.send("080100ffff2a2b") == "09120d002b3208354b0c8e881111808aebd85274")
@@ -133,14 +133,14 @@ struct ATTServerCachingTests {
     #expect(bench.send("0a0700") == "0b05")
   }
 
-  /// Others know nothing of robust caching, and are not held to it.
+  /// Clients without robust caching are served.
   @Test func othersAreServed() {
     var bench = ServerBench(Self.sample)
     bench.change(to: Self.moved)
     #expect(bench.send("0a0500") == "0b0000")
   }
 
-  /// Service Changed is where it was, and still subscribed to; the other is no more.
+  /// Service Changed has kept its place and its subscription; the other characteristic was removed.
   @Test func cccdsStayWithTheirCharacteristics() {
     var bench = ServerBench(Self.sample)
     #expect(bench.send("1209000200") == "13")
@@ -150,7 +150,8 @@ struct ATTServerCachingTests {
     #expect(bench.send("0a1200") == "010a120001")
   }
 
-  /// GATT/SR/GAS/BV-07-C, steps 8 and 9: the next link does not begin with the proof that the last one was about to bring.
+  /// GATT/SR/GAS/BV-07-C, steps 8 and 9: on a new link the client is not change-aware because of an exchange
+  /// that the last link did not complete.
   @Test func proofGoesWithTheLink() {
     var bench = Self.unaware()
     #expect(bench.send("0a0300") == "010a030012")
@@ -159,7 +160,8 @@ struct ATTServerCachingTests {
     #expect(bench.send("0a0300") == "0b")
   }
 
-  /// A client that comes back, and is known only after it has exchanged MTUs, written a CCCD and begun a long write.
+  /// A client reconnects, and is identified only after it has exchanged MTUs, written a CCCD and begun a long
+  /// write.
   @Test func resumesOnTheLinkThatIsThere() {
     var kept = ServerBench(Self.sample)
     #expect(kept.send("1209000200") == "13")

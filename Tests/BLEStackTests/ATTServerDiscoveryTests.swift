@@ -2,7 +2,8 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Dialogues of BlueZ's `unit/test-gatt.c` (reference `att-gatt-scripts.json`), the server's lines being ours.
+/// Dialogues from BlueZ's `unit/test-gatt.c` (reference `att-gatt-scripts.json`), with our server as the
+/// server.
 @Suite struct ATTServerDiscoveryTests {
   typealias Dialogue = [(request: String, answer: String)]
 
@@ -53,7 +54,7 @@ import Testing
         ("100100ffff0028", "110610f018f00018ffffffff0a18"),
         ("100100ffff0128", "1106010010000a18"),
         ("101100ffff0128", "011011000a"),
-        // The client script has 000f as the end; the server-role script of the same file 0010.
+        // The client script has 000f as the end; the same file's script for the server role has 0010.
         ("080100ffff0228", "090811f0010010000a18"),
         ("0812f0ffff0228", "010812f00a"),
         ("080100ffff0328", "09070200b20300292a0700220800282a12f00213f0002a"),
@@ -77,7 +78,7 @@ import Testing
         ("060100ffff00280d18", "0705000800"),
         ("060900ffff00280d18", "010609000a"),
         ("060100ffff00280018", "010601000a"),
-        // Any type may be searched for; its group is itself.
+        // Any type may be searched for; the group is the attribute itself.
         ("060100ffff002a426c75655a", "0703000300"),
       ], on: ServerDatabases.service1)
   }
@@ -108,9 +109,9 @@ import Testing
   @Test("a list ends where the next entry has another length or does not fit")
   func lists() {
     var bench = ServerBench(ServerDatabases.service1)  // MTU 23
-    // Three entries of 7 octets fit into 21; of 6, three too.
+    // Three entries of 7 bytes fit into 21 bytes, and so do three of 6.
     #expect(bench.send("0401000800") == "050101000028020003280300002a0400012905000028")
-    // 2901 values of 11 and 17 octets: the first sets the length.
+    // 2901 values of 11 and 17 bytes: the first sets the length.
     #expect(bench.send("080100ffff0129") == "090d0400446576696365204e616d65")
     #expect(bench.send("080500ffff0129") == "091308004d616e756661637475726572204e616d65")
   }

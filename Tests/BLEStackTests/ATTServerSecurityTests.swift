@@ -3,9 +3,9 @@ import BLEWire
 import TestKit
 import Testing
 
-/// What a server asks of the link. Core 5.4, Vol 3, Part C, 10.3.1 and Part F, 3.4.1.1.
+/// Security that a server requires of the link. Core 5.4, Vol 3, Part C, 10.3.1 and Part F, 3.4.1.1.
 @Suite struct ATTServerSecurityTests {
-  /// Value 3: a key of 7 octets or more; value 5: kept from a man in the middle, 16 octets; value 7: its CCCD is 8.
+  /// Value 3: a key of at least 7 bytes; value 5: MITM protection and 16 bytes; value 7: its CCCD is 8.
   private func bench() -> ServerBench {
     var encrypted = GATTCharacteristicDescription(.batteryLevel, [.read, .write], value: [1])
     encrypted.readAccess = .needs(.encrypted)
@@ -38,7 +38,7 @@ import Testing
     #expect(bench.send("0a0500") == second)
   }
 
-  /// Each request by which a value can be read or written, on a link without security.
+  /// Each request that can read or write a value, on a link without security.
   @Test(arguments: [
     ("0c03000000", "010c030005"), ("0e03000500", "010e030005"), ("2003000500", "0120030005"),
     ("080100ffff192a", "0108030005"), ("06030003 00192a01", "010603000a"), ("12030007", "0112030005"),
@@ -62,7 +62,7 @@ import Testing
     #expect(bench.push(.notification, 7, "aa").1 == "1b0700aa")
   }
 
-  /// A link whose encryption has ended gets nothing in clear text. Core 5.4, Vol 3, Part C, 10.3.1.1.
+  /// A link whose encryption has ended gets nothing in plain text. Core 5.4, Vol 3, Part C, 10.3.1.1.
   @Test func pushesNothingWithoutSecurity() {
     var bench = bench()
     bench.server.security = ATTSecurity(.encrypted)
@@ -75,7 +75,8 @@ import Testing
     #expect(bench.push(.notification, 7, "aa").1 == "1b0700aa")
   }
 
-  /// What may be read on a secure link only is pushed on such a link only, whatever is said of its configuration.
+  /// A value that may be read only on a secure link is notified only on such a link, whatever the security of
+  /// its CCCD.
   @Test func subscribesAsItReads() {
     var value = GATTCharacteristicDescription(.batteryLevel, [.read, .notify, .indicate], value: [1])
     value.readAccess = .needs(.authenticated)
@@ -89,7 +90,7 @@ import Testing
     #expect(bench.push(.indication, 3, "aa").0 == .notSubscribed)
   }
 
-  /// What was prepared on an encrypted link is not written on one that is not.
+  /// A write that was prepared on an encrypted link is not executed on an unencrypted one.
   @Test func asksAgainAtExecute() {
     var bench = bench()
     bench.server.security = ATTSecurity(.encrypted)
@@ -138,7 +139,7 @@ import Testing
     #expect(bench.send("0a0500") == "0b01")
   }
 
-  /// A key of a pairing that kept nobody out signs as well as any.
+  /// The key of an unauthenticated pairing signs as well as any other.
   @Test(arguments: [
     (ATTAccess.needs(.encrypted), "0b01"), (.needs(.authenticated), "0b09"),
     (.needs(.encrypted, keyByteCount: 16), "0b09"),
@@ -181,7 +182,7 @@ import Testing
       ))
   }
 
-  /// 22 octets of tuples at the smallest MTU.
+  /// 22 bytes of tuples at the smallest MTU.
   @Test func keepsToTheMTU() {
     var bench = bench()
     _ = bench.send("120600 0100")

@@ -3,7 +3,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Reads and writes; expected answers from reference `att-gatt-scripts.json` and `att-gatt-conformance.md`, 4 and 6.
+/// Reads and writes; expected responses from reference `att-gatt-scripts.json` and `att-gatt-conformance.md`,
+/// 4 and 6.
 @Suite struct ATTServerValueTests {
   private func bench(mtu: Int = 512) -> ServerBench {
     var bench = ServerBench(ServerDatabases.service1)
@@ -94,7 +95,7 @@ import Testing
     #expect(bench.send("0e03000900") == "010e090001")
     #expect(bench.send("2003000700") == "210500426c75655a0000")
     _ = bench.send("021700")
-    // 5 + 11 of the 17 octets would be 28; the last length says how long it is.
+    // 5 + 11 of the 17 bytes would be 28; the last length states the full length.
     #expect(bench.send("2004000800") == "210b00446576696365204e616d6511004d616e75666163")
     #expect(bench.send("0e04000800") == "0f446576696365204e616d654d616e7566616374757265")
   }

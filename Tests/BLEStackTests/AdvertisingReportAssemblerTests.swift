@@ -20,7 +20,7 @@ import Testing
 
     /// - Parameters:
     ///   - type: Event_Type.
-    ///   - address: its last octet in print; the others are those of F0:F1:F2:F3:F4:00.
+    ///   - address: the last byte in printed order; the others are those of F0:F1:F2:F3:F4:00.
     func receive(_ type: UInt8, _ data: String, set: UInt8 = 1, address: UInt8 = 0xF5) throws {
       let octets = octetsOf(data)
       let header = [0x0D, 0x01, type, 0x00, 0x01, address] as [UInt8]
@@ -59,7 +59,7 @@ import Testing
     #expect(bench.reports.last == "\(Self.address) 1 06")
   }
 
-  /// Other advertisers, other sets of the same one, and scan responses come between.
+  /// Other advertisers, other sets of the same one, and scan responses are interleaved.
   @Test func tellsAdvertisersAndSetsApart() throws {
     let bench = try Bench()
     try bench.receive(0x21, "a1")
@@ -80,7 +80,7 @@ import Testing
     #expect(bench.dropped == 0)
   }
 
-  /// 1,650 octets are the most; what a controller sends beyond is cut.
+  /// The maximum is 1,650 bytes; anything beyond is cut off.
   @Test func boundsAnAdvertisement() throws {
     let bench = try Bench()
     let fragment = String(repeating: "5a", count: 200)
@@ -98,7 +98,7 @@ import Testing
     let bench = try Bench()
     for address in 0..<17 as Range<UInt8> { try bench.receive(0x21, "01", address: address) }
     #expect(bench.dropped == 1)
-    // The oldest is the one that was dropped: its rest stands alone.
+    // The oldest one was dropped, so its rest stands alone.
     for address in 0..<17 as Range<UInt8> { try bench.receive(0x01, "02", address: address) }
     #expect(bench.reports.first == "F0:F1:F2:F3:F4:00 1 02")
     #expect(bench.reports.dropFirst().allSatisfy { $0.hasSuffix(" 1 0102") })
@@ -115,7 +115,7 @@ import Testing
     #expect(bench.unfinished == 1)
   }
 
-  /// Each is counted once, whether it had to go, a new scan forgot it, or its rest may still come.
+  /// Each is counted once, whether it was evicted, discarded by a new scan, or may still be completed.
   @Test func countsThoseThatNeverComeWhole() throws {
     let bench = try Bench()
     for address in 0..<100 as Range<UInt8> { try bench.receive(0x21, "01", address: address) }

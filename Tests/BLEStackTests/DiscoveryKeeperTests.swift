@@ -2,7 +2,7 @@ import Testing
 
 @testable import BLEStack
 
-/// The order of events is what Linux 6.1 shows in `btmon`; `net/bluetooth/mgmt.c` allows the others.
+/// The order of events is Linux 6.1's in `btmon`; `net/bluetooth/mgmt.c` allows the others.
 @Suite struct DiscoveryKeeperTests {
   private var keeper = DiscoveryKeeper()
 
@@ -14,7 +14,7 @@ import Testing
     #expect(keeper.state == .off)
   }
 
-  /// After the kernel's 10.24 s.
+  /// The kernel ends discovery after 10.24 s.
   @Test mutating func beginsAgainWhenTheKernelEndsIt() {
     _ = keeper.begin()
     _ = keeper.answered(.started)
@@ -38,7 +38,7 @@ import Testing
     #expect(keeper.end() == .stop)
   }
 
-  /// Another was quicker to begin after ours had ended: from then on it is theirs.
+  /// Another program started discovery after ours had ended: from then on it owns the discovery.
   @Test mutating func leavesTheSuccessorAlone() {
     _ = keeper.begin()
     _ = keeper.answered(.started)
@@ -47,7 +47,7 @@ import Testing
     #expect(keeper.end() == .nothing)
   }
 
-  /// The end of another's, in the socket before the answer to our start.
+  /// The end of another program's discovery was in the socket before the reply to our start.
   @Test mutating func waitsForTheAnswer() {
     _ = keeper.begin()
     #expect(keeper.ended() == .nothing)

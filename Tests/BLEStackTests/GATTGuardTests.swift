@@ -3,12 +3,12 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Answers from a list of request → reply; each request is remembered.
+/// Responds from a list of request → reply, and records each request.
 actor Answers: ATTRequester {
   private(set) var mtu: Int
   private var replies: ArraySlice<String>
   private(set) var requests: [String] = []
-  /// MTU to be in force after the reply of that number: an exchange of the peer's crossed it.
+  /// MTU in force after the reply with that number, because of a simultaneous exchange by the peer.
   private var changes: [Int: Int]
 
   init(mtu: Int = 23, _ replies: [String], changes: [Int: Int] = [:]) {
@@ -44,7 +44,8 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
   }
 }
 
-/// Reference `att-gatt-conformance.md`, 4: handles in a reply must lie in the asked range and rise.
+/// Reference `att-gatt-conformance.md`, 4: handles in a response must be inside the requested range and
+/// increase.
 @Suite struct GATTGuardTests {
   private static let service = HandleRange(start: AttributeHandle(0x10), end: AttributeHandle(0x20))
 
@@ -63,7 +64,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(await server.requests.count == 1)
   }
 
-  /// The second answer goes back to the first handle: without the guard the walk would never end.
+  /// The second response goes back to the first handle: without the guard, discovery would never end.
   @Test func refusesAWalkThatTurnsBack() async {
     let server = Answers(Array(repeating: "1106 1000 1300 0018", count: 10))
     #expect(
@@ -118,7 +119,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
       await isMalformed { () async throws(GATTError) in _ = try await server.findIncludedServices(in: .all) })
   }
 
-  /// After FFFF stop, never wrap.
+  /// Discovery stops after FFFF and never wraps around.
   @Test func stopsAtTheLastHandle() async throws {
     let services = Answers(["1106 0100 ffff 0018"])
     #expect(try await services.discoverServices(.primary).count == 1)
@@ -132,7 +133,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(await last.requests == ["04ffffffff"])
   }
 
-  /// A value handle that is the last of its range leaves no room for descriptors: nothing is asked.
+  /// A value handle at the end of its range leaves no room for descriptors: no request is sent.
   @Test(arguments: [0x20, 0xFFFF] as [UInt16])
   func asksForNoDescriptorsBehindTheEnd(_ end: UInt16) async throws {
     let server = Answers([])
@@ -158,7 +159,8 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
 @Suite struct GATTLongValueTests {
   private static let full = String(repeating: "aa", count: 22)
 
-  /// GAR BV-04: a value of exactly m·(MTU−1) octets is ended by an empty blob, Not Long, or Invalid Offset.
+  /// GAR BV-04: after a value of exactly m·(MTU−1) bytes, an empty blob, Not Long, or Invalid Offset marks
+  /// the end.
   @Test(arguments: ["0d", "01 0c 0300 0b", "01 0c 0300 07"])
   func endsAFullValue(_ reply: String) async throws {
     let server = Answers(["0b" + Self.full, reply])
@@ -166,7 +168,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(await server.requests == ["0a0300", "0c03001600"])
   }
 
-  /// No value has more than 512 octets, whatever a server goes on to send.
+  /// A value has at most 512 bytes, however much a server sends.
   @Test func endsAnEndlessValue() async throws {
     let server = Answers(["0b" + Self.full] + Array(repeating: "0d" + Self.full, count: 100))
     let value = try await server.read(AttributeHandle(3))
@@ -179,7 +181,8 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     await #expect(throws: GATTError.self) { try await server.read(AttributeHandle(3)) }
   }
 
-  /// The peer's MTU exchange may cross a read: an answer that was full when it was sent is no whole value.
+  /// The peer's MTU exchange may overlap with a read: a response that was full when it was sent may not be
+  /// the complete value.
   @Test(arguments: [
     (1, ["0b" + full, "0d" + full + "bb"]), (2, ["0b" + full, "0d" + full, "0d bb"]),
     (3, ["0b" + full, "0d" + full, "0d bb"]),
@@ -189,7 +192,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(hexOf(try await server.read(AttributeHandle(3))) == Self.full + Self.full + "bb")
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.2.9: 512 octets at most.
+  /// Core 5.4, Vol 3, Part F, 3.2.9: at most 512 bytes.
   @Test func refusesATooLongWrite() async {
     let server = Answers([])
     await #expect(throws: GATTError.valueTooLong(byteCount: 513, limit: 512)) {
@@ -201,7 +204,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(await server.requests.isEmpty)
   }
 
-  /// GAW BV-05 at the smallest MTU: MTU−5 octets to a part, offsets sequential, then `1801`.
+  /// GAW BV-05 at the smallest MTU: MTU−5 bytes per part, consecutive offsets, then `1801`.
   @Test func splitsALongWrite() async throws {
     let value = (0..<21).map { UInt8($0) }
     let first = "16 0700 0000" + hexOf(value[..<18])
@@ -211,7 +214,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(await server.requests == [first, second, "1801"].map { hexOf(octetsOf($0)) })
   }
 
-  /// GAW BI-32: the echo differs → `1800`, and the caller hears "not written".
+  /// GAW BI-32: if the echo differs, `1800` is sent, and the caller gets "not written".
   @Test(arguments: [
     "17 0700 0000 ff0102030405060708090a0b0c0d0e0f1011", "17 0700 0100 000102030405060708090a0b0c0d0e0f1011",
     "17 0800 0000 000102030405060708090a0b0c0d0e0f1011", "17 0700 0000 00", "17",
@@ -234,7 +237,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
   }
 }
 
-/// Core 5.4, Vol 3, Part F, 3.4.2: once per connection; not knowing it is no error.
+/// Core 5.4, Vol 3, Part F, 3.4.2: once per connection; a server without support is not an error.
 @Suite struct GATTExchangeMTUTests {
   @Test func goesOnWhenRefused() async throws {
     let server = Answers(["01 02 0000 06"])
@@ -247,7 +250,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     await #expect(throws: GATTError.self) { try await server.exchangeMTU(517) }
   }
 
-  /// Some peers never answer a second exchange: embassy-rs/trouble#619, zephyrproject-rtos/zephyr#44069.
+  /// Some peers never respond to a second exchange: embassy-rs/trouble#619, zephyrproject-rtos/zephyr#44069.
   @Test func isSkippedAfterThePeersOwn() async throws {
     let server = Answers(mtu: 247, [])
     try await server.exchangeMTU(517)

@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// What servers may answer to the procedures that read and write several attributes, and what they must not.
+/// Valid and invalid responses of servers to the procedures that read and write several attributes.
 @Suite struct GATTProcedureGuardTests {
   private static let handles = [AttributeHandle(3), AttributeHandle(7)]
 
@@ -51,7 +51,7 @@ import Testing
       })
   }
 
-  /// An entry has room for 19 octets at the smallest MTU: a value of that size may go on.
+  /// An entry has room for 19 bytes at the smallest MTU: a value of that size may be longer.
   @Test func doesNotTrustAFullEntry() async throws {
     let (full, short) = (String(repeating: "aa", count: 19), String(repeating: "bb", count: 18))
     let server = Answers(["0915 0300" + full, "0914 0500" + short, "01 08 0600 0a"])
@@ -59,7 +59,7 @@ import Testing
     #expect(values.map(\.isWhole) == [false, true])
   }
 
-  /// A value that must not be read is not left out in silence.
+  /// A value that must not be read is not omitted silently.
   @Test func passesOnARefusalBehindOtherValues() async {
     let server = Answers(["0903 0300 01", "01 08 0500 02"])
     #expect(
@@ -85,7 +85,7 @@ import Testing
     #expect(await server.requests == ["1603000200", "1801"])
   }
 
-  /// Descriptors that may not be read are left out; those that make no sense are not.
+  /// Descriptors that may not be read are omitted; malformed ones cause an error.
   @Test func readsWhatDescriptorsSay() async throws {
     let characteristic = GATTDatabase.Characteristic(
       handle: AttributeHandle(2), properties: [.read, .extendedProperties], valueHandle: AttributeHandle(3),

@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Packets and frames that break their format. Whatever comes, the link goes on.
+/// Malformed packets and frames. The link survives all of them.
 @Suite struct HCIBadFrameTests {
   private let handle = ConnectionHandle(0x40)
 
@@ -65,7 +65,7 @@ import Testing
     try expectAlive(bench)
   }
 
-  /// 65,535 octets announced, and sent: not one of them is kept.
+  /// 65,535 bytes are announced and sent: none of them is stored.
   @Test func skipsAFrameThatNobodyHasReasonToSend() throws {
     let bench = try HCIHostBench.linked()
     #expect(throws: WireError(.l2cap, offset: 0, .lengthMismatch(claimed: 65_535, available: 2048))) {
@@ -76,7 +76,7 @@ import Testing
     #expect(bench.host.malformed == 1)
     #expect(bench.attributes.isEmpty)
     try expectAlive(bench)
-    // The header itself in two fragments.
+    // The header itself is split into two fragments.
     try bench.receive("0240200300 ffff 04")
     #expect(throws: WireError.self) { try bench.receive("0240100200 00 1b") }
     try bench.receive("0240100200 0000")
@@ -104,8 +104,8 @@ import Testing
 
   // MARK: Signalling
 
-  /// One command a frame, identifier 1 … 255; what breaks this is dropped. The kernel does so too, in
-  /// `l2cap_le_sig_channel` of Linux 6.1: "corrupted command".
+  /// One command per frame, with an identifier of 1 … 255; anything else is dropped. The kernel does the
+  /// same, in `l2cap_le_sig_channel` of Linux 6.1: "corrupted command".
   @Test(
     arguments: [
       "", "12", "120108", "12 01 0800 5000 6400 0400", "12 00 0800 5000 6400 0400 f401", "55 00 0000",
@@ -127,7 +127,7 @@ import Testing
     #expect(bench.sent() == ["0240000a00060005000107" + "02000000"])
   }
 
-  /// A parameter update request of the wrong length is none.
+  /// A parameter update request of the wrong length is rejected.
   @Test func rejectsARequestOfTheWrongLength() throws {
     let bench = try HCIHostBench.linked()
     try bench.receive(bench.frame("0500", "12 07 0600 5000 6400 0400"))
@@ -142,8 +142,8 @@ import Testing
     #expect(bench.host.statistics.strayFrames == 1)
   }
 
-  /// MTU_sig is 23 on LE: Command Reject, 0x0001, with that number and the first request's identifier; nothing where
-  /// all are responses. Core 5.4, Vol 3, Part A, 4.1.
+  /// MTU_sig is 23 on LE. The response is Command Reject, 0x0001, with that number and the first request's
+  /// identifier; there is none if all commands are responses. Core 5.4, Vol 3, Part A, 4.1.
   @Test func rejectsFramesBeyondTheSignallingMTU() throws {
     let bench = try HCIHostBench.linked()
     let response = "13 05 0200 0000"
@@ -152,13 +152,13 @@ import Testing
     try bench.receive(bench.frame("0500", response + response + request))
     #expect(bench.sent() == [rejected])
     try bench.receive("041305 01 4000 0100")
-    // An unknown command of 24 octets.
+    // An unknown command of 24 bytes.
     try bench.receive(bench.frame("0500", "55 06 1400" + String(repeating: "00", count: 20)))
     #expect(bench.sent() == [rejected])
     try bench.receive("041305 01 4000 0100")
     try bench.receive(bench.frame("0500", response + response + response + response))
     #expect(bench.sent().isEmpty)
-    // 23 octets are not too many.
+    // 23 bytes are allowed.
     try bench.receive(bench.frame("0500", "55 06 1300" + String(repeating: "00", count: 19)))
     #expect(bench.sent() == ["0240000a00060005000106" + "02000000"])
     try expectAlive(bench)

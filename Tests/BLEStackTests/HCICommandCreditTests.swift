@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A command of two octets that is not the one before. Core 5.4, Vol 4, Part E, 7.8.47.
+/// A command of two bytes that differs from the previous one. Core 5.4, Vol 4, Part E, 7.8.47.
 private struct LEReadPHY: HCICommand {
   static let opcode = HCIOpcode(group: 0x08, command: 0x030)
   let handle: ConnectionHandle
@@ -16,7 +16,7 @@ private struct LEReadPHY: HCICommand {
   }
 }
 
-/// Core 5.4, Vol 4, Part E, 4.4: how many commands a controller takes, and answers that fit none.
+/// Core 5.4, Vol 4, Part E, 4.4: number of commands that a controller accepts, and events that match none.
 @Suite struct HCICommandCreditTests {
   private let handle = ConnectionHandle(0x40)
 
@@ -31,7 +31,7 @@ private struct LEReadPHY: HCICommand {
     let bench = try ready()
     let rssi = try bench.submit(ReadRSSI(handle))
     #expect(bench.sent() == ["010514024000"])
-    // LE Read PHY, then a vendor's command.
+    // LE Read PHY, then a vendor command.
     try bench.receive("040e0601 3020 00 4000")
     try bench.receive("040f0400 01 12fc")
     #expect(bench.events().isEmpty)
@@ -40,7 +40,7 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.events() == [.answered(rssi, .success, [0x40, 0x00, 0xD6])])
   }
 
-  /// The answer that came was for another command: the right one never comes.
+  /// The event that arrived was for another command: the right one never arrives.
   @Test func givesUpAfterTheWrongAnswer() throws {
     let bench = try ready()
     _ = try bench.submit(ReadRSSI(handle))
@@ -57,24 +57,24 @@ private struct LEReadPHY: HCICommand {
     _ = try bench.submit(ReadRSSI(handle))
     let phy = try bench.submit(LEReadPHY(handle))
     #expect(bench.sent() == ["010514024000"])
-    // Answered, but the controller takes no more for now.
+    // Completed, but the controller accepts no more commands for now.
     try bench.receive("040e0700 0514 00 4000 d6")
     #expect(bench.sent().isEmpty)
     _ = bench.events()
     bench.wait(.milliseconds(3999))
     #expect(bench.events().isEmpty)
-    // Opcode 0x0000: credits only, in either event.
+    // Opcode 0x0000: only credits, in either event.
     try bench.receive("040e03 01 0000")
     #expect(bench.sent() == ["013020024000"])
     try bench.receive("040f0400 00 0000")
     try bench.receive("040e08 00 3020 00 4000 01 02")
     #expect(bench.events() == [.answered(phy, .success, [0x40, 0x00, 0x01, 0x02])])
     #expect(bench.host.statistics.strayAnswers == 0)
-    // Nothing is waited for: not for credits either.
+    // Nothing is awaited, not even credits.
     #expect(bench.host.deadline == nil)
   }
 
-  /// The kernel gives such a controller up after HCI_NCMD_TIMEOUT, 4 s, too.
+  /// The kernel also gives up on such a controller after HCI_NCMD_TIMEOUT, 4 s.
   @Test func givesUpAControllerThatTakesNoCommands() throws {
     let bench = try ready()
     try bench.receive("040f0400 00 0000")
@@ -93,7 +93,7 @@ private struct LEReadPHY: HCICommand {
     #expect(accepted == 64)
   }
 
-  /// Events of the time before the reset tell nothing.
+  /// Events from before the reset are ignored.
   @Test func ignoresWhatComesBeforeTheResetIsAnswered() throws {
     let bench = HCIHostBench()
     bench.host.start()
@@ -122,7 +122,7 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.events() == [.failed(.noDataBuffers)])
   }
 
-  /// Each controller takes 27 octets. Core 5.4, Vol 4, Part E, 7.8.2.
+  /// Every controller accepts 27 bytes. Core 5.4, Vol 4, Part E, 7.8.2.
   @Test(arguments: [1, 2, 4, 20, 26] as [UInt8])
   func refusesAControllerWithTooSmallBuffers(_ byteCount: UInt8) throws {
     let (own, shared) = (HCIHostBench(), HCIHostBench())
@@ -137,7 +137,7 @@ private struct LEReadPHY: HCICommand {
     #expect(shared.events() == [.failed(.dataBuffersTooSmall(byteCount: Int(byteCount)))])
   }
 
-  /// A length without packets is no dedicated buffer either. Core 5.4, Vol 4, Part E, 7.8.2.
+  /// A length without packets does not make a dedicated buffer either. Core 5.4, Vol 4, Part E, 7.8.2.
   @Test func takesSharedBuffersForALengthWithoutPackets() throws {
     let bench = HCIHostBench()
     var answers = HCIHostBench.answers
@@ -167,7 +167,7 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.events() == [.failed(.notLowEnergy)])
   }
 
-  /// As Linux does (`hci_error_reset`): a Reset, and all that follows it. What was before is gone.
+  /// As in Linux (`hci_error_reset`): a Reset, followed by the whole start-up. Earlier links are gone.
   @Test(
     arguments: [("041001 07", .hardwareError(7)), ("040e04 01 030c 00", .unaskedReset)]
       as [(String, HCIHostFailure)])
@@ -182,7 +182,7 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.host.submit(ReadRSSI(handle)) == nil, "it takes no commands before it is up")
   }
 
-  /// Five times in a minute, and not for ever.
+  /// Five times in a minute, but not without end.
   @Test func givesAControllerUpThatFailsAgainAndAgain() throws {
     let bench = try HCIHostBench.linked()
     for _ in 1...5 { try bench.receive("041001 07") }

@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Mutations of a good session. A trap ends the test run; the counters must stay consistent.
+/// Mutations of a valid session. A trap ends the test run; the counters must stay consistent.
 @Suite struct HCIFuzzTests {
   /// Knuth's MMIX generator: the same sequence each time.
   private struct Generator: RandomNumberGenerator {
@@ -76,7 +76,7 @@ import Testing
         _ = bench.sent()
         for event in bench.events() {
           if case .failed(let failure) = event { Issue.record("\(failure)") }
-          // The only way down that a packet has.
+          // The only effect by which a packet may end the session.
           if case .restarting = event {
             failures += 1
             bench = HCIHostBench()

@@ -3,24 +3,25 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A controller by hand: packets in hexadecimal with their H4 type, and time that only moves when told.
+/// A controller played by hand: packets in hexadecimal with their H4 type, and time that only advances when
+/// told to.
 final class HCIHostBench {
   var host = HCIHost()
   private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
-  /// Octets of ATT PDUs, with the link before.
+  /// ATT PDUs as bytes, each after its link.
   var attributes: [String] = []
   var reports: [String] = []
-  /// Address of a peer of each `connect`.
+  /// Peer address of each `connect`.
   static let peer = "f5f4f3f2f1f0"
 
-  /// Return parameters of a controller with two LE buffers of 27 octets, by opcode in transmission order.
+  /// Return parameters of a controller with two LE buffers of 27 bytes, by opcode in transmission order.
   static let answers = [
     "030c": "00", "0110": "00 0d 0000 0d f105 0000", "0210": "00" + String(repeating: "ff", count: 64),
     "0310": "00 0000000060000000", "0910": "00 0153005e0000", "010c": "00", "0120": "00",
     "0320": "00 2301000000000000", "0220": "00 1b00 02",
   ]
 
-  /// Resets and answers until the host is ready.
+  /// Resets the host and completes its commands until it is ready.
   func setUp(_ answers: [String: String] = HCIHostBench.answers) throws {
     host.start()
     while let packet = host.nextPacket(now: now) {
@@ -29,7 +30,7 @@ final class HCIHostBench {
     }
   }
 
-  /// Brings a link up, as the owner asked for.
+  /// Brings up a link that the owner requested.
   func connect(_ handle: String = "4000") throws {
     let peer = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
     _ = host.submit(LECreateConnection(to: peer, ownType: .public, parameters: .default))
@@ -38,7 +39,7 @@ final class HCIHostBench {
     try receive("043e1301 00" + handle + "0001" + Self.peer + "2800 0000 2a00 00")
   }
 
-  /// Up and with a link of handle 0x0040, and nothing to tell.
+  /// A ready host with a link of handle 0x0040 and no pending events.
   static func linked() throws -> HCIHostBench {
     let bench = HCIHostBench()
     try bench.setUp()
@@ -63,7 +64,7 @@ final class HCIHostBench {
     }
   }
 
-  /// What the host sends now, without answers.
+  /// Packets that the host sends now, without replies.
   func sent() -> [String] {
     var packets: [String] = []
     while let packet = host.nextPacket(now: now) { packets.append(hexOf(packet)) }

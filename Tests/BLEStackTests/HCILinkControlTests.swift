@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// What the host makes of link control: events as google/bumble 0.0.236 encodes them.
+/// The host's handling of link control; events are encoded as by google/bumble 0.0.236.
 @Suite struct HCILinkControlTests {
   private let handle = ConnectionHandle(0x40)
 
@@ -16,9 +16,9 @@ import Testing
     try bench.receive("043e0b06 4000 0500 0c00 0100 c800")
     #expect(bench.sent() == ["0121200340003b"])
     try bench.receive("040e0601 2120 00 4000")
-    // Both are nobody's business but the host's.
+    // The host handles both by itself.
     #expect(bench.events().isEmpty)
-    // 15 ms, latency 1, time-out 2 s: what came of it.
+    // The result: 15 ms, latency 1, timeout 2 s.
     try bench.receive("043e0a03 00 4000 0c00 0100 c800")
     #expect(
       bench.events() == [
@@ -26,7 +26,7 @@ import Testing
       ])
   }
 
-  /// Core 5.4, Vol 3, Part A, 4.20: the central's answer, then its LE Connection Update.
+  /// Core 5.4, Vol 3, Part A, 4.20: the central's response, then its LE Connection Update.
   @Test func updatesOnceAtATimeForAPeerThatKeepsAsking() throws {
     let bench = try HCIHostBench.linked()
     let request = bench.frame("0500", "12 01 0800 5000 6400 0400 f401")
@@ -39,19 +39,19 @@ import Testing
       #expect(bench.sent() == ["0240000a0006000500" + "130102000100"])
       try bench.receive("0413050140000100")
     }
-    // It is over: the next request counts again.
+    // It has completed: the next request counts again.
     try bench.receive("0413050140000100")
     try bench.receive("043e0a03 00 4000 5000 0400 f401")
     try bench.receive(request)
     #expect(bench.sent().first == "0113200e4000500064000400f40100000000")
-    // The controller refuses the command, and the one after is sent all the same.
+    // The controller refuses the command; the next one is sent anyway.
     try bench.receive("040f040c011320")
     try bench.receive("0413050140000100")
     try bench.receive(request)
     #expect(bench.sent().first == "0113200e4000500064000400f40100000000")
   }
 
-  /// While a link starts fast: each request is accepted, 4.20, and the latest is what the link gets in the end.
+  /// During a fast start each request is accepted (4.20), and the latest is applied at the end.
   @Test func putsOffWhatAPeerAsksOfATimingThatIsHeld() throws {
     let bench = try HCIHostBench.linked()
     bench.host.holdTiming(of: handle)
@@ -62,7 +62,7 @@ import Testing
     try bench.receive(bench.frame("0500", "12 02 0800 1800 2800 0000 f401"))
     #expect(bench.sent() == ["0240000a0006000500" + "130202000000"])
     try bench.receive("0413050140000100")
-    // An interval below 7.5 ms is refused as ever, and is no wish.
+    // An interval below 7.5 ms is refused as usual, and is not applied.
     try bench.receive(bench.frame("0500", "12 03 0800 0500 0500 0000 f401"))
     #expect(bench.sent() == ["0240000a0006000500" + "130302000100"])
     try bench.receive("0413050140000100")
@@ -72,7 +72,7 @@ import Testing
         == LinkParameterRange(
           minimumInterval: 0x18, maximumInterval: 0x28, latency: 0, supervisionTimeout: 0x1F4))
     #expect(bench.host.releaseTiming(of: handle) == nil)
-    // Now as any other.
+    // From now on like any other request.
     try bench.receive(bench.frame("0500", "12 04 0800 5000 6400 0400 f401"))
     #expect(bench.sent().first == "0113200e4000500064000400f40100000000")
   }
@@ -113,7 +113,7 @@ import Testing
     #expect(events.last?.end == nil)
   }
 
-  /// The status comes first, the features and the version in events of their own.
+  /// The status arrives first, the features and the version in separate events.
   @Test func readsWhoThePeerIs() throws {
     let bench = try HCIHostBench.linked()
     let features = try bench.submit(LEReadRemoteFeatures(handle))

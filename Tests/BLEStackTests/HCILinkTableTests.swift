@@ -3,14 +3,14 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Links, their data and their buffers, with a controller or a peer that is wrong.
+/// Links, their data and their buffers, with a misbehaving controller or peer.
 @Suite struct HCILinkTableTests {
   private let handle = ConnectionHandle(0x40)
   private let connected = "043e1301 00 4000 00 01 f5f4f3f2f1f0 2800 0000 2a00 00"
 
   @Test func keepsALinkThatComesUpTwice() throws {
     let bench = try HCIHostBench.linked()
-    // Half a frame, and the link comes up again, and the other half.
+    // Half a frame, then the link comes up again, then the other half.
     try bench.receive("0240200600 0400 0400 1b03")
     try bench.receive(connected)
     #expect(bench.events().isEmpty)
@@ -42,11 +42,11 @@ import Testing
     #expect(bench.events().isEmpty)
     #expect(bench.sent().isEmpty)
     #expect(bench.host.linkCount == 1)
-    // All but the disconnection that failed, which says nothing about a link that is not there.
+    // All except the failed disconnection, which says nothing about an unknown link.
     #expect(bench.host.statistics.strayEvents == 7)
   }
 
-  /// Nothing was asked to connect: data of a handle that is not there are a late rest of a link that is gone.
+  /// There is no pending connect: data for an unknown handle is the late rest of an ended link.
   @Test func dropsDataOfLinksThatAreGone() throws {
     let bench = try HCIHostBench.linked()
     for _ in 0..<1000 { try bench.receive(bench.frame("0400", "1b0300", handle: "4120")) }
@@ -55,7 +55,7 @@ import Testing
     try bench.receive("040504 00 4000 13")
     try bench.receive(bench.frame("0400", "1b0300aa"))
     #expect(bench.host.strayData == 1001)
-    // The handle is used again: what the old link sent last is not the new link's.
+    // The handle is reused: the old link's last data does not belong to the new link.
     try bench.connect()
     #expect(bench.attributes.isEmpty)
   }
@@ -72,7 +72,7 @@ import Testing
     #expect(bench.host.strayData == 5)
     try bench.receive(connected)
     #expect(bench.attributes == (0..<15).map { "40:1b03" + hexOf([UInt8($0)]) })
-    // The other handle's too: one connect, one link.
+    // Including the other handle's: one connect, one link.
     #expect(bench.host.strayData == 6)
   }
 
@@ -97,7 +97,7 @@ import Testing
 
   // MARK: Buffers
 
-  /// Two buffers, fragments of 27 octets.
+  /// Two buffers, fragments of 27 bytes.
   @Test func countsCompletedPacketsThatItDidNotSend() throws {
     let bench = try HCIHostBench.linked()
     let pdu = [UInt8](repeating: 0x52, count: 100)
@@ -109,7 +109,7 @@ import Testing
     #expect(bench.host.statistics.strayCompletions == 5)
     try bench.receive("041305 01 4000 ffff")
     #expect(bench.host.statistics.strayCompletions == 5 + 65_533)
-    // No more at once than there are buffers, all the same.
+    // Still no more at once than there are buffers.
     #expect(bench.sent().count == 2)
     try bench.receive("04130d 03 4000 0100 4100 0100 4000 0100")
     #expect(bench.host.fragmentsUnderWay == 0)
@@ -139,12 +139,12 @@ import Testing
     let pdu = [UInt8](repeating: 0x52, count: 500)
     var accepted = 0
     while bench.host.send(pdu.span, on: handle), accepted < 10_000 { accepted += 1 }
-    // 19 fragments each; the last one begun below the limit is queued whole.
+    // 19 fragments each; the last frame that begins below the limit is queued completely.
     #expect(accepted == 108)
     #expect(bench.host.waitingFragments(handle) == 108 * 19)
   }
 
-  /// A peer that asks faster than it listens: 64 answers wait, the rest are dropped.
+  /// A peer sends requests faster than it reads: 64 responses are queued, the rest are dropped.
   @Test func boundsAnswersThatWaitForBuffers() throws {
     let bench = try HCIHostBench.linked()
     for _ in 0..<1000 { try bench.receive(bench.frame("0500", "55 01 0000")) }

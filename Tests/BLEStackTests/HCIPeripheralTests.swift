@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Links of which the host is the peripheral. Events as Core 5.4, Vol 4, Part E, 7.7.65 lays them out.
+/// Links on which the host is the peripheral. Events are laid out by Core 5.4, Vol 4, Part E, 7.7.65.
 @Suite struct HCIPeripheralTests {
   private let handle = ConnectionHandle(0x40)
   private let central = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
@@ -44,7 +44,7 @@ import Testing
     #expect(bench.attributes == ["40:0a0300"])
   }
 
-  /// With USB the first request may overtake the event that announces its link.
+  /// With USB, the first request may arrive before the event that announces its link.
   @Test func holdsBackWhatOvertakesItsLink() throws {
     let bench = try advertising()
     try bench.receive(bench.frame("0400", "020002"))
@@ -54,7 +54,7 @@ import Testing
     #expect(bench.host.strayData == 0)
   }
 
-  /// A connect of our own goes on while a central comes.
+  /// A connect of our own continues while a central connects.
   @Test func keepsAConnectApart() throws {
     let bench = try advertising()
     _ = try bench.submit(LECreateConnection(to: central, ownType: .public, parameters: .default))
@@ -62,7 +62,7 @@ import Testing
     try bench.receive("040f0400010d20")
     try bench.receive(connected)
     _ = bench.events()
-    // Of the link that is still to come, before its event.
+    // For the link that is still to come, before its event.
     try bench.receive(bench.frame("0400", "1b0300aa", handle: "4120"))
     #expect(bench.host.strayData == 0)
     try bench.receive("043e1301 00 4100 00 01 f6f4f3f2f1f0 2800 0000 2a00 00")
@@ -72,7 +72,8 @@ import Testing
 
   // MARK: Security
 
-  /// Features, then each value, of a legacy Just Works pairing whose numbers are all zero, but for the random ones.
+  /// Features, then each value, of a legacy Just Works pairing whose numbers are all zero except for the
+  /// random ones.
   private func responder(_ configuration: PairingConfiguration? = nil) -> PairingResponder {
     let features = PairingFeatures(
       capability: .noInputNoOutput, requirements: [.bonding], initiatorKeys: [], responderKeys: [.encryption])
@@ -87,7 +88,7 @@ import Testing
     try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
     #expect(bench.sent() == ["0240000600020006000505"])
     #expect(bench.events().isEmpty)
-    // A Security Request is the peripheral's to send: to a peripheral it means nothing but that.
+    // Only a peripheral may send a Security Request: a peripheral that receives one treats it as unsupported.
     bench.host.answerPairings(by: responder())
     try bench.receive(bench.frame("0600", "0b 01"))
     #expect(bench.sent() == ["0240000600020006000505"])
@@ -97,9 +98,9 @@ import Testing
     let bench = try linked()
     bench.host.answerPairings(by: responder())
     try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
-    // Pairing Response: NoInputNoOutput, no OOB, bonding, 16 octets, no keys of the central's, our LTK.
+    // Pairing Response: NoInputNoOutput, no OOB, bonding, 16 bytes, no keys from the central, our LTK.
     #expect(bench.sent() == ["0240000b000700060002 03 00 01 10 00 01".filter { $0 != " " }])
-    // The central gives no more than a confirm value that is wrong: its random number does not fit.
+    // The central only sends a wrong confirm value: its random number does not match.
     try bench.receive(bench.frame("0600", "03" + String(repeating: "00", count: 16)))
     _ = bench.sent()
     try bench.receive("041305 01 4000 0200")
@@ -108,7 +109,7 @@ import Testing
     #expect(bench.sent() == ["0240000600020006000504"])
     #expect(bench.events() == [.security(handle, .paired(.failure(.failed(.confirmValueFailed))))])
     try bench.receive("041305 01 4000 0100")
-    // At once again: Repeated Attempts. Core 5.4, Vol 3, Part H, 2.3.6.
+    // An immediate retry: Repeated Attempts. Core 5.4, Vol 3, Part H, 2.3.6.
     try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
     #expect(bench.sent() == ["0240000600020006000509"])
     try bench.receive("041305 01 4000 0100")
@@ -118,7 +119,7 @@ import Testing
     #expect(bench.events().isEmpty)
   }
 
-  /// Each attempt at a passkey tells the other side something of it, and addresses cost nothing: all centrals wait.
+  /// Each attempt at a passkey reveals something about it, and addresses are free: all centrals must wait.
   @Test func letsNoOtherCentralGuessAtOnce() throws {
     let features = PairingFeatures(
       capability: .displayOnly, requirements: [.bonding, .authenticated], initiatorKeys: [],
@@ -130,7 +131,7 @@ import Testing
     let bench = try advertising(answers)
     try bench.receive(connected)
     bench.host.answerPairings(by: responder(configuration))
-    // KeyboardOnly with protection against a man in the middle; a confirm value that fits no passkey.
+    // KeyboardOnly with MITM protection; a confirm value that matches no passkey.
     let (request, refused) = ("01 02 00 05 10 00 01", "0240000600020006000509")
     func guess(_ handle: String) throws {
       try bench.receive(bench.frame("0600", "03" + String(repeating: "00", count: 16), handle: handle))
@@ -149,14 +150,14 @@ import Testing
     try bench.receive(bench.frame("0600", request))
     #expect(bench.sent().first?.contains("060002") == true)
     try guess("4020")
-    // Twice as long after the second.
+    // Doubled after the second attempt.
     bench.wait(.milliseconds(1500))
     _ = bench.sent()
     try bench.receive(bench.frame("0600", request))
     #expect(bench.sent() == [refused])
   }
 
-  /// Core 5.4, Vol 3, Part H, 3.4: after 30 s without a PDU no more of them on this link.
+  /// Core 5.4, Vol 3, Part H, 3.4: after 30 s without a PDU no more SMP PDUs are sent on this link.
   @Test func saysNothingAfterATimeOut() throws {
     let bench = try linked()
     bench.host.answerPairings(by: responder())
@@ -181,13 +182,13 @@ import Testing
     try bench.receive("040804 00 4000 01")
     #expect(bench.events().last == .encryption(handle, .success))
     #expect(bench.host.keySource(of: handle) == .stored)
-    // Of a link that is not there.
+    // For an unknown link.
     try bench.receive("043e0d05 4100 0807060504030201 3412")
     #expect(bench.host.statistics.strayEvents == 1)
   }
 
-  /// The key of Secure Connections is there before the check of it and before a person has compared the numbers: a central that
-  /// encrypts then must not get it.
+  /// With Secure Connections the key exists before it is checked and before a user has compared the numbers:
+  /// a central that encrypts at that time must not get it.
   @Test func givesNoKeyBeforeItIsAgreedOn() throws {
     let bench = try linked()
     let features = PairingFeatures(
@@ -212,7 +213,8 @@ import Testing
     #expect(bench.sent().filter { $0.hasPrefix("01") } == ["011b20024000"])
   }
 
-  /// A central that has paired, and asks in vain to encrypt by an earlier key: what it has is still the key of the pairing.
+  /// A central has paired, and then tries in vain to encrypt with an earlier key: the pairing's key stays in
+  /// force.
   @Test func knowsWhichKeyIsInForce() throws {
     let bench = try linked()
     var features = PairingFeatures(
@@ -260,8 +262,8 @@ import Testing
     #expect(bench.host.keySource(of: handle) == .pairing)
   }
 
-  /// Anybody may come under the address of a bonded central: without protection against a man in the middle it gets no new
-  /// bond. Core 5.4, Vol 3, Part H, 3.5.5: Authentication Requirements.
+  /// Any central may use the address of a bonded one: without MITM protection it does not get a new bond.
+  /// Core 5.4, Vol 3, Part H, 3.5.5: Authentication Requirements.
   @Test func wantsMoreOfABondedCentral() throws {
     let bench = try linked()
     var responder = responder()
@@ -276,7 +278,8 @@ import Testing
 
   // MARK: Buffers
 
-  /// Five buffers and two links: one that takes nothing keeps three at most, and the other goes on with two.
+  /// Five buffers and two links: one that does not drain its packets holds at most three, and the other
+  /// continues with two.
   @Test func leavesEachLinkItsShareOfBuffers() throws {
     let bench = HCIHostBench()
     var answers = HCIHostBench.answers
@@ -294,13 +297,13 @@ import Testing
     #expect(bench.sent().filter { $0.hasPrefix("024100") }.count == 2)
     try bench.receive("041305 01 4100 0200")
     #expect(bench.sent().filter { $0.hasPrefix("024100") }.count == 2)
-    // Alone again, the first has all of them.
+    // The only link again, the first gets all of them.
     try bench.receive("040504 00 4100 13")
     #expect(bench.sent().count == 2)
   }
 }
 
-/// Agrees with everybody on the same secret.
+/// A key agreement that always gives the same secret.
 private final class NoCurve: P256KeyAgreement {
   let publicKey = P256PublicKey(x: P256Coordinate(high: 1, low: 2), y: P256Coordinate(high: 3, low: 4))
 

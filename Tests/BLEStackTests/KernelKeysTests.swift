@@ -3,7 +3,7 @@ import Testing
 
 @testable import BLEStack
 
-/// The kernel's keys as Linux 6.1 shows them in debugfs.
+/// The kernel's keys in the debugfs format of Linux 6.1.
 @Suite struct KernelKeysTests {
   private static let longTerm = """
     f0:f1:f2:f3:f4:f8 (type 1) 0 0x03 16 0000 0000000000000000 faf95501ec909cf87abda848afbf9240
@@ -19,7 +19,7 @@ import Testing
   private static let bumble = DeviceAddress(bits: 0xF0F1_F2F3_F4F8, type: .random)
   private static let other = DeviceAddress(bits: 0x00AA_0101_0001, type: .public)
 
-  /// A short-term key is none that could be given back.
+  /// A short-term key cannot be loaded again.
   @Test func readsWhatTheKernelShows() {
     let keys = KernelKeys(longTerm: Self.longTerm, identity: Self.identity)
     #expect(keys.longTerm.count == 3)

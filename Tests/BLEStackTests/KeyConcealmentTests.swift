@@ -3,12 +3,12 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Layouts of Core 5.4, Vol 4, Part E, 7.8.22–25 and 7.8.38, Vol 3, Part H, 3.6.
+/// Layouts from Core 5.4, Vol 4, Part E, 7.8.22–25 and 7.8.38, Vol 3, Part H, 3.6.
 @Suite struct KeyConcealmentTests {
   private static let key = "bf01fb9d4ef3bc36d874f5394138684c"
   private static let zeros = String(repeating: "0", count: 32)
 
-  /// Packets with a place for a key.
+  /// Packets that contain a key.
   static let packets = [
     "0119201c 4000 0100000000000000 0200 KEY", "011a2012 4000 KEY",
     "01172020 KEY 01010101010101010101010101010101", "01272027 00 b2a1000dcb70 KEY KEY",
@@ -21,7 +21,8 @@ import Testing
     #expect(concealed == octetsOf(packet.replacing("KEY", with: Self.zeros)))
   }
 
-  /// Without keys: Identity Address, Pairing Random, an ATT notification, the middle of a frame, another command, an event.
+  /// Without keys: Identity Address, Pairing Random, an ATT notification, the middle of a frame, another
+  /// command, an event.
   @Test(arguments: [
     "0240000c00080006000900b2a1000dcb70", "024000150011000600047f42c02f1d0737fc045b059aed67a568",
     "024000150011000400061b42c02f1d0737fc045b059aed67a568",
@@ -33,7 +34,7 @@ import Testing
     #expect(KeyConcealment.concealed(octets.span) == nil)
   }
 
-  /// A packet that is cut is hidden as far as it goes.
+  /// In a truncated packet, the part of the key that is there is hidden.
   @Test func hidesWhatIsThereOfAKey() {
     let octets = octetsOf("0119201c 4000 0100000000000000 0200 ffffff")
     #expect(KeyConcealment.concealed(octets.span) == octetsOf("0119201c 4000 0100000000000000 0200 000000"))

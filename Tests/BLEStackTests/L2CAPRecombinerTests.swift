@@ -29,7 +29,7 @@ import Testing
     #expect(bench.frames == ["4:1b0300"])
   }
 
-  /// Every way to cut a frame in two or three, in the header too.
+  /// Every way to split a frame into two or three, including inside the header.
   @Test func putsFragmentsTogether() throws {
     let frame = octetsOf("0700 0400 1b030001020304")
     for first in 1..<frame.count {
@@ -59,7 +59,7 @@ import Testing
     #expect(bench.frames == ["4:"])
   }
 
-  /// A start inside a frame drops that frame and begins the next.
+  /// A start fragment inside a frame drops that frame and begins the next.
   @Test func startsAnewAtAStart() throws {
     let bench = Bench()
     try bench.receive(.firstFlushable, "0500 0400 1b03")

@@ -3,9 +3,9 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Signatures of messages, by the vectors of BlueZ's unit/test-crypto.c. Core 5.4, Vol 3, Part H, 2.4.5.
+/// Message signatures, with the vectors of BlueZ's unit/test-crypto.c. Core 5.4, Vol 3, Part H, 2.4.5.
 @Suite struct MessageSigningTests {
-  /// On air least significant octet first.
+  /// On air the least significant byte comes first.
   private static let key: UInt128 = 0x611b_64eb_fbcd_1fd3_72ec_9196_df42_5e50
 
   private var bond: Bond {
@@ -29,7 +29,7 @@ import Testing
     let good = try accepts(&bond, "d212001337 01000000 f1871e933c900ff2")
     #expect(good)
     #expect(bond.peerSignCounter == 2)
-    // The same once more, as somebody would send it who has only heard it.
+    // The same again, as an eavesdropper would replay it.
     let again = try accepts(&bond, "d212001337 01000000 f1871e933c900ff2")
     #expect(!again)
   }

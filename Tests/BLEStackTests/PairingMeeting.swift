@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Two pairings that hear each other at once.
+/// Two pairings that receive each other's PDUs at once.
 struct Meeting {
   struct Case: CustomTestStringConvertible, Sendable {
     var initiator = IOCapability.noInputNoOutput
@@ -21,7 +21,7 @@ struct Meeting {
   var responder: Pairing
   var typed: (UInt32) -> UInt32? = { $0 }
   var agrees: (Pairing.Role) -> Bool = { _ in true }
-  /// `nil`: the PDU is lost.
+  /// `nil` drops the PDU.
   var tamper: (Pairing.Role, SecurityManagerPDU) -> SecurityManagerPDU? = { $1 }
   var encryption = HCIStatus.success
 
@@ -63,7 +63,7 @@ struct Meeting {
       random: { draws.next() })
   }
 
-  /// As in the table: who showed or typed what.
+  /// As in the table: which side displayed or typed the passkey.
   var method: String {
     if !compared.isEmpty { return compared.count == 2 && compared[0] == compared[1] ? "N" : "?" }
     guard typers > 0 else { return "J" }
@@ -81,7 +81,7 @@ struct Meeting {
         for action in actions { perform(action, of: role) }
         isBusy = isBusy || !actions.isEmpty
       }
-      // A person is slower than both machines.
+      // A user is slower than both machines.
       if !isBusy, !askers.isEmpty {
         let code = shown ?? 246_810
         let role = askers.removeFirst()
@@ -129,7 +129,7 @@ struct Meeting {
   }
 }
 
-/// Not P-256, but alike on both sides: for what does not depend on the curve.
+/// Not P-256, but both sides agree: for tests that do not depend on the curve.
 final class ToyAgreement: P256KeyAgreement {
   let number: UInt128
   init(_ number: UInt128) { self.number = number }
@@ -145,7 +145,7 @@ final class ToyAgreement: P256KeyAgreement {
 }
 
 private final class Counter: @unchecked Sendable {
-  // No lock: one test on one thread.
+  // Needs no lock: used by one test on one thread.
   private var count: UInt128 = 0
   func next() -> UInt128 {
     count += 1

@@ -3,12 +3,13 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Two sides of our own: methods by IO capability, and how each failure ends both.
+/// Two sides of our own: methods by IO capability, and the effect of each failure on both sides.
 @Suite struct PairingTests {
   typealias Capability = IOCapability
 
-  /// Core 5.4, Vol 3, Part H, 2.3.5.1, table 2.8: initiator down, responder across; legacy / Secure Connections where
-  /// they differ. J Just Works, N comparison, i initiator shows, r responder shows, b both type.
+  /// Core 5.4, Vol 3, Part H, 2.3.5.1, table 2.8: initiator down, responder across; legacy / Secure
+  /// Connections if they differ. J: Just Works; N: numeric comparison; i: the initiator displays; r: the
+  /// responder displays; b: both type.
   static let table: [(Capability, [String])] = [
     (.displayOnly, ["J", "J", "i", "J", "i"]), (.displayYesNo, ["J", "JN", "i", "J", "iN"]),
     (.keyboardOnly, ["r", "r", "b", "J", "r"]), (.noInputNoOutput, ["J", "J", "J", "J", "J"]),
@@ -42,7 +43,7 @@ import Testing
     #expect(a.peerIdentity == Meeting.identity)
   }
 
-  /// Keys of fewer octets have zeros above. Core 5.4, Vol 3, Part H, 2.3.4.
+  /// Shorter keys have zeros in the upper bytes. Core 5.4, Vol 3, Part H, 2.3.4.
   @Test(arguments: [false, true]) func shortensKeys(_ isSecure: Bool) throws {
     var pair = Meeting(Meeting.Case(isSecure: isSecure), responder: { $0.features.maximumKeyByteCount = 7 }) {
       $0.minimumKeyByteCount = 7
@@ -75,7 +76,7 @@ import Testing
     var pair = Meeting(Meeting.Case(initiator: .keyboardOnly, responder: .displayOnly, isSecure: isSecure))
     pair.typed = { $0 ^ 4 }
     pair.run()
-    // Legacy: the responder checks first. Secure Connections: the commitment of the bit that differs.
+    // Legacy: the responder checks first. Secure Connections: the commitment for the bit that differs fails.
     pair.expectEnd(.confirmValueFailed, by: .responder)
   }
 
@@ -95,7 +96,7 @@ import Testing
 
   @Test func noticesSomebodyInTheMiddle() {
     var pair = Meeting(Meeting.Case(isSecure: true))
-    // Another nonce than the one that was committed to.
+    // Not the nonce that was committed to.
     pair.tamper = { role, pdu in
       guard role == .responder, case .pairingRandom(let value) = pdu else { return pdu }
       return .pairingRandom(value ^ 1)
@@ -114,7 +115,8 @@ import Testing
     pair.expectEnd(.dhKeyCheckFailed, by: role)
   }
 
-  /// No point of the curve, our own key come back, the key whose private half everybody knows.
+  /// A point that is not on the curve, our own key reflected, and the debug key, whose private half is
+  /// public.
   @Test(arguments: [
     P256PublicKey(x: P256Coordinate(high: 0, low: 0), y: P256Coordinate(high: 0, low: 0)), .debug,
     ToyAgreement(1).publicKey,
@@ -129,7 +131,7 @@ import Testing
     pair.expectEnd(.invalidParameters, by: .initiator)
   }
 
-  /// CVE-2020-10134's cousin in legacy pairing: our confirm value come back.
+  /// A variant of CVE-2020-10134 in legacy pairing: our own confirm value is reflected.
   @Test func refusesItsOwnConfirmValue() {
     var pair = Meeting(Meeting.Case(isSecure: false))
     var own: SecurityManagerPDU?
@@ -156,7 +158,8 @@ import Testing
     #expect(pair.initiator.deadline == nil)
   }
 
-  /// Keypress Notification, Security Request, an unknown code: what needs no answer does not put the end off.
+  /// Keypress Notification, Security Request, an unknown code: PDUs that need no response do not extend the
+  /// deadline.
   @Test(arguments: ["0e00", "0b01", "2a00"]) func keepsItsDeadline(_ hex: String) {
     var pairing = Meeting(Meeting.Case(isSecure: true)).initiator
     pairing.start(now: Meeting.now)
@@ -222,7 +225,7 @@ import Testing
       ])
   }
 
-  /// A code that nobody knows is left unanswered, and ends nothing.
+  /// An unknown code is ignored and does not end the pairing.
   @Test func ignoresUnknownCodes() {
     var pairing = Meeting(Meeting.Case(isSecure: true)).initiator
     pairing.start(now: Meeting.now)

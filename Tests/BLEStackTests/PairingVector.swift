@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A pairing of another stack's tests, PDU for PDU; the file says where it is from.
+/// A pairing from another stack's tests, PDU by PDU; the file names its source.
 struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
   struct File: Decodable { var pairings: [PairingVector] }
 
@@ -75,7 +75,7 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
 
   // MARK: One side of it
 
-  /// This side as the recorded one was.
+  /// A pairing configured like the recorded side.
   func pairing(_ role: Pairing.Role) throws -> Pairing {
     let own = try pdus(of: role)
     var features: PairingFeatures?
@@ -100,7 +100,7 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
     let sent = try #require(features)
     if let passkey, shows(role) { randoms.insert(UInt128(passkey) ?? 0, at: 0) }
     let draws = Draws(randoms)
-    // What sets the flag for Secure Connections has a key pair, if only to find that the other side does not.
+    // A side that sets the Secure Connections flag has a key pair, even if the other side turns out not to.
     let none = P256Coordinate(high: 0, low: 1)
     let agreement = KnownAgreement(
       publicKey: publicKey ?? P256PublicKey(x: none, y: none), secret: dhKey ?? none)
@@ -112,7 +112,7 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
       keyPair: agreement, random: { draws.next() })
   }
 
-  /// Table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1, for those that are in the file.
+  /// Table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1, for the cases in the file.
   private func shows(_ role: Pairing.Role) -> Bool {
     let capabilities = steps.prefix(2).map { $0.dropFirst(4).prefix(2) }
     let initiatorShows = capabilities[0] == "00" || (capabilities[0] == "04" && capabilities[1] != "00")
@@ -120,16 +120,16 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
   }
 }
 
-/// Numbers in the order in which they are to be drawn.
+/// Numbers in the order in which they will be drawn.
 final class Draws: @unchecked Sendable {
-  // No lock: one test on one thread.
+  // Needs no lock: used by one test on one thread.
   private var values: [UInt128]
   init(_ values: [UInt128]) { self.values = values }
   func next() -> UInt128 { values.isEmpty ? 0 : values.removeFirst() }
   var isEmpty: Bool { values.isEmpty }
 }
 
-/// Whose secret is known from elsewhere.
+/// A key agreement with a known secret.
 final class KnownAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
   let secret: P256Coordinate

@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Whole pairings of another stack, in each role: every PDU of ours as it was there.
+/// Complete pairings of another stack, in each role: every PDU of ours equals the recorded one.
 @Suite struct PairingVectorTests {
   static let cases = PairingVector.all.flatMap { vector in
     [Pairing.Role.initiator, .responder].map { (vector, $0) }
@@ -41,7 +41,7 @@ import Testing
     try expectKeys(bond, vector.pdus(of: role == .initiator ? .responder : .initiator), vector)
   }
 
-  /// What the other side gave away is in the bond.
+  /// The bond contains the keys that the other side distributed.
   private func expectKeys(_ bond: Bond, _ given: [SecurityManagerPDU], _ vector: PairingVector) throws {
     if let longTermKey = vector.key("ltk") { #expect(bond.peerKey == LongTermKey(key: longTermKey)) }
     for pdu in given {
@@ -59,7 +59,7 @@ import Testing
   }
 }
 
-/// Does what a pairing asks for, as the recorded side did.
+/// Performs the actions of a pairing as the recorded side did.
 private struct Player {
   let vector: PairingVector
   let now = MonotonicTime(nanoseconds: 0)
@@ -75,7 +75,7 @@ private struct Player {
   }
 
   mutating func react() {
-    // An answer may bring the next action at once.
+    // A reaction may cause the next action at once.
     var actions = pairing.takeActions()
     while !actions.isEmpty {
       for action in actions { react(to: action) }

@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 @Suite struct RecentTableTests {
-  /// Beside a list in the order of use, which is slow and cannot be wrong.
+  /// Compared with a list in order of use, which is slow but simple.
   @Test(arguments: [1, 2, 7, 64]) func forgetsTheOneUsedLongestAgo(_ limit: Int) {
     var table = RecentTable<Int, Int>(limit: limit)
     var model: [(key: Int, value: Int)] = []

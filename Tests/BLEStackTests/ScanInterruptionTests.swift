@@ -3,7 +3,7 @@ import Testing
 
 @testable import BLEStack
 
-/// The order of commands is what `btmon` shows of Linux 6.1 when a program connects while a raw scan is on.
+/// The order of commands is Linux 6.1's in `btmon` when a program connects during a raw scan.
 @Suite struct ScanInterruptionTests {
   private var interruption = ScanInterruption()
 
@@ -31,7 +31,7 @@ import Testing
     #expect(interruption.began == second(1))
   }
 
-  /// The device never came, and the kernel gives up.
+  /// The device never appears, and the kernel gives up.
   @Test mutating func waitsUntilAConnectIsGivenUp() {
     send(.leSetScanEnable, [0, 0], at: 1)
     send(.leSetScanEnable, [1, 0], at: 1.02)
@@ -50,7 +50,7 @@ import Testing
     #expect(interruption.resumption == second(4))
   }
 
-  /// A link that others made before, and commands that are no matter of scans.
+  /// A link that another program made before, and commands that do not affect scans.
   @Test mutating func isNoneWhereTheScanIsOn() {
     send(.leConnectionUpdate, at: 1)
     interruption.takeConnectionComplete(at: second(1))

@@ -3,8 +3,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// The sample data of Core 5.4, Vol 3, Part H, Appendix D, of 2.2, and of Part G, Appendix B, as printed: most significant
-/// octet first.
+/// Sample data of Core 5.4, Vol 3, Part H, Appendix D, of 2.2, and of Part G, Appendix B, as printed: most
+/// significant byte first.
 @Suite struct SecurityToolboxTests {
   private let u = P256Coordinate(
     high: 0x20b003d2f297be2c5e2c83a7e9f9a5b9, low: 0xeff49111acf4fddbcc0301480e359de6)
@@ -26,14 +26,14 @@ import Testing
         == 0x69c4e0d86a7b0430d8cdb78070b4c55a)
   }
 
-  /// The session key of a link, as a controller makes it. Core 5.4, Vol 6, Part C, 1.
+  /// The session key of a link, as a controller computes it. Core 5.4, Vol 6, Part C, 1.
   @Test func encryptsASessionKey() {
     #expect(
       AES128(key: 0x4c68384139f574d836bcf34e9dfb01bf).encrypt(0x0213243546576879acbdcedfe0f10213)
         == 0x99ad1b5226a37e3e058e3b8e27c2c666)
   }
 
-  /// D.1 (RFC 4493, 4): an empty message, a whole block, a part of one, four.
+  /// D.1 (RFC 4493, 4): an empty message, a whole block, a partial one, four blocks.
   @Test(
     arguments: [
       ("", 0xbb1d6929e95937287fa37d129b756746),
@@ -53,7 +53,7 @@ import Testing
     #expect(AESCMAC(key: 0x2b7e151628aed2a6abf7158809cf4f3c).code(octets.span) == code)
   }
 
-  /// Vol 3, Part G, Appendix B: the order of AES-CMAC, not of the air.
+  /// Vol 3, Part G, Appendix B: in AES-CMAC's byte order, not the air's.
   @Test func hashesADatabase() {
     let message = octetsOf(
       "010000280018020003280a0300002a04000328020500012a06000028011807000328200800052a090002290a0003280a0b00292b"
@@ -107,7 +107,7 @@ import Testing
     #expect(SecurityToolbox.ah(irk, 0x708194) == 0x0dfbaa)
   }
 
-  /// BlueZ, unit/test-crypto.c: key, message and signature as on air, least significant octet first.
+  /// BlueZ, unit/test-crypto.c: key, message and signature as on air, least significant byte first.
   @Test(
     arguments: [
       ("3c4fcf098815f7aba6d2ae2816157e2b", "", 0, "b3a8594127ebc2c0"),

@@ -3,11 +3,11 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A server with one client: a request in hexadecimal gives the answer in hexadecimal.
+/// A server with one client: requests and responses in hexadecimal.
 struct ServerBench {
   var database: GATTServerDatabase
   var server: ATTServer
-  /// What the application is told of writes, and what it answers.
+  /// Writes reported to the application, and its response.
   var refusal: ATTErrorCode?
   private(set) var writes: [(handle: UInt16, value: String)] = []
 
@@ -30,7 +30,7 @@ struct ServerBench {
     return hexOf(answer)
   }
 
-  /// The device has other attributes now.
+  /// Replaces the device's attributes.
   mutating func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services)
     server.databaseChanged(from: database, to: changed)
@@ -48,7 +48,7 @@ struct ServerBench {
   }
 }
 
-/// The databases of BlueZ's `unit/test-gatt.c`.
+/// Databases from BlueZ's `unit/test-gatt.c`.
 enum ServerDatabases {
   typealias Service = GATTServiceDescription
   typealias Characteristic = GATTCharacteristicDescription

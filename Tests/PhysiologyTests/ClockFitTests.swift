@@ -1,16 +1,18 @@
 import Physiology
 import Testing
 
-/// The line below late stamps, against linear programming.
+/// The line below late timestamps, compared with linear programming.
 @Suite struct ClockFitTests {
-  /// What scipy's HiGHS finds: seed, and nanoseconds of offset and period. `Fixtures/make_clock_fixtures.py` makes them.
+  /// Results of scipy's HiGHS: seed, and offset and period in nanoseconds. Made by
+  /// `Fixtures/make_clock_fixtures.py`.
   private static let lines: [(seed: UInt64, offset: Double, period: Double)] = [
     (1, 69695.0, 40003870.982),
     (2, 132489.0, 40004703.568),
     (3, 648437.1, 40006192.310),
   ]
 
-  /// Ticks of 40.0012 ms that wait for events of 48.75 ms, one in four for some more: as the script has them.
+  /// Ticks of 40.0012 ms that wait for events every 48.75 ms; one in four waits longer. The script generates
+  /// the same.
   private func stamps(_ seed: UInt64) -> [Int64] {
     var (state, last) = (seed, Int64(0))
     return (0..<400).map { tick in
@@ -33,7 +35,7 @@ import Testing
     for (index, stamp) in stamps.enumerated() { #expect(fit.lateness(of: stamp, at: index) > -1) }
   }
 
-  /// A line that begins anew keeps its period, and gives way to what is early.
+  /// After a restart the line keeps its period, and moves down to early timestamps.
   @Test func beginsAnew() {
     var fit = ClockFit(index: 0, time: 0, period: 40_000_000, isKnown: false)
     for index in 0..<100 { fit.take(Int64(index) * 40_000_000, at: index) }

@@ -3,7 +3,7 @@ import Foundation
 import Physiology
 import Testing
 
-/// Electrocardiograms with known beats, made by `Fixtures/make_ecg_fixtures.py`. Times are seconds.
+/// ECGs with known beats, made by `Fixtures/make_ecg_fixtures.py`. Times are in seconds.
 struct ECGFixtures: Decodable {
   struct Noise: Decodable {
     var rate: Double
@@ -13,13 +13,13 @@ struct ECGFixtures: Decodable {
   struct Signal: Decodable {
     var name: String
     var rate: Double
-    /// Microvolts of one step.
+    /// Microvolts per step.
     var unit: Double
     var samples: String
-    /// Standard deviation of a simulated one without noise: microvolts.
+    /// Standard deviation of a simulated ECG without noise, in microvolts.
     var deviation: Double?
     var beats: String
-    /// What any of the other programs takes for a beat; for a recorded one.
+    /// For a recorded ECG, beats that any of the other programs finds.
     var any: String?
   }
 
@@ -38,7 +38,7 @@ struct ECGFixtures: Decodable {
     }
   }()
 
-  /// Undoes `packed` of the script.
+  /// Reverses `packed` of the script.
   static func unpack(_ text: String) -> [Int] {
     guard let octets = Data(base64Encoded: text) else { fatalError("no base64") }
     var values: [Int] = []
@@ -55,7 +55,7 @@ struct ECGFixtures: Decodable {
   }
 }
 
-/// One electrocardiogram, with noise or without.
+/// An ECG, with or without noise.
 struct ECGCase: CustomTestStringConvertible {
   var name: String
   var rate: Double
@@ -65,7 +65,7 @@ struct ECGCase: CustomTestStringConvertible {
 
   var testDescription: String { name }
 
-  /// - Parameter noise: of neurokit2's kinds, in standard deviations of the signal.
+  /// - Parameter noise: neurokit2's noise, in standard deviations of the signal.
   init(_ signal: ECGFixtures.Signal, noise level: Double = 0) {
     name = "\(signal.name) \(Int(signal.rate)) Hz, noise \(level)"
     rate = signal.rate
@@ -87,7 +87,7 @@ struct ECGCase: CustomTestStringConvertible {
 
   static let recorded = ECGFixtures.shared.recorded.map { ECGCase($0) }
 
-  /// As a clock without error would have placed them, from time zero.
+  /// Samples at the times of an exact clock, starting at zero.
   var samples: [ECGSample] {
     microvolts.indices.map { index in
       ECGSample(
@@ -96,7 +96,7 @@ struct ECGCase: CustomTestStringConvertible {
     }
   }
 
-  /// What the meter says about it, or about some of its samples.
+  /// The meter's result for all samples, or for some of them.
   func measured(_ samples: [ECGSample]? = nil) throws -> (windows: [ECGWindow], beats: [ECGBeat]) {
     var meter = try ECGMeter(rate: rate)
     var windows: [ECGWindow] = []
@@ -111,8 +111,9 @@ struct ECGCase: CustomTestStringConvertible {
     return (windows, beats)
   }
 
-  /// How many known beats were not found within 20 ms, and how many that were found are none within 20 ms of one that
-  /// any program knows. The first two seconds and the last half are left out: the filters fill and empty.
+  /// Counts known beats that were not found within 20 ms, and found beats that are not within 20 ms of one
+  /// that any program knows. The first two seconds and the last half second are left out, because the filters
+  /// fill and empty.
   func score(_ found: [Double]) -> Score {
     let range = 2...(Double(microvolts.count) / rate - 0.5)
     func isNear(_ time: Double, _ others: [Double]) -> Bool { others.contains { abs($0 - time) <= 0.020 } }
@@ -130,7 +131,7 @@ struct ECGCase: CustomTestStringConvertible {
     var known = 0
     var missed: [Double] = []
     var extra: [Double] = []
-    /// Seconds by which ours are later.
+    /// How much later ours are, in seconds.
     var errors: [Double] = []
 
     static func + (a: Score, b: Score) -> Score {

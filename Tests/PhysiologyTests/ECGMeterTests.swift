@@ -3,7 +3,7 @@ import Physiology
 import TestKit
 import Testing
 
-/// R peaks, heart rate and quality against beats that are known.
+/// R peaks, heart rate and quality, compared with known beats.
 @Suite struct ECGMeterTests {
   private func expectFound(_ score: ECGCase.Score, _ name: String) {
     Figures.note(
@@ -14,7 +14,8 @@ import Testing
     #expect(Double(score.extra.count) <= 0.005 * Double(score.known), "\(name): \(score.extra)")
   }
 
-  /// 99.5 % within 20 ms, at most 0.5 % too many: of all rates of heart together, for each method, sampling rate, noise.
+  /// 99.5 % within 20 ms, at most 0.5 % extra: over all heart rates together, for each method, sampling rate
+  /// and noise level.
   @Test(arguments: ECGFixtures.shared.levels) func findsSimulatedBeats(noise: Double) throws {
     let cases = ECGCase.simulated(noise: noise)
     #expect(cases.count == 16)
@@ -37,23 +38,24 @@ import Testing
     #expect(beats.count { $0.isAccepted } >= beats.count - 5)
   }
 
-  /// Ectopic and fusion beats, noise, a lead at its end, over five minutes: of the beats on which others agree 99.5 %. Two
-  /// are missed, at 58.65 and 86.97 s: two spikes less than 0.16 s apart, of which others take the first one.
+  /// Ectopic and fusion beats, noise, and a lead that comes off at the end, over five minutes: finds 99.5 %
+  /// of the beats on which the other programs agree. Two are missed, at 58.65 and 86.97 s: two spikes less
+  /// than 0.16 s apart, of which the others take the first.
   @Test func findsBeatsInArrhythmia() throws {
     let fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix("arrhythmia") })
     let (windows, beats) = try fixture.measured()
     let score = fixture.score(beats.map(\.time.seconds))
     expectFound(score, fixture.name)
     #expect(score.known > 400)
-    // Where more than one beat of ten is ectopic, the count of beats is doubtful.
+    // If more than one beat in ten is ectopic, the number of beats is doubtful.
     #expect(windows.count { $0.rejection == nil } >= 26)
-    // Ectopic beats do not look like the others.
+    // Ectopic beats have another shape.
     #expect(beats.contains { ($0.correlation ?? 1) < ECGMeter.leastCorrelation && !$0.isAccepted })
   }
 
-  /// Scales every tenth QRS complex of a recorded electrocardiogram, over the line between its ends.
+  /// Scales every tenth QRS complex of a recorded ECG, relative to the line between its ends.
   ///
-  /// - Returns: it, and the times of those beats.
+  /// - Returns: the ECG, and the times of those beats.
   private func scaled(by factor: Double) throws -> (ECGCase, [Double]) {
     var fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix("other") })
     let beats = fixture.beats.indices.filter { $0 % 10 == 5 }.map { fixture.beats[$0] }
@@ -68,8 +70,8 @@ import Testing
     return (fixture, beats)
   }
 
-  /// A beat of the other polarity, as ectopic ones are, is placed by its larger wave; one of less than 35 % of the usual
-  /// strength is found by the search back.
+  /// A beat of the opposite polarity, such as an ectopic one, is placed at its larger wave; one with less
+  /// than 35 % of the usual amplitude is found by the search back.
   @Test(arguments: [-1.0, 0.3]) func findsBeatsUnlikeTheOthers(factor: Double) throws {
     let (fixture, unlike) = try scaled(by: factor)
     #expect(unlike.count > 10)
@@ -81,7 +83,7 @@ import Testing
     #expect(beats.count { $0.height < 0 } == (factor < 0 ? unlike.count : 0))
   }
 
-  /// An electrode at the wrong place turns the signal over; the peaks stay where they are.
+  /// A misplaced electrode inverts the signal; the peaks stay at the same times.
   @Test func findsBeatsUpsideDown() throws {
     for var fixture in ECGCase.simulated(noise: 0.1).filter({ $0.rate == 130 }) + [
       try #require(ECGCase.recorded.first)
@@ -94,7 +96,7 @@ import Testing
     }
   }
 
-  /// Each window has the rate that its known beats have, and intervals are within 5 ms of theirs.
+  /// Each window has the rate of its known beats, and intervals are within 5 ms of theirs.
   @Test func tellsTheRate() throws {
     for fixture in ECGCase.simulated(noise: 0.01) where fixture.rate == 130 {
       let (windows, beats) = try fixture.measured()
@@ -121,7 +123,7 @@ import Testing
     #expect(throws: ECGMeter.Refusal.tooSlow(rate: rate)) { _ = try ECGMeter(rate: rate) }
   }
 
-  /// A strap on the table: nothing, or the amplifier's noise, or the mains.
+  /// A strap on the table: no signal, the amplifier's noise, or mains hum.
   @Test func refusesWhatIsNoHeart() throws {
     var fixture = try #require(ECGCase.recorded.first)
     fixture.microvolts = fixture.microvolts.map { _ in -1_200 }
@@ -140,7 +142,8 @@ import Testing
     #expect(try fixture.measured().windows.allSatisfy { $0.rejection == .tooFewBeats })
   }
 
-  /// The strap comes loose for half a minute: those windows are rejected, and 15 s later all is as before.
+  /// The strap comes loose for half a minute: those windows are rejected, and 15 s later the results are as
+  /// before.
   @Test func findsBackAfterNoise() throws {
     var fixture = try #require(ECGCase.recorded.first)
     var noise = Noise()
@@ -157,7 +160,7 @@ import Testing
     #expect(missed.isEmpty, "\(missed)")
   }
 
-  /// A lost frame of 73 samples hides its beats and the intervals across it, and nothing else.
+  /// A lost frame of 73 samples hides only its beats and the intervals across it.
   @Test func bridgesLostFrames() throws {
     let fixture = try #require(ECGCase.recorded.first)
     let whole = try fixture.measured().beats
@@ -171,14 +174,14 @@ import Testing
       return (place - 1...place + 1).contains { known.contains($0) }
     }
     #expect(isKnown == beats.count)
-    // Nearly the heart rate times the time that is left.
+    // Nearly the heart rate times the remaining time.
     #expect(Double(beats.count) > 0.92 * Double(whole.count))
     #expect(beats.count { $0.interval == nil } == 31)
     let longest = try #require(whole.compactMap(\.interval).max())
     #expect(beats.allSatisfy { ($0.interval ?? 0) < longest + 0.02 })
   }
 
-  /// Two seconds without a sample, and a sensor that begins anew.
+  /// Two seconds without a sample, and a sensor that restarts.
   @Test func beginsAnewAfterGaps() throws {
     let fixture = try #require(ECGCase.recorded.first)
     let samples = fixture.samples.filter { !(3_300..<3_560 ~= $0.index) }.map { sample in
@@ -198,7 +201,7 @@ import Testing
     #expect(away.allSatisfy { time in found.contains { abs($0 - time) <= 0.02 } })
   }
 
-  /// Nothing comes later than promised.
+  /// No beat is reported later than the stated lag.
   @Test func keepsItsLag() throws {
     for fixture in ECGCase.simulated(noise: 0.1) + ECGCase.recorded where fixture.rate == 130 {
       var detector = ECGDetector(rate: fixture.rate)

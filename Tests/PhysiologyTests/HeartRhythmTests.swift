@@ -5,7 +5,8 @@ import Physiology
 import TestKit
 import Testing
 
-/// A record of the MIT-BIH Arrhythmia Database, with the beats that its annotators marked: `captures/ecg` of the shared folder.
+/// A record of the MIT-BIH Arrhythmia Database with its annotated beats, from `captures/ecg` of the shared
+/// folder.
 struct AnnotatedECG: CustomTestStringConvertible {
   static let names = [203, 106, 228, 231]
   static let isShared: Bool = Place.shared("captures/ecg/mitdb-203.csv.gz") != nil
@@ -15,7 +16,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
 
   var name: Int
   var microvolts: [Double]
-  /// Seconds.
+  /// Times in seconds.
   var beats: [Double]
 
   var testDescription: String { "record \(name)" }
@@ -45,7 +46,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
     return String(decoding: octets, as: UTF8.self).split(separator: "\n").dropFirst().map { $0 }
   }
 
-  /// Beats a minute between two times; `nil` with fewer than three.
+  /// Beats per minute between two times; `nil` with fewer than three beats.
   func rate(_ start: Double, _ end: Double) -> Double? {
     let inside = beats.filter { start..<end ~= $0 }
     guard inside.count > 2 else { return nil }
@@ -53,7 +54,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
   }
 }
 
-/// Rates at their limits, beats that are missed or doubled, and hearts whose rhythm is irregular.
+/// Extreme rates, missing or extra beats, and irregular rhythms.
 @Suite struct HeartRhythmTests {
   private struct Measured {
     var windows: [ECGWindow] = []
@@ -82,8 +83,8 @@ struct AnnotatedECG: CustomTestStringConvertible {
     return found
   }
 
-  /// An electrocardiogram with R peaks at known times: sums of Gaussian waves as in McSharry et al., IEEE Trans. Biomed. Eng.
-  /// 50(3), 2003, P and T nearer to the R peak where the heart is fast.
+  /// An ECG with R peaks at known times: sums of Gaussian waves as in McSharry et al., IEEE Trans. Biomed.
+  /// Eng. 50(3), 2003, with P and T closer to the R peak at high rates.
   private func electrocardiogram(_ beats: [Double], interval: Double, seconds: Double, rate: Double)
     -> [Double]
   {
@@ -108,7 +109,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
     return values
   }
 
-  /// Intervals that waver by 2 %.
+  /// Intervals that vary by 2 %.
   private func beats(perMinute: Double, seconds: Double) -> [Double] {
     var noise = Noise(seed: 7)
     var times = [0.3]
@@ -132,7 +133,8 @@ struct AnnotatedECG: CustomTestStringConvertible {
     #expect(rates.allSatisfy { abs(($0 ?? 0) - perMinute) <= 0.02 * perMinute }, "\(rates)")
   }
 
-  /// In each window one beat leaves no trace in the signal, or a spike as high as a beat lies between two.
+  /// In each window one beat is missing from the signal, or a spike of a beat's height lies between two
+  /// beats.
   @Test(arguments: [60.0, 75, 120, 150, 177, 200, 220], [false, true])
   func bearsOneWrongBeat(perMinute: Double, isExtra: Bool) throws {
     let known = beats(perMinute: perMinute, seconds: 60)
@@ -152,7 +154,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
       }
     }
     let found = try measured(signal, rate: 130)
-    // Below 100 a minute a pause and a missed beat look the same: half a beat of ten seconds.
+    // Below 100/min a pause and a missed beat look the same: half a beat in ten seconds.
     let most = perMinute < 100 ? 4.0 : 2.0
     for window in found.windows.dropLast().dropFirst() {
       guard let rate = window.beatsPerMinute else { continue }
@@ -161,12 +163,13 @@ struct AnnotatedECG: CustomTestStringConvertible {
     #expect(found.windows.count { $0.beatsPerMinute != nil } >= 4)
   }
 
-  /// A sensor of 100 samples a second, by a clock that is not quite right.
+  /// A sensor with 100 samples a second, by an inaccurate clock.
   @Test(arguments: [98.5, 99.9, 99.999, 100]) func takesAHundredSamples(rate: Double) throws {
     _ = try ECGMeter(rate: rate)
   }
 
-  /// What a strap on the table takes for the mains, 50 or 60 Hz with a harmonic, its amplitude wavering, and the amplifier's noise.
+  /// A strap on the table picks up mains hum, 50 or 60 Hz with a harmonic and a varying amplitude, and the
+  /// amplifier's noise.
   @Test(arguments: [50.0, 50.03, 59.97, 60], [100.0, 130, 250]) func refusesTheMains(
     hertz: Double, rate: Double
   ) throws {
@@ -181,7 +184,8 @@ struct AnnotatedECG: CustomTestStringConvertible {
     #expect(found.beats.allSatisfy { !$0.isAccepted })
   }
 
-  /// Fibrillation, bigeminy, large ectopic beats, block: at most 1 % of the windows with a rate are off by more than 5 a minute.
+  /// Fibrillation, bigeminy, large ectopic beats, block: at most 1 % of the windows with a rate are off by
+  /// more than 5/min.
   @Test(.enabled(if: AnnotatedECG.isShared, Place.noShared)) func tellsTheRateOfArrhythmias() throws {
     var (told, wrong) = (0, 0)
     for name in AnnotatedECG.names {
@@ -201,7 +205,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
       Figures.note(
         "record \(name): \(off) of \(own) of \(found.windows.count); missed \(missed), extra \(extra) of \(record.beats.count)"
       )
-      // A beat in a hundred, where noise and ectopic beats are many three.
+      // One beat in a hundred, or three in recordings with much noise and many ectopic beats.
       #expect(Double(missed) <= 0.03 * Double(record.beats.count), "record \(name)")
       #expect(Double(extra) <= 0.03 * Double(record.beats.count), "record \(name)")
       (told, wrong) = (told + own, wrong + off)
@@ -209,7 +213,8 @@ struct AnnotatedECG: CustomTestStringConvertible {
     #expect(told >= 140 && 100 * wrong <= told, "\(wrong) of \(told)")
   }
 
-  /// The stretches of irregular rhythm have no numbers; the second one of record 106 has two ectopic beats in five minutes.
+  /// Stretches of irregular rhythm get no variability. Record 106's second one has two ectopic beats in five
+  /// minutes.
   @Test(
     .enabled(if: AnnotatedECG.isShared, Place.noShared), arguments: [(203, 2), (106, 1), (228, 2), (231, 2)])
   func refusesIrregularRhythm(_ name: Int, _ stretches: Int) throws {
@@ -232,7 +237,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
     return try #require(last)
   }
 
-  /// The annotators' own intervals in fibrillation, as a strap would send them: told as irregular.
+  /// The annotators' own intervals during fibrillation, as a strap would send them: reported as irregular.
   @Test(.enabled(if: AnnotatedECG.isShared, Place.noShared)) func callsFibrillationIrregular() throws {
     let beats = try AnnotatedECG(203).beats.filter { $0 < 299 }
     let segment = try segment(zip(beats.dropFirst(), beats).map(-))
@@ -240,12 +245,13 @@ struct AnnotatedECG: CustomTestStringConvertible {
       Issue.record("\(segment.result)")
       return
     }
-    // By hand from the list: more than a third of the pairs.
+    // Counted by hand in the list: more than a third of the pairs.
     #expect(share > 0.3 && segment.irregularShare == share)
     #expect("\(Variability.Refusal.irregular(share: 0.41))".hasPrefix("irregular: 41 % of the intervals"))
   }
 
-  /// Breathing as deep as young hearts have it, a tenth up and down four times a minute to fifteen, is regular.
+  /// Respiratory variation as strong as in young hearts, a tenth up and down four to fifteen times a minute,
+  /// is regular.
   @Test(arguments: [4.0, 6, 10, 15], [0.7, 1.0, 1.3]) func takesBreathingForRegular(
     breaths: Double, mean: Double
   ) throws {
@@ -259,7 +265,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
     if case .failure(.irregular) = segment.result { Issue.record("\(segment.result)") }
   }
 
-  /// Each second beat is missing for a minute: the intervals double at once and come back.
+  /// Every second beat is missing for a minute: the intervals double suddenly and return.
   @Test func seesABlock() throws {
     let regular = (0..<100).map { 0.9 + 0.02 * sin(Double($0)) }
     let blocked = (0..<35).map { 1.8 + 0.02 * sin(Double($0)) }
@@ -269,7 +275,7 @@ struct AnnotatedECG: CustomTestStringConvertible {
       Issue.record("\(segment.result)")
       return
     }
-    // One missed beat is none.
+    // A single missed beat does not count.
     #expect(try self.segment(regular + [1.8] + regular).leaps == 0)
   }
 }

@@ -4,7 +4,7 @@ import Physiology
 import TestKit
 import Testing
 
-/// Filters, counts, steps and rest, against numbers computed with SciPy 1.17 or by hand.
+/// Filters, counts, steps and rest, compared with numbers computed with SciPy 1.17 or by hand.
 @Suite struct MotionTests {
   /// The first six samples of the impulse response; `scipy.signal.butter(2, cutOff, kind, fs=rate)`.
   @Test func filtersAsButterworth() {
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  /// An offset does not ring: the filter starts as if it had been there for ever.
+  /// A constant offset causes no ringing: the filter starts in its steady state.
   @Test func settlesOnAnOffset() {
     var filter = BandPass(0.5...8, rate: 50)
     #expect((0..<100).allSatisfy { _ in abs(filter.filter(10_800)) < 1e-6 })
@@ -53,14 +53,14 @@ import Testing
       acceleration: Acceleration(x: x, y: y, z: z))
   }
 
-  /// As a sensor of 12 bits and ±4 g has it.
+  /// Quantised as by a sensor of 12 bits and ±4 g.
   private func quantised(_ g: Double) -> Double {
     max(-2048, min(2047, (g * Self.countsPerG).rounded())) / Self.countsPerG
   }
 
-  /// A minute of 1 Hz, 0.2 g on x (0.4 Hz for 1 Hz of rate), 0.03 g on y, which is below the dead band, and on z gravity
-  /// alone or with 2.9 g of 0.8 Hz, most of it clipped. Expected: the published steps in NumPy and SciPy on the same
-  /// samples.
+  /// A minute of 1 Hz with 0.2 g on x (0.4 Hz if the rate is 1 Hz); 0.03 g on y, which is below the dead
+  /// band; on z only gravity, or gravity with 2.9 g at 0.8 Hz, most of it clipped. Expected: the published
+  /// steps in NumPy and SciPy on the same samples.
   @Test(arguments: [
     (1.0, 3_810.0, 20_605.3, 1_047.12), (4, 4_767.5, 58_016.2, 1_048.6), (25, 3_859.6, 56_808.1, 1_079.75),
     (50, 3_859.2, 56_796.7, 1_079.75), (100, 3_813.7, 56_764.1, 1_079.75),
@@ -80,7 +80,7 @@ import Testing
       let finished = meter.finish()
       let epoch = try #require(finished)
       let expected = isShaken ? shaken : still
-      // One sample on the edge of a level is 1/(rate × 60) of the sum.
+      // One sample at the edge of a level is 1/(rate × 60) of the sum.
       #expect(abs(epoch.counts - expected) <= 0.01 * expected)
       if isShaken { #expect(abs(epoch.enmo - enmo) < 0.01) }
       #expect(epoch.start.nanoseconds == 0 && abs(epoch.seconds - 60) < 1e-9)
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  /// A ring that lies still, however it lies, with the noise of its sensor.
+  /// A ring at rest in any orientation, with its sensor's noise.
   @Test(arguments: [1.0, 25, 50]) func countsNothingAtRest(rate: Double) throws {
     var meter = try #require(MotionMeter(rate: rate))
     var noise = Noise()
@@ -112,7 +112,7 @@ import Testing
 
   // MARK: Steps
 
-  /// Arms swing: 0.3 g at the pace of the steps with a harmonic and noise, on top of gravity.
+  /// Swinging arms: 0.3 g at the pace of the steps with a harmonic and noise, plus gravity.
   @Test(arguments: [(25.0, 1.8), (50, 1.4), (50, 1.9), (50, 2.6), (100, 1.8), (1_000, 1.8)])
   func countsSteps(rate: Double, pace: Double) throws {
     var counter = try #require(StepCounter(rate: rate))
@@ -123,12 +123,12 @@ import Testing
       let swing = 0.3 * sin(2 * .pi * pace * t) + 0.1 * sin(4 * .pi * pace * t + 1)
       counter.take(1 + swing + 0.04 * (noise.next() - 0.5), at: Int64(t * 1e9))
     }
-    // The first second sets the threshold; of the others the method may miss 3 %.
+    // The first second sets the threshold; of the rest the method may miss 3 %.
     #expect(abs(Double(counter.count) - pace * seconds) <= pace + 0.03 * pace * seconds)
     Figures.note("\(rate) Hz, \(pace * seconds) steps: \(counter.count)")
   }
 
-  /// Three jerks are not a walk: the method wants four steps in a row.
+  /// Three jerks are not a walk: the method requires four steps in a row.
   @Test func doesNotCountJerks() throws {
     var counter = try #require(StepCounter(rate: 50))
     for index in 0..<3_000 {
@@ -143,7 +143,7 @@ import Testing
 
   // MARK: Rest
 
-  /// The published sum by hand (in Python) over these minutes: from the fifth on awake, and so on.
+  /// The published sum computed by hand (in Python) for these minutes: awake from the fifth on, and so on.
   @Test func followsTheRule() {
     let counts: [Double] = [
       0, 0, 20, 0, 0, 600, 2_500, 40_000, 300, 0, 0, 0, 0, 0, 150, 0, 0, 0, 0, 900, 400, 0, 0, 0,
@@ -154,7 +154,7 @@ import Testing
       states.map { $0 == .asleep ? "S" : "W" }.joined() == "SSSSWWWWWWWWSSSSSSWWWS")
   }
 
-  /// Minutes that nobody measured are not sleep.
+  /// Minutes without measurements are not sleep.
   @Test func doesNotGuess() {
     var rule = SleepRule()
     let states = [Double?](repeating: 0, count: 10) + [nil] + [Double?](repeating: 0, count: 10)

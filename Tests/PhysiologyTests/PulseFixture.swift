@@ -3,15 +3,15 @@ import Foundation
 import Physiology
 import Testing
 
-/// A plethysmogram with known beats, made by `Fixtures/make_pulse_fixtures.py`. Times are seconds.
+/// A plethysmogram with known beats, made by `Fixtures/make_pulse_fixtures.py`. Times are in seconds.
 struct PulseFixture: Decodable, CustomTestStringConvertible {
   var name: String
   var rate: Double
   var ppg: [UInt16]
   var accelerometer: [[Int16]]?
-  /// Systolic peaks from which neurokit2 drew the signal.
+  /// Systolic peaks from which neurokit2 generated the signal.
   var beats: [Double]
-  /// From … to, where the hand shakes.
+  /// Start and end of each time at which the hand moves.
   var corrupted: [[Double]]
   /// Peaks that two other programs find in the signal.
   var neurokit2: [Double]?
@@ -31,7 +31,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
   static let clean = all.filter(\.corrupted.isEmpty)
   static let shaken = all.filter { !$0.corrupted.isEmpty }
 
-  /// As a clock without error would have placed them, from time zero. The accelerometer has 512 counts to the g.
+  /// Samples at the times of an exact clock, starting at zero. The accelerometer has 512 counts per g.
   var samples: [SignalSample] {
     ppg.indices.map { index in
       let time = ReceiveTime(nanoseconds: Int64((Double(index) / rate * 1e9).rounded()))
@@ -45,7 +45,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
     }
   }
 
-  /// What the meter says about it.
+  /// The meter's result.
   func measured() throws -> (windows: [PulseWindow], beats: [PulseBeat]) {
     var meter = try PulseMeter(rate: rate)
     var windows: [PulseWindow] = []
@@ -60,7 +60,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
     return (windows, beats)
   }
 
-  /// Beats a minute between two times, from beats whose times are known.
+  /// Beats per minute between two times, from beats at known times.
   static func rate(of beats: [Double], in window: PulseWindow) -> Double? {
     let inside = beats.filter { window.start.seconds..<window.end.seconds ~= $0 }
     guard let first = inside.first, let last = inside.last, inside.count > 1 else { return nil }

@@ -3,7 +3,7 @@ import Physiology
 import TestKit
 import Testing
 
-/// The pulse of people who run, against their ECG: the figures of `Physiology.md`.
+/// Pulse of people who run, compared with their ECG: the figures in `Physiology.md`.
 @Suite struct PulseInMotionTests {
   typealias Stream = (rate: Double, channel: TreadmillRun.Channel, sampling: TreadmillRun.Sampling)
 
@@ -11,7 +11,7 @@ import Testing
     (125, .mean, .plain), (50, .second, .plain), (25, .first, .plain), (25, .second, .filtered),
   ]
 
-  /// The whole table takes a minute.
+  /// The complete table takes a minute.
   private static var allStreams: [Stream] {
     TreadmillRun.Channel.allCases.flatMap { channel in
       [(125, channel, .plain)]
@@ -33,8 +33,9 @@ import Testing
     return windows
   }
 
-  /// One stream of each run at each rate, each channel of light among them, with one set of constants: at most 2.0 a
-  /// minute on average, of at least 95 % of the windows; and a quality that keeps what it says.
+  /// One stream of each run at each rate, including each optical channel, with one set of constants: an error
+  /// of at most 2.0/min on average, in at least 95 % of the windows; and a quality that is as reliable as
+  /// documented.
   @Test(
     .enabled(if: isShared, Place.noShared),
     arguments: Figures.areWanted ? allStreams : someStreams)
@@ -58,7 +59,7 @@ import Testing
     note(stream, scores)
   }
 
-  /// Beats at rest and tracking in motion, as one meter: not worse than tracking alone.
+  /// Beats at rest and tracking in motion, combined in one meter: not worse than tracking alone.
   @Test(.enabled(if: isShared, Place.noShared))
   func choosesBetweenBeatsAndTracking() throws {
     let run = try #require(TreadmillRun.all.first)
@@ -72,7 +73,7 @@ import Testing
     while let window = meter.next() { windows.append(window) }
     let score = PulseScore(windows, truth: run.truth)
     #expect(score.coverage >= 0.95 && score.errors.mean <= 2)
-    // The run begins at rest, where beats are found.
+    // The run begins at rest, when beats are found.
     #expect((1...15).contains(windows.count { $0.pulse?.method == .beats }))
     #expect(windows.dropFirst(15).allSatisfy { $0.pulse?.method == .tracking })
   }
@@ -89,7 +90,7 @@ import Testing
         + shares.joined(separator: ", "))
   }
 
-  /// Times that make no sense: all the same, backwards, or leaping over centuries. Nothing traps.
+  /// Nonsensical times: all equal, decreasing, or jumping over centuries. Nothing traps.
   @Test(arguments: [
     [Int64](repeating: 5, count: 2_000), (0..<2_000).map { Int64(2_000 - $0) * 40_000_000 },
     (0..<2_000).map { $0.isMultiple(of: 2) ? -9_000_000_000_000_000_000 : 9_000_000_000_000_000_000 },

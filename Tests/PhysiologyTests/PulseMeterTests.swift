@@ -3,10 +3,10 @@ import Physiology
 import TestKit
 import Testing
 
-/// Pulse and intervals against beats that are known, and against what neurokit2 and heartpy find.
+/// Pulse and intervals compared with known beats, and with the beats that neurokit2 and heartpy find.
 @Suite struct PulseMeterTests {
-  /// Pairs each beat of the reference with ours: within 150 ms once the filter's shift, the median difference, is
-  /// taken off.
+  /// Pairs each reference beat with ours: within 150 ms after subtracting the filter's shift, which is the
+  /// median difference.
   private func pairs(_ reference: [Double], _ beats: [PulseBeat]) -> [(reference: Int, ours: Int)] {
     func nearest(_ time: Double) -> Int? {
       beats.indices.min { abs(beats[$0].time.seconds - time) < abs(beats[$1].time.seconds - time) }
@@ -19,7 +19,7 @@ import Testing
     }
   }
 
-  /// Differences of accepted intervals from those of the reference, in seconds.
+  /// Differences between accepted intervals and the reference's, in seconds.
   private func intervalErrors(_ reference: [Double], _ beats: [PulseBeat]) -> [Double] {
     let pairs = pairs(reference, beats)
     return zip(pairs, pairs.dropFirst()).compactMap { before, pair in
@@ -30,7 +30,7 @@ import Testing
     }
   }
 
-  /// Each whole window gives a rate, within 2 a minute of the known one on average; intervals are within 20 ms.
+  /// Each complete window gives a rate, on average within 2/min of the known one; intervals are within 20 ms.
   @Test(arguments: PulseFixture.clean)
   func findsThePulse(_ fixture: PulseFixture) throws {
     let (windows, beats) = try fixture.measured()
@@ -44,14 +44,14 @@ import Testing
     #expect(errors.mean <= 2)
     let intervals = intervalErrors(fixture.beats, beats)
     #expect(intervals.rootMeanSquare <= 0.020)
-    // The first beats are lost to the filter's start.
+    // The first beats are lost while the filter starts.
     #expect(intervals.count >= fixture.beats.count - 5)
     Figures.note(
       "\(fixture.name): rate error mean \(errors.mean) max \(errors.max() ?? 0) a minute, "
         + "\(intervals.count) intervals of \(fixture.beats.count) beats, RMS \(intervals.rootMeanSquare) s")
   }
 
-  /// Those two take whole samples for peaks, so they are within their own sample as well.
+  /// The other programs place peaks on whole samples, so a sample's duration is added to the tolerance.
   @Test(arguments: PulseFixture.clean)
   func agreesWithOtherPrograms(_ fixture: PulseFixture) throws {
     let (_, beats) = try fixture.measured()
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  /// No window in which the hand moved gives a rate; nearly all others do, and a good one.
+  /// Windows with a moving hand give no rate; nearly all others give an accurate one.
   @Test(arguments: PulseFixture.shaken)
   func rejectsAMovingHand(_ fixture: PulseFixture) throws {
     let (windows, _) = try fixture.measured()
@@ -79,7 +79,7 @@ import Testing
     Figures.note("\(fixture.name): \(windows.map { $0.rejection?.rawValue ?? "good" })")
   }
 
-  /// What the light alone cannot tell: steady steps look like a steady pulse.
+  /// A limit of the optical signal alone: steady steps look like a steady pulse.
   @Test func needsTheAccelerometerForSteps() throws {
     let fixture = try #require(PulseFixture.shaken.first { $0.name.hasPrefix("walking") })
     let (windows, _) = try fixture.measured()
@@ -91,7 +91,7 @@ import Testing
     #expect(throws: PulseMeter.Refusal.tooSlow(rate: rate)) { _ = try PulseMeter(rate: rate) }
   }
 
-  /// Samples of a burst have all one time: a rate that nothing may be sized by.
+  /// The samples of a burst all have the same time, which gives a rate that must not determine any size.
   @Test(arguments: [4_097.0, 1e9, 1e18, .infinity])
   func refusesRatesOfNoSensor(rate: Double) {
     #expect(throws: PulseMeter.Refusal.tooFast(rate: rate)) { _ = try PulseMeter(rate: rate) }
@@ -100,7 +100,7 @@ import Testing
     #expect(MotionMeter(rate: rate) == nil)
   }
 
-  /// Times and numbers at the ends of what a table can hold.
+  /// Times and numbers at the limits of what a table can hold.
   @Test func survivesTimesThatMakeNoSense() throws {
     var pulse = try PulseRateMeter(rate: 25)
     var ecg = try ECGMeter(rate: 130)
@@ -119,7 +119,7 @@ import Testing
     #expect(motion.finish()?.seconds ?? 0 <= MotionMeter.epochSeconds)
   }
 
-  /// A flat line, the finger off the sensor, is no pulse.
+  /// A flat line, as without a finger on the sensor, is not a pulse.
   @Test func refusesAFlatLine() throws {
     let fixture = try #require(PulseFixture.clean.first)
     var flat = fixture
@@ -129,14 +129,15 @@ import Testing
     #expect(windows.allSatisfy { $0.rejection == .tooFewBeats })
   }
 
-  /// Single samples that never came cost nothing; a second without any begins anew and shortens no interval.
+  /// Single missing samples have no effect; after a second without samples the meter restarts, and no
+  /// interval is shortened.
   @Test func bridgesAndBreaks() throws {
     let fixture = try #require(PulseFixture.clean.first { $0.rate == 50 })
     var meter = try PulseMeter(rate: fixture.rate)
     var windows: [PulseWindow] = []
     var beats: [PulseBeat] = []
     for (index, sample) in fixture.samples.enumerated() {
-      // Every fortieth is lost, and 25 s … 26 s.
+      // Every fortieth sample is lost, and 25 s … 26 s.
       if index % 40 == 7 || 1_250..<1_300 ~= index { continue }
       if let window = meter.take(sample) {
         windows.append(window)
@@ -148,7 +149,7 @@ import Testing
     #expect(beats.count { $0.interval == nil } == 2)
   }
 
-  /// More than a tenth missing, evenly spread: bridged, but not believed.
+  /// More than a tenth of the samples is missing, evenly spread: bridged, but rejected.
   @Test func rejectsThinSignals() throws {
     let fixture = try #require(PulseFixture.clean.first { $0.rate == 50 })
     var meter = try PulseMeter(rate: fixture.rate)

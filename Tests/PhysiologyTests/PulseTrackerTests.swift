@@ -4,10 +4,10 @@ import Physiology
 import TestKit
 import Testing
 
-/// The tracker on signals whose pulse and steps are known, and the meter that chooses.
+/// The tracker on signals with known pulse and steps, and the meter that selects the method.
 @Suite struct PulseTrackerTests {
-  /// Somebody who walks faster and faster: steps of `stepsPerMinute`, their half (an arm swings once in two steps) and
-  /// their double, on all axes and, four times as strong as the pulse, in the light.
+  /// A person who walks faster and faster: steps of `stepsPerMinute`, their half (an arm swings once in two
+  /// steps) and their double, on all axes and, four times as strong as the pulse, in the optical signal.
   private struct Walker {
     var rate = 25.0
     var seconds = 120.0
@@ -15,7 +15,7 @@ import Testing
     var offset = 10_000.0
     var stepsPerMinute = 132.0
     var motion = 4.0
-    /// From and to: a minute⁻¹.
+    /// Start and end values, per minute.
     var pulse = (80.0, 150.0)
 
     func beatsPerMinute(at t: Double) -> Double { pulse.0 + (pulse.1 - pulse.0) * t / seconds }
@@ -26,7 +26,7 @@ import Testing
         let t = Double(index) / rate
         let turns = (pulse.0 * t + (pulse.1 - pulse.0) * t * t / (2 * seconds)) / 60
         let beat = sin(2 * .pi * turns) + 0.4 * sin(4 * .pi * turns + 1)
-        // Feet are not clocks: the steps waver.
+        // Feet are not clocks: the step rate varies.
         let step = 2 * .pi * (stepsPerMinute / 60 * t + 0.3 * sin(0.4 * t))
         let (arm, foot, heel) = (sin(step / 2), sin(step + 0.5), sin(2 * step))
         let shaken = motion * (0.6 * sin(step / 2 - 0.7) + sin(step) + 0.3 * sin(2 * step + 0.4))
@@ -59,7 +59,7 @@ import Testing
     return windows
   }
 
-  /// The pulse passes the steps, which are stronger, and is followed all the way.
+  /// The pulse crosses the frequency of the stronger steps, and is tracked all the way.
   @Test(arguments: [25.0, 50, 125]) func followsAPulseBelowStrongerSteps(rate: Double) throws {
     let walker = Walker(rate: rate)
     let windows = try windows(walker.samples, rate: rate)
@@ -69,12 +69,12 @@ import Testing
     let errors = walker.errors(windows)
     #expect(errors.count == windows.count && errors.mean <= 1.5)
     #expect((errors.max() ?? .infinity) <= 6)
-    // 0.3 g of steps and more: the accelerometer's own figure goes along.
+    // Steps of 0.3 g and more: the accelerometer's own figure is included.
     #expect(windows.allSatisfy { ($0.motion ?? 0) > 0.3 && $0.pulse?.method == .tracking })
     Figures.note("walker, \(rate) Hz: mean \(errors.mean), largest \(errors.max() ?? 0)")
   }
 
-  /// Counts have no unit: another gain, another offset and another sign of the light say the same.
+  /// Counts have no unit: another gain, offset or sign of the optical signal gives the same result.
   @Test(arguments: [(0.01, 3.0), (37, 40_000), (-5, 60_000)])
   func takesAnyScale(scale: Double, offset: Double) throws {
     let plain = try windows(Walker(seconds: 30).samples, rate: 25)
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  /// Without an accelerometer steps and pulse look the same: none is told.
+  /// Without an accelerometer, steps and pulse look the same: no pulse is reported.
   @Test func tellsNothingWithoutAccelerometer() throws {
     let samples = Walker(seconds: 40).samples.map {
       SignalSample(index: $0.index, time: $0.time, light: $0.light)
@@ -98,7 +98,7 @@ import Testing
     #expect(windows.allSatisfy { $0.pulse == nil && $0.absence == .noAccelerometer })
   }
 
-  /// The sensor slips every fifteen seconds: the light jumps by twenty pulses.
+  /// The sensor slips every fifteen seconds: the optical signal jumps by twenty times the pulse's amplitude.
   @Test func bearsASensorThatSlips() throws {
     let walker = Walker(seconds: 60)
     let samples = walker.samples.map { sample in
@@ -114,14 +114,14 @@ import Testing
 
   // MARK: Gaps
 
-  /// Single samples that never came cost nothing. Where four seconds are missing, the windows that lack more than a
-  /// third have no pulse, and the others keep theirs.
+  /// Single missing samples have no effect. If four seconds are missing, windows that lack more than a third
+  /// have no pulse, and the others keep theirs.
   @Test func saysWhereSamplesAreMissing() throws {
     let walker = Walker(seconds: 80)
     let samples = walker.samples.filter { !(1_000..<1_100 ~= $0.index) && $0.index % 50 != 7 }
     let windows = try windows(samples, rate: 25)
     #expect(windows.count == 37)
-    // A window from s to s + 8 lacks the part of it that is in 40 … 44, and a little.
+    // A window from s to s + 8 lacks its part of 40 … 44, and a little more.
     let missing = windows.filter { $0.absence == .missingSamples }.map { Int($0.start.seconds.rounded()) }
     #expect(missing == [36, 38, 40])
     #expect(windows.allSatisfy { ($0.pulse == nil) == ($0.absence != nil) })
@@ -129,7 +129,7 @@ import Testing
     #expect(errors.mean <= 1.5)
   }
 
-  /// A dropout of the light is as good as a sample that never came.
+  /// A dropout of the optical signal is treated like a missing sample.
   @Test func takesDropoutsForMissing() throws {
     let samples = Walker(seconds: 40).samples
     let dropped = samples.map {
@@ -142,7 +142,7 @@ import Testing
     #expect(one.count { $0.absence == .missingSamples } > 0)
   }
 
-  /// A restart and a long gap end what was, with its last windows, and begin anew.
+  /// A restart or a long gap ends the earlier part with its last windows, and begins a new one.
   @Test(arguments: [true, false]) func beginsAnew(isRestart: Bool) throws {
     let walker = Walker(seconds: 30)
     let again = walker.samples.map { sample in
@@ -159,8 +159,8 @@ import Testing
     #expect(windows[12].start.seconds == 44)
   }
 
-  /// Where the sensor is lifted for five seconds, the windows that lack more than a third have no pulse, and no other is
-  /// led astray by the jumps.
+  /// The sensor is lifted for five seconds: windows that lack more than a third have no pulse, and the jumps
+  /// do not distort the others.
   @Test(arguments: [25.0, 125]) func leavesJumpsOut(rate: Double) throws {
     let walker = Walker(rate: rate, seconds: 80)
     let samples = walker.samples.map { sample in
@@ -177,7 +177,7 @@ import Testing
     #expect(walker.errors(windows).mean <= 1.5)
   }
 
-  /// White noise is no pulse and no jump, however fast the stream is.
+  /// White noise is neither a pulse nor a jump, however high the sampling rate.
   @Test(arguments: [25.0, 50, 125]) func takesNoiseForNoise(rate: Double) throws {
     var noise = Noise()
     let samples = (0..<Int(300 * rate)).map { index in
@@ -190,7 +190,7 @@ import Testing
     #expect(windows.count == 147 && windows.allSatisfy { $0.absence == .noise && $0.pulse == nil })
   }
 
-  /// The sensor that lies on a table has no pulse.
+  /// A sensor on a table has no pulse.
   @Test func refusesAFlatLine() throws {
     let samples = Walker(seconds: 20, scale: 0).samples
     let windows = try windows(samples, rate: 25)
@@ -204,7 +204,7 @@ import Testing
 
   // MARK: Rest
 
-  /// At rest, with beats that are known: within 1 a minute on average.
+  /// At rest, with known beats: within 1/min on average.
   @Test(arguments: PulseFixture.clean) func findsAPulseAtRest(_ fixture: PulseFixture) throws {
     let samples = fixture.samples.map {
       SignalSample(
@@ -245,13 +245,13 @@ import Testing
     return measured
   }
 
-  /// The beat meter inside says the same as alone, to the bit.
+  /// The beat meter inside gives the same result as alone, bit for bit.
   @Test(arguments: PulseFixture.all) func leavesTheBeatsAlone(_ fixture: PulseFixture) throws {
     let (both, alone) = (try measured(fixture), try fixture.measured())
     #expect(both.windows == alone.windows && both.beats == alone.beats)
   }
 
-  /// At rest each figure is from beats, and on average within 0.15 a minute, as the beat meter's own.
+  /// At rest each value is from beats, and on average within 0.15/min, like the beat meter's own.
   @Test(arguments: PulseFixture.clean) func takesBeatsAtRest(_ fixture: PulseFixture) throws {
     let windows = try measured(fixture).rates
     #expect(windows.count == (fixture.ppg.count / Int(fixture.rate) - 8) / 2 + 1)
@@ -261,7 +261,7 @@ import Testing
     Figures.note("\(fixture.name): both \(mean)")
   }
 
-  /// Beats where the hand is still, tracking where it moves; each is near the known pulse.
+  /// Beats while the hand is still, tracking while it moves; both are near the known pulse.
   @Test(arguments: PulseFixture.shaken.filter { $0.accelerometer != nil })
   func takesTurns(_ fixture: PulseFixture) throws {
     let windows = try measured(fixture).rates

@@ -4,22 +4,22 @@ import Physiology
 import TestKit
 import Testing
 
-/// Where there is a pulse it is told as it is or not at all, from 25 to 240 a minute; where there is none, none is told.
+/// A pulse is reported correctly or not at all, from 25 to 240/min; without a pulse none is reported.
 @Suite struct RefusalTests {
-  /// What the sensor sees besides a wearer's pulse.
+  /// Signals that are not a pulse.
   enum Nothing: String, CaseIterable {
     case flat, saturated, noFinger, white, brown, narrow, lamp, breathing, steps, stepsWithoutAccelerometer,
       swappedColumns
     case twoSeconds
   }
 
-  /// A standard normal deviate, by the sum of twelve uniform ones.
+  /// A standard normal deviate from the sum of twelve uniform ones.
   private struct Deviates {
     private var noise = Noise()
     mutating func next() -> Double { (0..<12).reduce(0.0) { sum, _ in sum + noise.next() } - 6 }
   }
 
-  /// Two poles around a frequency in hertz: noise goes through as a wave that wavers.
+  /// Two poles around a frequency in hertz: noise becomes a wave of varying amplitude.
   private struct Resonator {
     private let (a1, a2): (Double, Double)
     private var (y1, y2) = (0.0, 0.0)
@@ -112,8 +112,8 @@ import Testing
     }
   }
 
-  /// A pulse wave of a second harmonic, or a systolic wave and a dicrotic one that is nearly half as high; it
-  /// breathes, and the hand is still.
+  /// A pulse wave with a second harmonic, or a systolic wave and a dicrotic one nearly half as high; it
+  /// varies with respiration, and the hand is still.
   @Test(arguments: [25.0, 50, 100], [false, true]) func tellsAPulseOrNone(rate: Double, isDicrotic: Bool)
     throws
   {
@@ -135,7 +135,7 @@ import Testing
       #expect(told.allSatisfy { abs($0 - beatsPerMinute) <= 5 }, "\(beatsPerMinute): \(told)")
       let good = found.beats.compactMap(\.beatsPerMinute)
       #expect(good.allSatisfy { abs($0 - beatsPerMinute) <= 5 }, "\(beatsPerMinute): \(good)")
-      // At 25 samples a second a beat of 240 a minute is six samples.
+      // At 25 samples a second, a beat at 240/min is six samples.
       if rate > 25 || beatsPerMinute < 230 { #expect(told.count >= 18, "\(beatsPerMinute): \(told.count)") }
     }
   }

@@ -7,14 +7,15 @@ import SensorSessions
 import TestKit
 import Testing
 
-/// What `ringtap relay` tells of real bodies, as if the light of their wrists had come from a ring.
+/// Rates that `ringtap relay` reports for real people, with the optical signal of their wrists as if from a
+/// ring.
 @Suite(.enabled(if: PulseInMotionTests.isShared, Place.noShared), .timeLimit(.minutes(2)))
 struct RelayedBodyTests {
   private static let rate = 25.0
   private static let start: Int64 = 1_700_000_000_000_000_000
 
-  /// A pulse that is told is that of the ECG: within 5 a minute in so many of a hundred as the module's guide has for this
-  /// quality, 98.6.
+  /// A reported pulse is within 5/min of the ECG's in the share of cases that the module's guide states for
+  /// this quality, 98.6 %.
   @Test func tellsWhatTheECGSays() async throws {
     var (told, right, windows) = (0, 0, 0)
     for run in TreadmillRun.all {
@@ -25,7 +26,7 @@ struct RelayedBodyTests {
         for part in Self.frames(sample) {
           relay.take(RingRawReading(time: time, sample: part)) { value in
             guard case .heartRate(let rate) = value.measurement, rate.contact == .detected else { return }
-            // A window ends with the tick behind the last one that it is made of.
+            // A window ends with the tick after its last one.
             let end = (value.measuredAt - ReceiveTime(nanoseconds: Self.start)).seconds + 1 / Self.rate
             let number = Int(((end - PulseRateWindow.seconds) / PulseRateWindow.stepSeconds).rounded())
             guard run.truth.indices.contains(number) else { return }

@@ -5,23 +5,24 @@ import Physiology
 import TestKit
 import Testing
 
-/// Five minutes of somebody on a treadmill, with the pulse that an ECG had: `captures/running` of the shared folder.
+/// Five minutes of a person on a treadmill with the pulse from an ECG, from `captures/running` of the shared
+/// folder.
 struct TreadmillRun: CustomTestStringConvertible, Sendable {
   enum Channel: String, CaseIterable { case first, second, mean }
 
   enum Sampling: String, CaseIterable {
-    /// What a slower stream cannot hold is filtered away first.
+    /// Filtered first, to remove frequencies above the slower rate's limit.
     case filtered
-    /// One value after another, as a sensor without such a filter takes them.
+    /// Single samples, as from a sensor without such a filter.
     case plain
   }
 
   static let rate = 125.0
 
   var name: String
-  /// Values a row: ECG, two of light, three of acceleration in g.
+  /// Values per row: ECG, two optical signals, three of acceleration in g.
   private var rows: [Double]
-  /// Beats a minute for windows of 8 s, one each 2 s.
+  /// Beats per minute in windows of 8 s, one every 2 s.
   var truth: [Double]
 
   var testDescription: String { name }
@@ -73,7 +74,7 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
     return numbers
   }
 
-  /// As a ring would have counted it: light in whole counts around 20,000, acceleration in 1/512 g.
+  /// As a ring would count them: light in whole counts around 20,000, acceleration in 1/512 g.
   func samples(rate: Double, _ channel: Channel, _ sampling: Sampling) -> [SignalSample] {
     let spacing = Self.rate / rate
     let count = Int(Double(rows.count / 6) / spacing)
@@ -106,7 +107,7 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
       + (rows[6 * after + column] - rows[6 * before + column]) * (place - Double(before))
   }
 
-  /// A low-pass below half of the slower rate: a sinc under a Hann window, at whole and half places.
+  /// A low-pass below half of the slower rate: a sinc under a Hann window, at whole and half positions.
   private struct Kernel {
     private let half: Int
     private let weights: [[Double]]
@@ -137,15 +138,15 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// Windows against a truth that is known.
+/// Windows compared with known values.
 struct PulseScore {
-  /// Differences from the truth and qualities, of the windows with a pulse.
+  /// Errors and qualities of the windows with a pulse.
   var errors: [Double] = []
   var qualities: [Double] = []
-  /// Windows of the truth.
+  /// Number of windows with a known value.
   var count = 0
 
-  /// - Parameter truth: of the windows from time zero, one each 2 s.
+  /// - Parameter truth: known values of the windows from time zero, one every 2 s.
   init(_ windows: [PulseRateWindow], truth: [Double]) {
     count = truth.count
     for window in windows {
@@ -164,7 +165,7 @@ struct PulseScore {
 
   var coverage: Double { Double(errors.count) / Double(count) }
 
-  /// Of the windows of at least a quality, within 5 a minute; and how many those are.
+  /// Share of the windows with at least this quality that are within 5/min, and the number of those windows.
   func share(quality: Double = 0) -> (right: Double, count: Int) {
     let known = zip(errors, qualities).filter { $0.1 >= quality }
     return (Double(known.count { $0.0 <= 5 }) / Double(known.count), known.count)

@@ -4,13 +4,14 @@ import Physiology
 import TestKit
 import Testing
 
-/// Five minutes of intervals, made by `Fixtures/make_interval_fixtures.py`. Milliseconds.
+/// Five minutes of intervals, made by `Fixtures/make_interval_fixtures.py`, in milliseconds.
 struct IntervalFixture: Decodable, CustomTestStringConvertible {
   var name: String
   var intervals: [Double]
-  /// Artefacts that were put in, by kind.
+  /// Artefacts that were inserted, by kind.
   var made: [String: Int]?
-  /// What two other programs say of the intervals, and the first of them before the artefacts.
+  /// Results of two other programs for the intervals, and of the first one for the intervals without the
+  /// artefacts.
   var neurokit2: [String: Double]
   var heartpy: [String: Double]
   var undisturbed: [String: Double]?
@@ -43,7 +44,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
   }
 }
 
-/// Variability against what neurokit2 and heartpy say of the same intervals.
+/// Variability compared with the results of neurokit2 and heartpy for the same intervals.
 @Suite struct VariabilityTests {
   private func values(_ found: Variability) throws -> [String: Double] {
     let spectrum = try found.spectrum.get()
@@ -55,7 +56,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     ]
   }
 
-  /// Each value is within that share of theirs.
+  /// Expects each value to be within this share of theirs.
   private func expect(
     _ found: Variability, like theirs: [String: Double], within share: Double, _ name: String
   ) throws {
@@ -82,7 +83,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     try expect(found, like: fixture.heartpy, within: 0.01, fixture.name + " heartpy")
   }
 
-  /// Artefacts are counted by their kind, and what is left is what was there before.
+  /// Artefacts are counted by kind, and the corrected intervals give the undisturbed results.
   @Test(arguments: IntervalFixture.disturbed) func repairsArtefacts(_ fixture: IntervalFixture) throws {
     let segment = try #require(fixture.segments().first)
     let made = try #require(fixture.made)
@@ -95,12 +96,12 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     let found = try segment.result.get()
     let before = try #require(fixture.undisturbed)
     try expect(found, like: before, within: 0.05, fixture.name + " before")
-    // What neurokit2 repairs without a trace; at the others it moves or takes a beat too many.
+    // neurokit2 repairs these completely; for the others it moves or removes a beat too many.
     guard Set(made.keys) == ["missed"] else { return }
     try expect(found, like: fixture.neurokit2, within: 0.01, fixture.name + " neurokit2")
   }
 
-  /// A segment each five minutes, one after the other, and what is left at the end.
+  /// A segment every five minutes, one after the other, and the rest at the end.
   @Test func followsALongRecording() throws {
     let fixture = try #require(IntervalFixture.clean.first { $0.name == "rest" })
     let segments = fixture.segments(repeated: 37)
@@ -119,7 +120,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     }
   }
 
-  /// A strap sends its intervals up to a second after they ended, two at once: the same comes out.
+  /// A strap sends its intervals up to a second late, two at once: the result is the same.
   @Test func needsNoExactTimes() throws {
     let fixture = try #require(IntervalFixture.clean.first { $0.name == "athlete asleep" })
     var meter = VariabilityMeter()
@@ -159,7 +160,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     take(0.8, 60)
     take(4, 1)
     take(1.0, 60)
-    // Three quarters of a minute without any word of it are a gap.
+    // Three quarters of a minute without intervals are a gap.
     time += 45
     take(0.8, 30)
     let last = meter.finish()
@@ -194,7 +195,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     #expect(abs(seconds - rest.intervals.prefix(40).reduce(0, +) / 1000) < 1e-6)
     let short = try result(Array(rest.intervals.prefix(200))).get()
     #expect(throws: Variability.Refusal.self) { try short.spectrum.get() }
-    // Every tenth beat comes early.
+    // Every tenth beat is early.
     var early = rest.intervals
     for index in stride(from: 5, to: early.count - 1, by: 10) {
       early[index] -= 300
@@ -218,7 +219,7 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
       ])
   }
 
-  /// From samples to variability: the beats of a recorded electrocardiogram, against the intervals of other programs.
+  /// From samples to variability: the beats of a recorded ECG, compared with the intervals of other programs.
   @Test func readsAnElectrocardiogram() throws {
     let fixture = try #require(ECGCase.recorded.first)
     let known = try #require(IntervalFixture.clean.first { $0.name == "recorded" }).neurokit2

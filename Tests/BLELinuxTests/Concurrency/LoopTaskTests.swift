@@ -30,7 +30,7 @@ import Testing
     await resident.calls.reaches(1)
   }
 
-  /// By virtual time the tasks stay on the loop: time stands while they work.
+  /// In virtual time the tasks stay on the loop: time does not advance while they work.
   @Test func tasksHoldVirtualTime() async throws {
     let loop = try Self.virtualLoop()
     defer { loop.stop() }

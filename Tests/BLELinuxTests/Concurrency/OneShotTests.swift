@@ -25,7 +25,7 @@ import Testing
     #expect(shot.waitingCount == 0)
   }
 
-  /// `nil` is a value like others.
+  /// `nil` is a value like any other.
   @Test func aValueMayBeNothing() async {
     let shot = OneShot<Int?>()
     #expect(shot.set(nil))
@@ -84,7 +84,7 @@ import Testing
     #expect(await task.value == 7)
   }
 
-  /// Two who set, two who wait, and one who is cancelled, all at once.
+  /// Two tasks set the value, two wait, and one is cancelled, all at once.
   @Test func oneOfManyWins() async {
     for round in 0..<Self.rounds {
       let shot = OneShot<Int>()

@@ -51,7 +51,7 @@ import Testing
     let second = Task { await turns.take() }
     try await eventually("the second waits") { turns.waitingCount == 2 }
     first.cancel()
-    // While the turn is another's.
+    // While another task has the turn.
     await #expect(throws: CancellationError.self) { try await first.value }
     #expect(turns.waitingCount == 1)
     turns.end()
@@ -83,9 +83,9 @@ import Testing
     await task.value
   }
 
-  /// What only the turn guards.
+  /// State that only the turn guards.
   private final class Guarded: @unchecked Sendable {
-    // No lock: that is what is tested.
+    // Has no lock: the test checks that the turn is sufficient.
     var count = 0
     let inside = Atomic(0)
     let most = Atomic(0)
@@ -118,7 +118,8 @@ import Testing
     #expect(guarded.most.load(ordering: .relaxed) == 1)
   }
 
-  /// A cancel and a turn that come to a task at the same moment: it has one of both, and no turn is lost.
+  /// A task is cancelled and gets the turn at the same moment: it has one of both results, and no turn is
+  /// lost.
   @Test func noTurnIsLostToACancel() async {
     let turns = Turns()
     for _ in 0..<Self.rounds {

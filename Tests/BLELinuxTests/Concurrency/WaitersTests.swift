@@ -43,7 +43,7 @@ import Testing
     #expect(waiters.waitingCount == 0)
   }
 
-  /// It becomes so between the first look and the place among those who are woken.
+  /// The condition becomes true between the first check and the registration as a waiter.
   @Test func missesNothingBeforeItWaits() async {
     let (waiters, flag) = (Waiters(), Flag())
     await waiters.wait {
@@ -86,7 +86,7 @@ import Testing
 
   private final class Ball: Sendable { let holder = Atomic(0) }
 
-  /// Two tasks that wait for each other in turn: one wake-up that is missed, and neither goes on.
+  /// Two tasks wait for each other in turn: after one missed wake-up neither would continue.
   @Test func noWakeUpIsMissed() async {
     let waiters = Waiters()
     let ball = Ball()
@@ -105,7 +105,7 @@ import Testing
     #expect(waiters.waitingCount == 0)
   }
 
-  /// The state that an actor waits for is its own: nothing comes between the look and the wait.
+  /// The actor waits for its own state: nothing can happen between the check and the wait.
   private actor Store {
     private let waiters = Waiters()
     private var count = 0

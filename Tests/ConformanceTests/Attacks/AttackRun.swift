@@ -18,9 +18,12 @@ import Testing
 /// in the server's dialogues, and notifies each subscriber of a value once.
 ///
 /// Expected lines, besides those of an action:
-/// `links N`: number of links that are up at the end; `value HANDLE OCTETS`: value of a server; `counted
-/// host.NAME N`: a member of `HCIHostStatistics`, of the first link's `BearerStatistics` (`link.NAME`), or of
-/// `GATTServerStatistics` (`server.NAME`). `...` at the ends of a line matches any text.
+/// - `links N`: number of links that are up at the end.
+/// - `value HANDLE OCTETS`: value of a server.
+/// - `counted host.NAME N`: a member of `HCIHostStatistics`, of the first link's `BearerStatistics`
+///   (`link.NAME`), or of `GATTServerStatistics` (`server.NAME`).
+///
+/// `...` at the ends of a line matches any text.
 struct AttackRun {
   let dialogue: ATTDialogue
   let link: DialogueLink
