@@ -35,6 +35,7 @@ extension InTestKernel {
     private static let (encrypted, authenticated) = (
       "656e63727970746564", "61757468656e74696361746564"
     )
+    private static let otherIdentity = "C1:02:03:04:05:06"
     private let scene: Scene
     private var numbers: String { scene.path("number") }
 
@@ -207,7 +208,82 @@ extension InTestKernel {
       #expect(try read("aa02", of: peer, mode) == Self.encrypted)
     }
 
-    /// An adapter that was powered by ioctl, which the kernel's management interface does not see.
+    /// A bonded device that never answers when it is asked for its key: nothing is read, and it is told in one line.
+    @Test(arguments: [Mode.raw, .exclusive]) func readsNothingOfADeviceThatDoesNotEncrypt(_ mode: Mode) throws
+    {
+      let peer = try secureBumble(mode, [])
+      #expect(try remembering(["pair", peer.address], mode).status == 0)
+      // The kernel keeps an encrypted link for two seconds.
+      if mode == .raw { try endKernelLinks() }
+      try scene.demand("kill", ["-USR2", "\(peer.program.identifier)"])
+      try peer.program.line(containing: "silent")
+      let refused = try remembering(["read", peer.address, "aa01", "--timeout", "3"], mode)
+      refused.expectFailure(saying: "\(peer.address) is bonded and did not encrypt", "--accept-unencrypted")
+      #expect(refused.output.isEmpty)
+      #expect(try keyFiles().count == 1)
+    }
+
+    /// KNOB (Antonioli et al., ACM TOPS 2020): a device whose keys have 7 bytes. The kernel is content with such a key; it is
+    /// given up again.
+    @Test(arguments: [Mode.raw, .exclusive], [[], ["--legacy"]])
+    func keepsNoShortKey(_ mode: Mode, _ kind: [String]) throws {
+      let peer = try secureBumble(mode, kind + ["--key-size", "7"])
+      let result = try remembering(["pair", peer.address], mode)
+      #expect(result.status == 1)
+      #expect(result.messages.last?.contains("cannot pair with \(peer.address)") == true, "\(result.errors)")
+      #expect(result.errors.contains("Encryption Key Size"), "\(result.errors)")
+      #expect(try keyFiles() == [])
+      #expect(try kernelKeys().isEmpty)
+    }
+
+    /// A device at a static address that names another identity: its bond is found by the address at which it was paired. The
+    /// kernel leaves such an identity out (`smp_cmd_ident_addr_info`, Linux 6.1).
+    @Test(arguments: [Mode.raw, .exclusive]) func knowsADeviceWithAnotherIdentity(_ mode: Mode) throws {
+      let peer = try secureBumble(mode, ["--identity", Self.otherIdentity])
+      let result = try remembering(["pair", peer.address, "--json"], mode)
+      #expect(result.status == 0, "\(result.errors)")
+      let identity = try result.objects(Paired.self).first?.identityAddress
+      #expect(identity == (mode == .raw ? nil : Self.otherIdentity))
+      let name = (identity ?? peer.address).replacing(":", with: "-")
+      #expect(try keyFiles() == ["600 \(name)-random.bond"])
+      if mode == .raw { try forgetKernelKeys() }
+      #expect(try read("aa02", of: peer, mode) == Self.encrypted)
+      if mode == .raw { try endKernelLinks() }
+      try scene.demand("kill", ["-USR1", "\(peer.program.identifier)"])
+      try peer.program.line(containing: "forgot")
+      let refused = try remembering(["read", peer.address, "aa01"], mode)
+      refused.expectFailure(saying: "is bonded and did not encrypt", "--accept-unencrypted")
+    }
+
+    /// CVE-2021-3436: a device behind a private address names the identity of another bonded device. That bond stays.
+    @Test(arguments: [Mode.raw, .exclusive]) func keepsTheBondOfAnotherIdentity(_ mode: Mode) throws {
+      _ = try secureBumble(mode, ["--private", "--identity", Self.otherIdentity])
+      #expect(try remembering(["pair", advertiser(mode).address], mode).status == 0)
+      // The other device has another resolving key.
+      let file = try scene.demand("find", [scene.folder.path, "-name", "*.bond"]).outputLines[0]
+      let text = try String(contentsOfFile: file, encoding: .utf8)
+      let key = try #require(text.firstMatch(of: /"identityKey": ?"([0-9a-f]{32})"/)).output.1
+      let other = text.replacing(key, with: String(repeating: "5a", count: 16))
+      try other.write(toFile: file, atomically: true, encoding: .utf8)
+      if mode == .raw { try forgetKernelKeys() }
+
+      let met = try advertiser(mode).address
+      let result = try remembering(["pair", met], mode)
+      #expect(result.status == 1)
+      #expect(result.messages.last?.contains("cannot pair with \(met)") == true, "\(result.errors)")
+      let reason = "\(Self.otherIdentity), which is another bonded device"
+      #expect(result.errors.contains(reason), "\(result.errors)")
+      #expect(try keyFiles().map { $0.suffix(29) } == ["C1-02-03-04-05-06-random.bond"])
+      #expect(try String(contentsOfFile: file, encoding: .utf8) == other)
+      guard mode == .raw else { return }
+      // The kernel has the other device's key, and not the one that was made.
+      let stored = try #require(other.firstMatch(of: /"peerKey":.{1,3}"key": ?"([0-9a-f]{32})"/)).output.1
+      let octets = stride(from: 0, to: 32, by: 2).map { stored.dropFirst($0).prefix(2) }
+      let keys = try kernelKeys().filter { $0.hasPrefix(Self.otherIdentity.lowercased()) }
+      #expect(keys.contains { $0.contains(octets.reversed().joined()) }, "\(keys)")
+    }
+
+    /// An adapter that was switched on by ioctl, which the kernel's management interface did not see.
     @Test func tellsOfKeysThatTheKernelDoesNotGive() throws {
       try scene.linkedControllers(at: 0..<2, "-L")
       try scene.demand("hciconfig", ["hci0", "up"])

@@ -3,6 +3,7 @@
 
   bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--forgetful]
                    [--numbers FILE] [--passkey NUMBER] [--speaks-first] [--heart-rate]
+                   [--key-size COUNT] [--identity ADDRESS]
 
 TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
 second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
@@ -14,7 +15,10 @@ Each that is read says its name. AA05 has the value that was last written with a
 own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
 
   --capability  display, yes-no, keyboard, none, keyboard-display
-  --forgetful   forgets each central at the end of its link, and prints "forgot"; SIGUSR1 has it forget at once
+  --forgetful   forgets each central at the end of its link, and prints "forgot"; SIGUSR1 has it forget at once. From SIGUSR2
+                on it answers no request for its key, and prints "silent"
+  --identity    names this static address as its identity, whatever its own is
+  --key-size    the longest key that it makes, in bytes; 16 if not given
   --heart-rate  a strap besides: 20 measurements a second, which take no security
   --legacy      no Secure Connections
   --mitm        asks for protection against somebody in the middle
@@ -30,7 +34,7 @@ import os
 import signal
 import socket
 
-from bumble import hci
+from bumble import crypto, hci
 from bumble.controller import Controller
 from bumble.core import UUID
 from bumble.crypto import aes_cmac
@@ -40,6 +44,7 @@ from bumble.host import Host
 from bumble.link import LocalLink
 from bumble.pairing import PairingConfig, PairingDelegate
 from bumble.profiles.heart_rate_service import HeartRateService
+from bumble.smp import Session, SMP_Identity_Address_Information_Command
 from bumble.transport import open_transport
 from bumble.transport.common import AsyncPipeSink
 
@@ -54,10 +59,11 @@ CAPABILITIES = {
 
 
 class Delegate(PairingDelegate):
-    def __init__(self, capability, path, passkey):
+    def __init__(self, capability, path, passkey, key_size=16):
         keys = PairingDelegate.KeyDistribution
         super().__init__(
             CAPABILITIES[capability],
+            maximum_encryption_key_size=key_size,
             local_initiator_key_distribution=PairingDelegate.DEFAULT_KEY_DISTRIBUTION | keys.DISTRIBUTE_SIGNING_KEY)
         self.path = path
         self.passkey = passkey
@@ -156,6 +162,21 @@ def look_for_own_keys(device):
     device.host.long_term_key_provider = own_key
 
 
+def shorten_keys(size):
+    """bumble 0.0.236 agrees on a length and makes keys of 16 bytes all the same. Core 5.4, Vol 3, Part H, 2.3.4."""
+    usual_stk, usual_ltk = crypto.s1, crypto.f5
+
+    def short(key):
+        return key[:size] + bytes(16 - size)
+
+    def f5(*arguments):
+        mac_key, key = usual_ltk(*arguments)
+        return mac_key, short(key)
+
+    crypto.s1 = lambda *arguments: short(usual_stk(*arguments))
+    crypto.f5 = f5
+
+
 def speak_first(device):
     usual = device.host.long_term_key_provider
 
@@ -187,6 +208,8 @@ def parse_arguments():
     parser.add_argument("--capability", choices=CAPABILITIES, default="none")
     parser.add_argument("--forgetful", action="store_true")
     parser.add_argument("--heart-rate", action="store_true")
+    parser.add_argument("--identity")
+    parser.add_argument("--key-size", type=int, default=16)
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
@@ -200,7 +223,7 @@ async def advertise(host, options):
     configuration = DeviceConfiguration(name="secure", address=hci.Address(ADDRESS))
     configuration.irk = bytes(range(1, 17))
     device = Device(config=configuration, host=host)
-    delegate = Delegate(options.capability, options.numbers, options.passkey)
+    delegate = Delegate(options.capability, options.numbers, options.passkey, options.key_size)
     device.pairing_config_factory = lambda connection: PairingConfig(
         sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
         identity_address_type=PairingConfig.AddressType.RANDOM)
@@ -217,6 +240,20 @@ async def advertise(host, options):
             await hide(device)
         await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
 
+    if options.key_size < 16:
+        shorten_keys(options.key_size)
+    if options.identity:
+        named = hci.Address(options.identity)
+        Session.send_identity_address_command = lambda session: session.send_command(
+            SMP_Identity_Address_Information_Command(addr_type=named.address_type, bd_addr=named))
+
+    async def silence(*_):
+        await asyncio.get_running_loop().create_future()
+
+    def fall_silent():
+        device.host.long_term_key_provider = silence
+        print("silent", flush=True)
+
     async def forget():
         await device.keystore.delete_all()
         print("forgot", flush=True)
@@ -228,6 +265,7 @@ async def advertise(host, options):
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, lambda: loop.create_task(forget()))
+    loop.add_signal_handler(signal.SIGUSR2, fall_silent)
 
     device.on(
         "connection",

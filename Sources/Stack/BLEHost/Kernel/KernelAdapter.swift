@@ -82,13 +82,14 @@ public actor KernelAdapter: SecuringAdapter {
         throw error
       }
     }
+    let deadline = loop.clock.monotonic().advanced(by: timeout)
     var connection = try await open()
     do throws(HostError) {
-      if try await !protect(connection) {
+      if try await !protect(connection, until: deadline) {
         await connection.close()
         guard await forget(peer) else { throw .notEncrypted(peer, .pinOrKeyMissing) }
         connection = try await open()
-        _ = try await protect(connection)
+        _ = try await protect(connection, until: deadline)
         await noteSecurity(of: connection, isEncrypted: false)
       }
     } catch {

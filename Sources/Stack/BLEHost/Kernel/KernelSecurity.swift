@@ -97,7 +97,8 @@ extension KernelAdapter {
     guard let refusal else { return bond }
     // The kernel does not know these limits and has completed the pairing.
     _ = try? await channel.command(UnpairDevice(identity))
-    await restoreKeys(of: connection.peer, channel)
+    // The identity may be that of another bonded device, whose key the kernel has replaced.
+    await restoreKeys(of: identity, channel)
     throw .pairing(connection.peer, refusal)
   }
 
@@ -119,10 +120,10 @@ extension KernelAdapter {
 
   /// Encrypts a link if the device is bonded.
   ///
-  /// - Returns: `false` if the device refused its key, in which case the kernel ends the link.
-  /// - Throws: `unsuitable` if the device is bonded but the kernel does not have its key, or the bond is for
-  ///   another adapter.
-  func protect(_ connection: Connection) async throws(HostError) -> Bool {
+  /// - Returns: `false` where the device refused its key: the kernel ends the link then.
+  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or has it for another adapter;
+  ///   `notEncrypted` if the device does not answer until `deadline`: the kernel would wait as long as the link is up.
+  func protect(_ connection: Connection, until deadline: MonotonicTime) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
     guard let settings = security.settings, let bond = settings.storedBond(of: connection.peer),
@@ -138,7 +139,14 @@ extension KernelAdapter {
         "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
           + "text with --accept-unencrypted")
     }
-    guard await raise(connection, to: .medium) else { return false }
+    let rest = loop.clock.monotonic().duration(to: deadline)
+    let limit = loop.after(rest) { await connection.abandonRaising() }
+    defer { limit.cancel() }
+    guard await connection.raiseSecurity(to: .medium) == .held else {
+      let isLate = deadline <= loop.clock.monotonic()
+      guard isLate, settings.bondedLinks == .encrypted, settings.raising == .byStoredKey else { return false }
+      throw .notEncrypted(connection.peer, nil)
+    }
     await noteSecurity(of: connection, isEncrypted: true)
     return true
   }
