@@ -89,7 +89,7 @@ import Testing
     return player.receive(pdu.span).map { hexOf($0.octets) }
   }
 
-  /// Found by the fuzzer of dialogues: a word that was quoted went to the terminal as it was.
+  /// Found by fuzzing dialogues: a quoted word was written to the terminal unescaped.
   @Test func quotesNoControlCharacter() {
     let error = #expect(throws: ATTDialogueError.self) {
       try ATTDialogueFile(parsing: "dialogue a\n> 0a\u{1B}[2J\n")
@@ -221,7 +221,7 @@ import Testing
     #expect(scripted.isComplete)
   }
 
-  /// Discovery is answered from the database, one entry at a time; a value is not.
+  /// Discovery requests are answered from the database, one entry at a time; reads of values are not.
   @Test func answersDiscovery() throws {
     let file = try ATTDialogueFile(
       parsing: """

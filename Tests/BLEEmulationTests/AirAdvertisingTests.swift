@@ -41,13 +41,13 @@ import Testing
   func window() throws {
     let bench = bench()
     let start = bench.now
-    // 30 ms of each 100 ms.
+    // 30 ms of every 100 ms.
     scan(bench, 160, 48)
     bench.wait(.seconds(60))
     let reports = bench.host.all(Self.report)
     let phases = reports.map { start.duration(to: $0.time) }.map { Int($0 / .microseconds(1)) % 100_000 }
     #expect(phases.allSatisfy { $0 < 30_000 })
-    // Some 571 advertisements, 30 % of them.
+    // About 571 advertisements, 30 % of them.
     #expect((120...220).contains(reports.count))
   }
 
@@ -55,7 +55,7 @@ import Testing
   func initiator() throws {
     let bench = bench()
     let start = bench.now
-    // 10 ms of each 1000 ms.
+    // 10 ms of every 1000 ms.
     bench.send("010d2019 4006 1000 00 00" + AirBench.sourceAddress + "00 2800 2800 0000 f401 00000000")
     let connected = try #require(bench.wait(for: "043e1301004000"))
     #expect(Int(start.duration(to: connected.time) / .microseconds(1)) % 1_000_000 < 10_000)

@@ -4,16 +4,17 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Hosts by hand in one air, with a clock that stops at each deadline: what arrives has an exact time.
+/// Manually driven hosts in one air, with a clock that stops at each deadline, so that arrivals have exact
+/// times.
 final class AirBench {
-  /// One packet to a host, H4 type octet first.
+  /// One packet to a host, H4 type byte first.
   struct Packet: Equatable {
     let time: MonotonicTime
     let octets: [UInt8]
     var text: String { hexOf(octets) }
   }
 
-  /// One controller and what its host got.
+  /// One controller, and the packets that its host received.
   final class Port {
     let controller: VirtualController
     fileprivate(set) var packets: [Packet] = []
@@ -22,7 +23,7 @@ final class AirBench {
 
     func first(_ start: String) -> Packet? { all(start).first }
 
-    /// Packets that start with these octets.
+    /// Packets that start with these bytes.
     func all(_ start: String) -> [Packet] {
       let start = octetsOf(start)
       return packets.filter { $0.octets.starts(with: start) }
@@ -44,7 +45,7 @@ final class AirBench {
     ports = controllers.map { Port(VirtualController($0, in: air)) }
   }
 
-  /// A throughput source with its address and 100 ms of advertising interval.
+  /// A throughput source with its address and an advertising interval of 100 ms.
   static func source(_ byteCount: Int, _ change: (inout EmulatedSource.Configuration) -> Void = { _ in })
     -> EmulatedSource
   {
@@ -54,7 +55,7 @@ final class AirBench {
     return EmulatedSource(configuration)
   }
 
-  /// The source's address, as it is on the wire.
+  /// The source's address in wire order.
   static let sourceAddress = "c050000dcb70"
 
   func send(_ packet: String, to port: Int = 0) {
@@ -76,14 +77,14 @@ final class AirBench {
     air.advance(to: now)
   }
 
-  /// Lets time pass as a loop does that was held up: all at once.
+  /// Lets time pass in one step, as for a loop that was delayed.
   func oversleep(_ duration: Duration) {
     now = now.advanced(by: duration)
     air.advance(to: now)
     drain()
   }
 
-  /// Lets time pass until a packet with this start has come to a host, at most a minute.
+  /// Lets time pass until a host has received a packet with this start, at most a minute.
   func wait(for start: String, at port: Int = 0) -> Packet? {
     let start = octetsOf(start)
     let seen = ports[port].packets.count
@@ -113,7 +114,7 @@ final class AirBench {
 
   // MARK: Steps that most tests begin with
 
-  /// Reset, and masks that let everything through.
+  /// Reset, and event masks that enable everything.
   func setUp(_ port: Int = 0) {
     send("01030c00", to: port)
     send("01010c08 ffffffffffffff3f", to: port)
@@ -138,13 +139,13 @@ final class AirBench {
 
   func att(_ pdu: String) { send(ControllerBench.att(pdu)) }
 
-  /// MTU 247, then the CCCD of the only characteristic that notifies.
+  /// Sets MTU 247, then writes the CCCD of the only characteristic that notifies.
   func subscribe(_ configurationHandle: UInt16 = 0x000A) throws {
     att("02f700")
     _ = try #require(wait(for: "02402007000300040003"))
     att("12" + Self.word(configurationHandle) + "0100")
   }
 
-  /// The first octets of an ACL packet with a notification: its L2CAP frame's start.
+  /// The first bytes of an ACL packet with a notification, which start its L2CAP frame.
   static let dataStart = "024020"
 }

@@ -3,12 +3,12 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// What goes wrong in the air, and what the specification makes of it: Core 5.4, Vol 6, Part B, 4.5.2 and 4.5.9.
+/// Faults in the air, and their effects by the specification: Core 5.4, Vol 6, Part B, 4.5.2 and 4.5.9.
 @Suite struct AirFaultTests {
   private static let source = EmulatedSource.Configuration().address
   private static let controller = VirtualController.Configuration().address
 
-  /// Interval 50 ms, supervision time-out 1 s.
+  /// Interval 50 ms, supervision timeout 1 s.
   private func bench(_ byteCount: Int = 20) throws -> AirBench {
     let bench = AirBench([AirBench.source(byteCount)])
     _ = try bench.connect(interval: 40, timeout: 100)
@@ -28,7 +28,7 @@ import Testing
     bench.wait(.seconds(5))
     let numbers = sequence(bench)
     #expect(numbers == Array(0..<numbers.count))
-    // 1479 a second undisturbed; each broken packet costs at least its cycle.
+    // 1479 a second without faults; each broken packet costs at least one cycle.
     #expect(Double(numbers.count) < 5 * 1479 * (1 - rate))
     #expect(numbers.count > 300)
   }
@@ -70,7 +70,7 @@ import Testing
     bench.air.inject(.packetErrorRate(1), now: start)
     let end = try #require(bench.wait(for: "0405"))
     #expect(end.text == "04050400400008")
-    // The last packet came in the event before.
+    // The last packet arrived in the previous event.
     #expect((.milliseconds(950)...Duration.milliseconds(1000)).contains(start.duration(to: end.time)))
   }
 
@@ -96,7 +96,8 @@ import Testing
     let end = try #require(bench.wait(for: "0405"))
     #expect(end.text == "04050400400008")
     #expect(start.duration(to: end.time) <= .seconds(1))
-    // A muted peripheral hears the central until it leaves, so that its own time-out starts then.
+    // A muted peripheral receives the central's packets until the central leaves, so its own timeout starts
+    // then.
     bench.wait(.seconds(1.05))
     #expect(bench.air.deadline == nil)
     bench.air.inject(.inRange(Self.source), now: bench.now)
@@ -146,13 +147,13 @@ import Testing
     let end = try #require(bench.wait(for: "0405"))
     #expect(end.text == "0405040040003e")
     #expect(connected.time.duration(to: end.time) == .milliseconds(6 * 50))
-    // The peripheral has noticed nothing, and still advertises.
+    // The peripheral has not noticed anything, and still advertises.
     bench.air.inject(.inRange(Self.source), now: bench.now)
     bench.send("010d2019 6000 6000 00 00" + AirBench.sourceAddress + "00 2800 2800 0000 f401 00000000")
     #expect(bench.wait(for: "043e1301004000") != nil)
   }
 
-  /// At the instant the two make their change or do not, and lose each other.
+  /// At the instant only one of the two changes, and they lose each other.
   @Test("an update that the peripheral never hears of ends the link")
   func missedInstant() throws {
     let bench = try bench()

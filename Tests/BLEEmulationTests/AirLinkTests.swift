@@ -3,10 +3,10 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Connection events and what is agreed in them, Core 5.4, Vol 6, Part B, 4.5 and 5.1: times computed by hand.
+/// Connection events and link layer procedures, Core 5.4, Vol 6, Part B, 4.5 and 5.1: times computed by hand.
 @Suite struct AirLinkTests {
-  /// From the report of the connection to the first anchor: ADV_IND with 25 octets, T_IFS, CONNECT_IND with 34, and
-  /// 1.25 ms: 280 + 150 + 352 + 1250 µs.
+  /// From the report of the connection to the first anchor: ADV_IND with 25 bytes, T_IFS, CONNECT_IND with
+  /// 34, and 1.25 ms: 280 + 150 + 352 + 1250 µs.
   private static let toFirstAnchor = Duration.microseconds(2032)
 
   private func bench(
@@ -24,7 +24,7 @@ import Testing
   private static let mtuRequest = ControllerBench.att("02f700")
   private static let mtuResponse = ControllerBench.att("030502", "20")
 
-  /// A packet of 7 octets takes 136 µs, an empty one 80 µs.
+  /// A packet of 7 bytes takes 136 µs, an empty one 80 µs.
   @Test("a request goes out at the anchor, and is answered at the next")
   func request() throws {
     let (bench, anchor) = try bench()
@@ -49,7 +49,7 @@ import Testing
   @Test("other timing is in force six events after it was announced, and told then")
   func update() throws {
     let (bench, anchor) = try bench()
-    // Events 0 to 2 have passed; event 3 announces it, event 9 is the instant.
+    // Events 0 to 2 have passed; event 3 announces the update, event 9 is the instant.
     bench.wait(.milliseconds(120))
     bench.send("0113200e 4000 1000 1000 0000 f401 0000 0000")
     #expect(bench.host.packets.last?.text == "040f0400011320")
@@ -62,7 +62,7 @@ import Testing
     #expect(microseconds(anchor, completed) == 450_000 + 11 * 20_000 + 366)
   }
 
-  /// One after the other: the second is announced when the first is in force.
+  /// The second update is announced when the first is in force.
   @Test("two updates at once are made in order")
   func twoUpdates() throws {
     let (bench, anchor) = try bench()
@@ -87,7 +87,7 @@ import Testing
     #expect(change.text == "043e060c004000" + result)
     bench.send("01302002 4000")
     #expect(bench.host.packets.last?.text == "040e0801302000" + "4000" + result)
-    // The coded PHY is not there: Unsupported Feature or Parameter Value.
+    // The coded PHY is not supported: Unsupported Feature or Parameter Value.
     bench.send("01322007 4000 00 04 04 0000")
     #expect(bench.host.packets.last?.text == "040f0411013220")
   }
@@ -99,7 +99,7 @@ import Testing
     bench.send("01222006 4000 6400 4808")
     #expect(bench.host.packets.last?.text == "040e06012220004000")
     let change = try #require(bench.wait(for: "043e0b07"))
-    // 100 octets from here, 251 from the peripheral.
+    // 100 bytes from here, 251 from the peripheral.
     #expect(change.text == "043e0b07400064004808fb004808")
     bench.forget()
     bench.send("01222006 4000 6400 4808")
@@ -111,7 +111,7 @@ import Testing
   func defaultDataLength() throws {
     let bench = AirBench([AirBench.source(20)])
     bench.send("01242004 fb00 4808")
-    // A reset forgets it, so the connection is made by hand.
+    // A reset would clear it, so the connection is made by hand.
     bench.send("01010c08 ffffffffffffff3f")
     bench.send("01012008 ff190a0000000000")
     bench.send(
@@ -121,7 +121,7 @@ import Testing
     #expect(change.text == "043e0b074000fb004808fb004808")
   }
 
-  /// Terminate has 2 octets, 96 µs.
+  /// Terminate has 2 bytes, 96 µs.
   @Test("the host ends the link: told when the peripheral has acknowledged it")
   func disconnect() throws {
     let (bench, anchor) = try bench()
@@ -150,7 +150,7 @@ import Testing
     #expect(bench.wait(for: "043e1301004000") != nil)
   }
 
-  /// After event 0 the peripheral sleeps through four and listens to events 5, 10, 15 …
+  /// After event 0 the peripheral skips four events and listens to events 5, 10, 15 …
   @Test("latency: a peripheral with nothing to say hears each fifth event")
   func latency() throws {
     let (bench, anchor) = try bench(latency: 4)
@@ -158,12 +158,12 @@ import Testing
     bench.send(Self.mtuRequest)
     let completed = try #require(bench.wait(for: ControllerBench.completedPacket))
     #expect(microseconds(anchor, completed) == 15 * 50_000 + 366)
-    // Its answer need not wait.
+    // Its response does not have to wait.
     let answer = try #require(bench.wait(for: Self.mtuResponse))
     #expect(microseconds(anchor, answer) == 16 * 50_000 + 366)
   }
 
-  /// The requests have 9 and 6 octets, the first answer 9: 152 + 150 + 80 + 150 + 128 + 150 + 152 µs.
+  /// The requests have 9 and 6 bytes, the first response 9: 152 + 150 + 80 + 150 + 128 + 150 + 152 µs.
   @Test("remote features and version come by the air")
   func remote() throws {
     let (bench, anchor) = try bench()

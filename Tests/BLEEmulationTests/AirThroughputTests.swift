@@ -3,12 +3,13 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Reference `linux-bluetooth-kernel.md`, section 17: what the air allows. Time is virtual, so the figures are exact.
+/// Reference `linux-bluetooth-kernel.md`, section 17: maximum throughput. Time is virtual, so the figures are
+/// exact.
 @Suite struct AirThroughputTests {
   enum PHY { case le1M, le2M }
   enum DataLength { case short, long }
 
-  /// A source on a link whose PHY and data length are settled.
+  /// A source on a link whose PHY and data length have been set.
   private func bench(
     _ phy: PHY, _ length: DataLength, byteCount: Int, interval: UInt16
   ) throws -> AirBench {
@@ -25,13 +26,13 @@ import Testing
       #expect(change.text == "043e060c0040000202")
     }
     try bench.subscribe()
-    // The queue fills, and the write is answered.
+    // The queue fills, and the write gets its response.
     bench.wait(.seconds(2))
     bench.forget()
     return bench
   }
 
-  /// PHY, data length, octets of value, notifications a second, kB a second.
+  /// PHY, data length, bytes of value, notifications per second, kB per second.
   struct Row: CustomTestStringConvertible {
     let phy: PHY
     let length: DataLength
@@ -65,7 +66,8 @@ import Testing
     #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $1 == $0 + 1 })
   }
 
-  /// A cycle of 1392 µs, as in the table, fits five times into 7500 µs: the last 540 µs of each event are lost.
+  /// A cycle of 1392 µs, as in the table, fits five times into 7500 µs: the last 540 µs of each event are
+  /// unused.
   @Test("at 7.5 ms, 2M and 251 octets five notifications fit an event: 666.7 a second instead of 718")
   func border() throws {
     let bench = try bench(.le2M, .long, byteCount: 244, interval: 6)
@@ -74,7 +76,7 @@ import Testing
     let packets = bench.host.all(AirBench.dataStart)
     #expect(packets.count == 2000)
     let gaps = zip(packets, packets.dropFirst()).map { $0.time.duration(to: $1.time) }
-    // Four times the cycle, then the rest of the interval.
+    // Four cycles, then the rest of the interval.
     #expect(gaps.filter { $0 == .microseconds(1392) }.count >= 1599)
     #expect(gaps.filter { $0 == .microseconds(7500 - 4 * 1392) }.count >= 399)
     #expect(Set(gaps).count == 2)
@@ -90,8 +92,8 @@ import Testing
     #expect(late.host.packets.map(\.octets) == exact.host.packets.map(\.octets))
   }
 
-  /// 244 octets of value, with their 7 octets of ATT and L2CAP, in ten packets of 27 octets at most: nine take
-  /// 296 + 80 + 300 µs, the last with 8 octets 144 + 80 + 300 µs; 6608 µs in all.
+  /// A value of 244 bytes, with 7 bytes of ATT and L2CAP, goes in ten packets of at most 27 bytes: nine take
+  /// 296 + 80 + 300 µs, the last with 8 bytes 144 + 80 + 300 µs; 6608 µs in total.
   @Test("a frame longer than the data length goes in several packets, as ACL fragments")
   func fragments() throws {
     let bench = try bench(.le1M, .short, byteCount: 244, interval: 320)

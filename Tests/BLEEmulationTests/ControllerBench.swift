@@ -4,7 +4,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A host by hand: packets and answers in hexadecimal with their H4 type, and time that only moves when told.
+/// A manually driven host: packets and replies in hexadecimal with their H4 type, and time that only advances
+/// when told to.
 final class ControllerBench {
   let controller: VirtualController
   private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
@@ -16,7 +17,7 @@ final class ControllerBench {
     controller = VirtualController(configuration, peripherals: peripherals)
   }
 
-  /// A ring that sends nothing unasked.
+  /// A ring that sends nothing unsolicited.
   static var quietRing: EmulatedRing.Configuration {
     var ring = EmulatedRing.Configuration()
     ring.behaviour = .quiet
@@ -29,7 +30,7 @@ final class ControllerBench {
     return drain()
   }
 
-  /// Lets time pass, stopping at each deadline on the way.
+  /// Lets time pass, stopping at each deadline.
   func wait(milliseconds: Int) -> [String] {
     let end = now.advanced(by: .milliseconds(milliseconds))
     var packets: [String] = []
@@ -48,7 +49,7 @@ final class ControllerBench {
     return packets
   }
 
-  /// Reset, and the event masks that let everything through.
+  /// Reset, and event masks that enable everything.
   func setUp() {
     #expect(send("01030c00") == ["040e0401030c00"])
     #expect(send("01010c08 ffffffffffffff3f") == ["040e0401010c00"])
@@ -62,7 +63,7 @@ final class ControllerBench {
     #expect(wait(milliseconds: 200) == [Self.connected])
   }
 
-  /// Interval 30 … 50 ms, latency 0, time-out 420 ms: the kernel's defaults.
+  /// Interval 30 … 50 ms, latency 0, timeout 420 ms: the kernel's defaults.
   static let createConnection = "010d2019 60006000 00 00 b2a1000dcb70 00 1800 2800 0000 2a00 0000 0000"
   static let connected = "043e13010040000000b2a1000dcb70280000002a0000"
   static let completedPacket = "0413050140000100"
@@ -73,7 +74,7 @@ final class ControllerBench {
     return "0240" + flags + hexOf([UInt8(count + 4), 0, UInt8(count), 0, 4, 0]) + hexOf(octetsOf(pdu))
   }
 
-  /// Sends a request and returns the answering ATT PDU, header checked.
+  /// Sends a request and returns the response PDU, after checking its header.
   func request(_ pdu: String) -> String {
     let answers = send(Self.att(pdu))
     #expect(answers.first == Self.completedPacket)

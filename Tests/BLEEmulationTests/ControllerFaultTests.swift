@@ -3,7 +3,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// A controller that misbehaves, and what our host makes of it.
+/// A misbehaving controller, and our host's reaction.
 @Suite struct ControllerFaultTests {
   private static let readBDADDR = "01091000"
   private static let address = "040e0a010910000153005e0000"

@@ -4,7 +4,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// The ring against reference `colmi-ring-protocol.md` and captures in `ring-test-vectors.json`.
+/// The ring compared with reference `colmi-ring-protocol.md` and captures in `ring-test-vectors.json`.
 @Suite struct EmulatedRingTests {
   private func bench(_ change: (inout EmulatedRing.Configuration) -> Void = { _ in }) -> ControllerBench {
     var ring = ControllerBench.quietRing
@@ -18,14 +18,14 @@ import Testing
   private static let start = "12 1000 a10400000000000000000000000000a5"
   private static let stop = "12 1000 a10200000000000000000000000000a3"
 
-  /// Values notified on the reply characteristic.
+  /// Values of notifications on the reply characteristic.
   private func values(_ packets: [String]) -> [[UInt8]] {
     packets.filter { $0.hasPrefix("024020") && $0.dropFirst(18).hasPrefix("1b1200") }
       .map { octetsOf(String($0.dropFirst(24))) }
   }
 
-  /// Worked out by Python's `cryptography` (AES-CMAC) from the table of Core 5.4, Vol 3, Part G, 7.3.1, and from the
-  /// handles and UUIDs of the reference.
+  /// Computed with Python's `cryptography` (AES-CMAC) from the table of Core 5.4, Vol 3, Part G, 7.3.1, and
+  /// from the reference's handles and UUIDs.
   @Test(arguments: [
     (RingAttributes.Move.away, false, "2a645795e518b1d3e1a0354c13daa381"),
     (.away, true, "e2f6e72bfd60ec905e398a1f671c247b"), (.swapped, true, "52ac55f7f009fdc5648131bcf1b0ebb6"),
@@ -144,7 +144,7 @@ import Testing
       #expect((fields[2]...fields[1]).contains(fields[0]))
       #expect(fields[3] == fields[1] - fields[2])
     }
-    // A pulse: the green channel moves by most of its bounds.
+    // A pulse: the green channel varies by most of its range.
     let green = frames.filter { $0[1] == 2 }.dropFirst(4).map { Int($0[2]) << 8 | Int($0[3]) }
     #expect((green.max() ?? 0) - (green.min() ?? 0) > 200)
   }
@@ -187,7 +187,7 @@ import Testing
     #expect(packets.last == "04050400400008")
     #expect(bench.send(ControllerBench.createConnection) == ["040f0400010d20"])
     #expect(bench.wait(milliseconds: 200) == [ControllerBench.connected])
-    // A new client: nothing is subscribed.
+    // A new client has no subscriptions.
     #expect(bench.request("0a1300") == "0b0000")
   }
 
@@ -232,7 +232,7 @@ import Testing
         "02402010000c00050012010800140028000400f401",
         "02402010000c00050012020800500064000400f401",
       ])
-    // Our answer to its MTU request counts for both directions.
+    // Our response to its MTU request applies to both directions.
     _ = bench.send(ControllerBench.att("030502"))
     #expect(bench.request("0a2000").count == 2 + 2 * 18)
   }

@@ -6,10 +6,10 @@ import Physiology
 import TestKit
 import Testing
 
-/// The sensors octet by octet, as a host sees them. Layouts: Heart Rate Service 1.0, Health Thermometer Service 1.0,
-/// CoreTemp BLE Service Specification 2.2, and reference `sensor-services.md`, 5.
+/// The sensors byte by byte, as a host sees them. Layouts: Heart Rate Service 1.0, Health Thermometer Service
+/// 1.0, CoreTemp BLE Service Specification 2.2, and reference `sensor-services.md`, 5.
 @Suite struct EmulatedSensorTests {
-  /// A link to a sensor, whose values have handles that are looked up by reading the table.
+  /// A link to a sensor. Handles of its values are looked up by reading the table.
   private final class Bench {
     let sensor: EmulatedSensor
     let bench: ControllerBench
@@ -39,11 +39,11 @@ import Testing
       #expect(bench.request("12" + handle(uuid, 1) + configuration) == "13")
     }
 
-    /// Values that come in this time; indications are confirmed.
+    /// Values that arrive in this time; indications are confirmed.
     func values(_ uuid: BluetoothUUID, _ opcode: String = "1b", milliseconds: Int) -> [String] {
       var values: [String] = []
       var frame = ""
-      // Small steps, so that a confirmation is not late.
+      // Small steps, so that confirmations are not late.
       for _ in 0..<milliseconds / 10 {
         for packet in bench.wait(milliseconds: 10) where packet.hasPrefix("0240") {
           // Type, handle and flags, length; then the frame: length, channel, PDU.
@@ -88,7 +88,7 @@ import Testing
       ])
     #expect(bench.bench.request("0a" + bench.handle(.bodySensorLocation)) == "0b01")
     #expect(bench.bench.request("0a" + bench.handle(.batteryLevel)) == "0b54")
-    // Unsubscribed: silence.
+    // Unsubscribed: no values.
     bench.subscribe(.heartRateMeasurement, "0000")
     #expect(bench.values(.heartRateMeasurement, milliseconds: 1000) == [])
     #expect(bench.sensor.sent == 4)
@@ -106,7 +106,7 @@ import Testing
       #expect((64...80).contains(value[1]))
     }
     #expect(minute[59][2...3] == [10, 0])
-    // As many seconds of intervals as of time, but for the beat that has not ended, in 1/1024 s.
+    // The intervals, in 1/1024 s, add up to the time, except for the beat that has not ended.
     let ticks = minute.reduce(0) { sum, value in
       let start = value[0] & 0x08 == 0 ? 2 : 4
       return sum
@@ -134,7 +134,7 @@ import Testing
     bench.subscribe(.heartRateMeasurement)
     let values = bench.values(.heartRateMeasurement, milliseconds: 2000)
     #expect(values.count == 5)
-    // 16 bits of rate and the energy are promised, one octet is there.
+    // A 16-bit rate and the energy are announced, but only one byte is there.
     #expect(values[2].hasPrefix("09") && values[2].count == 4)
     // Contact supported, not detected; rate 0.
     #expect(values[3] == "0400")
@@ -160,7 +160,7 @@ import Testing
     #expect(bench.bench.request("0a" + bench.handle(.temperatureType)) == "0b03")
     let interval = bench.handle(.measurementInterval)
     #expect(bench.bench.request("0a" + interval) == "0b0400")
-    // 3,600 s is allowed, 3,601 is not.
+    // 3,600 s is allowed, 3,601 s is not.
     #expect(bench.bench.request("12" + interval + "100e") == "13")
     #expect(bench.bench.request("12" + interval + "110e") == "0112" + interval + "80")
     #expect(bench.bench.request("0a" + interval) == "0b100e")
@@ -216,7 +216,7 @@ import Testing
     // 130 Hz, 14 bits: the start of an H10's ECG (reference, 5.3).
     #expect(command("0100") == "f001000000" + "00018200" + "01010e00")
     #expect(command("02000001820001010e00") == "f002000000" + "05010000803f")
-    // Twice is once too often; 131 Hz is no rate.
+    // A second start is refused; 131 Hz is not a supported rate.
     #expect(command("02000001820001010e00") == "f002000600")
     #expect(command("0202000183000101100002010800") == "f002020800")
     let frames = bench.values(PolarUUID.data, milliseconds: 2000)
@@ -230,7 +230,7 @@ import Testing
     #expect(bench.values(PolarUUID.data, milliseconds: 2000) == [])
   }
 
-  /// A minute of a Polar sensor's ECG by its own clock: seconds of the sensor's ticks and microvolts.
+  /// A minute of a Polar sensor's ECG by its own clock, in seconds, and microvolts.
   private func electrocardiogram(_ model: PolarModel) throws -> [(seconds: Double, microvolts: Double)] {
     let bench = Bench(model) { $0.ticksPerSecond = 2 }
     bench.subscribe(PolarUUID.controlPoint, "0200")
@@ -252,8 +252,9 @@ import Testing
     return samples
   }
 
-  /// R peaks are where the rhythm has its beats, for the detector as for neurokit2 0.2.13 (`ecg_clean`, `ecg_peaks` with
-  /// their defaults on these samples, which gave whole samples; a note of figures has them).
+  /// R peaks are at the rhythm's beats, both for the detector and for neurokit2 0.2.13 (`ecg_clean` and
+  /// `ecg_peaks` with their defaults on these samples, which a note of figures contains; its results are
+  /// whole samples).
   @Test func polarElectrocardiogram() throws {
     let rhythm = HeartRhythm()
     let samples = try electrocardiogram(PolarModel())
@@ -271,14 +272,14 @@ import Testing
       beats += (0..<meter.beatCount).map { meter.beat($0) }
     }
     #expect(rates.count == 6 && rates.allSatisfy { (62...82).contains($0) })
-    // The stream begins at the peak of beat 0, which is half there.
+    // The stream begins at the peak of beat 0, half of which is there.
     let found = beats.map { Double($0.time.nanoseconds) / 1e9 }.filter { $0 > samples[0].seconds + 0.2 }
     let known = (0..<200).map(rhythm.beat).filter {
       $0 > samples[0].seconds + 0.2 && $0 < found[found.count - 1] + 0.1
     }
     #expect(known.count == found.count && known.count >= 70)
     for (theirs, ours) in zip(known, found) { #expect(abs(theirs - ours) < 0.004) }
-    // The rhythm varies as it should: breathing and the slow wave.
+    // The rhythm varies as it should, by breathing and the slow wave.
     let intervals = zip(known.dropFirst(), known).map { $0 - $1 }
     let range = (intervals.max() ?? 0) / (intervals.min() ?? 1)
     #expect(range > 1.25 && range < 1.5)
@@ -293,7 +294,7 @@ import Testing
       })
   }
 
-  /// A heart of one rate has it, and the strap's intervals are the rhythm's, to 1/1024 s.
+  /// A heart with a constant rate has that rate, and the strap's intervals are the rhythm's, to 1/1024 s.
   @Test func strapSendsItsRhythm() throws {
     var strap = StrapModel()
     strap.rhythm = HeartRhythm(beatsPerMinute: 120...120)
@@ -313,7 +314,7 @@ import Testing
     #expect((119...121).contains(count))
   }
 
-  /// Numbers of samples.
+  /// Sample numbers.
   private static let neurokit2 = [
     117, 233, 351, 471, 587, 701, 817, 938, 1057, 1170, 1281, 1395, 1508, 1616, 1721,
     1828, 1938, 2049, 2157, 2263, 2370, 2480, 2587, 2690, 2790, 2890, 2993, 3096, 3196, 3294,

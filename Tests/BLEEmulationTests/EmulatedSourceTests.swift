@@ -58,7 +58,7 @@ import Testing
     let count = values(bench).count
     #expect((1980...2000).contains(count))
     #expect(source.waits == 0)
-    // Two seconds of silence are more than the queue holds.
+    // Two seconds without a link are more than the queue can hold.
     bench.air.inject(.outOfRange(source.configuration.address), now: bench.now)
     bench.wait(.seconds(2))
     bench.air.inject(.inRange(source.configuration.address), now: bench.now)
@@ -99,7 +99,7 @@ import Testing
     #expect(values(bench).count == source.sent)
   }
 
-  /// 3,000 frames a second are asked for; some 1,553 fit.
+  /// 3,000 frames a second are requested; about 1,553 fit.
   @Test("a ring drops what the link has no room for, and counts it")
   func ringDrops() throws {
     var configuration = ControllerBench.quietRing

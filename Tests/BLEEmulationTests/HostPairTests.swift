@@ -3,7 +3,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Our host against our virtual controller, in memory, with a clock that is moved by hand.
+/// Our host with our virtual controller, in memory, with a clock that is advanced by hand.
 struct HostPair: ~Copyable {
   var host = HCIHost()
   let controller: VirtualController
@@ -18,7 +18,7 @@ struct HostPair: ~Copyable {
     host.start()
   }
 
-  /// Carries packets both ways until neither side has any.
+  /// Transfers packets in both directions until neither side has any.
   mutating func run() throws {
     var isQuiet = false
     while !isQuiet {
@@ -102,7 +102,7 @@ struct HostPairTests {
     let mtu: [UInt8] = [0x02, 0x05, 0x02]
     _ = pair.host.send(mtu.span, on: handle)
     try pair.run()
-    // A Write Request of 120 octets goes in five fragments through one buffer; the ring refuses its length.
+    // A Write Request of 120 bytes goes in five fragments through one buffer; the ring refuses its length.
     let write: [UInt8] = [0x12, 0x10, 0x00] + [UInt8](repeating: 0xA1, count: 117)
     _ = pair.host.send(write.span, on: handle)
     let waiting = pair.host.waitingFragments(handle)
@@ -120,7 +120,7 @@ struct HostPairTests {
     let start = MonotonicTime(nanoseconds: 0)
     let reset = host.nextPacket(now: start)
     #expect(reset == [0x01, 0x03, 0x0C, 0x00])
-    // One credit until the controller gives more.
+    // One credit until the controller returns more.
     let second = host.nextPacket(now: start)
     #expect(second == nil)
     let deadline = host.deadline
@@ -137,7 +137,7 @@ struct HostPairTests {
     var pair = HostPair()
     try pair.run()
     _ = pair.host.submit(LECreateConnection(to: ringAddress, ownType: .public, parameters: .default))
-    // ACL of handle 0x0001 with a notification, then LE Connection Complete of that handle.
+    // ACL on handle 0x0001 with a notification, then LE Connection Complete with that handle.
     let data: [UInt8] = [0x02, 0x01, 0x20, 0x08, 0x00, 0x04, 0x00, 0x04, 0x00, 0x1B, 0x12, 0x00, 0x55]
     let complete: [UInt8] = [
       0x04, 0x3E, 0x13, 0x01, 0x00, 0x01, 0x00, 0x00, 0x00, 0xB2, 0xA1, 0x00, 0x0D, 0xCB, 0x70, 0x18, 0x00,
@@ -165,7 +165,7 @@ struct HostPairTests {
     }
     // Connection Parameter Update Request 0x12, identifier 1: 100–125 ms, latency 4, 5 s (capture CAP2).
     let request: [UInt8] = [0x12, 0x01, 0x08, 0x00, 0x50, 0x00, 0x64, 0x00, 0x04, 0x00, 0xF4, 0x01]
-    // A time-out shorter than the latency allows; and a code that does not exist.
+    // A timeout shorter than the latency allows; and an undefined code.
     let bad: [UInt8] = [0x12, 0x02, 0x08, 0x00, 0x50, 0x00, 0x64, 0x00, 0x1E, 0x00, 0x0A, 0x00]
     let unknown: [UInt8] = [0x55, 0x03, 0x00, 0x00]
     var sent: [[UInt8]] = []
@@ -182,7 +182,7 @@ struct HostPairTests {
         [0x13, 0x01, 0x02, 0x00, 0x00, 0x00], [0x13, 0x02, 0x02, 0x00, 0x01, 0x00],
         [0x01, 0x03, 0x02, 0x00, 0x00, 0x00],
       ])
-    // LE Connection Update with what was asked for, Core 5.4, Vol 4, Part E, 7.8.18.
+    // LE Connection Update with the requested parameters, Core 5.4, Vol 4, Part E, 7.8.18.
     let commands = sent.filter { $0[0] == 0x01 }
     #expect(commands.count == 1)
     #expect(

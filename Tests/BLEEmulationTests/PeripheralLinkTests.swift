@@ -4,7 +4,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// L2CAP and ATT at the peripheral's end. Core 5.4, Vol 3, Part A, 3.1 and 4; Vol 4, Part E, 5.4.2.
+/// L2CAP and ATT at the peripheral. Core 5.4, Vol 3, Part A, 3.1 and 4; Vol 4, Part E, 5.4.2.
 @Suite struct PeripheralLinkTests {
   @Test("each packet from the host gives its buffer back, then is answered")
   func flowControl() {
@@ -14,7 +14,7 @@ import Testing
       bench.send(ControllerBench.att("020502")) == [
         ControllerBench.completedPacket, ControllerBench.att("03f400", "20"),
       ])
-    // A frame in two fragments is answered after the second.
+    // A frame in two fragments gets its response after the second.
     #expect(bench.send("0240000600050004001213") == [ControllerBench.completedPacket])
     #expect(
       bench.send("0240100300000100") == [
@@ -36,7 +36,7 @@ import Testing
       bench.send("0240000b00 07000600 01030001100000") == [
         ControllerBench.completedPacket, "0240200600020006000505",
       ])
-    // An indication is confirmed whatever it is about.
+    // An indication is confirmed whatever its handle.
     #expect(bench.request("1d0300aa") == "1e")
   }
 

@@ -3,12 +3,12 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Our host pairs with an emulated peripheral over a virtual controller, and finds its key again.
+/// Our host pairs with an emulated peripheral over a virtual controller, and uses the stored key later.
 ///
-/// Both Security Managers are ours, and agree with other stacks elsewhere (`PairingVectorTests`, `PairingPeerTests`): what is
-/// shown here is the way between them.
+/// Both Security Managers are ours. Other tests show that they agree with other stacks (`PairingVectorTests`,
+/// `PairingPeerTests`); these tests cover the path between them.
 @Suite struct SecureLinkTests {
-  /// Wants encryption for its only value.
+  /// A peripheral that requires encryption for its only value.
   final class Locked: VirtualPeripheral {
     static let address = DeviceAddress(bits: 0x70CB_0D00_A1B3, type: .public)
     static let valueHandle = AttributeHandle(3)
@@ -24,7 +24,7 @@ import Testing
     ]
     let security: PeripheralSecurity?
     private var link: PeripheralLink?
-    /// Values of the one that is signed.
+    /// Signed values that were written.
     private(set) var written: [[UInt8]] = []
 
     init(_ security: PeripheralSecurity) { self.security = security }
@@ -49,7 +49,7 @@ import Testing
         responderKeys: [.encryption, .identity, .signing]))
   }
 
-  /// Write Request and its answers. Core 5.4, Vol 3, Part F, 3.4.5.1.
+  /// Write Request and its responses. Core 5.4, Vol 3, Part F, 3.4.5.1.
   private let write: [UInt8] = [0x12, 0x03, 0x00, 0x01]
   private let refusal: [UInt8] = [0x01, 0x12, 0x03, 0x00, 0x0F]
   private let response: [UInt8] = [0x13]
@@ -70,7 +70,7 @@ import Testing
     #expect(pair.isEncrypted(handle))
     #expect(try pair.request(write, on: handle) == response)
 
-    // The same device at the next link: nothing but the key.
+    // The same device on the next link: only the key is used.
     try pair.disconnect(handle)
     let second = try pair.connect(Locked.address)
     let again = try #require(second)
@@ -78,11 +78,11 @@ import Testing
     let key = try #require(bond.peerKey)
     #expect(try pair.encrypt(again, key) == .success)
     #expect(try pair.request(write, on: again) == response)
-    // Once more: another event tells of it.
+    // Once more: a different event reports it.
     #expect(try pair.encrypt(again, key) == .success)
   }
 
-  /// A signed write changes the value without encryption, once, if it is signed by the key that was given away.
+  /// A signed write changes the value without encryption, once, if it is signed with the distributed key.
   @Test func takesWhatIsSigned() throws {
     let security = PeripheralSecurity(Self.configuration(.noInputNoOutput))
     let locked = Locked(security)
@@ -103,7 +103,7 @@ import Testing
     _ = try pair.request(signed, on: again)
     #expect(locked.written == [[7]])
     #expect(security.bonds[Self.central]?.peerSignCounter == 1)
-    // Heard by somebody, and sent again; signed by somebody else.
+    // Replayed by an eavesdropper; signed with another key.
     _ = try pair.request(signed, on: again)
     let wrong = message + MessageSignature(of: message.span, counter: 1, key: key ^ 1).octets
     _ = try pair.request(wrong, on: again)
@@ -114,8 +114,8 @@ import Testing
     #expect(!pair.isEncrypted(again))
   }
 
-  /// A central that begins and then says nothing: after 30 s it can pair over another link only. Core 5.4, Vol 3, Part H,
-  /// 3.4.
+  /// A central begins and then sends nothing: after 30 s it can pair only over another link. Core 5.4, Vol 3,
+  /// Part H, 3.4.
   @Test(arguments: [VirtualAir.Pace.immediate, .air]) func givesUpASilentCentral(_ pace: VirtualAir.Pace)
     throws
   {
@@ -143,7 +143,7 @@ import Testing
     #expect(try pair.request(write, on: handle) == refusal)
   }
 
-  /// A link whose ends have different keys cannot be read: 0x3D, MIC failure.
+  /// A link whose ends have different keys fails with 0x3D, MIC failure.
   @Test(arguments: [VirtualAir.Pace.immediate, .air]) func losesTheLinkByAWrongKey(_ pace: VirtualAir.Pace)
     throws
   {
@@ -176,7 +176,7 @@ import Testing
     #expect(events.contains(.security(handle, .paired(.failure(.refused(.confirmValueFailed))))))
   }
 
-  /// LE Encrypt, with the sample of Core 5.4, Vol 6, Part C, 1; LE Enable Encryption of a link that is not there.
+  /// LE Encrypt, with the sample of Core 5.4, Vol 6, Part C, 1; LE Enable Encryption for an unknown link.
   @Test func answersCommands() {
     let bench = ControllerBench()
     #expect(
@@ -210,7 +210,7 @@ private final class SecurePair {
     return nil
   }
 
-  /// Carries packets both ways until neither side has any.
+  /// Transfers packets in both directions until neither side has any.
   func run() throws {
     var isQuiet = false
     while !isQuiet {
@@ -224,7 +224,7 @@ private final class SecurePair {
       controller.drain { packet in packets.append([UInt8](encoding: packet.count) { $0.append(packet) }) }
       for packet in packets {
         isQuiet = false
-        // H4 type, two headers, then the channel of the Security Manager.
+        // H4 type, two headers, then the Security Manager's channel.
         if packet.count > 9, packet[0] == 2, packet[7] == 6 { answers.append(Array(packet[9...])) }
         try host.receive(packet.span, now: now) { _ in
         } attribute: { _, pdu in
@@ -235,7 +235,7 @@ private final class SecurePair {
     }
   }
 
-  /// Two virtual seconds.
+  /// Lets two virtual seconds pass.
   func wait(_ time: Duration = .seconds(2)) throws {
     for _ in 0..<Int(time / .milliseconds(10)) {
       now = now.advanced(by: .milliseconds(10))
@@ -257,9 +257,9 @@ private final class SecurePair {
     try wait()
   }
 
-  /// Sends a PDU of the Security Manager past our host's own.
+  /// Sends a Security Manager PDU that bypasses our host's own Security Manager.
   ///
-  /// - Returns: what the other one says.
+  /// - Returns: PDUs of the other side.
   func tell(_ pdu: [UInt8], on handle: ConnectionHandle) throws -> [[UInt8]] {
     let frame = [UInt8](encoding: pdu.count + 4) {
       $0.append(u16: UInt16(pdu.count))

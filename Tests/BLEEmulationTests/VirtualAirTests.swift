@@ -45,14 +45,14 @@ import Testing
     bench.send("01060403 4000 13")
     bench.wait(.seconds(1))
     #expect(bench.ports[1].all("043e1f02").count >= connected + 8)
-    // Now the other one takes it, with its own link of the same number.
+    // Now the other one connects to it, with its own link of the same number.
     bench.send("010c2002 0000", to: 1)
     bench.send(Self.create(AirBench.sourceAddress), to: 1)
     #expect(bench.wait(for: "043e1301004000", at: 1) != nil)
     #expect(bench.host.all("043e13").count == 1)
   }
 
-  /// Found by a fuzzer: a host that was told of it would have come again at once.
+  /// Found by fuzzing: a host that was notified of it would have reconnected at once.
   @Test("late by a whole interval, the next advertisement is still to come")
   func lateByAnInterval() throws {
     let bench = ControllerBench()
@@ -66,7 +66,7 @@ import Testing
     #expect(try #require(bench.controller.deadline) > late)
   }
 
-  /// Advertises by legacy commands and connects the first to the second.
+  /// Advertises with legacy commands and connects the first to the second.
   private func connectControllers(_ pace: VirtualAir.Pace) throws -> AirBench {
     let bench = bench(pace)
     // 100 ms, connectable, public address, all channels.
@@ -77,7 +77,7 @@ import Testing
     for command in ["06", "08", "09", "0a"] {
       #expect(bench.ports[1].all("040e0401" + command + "2000").count == 1)
     }
-    // Not while it advertises.
+    // Not allowed while it advertises.
     bench.send("0106200f a000 a000 00 00 00 000000000000 07 00", to: 1)
     #expect(bench.ports[1].all("040e040106200c").count == 1)
     bench.send("010b2007 01 6000 6000 00 00")
@@ -88,7 +88,7 @@ import Testing
     #expect(!bench.host.all("043e0f02010400" + Self.secondAddress + "03020941c9").isEmpty)
     bench.send("010c2002 0000")
     bench.send(Self.create(Self.secondAddress))
-    // Role 0 here, role 1 there.
+    // Role 0 on one side, role 1 on the other.
     let central = try #require(bench.wait(for: "043e1301"))
     #expect(central.text == "043e130100400000" + "00" + Self.secondAddress + "18000000640000")
     #expect(
@@ -113,12 +113,12 @@ import Testing
     bench.wait(.milliseconds(200))
     #expect(bench.host.all("02").map(\.text) == [ControllerBench.att("03f400", "20")])
     for port in bench.ports { #expect(port.all(ControllerBench.completedPacket).count == 1) }
-    // Advertising is over with the connection.
+    // Advertising ends with the connection.
     bench.send("010c2002 0100")
     bench.wait(.seconds(1))
     #expect(bench.host.all("043e").isEmpty)
     bench.forget()
-    // Remote User Terminated there, Connection Terminated by Local Host here.
+    // Remote User Terminated on the other side, Connection Terminated by Local Host here.
     bench.send("01060403 4000 13", to: 1)
     bench.wait(.milliseconds(200))
     #expect(bench.host.all("0405").map(\.text) == ["04050400400013"])
@@ -173,7 +173,7 @@ import Testing
       "010d2019 6000 6000 00 01 0605040302c1 00 1800 1800 0000 6400 00000000")
     _ = try #require(bench.wait(for: "043e13010040000001"))
     #expect(bench.ports[1].all("043e06120007400000").count == 1)
-    // Data for extended packets is not there: Unsupported Feature.
+    // Data in extended packets is not supported: Unsupported Feature.
     bench.send("01362019 07 0100 a00000 a00000 07 01 00 000000000000 00 7f 01 00 01 00 00", to: 1)
     #expect(bench.ports[1].packets.last?.text == "040e0501362011" + "00")
   }
@@ -220,7 +220,7 @@ import Testing
     #expect((118...122).contains(turns))
   }
 
-  /// A third link every 30 ms cannot keep out of the way of two every 50 ms; each gets its turn.
+  /// A third link every 30 ms inevitably collides with two every 50 ms; each gets its turn.
   @Test("links whose events collide miss some, and none is lost by it")
   func collidingLinks() throws {
     let sources = (0..<3).map { number in

@@ -4,7 +4,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Events as Core 5.4, Vol 4, Part E, 7.7 and 7.8 lay them out.
+/// Events are laid out by Core 5.4, Vol 4, Part E, 7.7 and 7.8.
 @Suite struct VirtualControllerTests {
   @Test(
     "what a host asks at the start",
@@ -19,7 +19,7 @@ import Testing
       ("010f2000", "040e05010f200010"),
       ("01102000", "040e0401102000"),
       ("012f2000", "040e0c012f2000fb004808fb004808"),
-      // LE Read Local P-256 Public Key, LE Set Extended Scan Enable, a vendor's command: unknown here.
+      // LE Read Local P-256 Public Key, LE Set Extended Scan Enable, a vendor command: unknown here.
       ("01252000", "040e0401252001"),
       ("01422006000000000000", "040e0401422001"),
       ("0101fc00", "040e040101fc01"),
@@ -75,7 +75,7 @@ import Testing
       _ = bench.send("010c2002 0101")
       #expect(bench.wait(milliseconds: 1000) == [Self.report])
     }
-    // Parameters cannot be set meanwhile.
+    // Parameters cannot be set in the meantime.
     #expect(bench.send("010b2007 00 6000 6000 00 00") == ["040e04010b200c"])
   }
 
@@ -191,7 +191,7 @@ import Testing
     _ = bench.send("010c2002 0000")
     _ = bench.send("010d2019 60006000 00 01 5544332211c0 00 1800 2800 0000 2a00 0000 0000")
     #expect(bench.wait(milliseconds: 300) == ["043e130100410000015544332211c0280000002a0000"])
-    // Data for a link that is not there is dropped and counted, and gives no buffer back.
+    // Data for an unknown link is dropped and counted, and returns no buffer.
     #expect(bench.send(ControllerBench.att("0a0300")) == [])
     #expect(bench.controller.faults == 1)
   }

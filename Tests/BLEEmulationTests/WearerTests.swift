@@ -7,7 +7,8 @@ import Testing
 
 @testable import BLEEmulation
 
-/// A ring's made-up wearer, at 25 samples a second: beats where the formulas have them, and a body that is as hard as one.
+/// A ring's simulated wearer at 25 samples a second: beats follow the formulas, and the signal is as
+/// difficult as a real body's.
 @Suite struct WearerTests {
   private static let rate = 25.0
 
@@ -17,7 +18,7 @@ import Testing
     return wearer
   }
 
-  /// What the ring sends, as its decoder reads it; time is the wearer's.
+  /// The ring's samples as its decoder reads them, with the wearer's time.
   private static func samples(_ wearer: Wearer, seconds: Int) throws -> [SignalSample] {
     var signal = RingSignal(wearer)
     return try (0..<seconds * Int(rate)).map { tick in
@@ -64,8 +65,8 @@ import Testing
     return reading
   }
 
-  /// The mean heart rate of a window by the published formula (McSharry et al. 2003, as `HeartRhythm` describes it), summed up
-  /// numerically, as late as the pulse is at the finger.
+  /// The mean heart rate of a window by the published formula (McSharry et al. 2003, as `HeartRhythm`
+  /// describes it), integrated numerically, with the delay of the pulse at the finger.
   private static func truth(_ window: PulseRateWindow, _ range: ClosedRange<Double>, _ variability: Double)
     -> Double
   {
@@ -88,7 +89,8 @@ import Testing
     }
   }
 
-  /// Five minutes of the light at rest vary as the heart does, whose beats are a formula's.
+  /// Five minutes of the optical signal at rest vary as the heart does, whose beats are computed from a
+  /// formula.
   @Test func variesAsTheHeartDoes() throws {
     let wearer = try Self.wearer(["heart-rate": "60-66"])
     let segment = try #require(try Self.read(try Self.samples(wearer, seconds: 330)).segments.first)
@@ -105,7 +107,8 @@ import Testing
     #expect(abs(found.deviationMilliseconds / deviation - 1) < 0.02)
   }
 
-  /// At rest each beat is in the light as long after the heart's as any other, but for the filter and a sample's length.
+  /// At rest each beat appears in the optical signal with the same delay, apart from the filter and a
+  /// sample's duration.
   @Test func beatsAreWhereTheHeartHasThem() throws {
     let wearer = try Self.wearer(["heart-rate": "60-90"])
     let samples = try Self.samples(wearer, seconds: 120)
@@ -113,7 +116,7 @@ import Testing
     let found = reading.beats.filter(\.isAccepted).map(\.time.seconds)
     let known = (0...160).map { wearer.rhythm.beat($0) }
     Figures.note("PPG: \(samples.prefix(60 * 25).map { Int($0.light ?? 0) })")
-    // neurokit2 0.2.13 (`ppg_clean`, `ppg_findpeaks` with their defaults) has one peak for each, too.
+    // neurokit2 0.2.13 (`ppg_clean`, `ppg_findpeaks` with their defaults) also finds one peak for each.
     let theirs = Self.neurokit2Light.map { Double($0) / Self.rate }
     #expect(theirs.count == 75)
     for (number, time) in theirs.enumerated() { #expect(abs(time - known[number] - 0.35) < 0.06) }
@@ -121,14 +124,14 @@ import Testing
     let median = delays.median
     Figures.note("delay \(median) s, \(delays.map { $0 - median }.rootMeanSquare) s, \(found.count) beats")
     #expect(found.count >= 140)
-    // The foot is at the finger after 0.2 s, the peak six thirty-seconds of a beat later.
+    // The foot reaches the finger after 0.2 s, the peak six thirty-seconds of a beat later.
     #expect((0.25...0.45).contains(median))
     #expect(delays.allSatisfy { abs($0 - median) < 0.04 })
     let errors = Self.distances(reading.windows, 60...90)
     #expect(errors.count == 57 && errors.allSatisfy { $0.error < 1 })
   }
 
-  /// In motion the beats give nothing, and the tracker has to work: within 3 a minute in 90 % of the windows.
+  /// In motion no beats are found, so the tracker is used: within 3/min in 90 % of the windows.
   @Test(arguments: [("walk", 86.0...98.0), ("run", 138.0...152.0)])
   func motionIsWork(_ motion: String, _ range: ClosedRange<Double>) throws {
     let reading = try Self.read(try Self.samples(try Self.wearer(["motion": motion]), seconds: 300))
@@ -146,8 +149,8 @@ import Testing
     #expect(reading.beatWindows.allSatisfy { $0.beatsPerMinute == nil })
   }
 
-  /// What the light is moved by is no pulse: without the accelerometer the beats alone are wrong or none, though none is rejected
-  /// for motion.
+  /// Motion in the optical signal is not a pulse: without the accelerometer the beats alone are wrong or
+  /// missing, although none is rejected for motion.
   @Test(arguments: [("walk", 86.0...98.0), ("run", 138.0...152.0)])
   func beatsAloneFail(_ motion: String, _ range: ClosedRange<Double>) throws {
     let samples = try Self.samples(try Self.wearer(["motion": motion]), seconds: 300).map {
@@ -164,7 +167,7 @@ import Testing
     #expect(windows.count >= 29 && 5 * right < windows.count)
   }
 
-  /// The accelerometer has the cadence, and rests between the bouts.
+  /// The accelerometer shows the cadence, and rest between the bouts.
   @Test func movesInBouts() throws {
     let samples = try Self.samples(
       try Self.wearer(["motion": "run", "cadence": "150", "bout": "30"]), seconds: 60)
@@ -184,8 +187,9 @@ import Testing
     #expect(power(5..<28, 2.5) < 1e-4 * power(34..<56, 2.5))
   }
 
-  /// Bouts, cold fingers, a ring that is lifted: where windows of quality 0.9 or more are many, 95 in 100 are right. Below
-  /// 0.02 the pulse is lower than the noise beat by beat, and a hand at rest is refused as if there were none.
+  /// Bouts, cold fingers, a lifted ring: if many windows have a quality of at least 0.9, 95 in 100 are right.
+  /// Below 0.02 each beat of the pulse is lower than the noise, and a hand at rest is refused as if there
+  /// were no pulse.
   @Test(arguments: [
     (["motion": "run", "bout": "60"], 280), (["perfusion": "0.02"], 30), (["perfusion": "0.05"], 280),
     (["perfusion": "0.5", "motion": "walk"], 150), (["lifted-every": "60"], 250),
@@ -197,7 +201,8 @@ import Testing
     #expect(sure.count >= leastSure && Double(sure.count { $0 <= 5 }) >= 0.95 * Double(sure.count))
   }
 
-  /// Artefacts of six times the pulse and more, or no pulse at all: some windows pass for good ones, but few of 297.
+  /// Artefacts of at least six times the pulse, or no pulse at all: some windows are accepted, but few of
+  /// 297.
   @Test(arguments: [
     ["perfusion": "0"], ["perfusion": "0", "motion": "walk"], ["perfusion": "0", "motion": "run"],
     ["perfusion": "0.005"], ["perfusion": "0.2", "motion": "walk"], ["perfusion": "0.5", "motion": "run"],
@@ -206,12 +211,12 @@ import Testing
     #expect(try Self.errors(options, quality: 0.9).count <= 10)
   }
 
-  /// Noise alone is told from a pulse.
+  /// Noise alone is distinguished from a pulse.
   @Test func noiseHasNoQuality() throws {
     #expect(try Self.errors(["perfusion": "0"], quality: 0.5).count <= 5)
   }
 
-  /// Of ten minutes the windows of a quality or more: how far their pulse is off.
+  /// Errors of the windows with at least this quality, in ten minutes.
   private static func errors(_ options: [String: String], quality: Double) throws -> [Double] {
     let wearer = try wearer(options)
     let reading = try read(try samples(wearer, seconds: 600))
@@ -226,7 +231,8 @@ import Testing
 
   private static let ectopic = ["heart-rate": "66-74", "ectopic": "0.03"]
 
-  /// Early by 0.35 of an interval; the next beat is where it would be: both intervals are as long as two others.
+  /// Early by 0.35 of an interval; the next beat is in its regular place, so the two intervals add up to two
+  /// regular ones.
   @Test func ectopicBeatsAreAsOftenAndEarlyAsTheyAreSaidToBe() throws {
     let rhythm = try Self.wearer(Self.ectopic).rhythm
     let numbers = (0..<20_000).filter { rhythm.isEctopic($0) }
@@ -241,7 +247,7 @@ import Testing
     #expect((0..<100).allSatisfy { bigeminy.isEctopic($0) == !$0.isMultiple(of: 2) })
   }
 
-  /// The variability of a strap's intervals: as many artefacts are corrected as there are ectopic beats.
+  /// Variability from a strap's intervals: as many artefacts are corrected as there are ectopic beats.
   @Test func ectopicBeatsOfAStrapAreCorrected() throws {
     let rhythm = try Self.wearer(Self.ectopic).rhythm
     var strap = PulseSignal()
@@ -260,7 +266,7 @@ import Testing
     #expect(known >= 5 && segment.artefacts.ectopic == known && segment.artefacts.total == known)
   }
 
-  /// The electrocardiogram: each R wave is found, early ones too, within 20 ms.
+  /// ECG: each R wave is found within 20 ms, including early ones.
   @Test func ectopicBeatsOfAnElectrocardiogramAreFound() throws {
     let rhythm = try Self.wearer(Self.ectopic).rhythm
     let heart = CardiacWave(rhythm: rhythm)
@@ -280,13 +286,13 @@ import Testing
     let known = (1..<400).map { rhythm.beat($0) }.filter { $0 < last + 0.1 }
     #expect(times.count == known.count && known.count >= 330)
     #expect(zip(times, known).allSatisfy { abs($0 - $1) < 0.02 })
-    // As for neurokit2 0.2.13 (`ecg_clean`, `ecg_peaks` with their defaults) in the first minute.
+    // neurokit2 0.2.13 (`ecg_clean`, `ecg_peaks` with their defaults) finds the same in the first minute.
     let theirs = Self.neurokit2Heart.map { Double($0) / 130 }
     #expect(zip(theirs, known).allSatisfy { abs($0 - $1) < 0.02 })
     #expect(known.count { $0 < 59.5 } == theirs.count)
   }
 
-  /// The light: no interval at an ectopic beat is accepted, and nearly all others are.
+  /// Optical signal: no interval at an ectopic beat is accepted, and nearly all others are.
   @Test func ectopicBeatsOfLightAreNotAccepted() throws {
     let wearer = try Self.wearer(Self.ectopic)
     let reading = try Self.read(try Self.samples(wearer, seconds: 300))
@@ -305,7 +311,7 @@ import Testing
     #expect(accepted.count >= 250)
   }
 
-  /// Numbers of samples, of what a note of figures has.
+  /// Sample numbers, for the samples in a note of figures.
   private static let neurokit2Heart = [
     115, 228, 303, 462, 577, 689, 804, 925, 1044, 1158, 1270, 1384, 1499, 1610, 1717, 1826, 1939, 2053, 2165,
     2274, 2386, 2501, 2612, 2719, 2823, 2930, 3039, 3147, 3251, 3357, 3466, 3578, 3649, 3791, 3895, 4002,

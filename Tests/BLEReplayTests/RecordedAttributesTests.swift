@@ -3,7 +3,8 @@ import Testing
 
 @testable import BLEReplay
 
-/// A server out of what a client was told. PDUs by hand, from Core 5.4, Vol 3, Part F, 3.4.
+/// A server reconstructed from the responses that a client received. PDUs by hand, from Core 5.4, Vol 3, Part
+/// F, 3.4.
 @Suite struct RecordedAttributesTests {
   /// Services 1800 (1 … 5) and 180D (6 … 9), a characteristic 2A37 with a value at 8, a descriptor 2902 at 9.
   private func heartRateMonitor() -> RecordedAttributes {
@@ -18,38 +19,38 @@ import Testing
 
   @Test func answersWhatWasAskedOtherwise() {
     let server = heartRateMonitor()
-    // All services, the same by value, one that is not there.
+    // All services, the same by value, and one that does not exist.
     #expect(
       server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28])
         == [0x11, 6, 1, 0, 5, 0, 0x00, 0x18, 6, 0, 9, 0, 0x0D, 0x18])
     #expect(server.answer([0x10, 2, 0, 0xFF, 0xFF, 0x00, 0x28]) == [0x11, 6, 6, 0, 9, 0, 0x0D, 0x18])
     #expect(server.answer([0x06, 1, 0, 0xFF, 0xFF, 0x00, 0x28, 0x0D, 0x18]) == [0x07, 6, 0, 9, 0])
     #expect(server.answer([0x06, 1, 0, 0xFF, 0xFF, 0x00, 0x28, 0x09, 0x18]) == [0x01, 0x06, 1, 0, 0x0A])
-    // Types of all that has one: the value's is known from its declaration.
+    // Types of all attributes with a known type: the value's is known from its declaration.
     #expect(
       server.answer([0x04, 6, 0, 9, 0])
         == [0x05, 1, 6, 0, 0x00, 0x28, 7, 0, 0x03, 0x28, 8, 0, 0x37, 0x2A, 9, 0, 0x02, 0x29])
     #expect(server.answer([0x08, 1, 0, 9, 0, 0x03, 0x28]) == [0x09, 7, 7, 0, 0x10, 8, 0, 0x37, 0x2A])
     #expect(server.answer([0x0A, 9, 0]) == [0x0B, 0x01, 0x00])
-    // A subscription that the recorded client did without.
+    // A subscription that the recorded client did not make.
     #expect(server.answer([0x12, 9, 0, 0, 0]) == [0x13])
     #expect(server.answer([0x0C, 9, 0, 1, 0]) == [0x0D, 0x00])
-    // A client that wants everything asks for services of the secondary kind too: none was found.
+    // A client that discovers everything also requests secondary services: there are none.
     #expect(server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x01, 0x28]) == [0x01, 0x10, 1, 0, 0x0A])
-    // No exchange of the MTU was recorded: the default stays.
+    // No MTU exchange was recorded: the default applies.
     #expect(server.answer([0x02, 0x05, 0x02]) == [0x01, 0x02, 0, 0, 0x06])
   }
 
   @Test func saysNothingOfWhatItDoesNotKnow() {
     let server = heartRateMonitor()
-    // A value that nobody read, a write.
+    // A value that was never read, a write.
     #expect(server.answer([0x0A, 8, 0]) == nil)
     #expect(server.answer([0x12, 8, 0, 1, 0]) == nil)
     #expect(RecordedAttributes().answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28]) == nil)
     #expect(server.answer([]) == nil)
   }
 
-  /// A long value is what its parts were.
+  /// A long value is assembled from its parts.
   @Test func putsALongValueTogether() {
     var server = RecordedAttributes()
     let start = [UInt8](repeating: 0x41, count: 22)
@@ -60,8 +61,8 @@ import Testing
     #expect(server.answer([0x0C, 3, 0, 25, 0]) == nil)
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.1.1: the request's opcode and handle, and why. A search finds nothing, a value is not to
-  /// be had, what nobody ever asked is not supported.
+  /// Core 5.4, Vol 3, Part F, 3.4.1.1: the request's opcode and handle, and the reason. A search finds
+  /// nothing, a value is unavailable, a request that was never recorded is not supported.
   @Test(
     arguments: [
       ([0x04, 7, 0, 9, 0], [0x01, 0x04, 7, 0, 0x0A]),
@@ -76,15 +77,15 @@ import Testing
     #expect(RecordedAttributes.refusal(request) == response)
   }
 
-  /// A command, a confirmation, a response and nothing wait for no answer.
+  /// Commands, confirmations, responses and empty PDUs get no response.
   @Test(arguments: [[0x52, 7, 0, 1], [0x1E], [0x13], []] as [[UInt8]])
   func refusesNothingElse(_ pdu: [UInt8]) {
     #expect(RecordedAttributes.refusal(pdu) == nil)
   }
 
-  /// The four attributes of a ring, known by its frames alone, where reference colmi-ring-protocol.md, 1, has them: the
-  /// command's value to write, its notification, the same for big data. Declarations are before the values, what
-  /// subscribes is behind. Core 5.4, Vol 3, Part G, 3.1, 3.3.
+  /// The four attributes of a ring, known only from its frames, as in reference colmi-ring-protocol.md, 1:
+  /// the value for commands, its notifications, and the same for big data. Declarations are before the
+  /// values, CCCDs after them. Core 5.4, Vol 3, Part G, 3.1, 3.3.
   @Test func declaresWhatValuesProve() throws {
     let write = try #require(BluetoothUUID("6e400002-b5a3-f393-e0a9-e50e24dcca9e"))
     let notify = try #require(BluetoothUUID("6e400003-b5a3-f393-e0a9-e50e24dcca9e"))
@@ -104,7 +105,7 @@ import Testing
     #expect(server.answer([0x0A, 0x11, 0])?.prefix(4) == [0x0B, 0x10, 0x12, 0])
     #expect(server.answer([0x04, 0x13, 0, 0x13, 0]) == [0x05, 1, 0x13, 0, 0x02, 0x29])
     #expect(server.answer([0x12, 0x13, 0, 1, 0]) == [0x13])
-    // Handles at the edges, and one right behind another, have no room for declarations.
+    // Handles at the limits, and adjacent handles, leave no room for declarations.
     var crowded = RecordedAttributes()
     crowded.assume([
       (AttributeHandle(2), notify), (AttributeHandle(0x20), write), (AttributeHandle(0x21), notify),
@@ -114,7 +115,7 @@ import Testing
     #expect(crowded.answer([0x0A, 0xFE, 0xFF])?.prefix(4) == [0x0B, 0x10, 0xFF, 0xFF])
   }
 
-  /// What a log holds may be damaged.
+  /// A log may contain damaged PDUs.
   @Test(
     arguments: [
       ([0x10, 1, 0], [0x11, 6, 1]), ([0x10, 1, 0, 9, 0, 0, 0x28], [0x11, 2, 1, 0]),

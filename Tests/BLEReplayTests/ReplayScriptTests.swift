@@ -4,8 +4,8 @@ import Testing
 
 @testable import BLEReplay
 
-/// What a recorded conversation does with a host that says the same, and with one that does not. Packets by hand, from
-/// Core 5.4, Vol 4, Part E, 7 and Vol 3, Part F, 3.4.
+/// A recorded conversation, replayed to a host that sends the same packets, and to one that does not. Packets
+/// by hand, from Core 5.4, Vol 4, Part E, 7 and Vol 3, Part F, 3.4.
 @Suite struct ReplayScriptTests {
   private static let reset: [UInt8] = [0x01, 0x03, 0x0C, 0x00]
   private static let resetAnswer: [UInt8] = [0x04, 0x0E, 0x04, 0x01, 0x03, 0x0C, 0x00]
@@ -13,7 +13,8 @@ import Testing
   private static let versionAnswer: [UInt8] = [
     0x04, 0x0E, 0x0C, 0x01, 0x01, 0x10, 0x00, 13, 0, 0, 13, 0, 0, 0, 0,
   ]
-  /// Read Request of 0x0003, its response, Write Requests of 0x0010, their response, a notification of 0x0012.
+  /// Read Request of 0x0003, its response, Write Requests of 0x0010, their response, a notification of
+  /// 0x0012.
   private static let read = data([0x0A, 0x03, 0x00])
   private static let readAnswer = answer([0x0B, 0x41])
   private static let write = data([0x12, 0x10, 0x00, 0xA1])
@@ -63,7 +64,8 @@ import Testing
     #expect(script.findings.differenceCount == 0)
   }
 
-  /// What came before a packet of the host's comes before it again; what came after waits, whoever goes first.
+  /// Packets before one of the host's are replayed before it; later ones wait for it, whichever side is
+  /// first.
   @Test func waitsForAllThatWasSentBefore() {
     var script = script([
       (.controllerToHost, Self.notification), (.hostToController, Self.write),
@@ -87,7 +89,8 @@ import Testing
     #expect(difference.recorded == Self.write && difference.ours == Self.otherWrite)
   }
 
-  /// A client that leaves a request out goes on with the next: the answer to the other is left out too.
+  /// A client that omits a request continues with the next: the omitted request's response is not sent
+  /// either.
   @Test func leavesOutWhatOursDoesNotAsk() {
     var script = script([
       (.hostToController, Self.read), (.controllerToHost, Self.readAnswer),
@@ -98,7 +101,7 @@ import Testing
     #expect(script.findings.counts == [.missing: 1])
   }
 
-  /// Error Response with Unlikely Error for a value that nobody read; what the log has next is told.
+  /// Error Response with Unlikely Error for a value that was never read; the log's next packet is reported.
   @Test func refusesARequestThatTheLogDoesNotHave() throws {
     var script = script([(.hostToController, Self.write), (.controllerToHost, Self.writeAnswer)])
     expectAnswer(script.take(Self.read), [0x01, 0x0A, 0x03, 0x00, 0x0E])
@@ -121,7 +124,7 @@ import Testing
     #expect(answer.direction == .controllerToHost, sourceLocation: location)
   }
 
-  /// A request that is repeated more often than in the log has the answer that it had.
+  /// A request that is repeated more often than in the log gets the same response again.
   @Test func answersARepeatedRequestAgain() {
     var script = script([
       (.hostToController, Self.read), (.controllerToHost, Self.readAnswer),
@@ -137,7 +140,7 @@ import Testing
     #expect(answer.index == 2)
   }
 
-  /// The hole of a lost answer is told when the question is sent, and the question refused.
+  /// A missing response is reported when the request is sent, and the request is refused.
   @Test func refusesAQuestionWithoutAnswer() {
     var script = script([
       (.hostToController, Self.read), (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
@@ -151,8 +154,8 @@ import Testing
 
   // MARK: Another client
 
-  /// A control point at 0x0010 that answers by indications: procedure 2 is not answered for procedure 1, but for another
-  /// parameter of its own.
+  /// A control point at 0x0010 that responds with indications: the response to procedure 1 is not used for
+  /// procedure 2, but for procedure 2 with another parameter.
   @Test func asksAControlPointForOneProcedure() {
     let (indication, confirmation) = (Self.answer([0x1D, 0x10, 0x00, 0xF0, 0x02]), Self.data([0x1E]))
     var script = script([
@@ -168,8 +171,8 @@ import Testing
     #expect(delivered(&script) == [Self.notification])
   }
 
-  /// A value that the recorded host wrote with a request and ours without, and the other way round; what was written before
-  /// to the same attribute will not come any more, though it has a value in common.
+  /// A value that the recorded host wrote with response and ours without, and vice versa. Earlier writes to
+  /// the same attribute are then no longer expected, although their values partly agree.
   @Test func takesAWriteWithOrWithoutResponse() {
     let (battery, time) = ([0x10, 0x00, 0x03] as [UInt8], [0x10, 0x00, 0x01] as [UInt8])
     var script = script([
@@ -186,14 +189,15 @@ import Testing
     #expect(script.isAtEnd)
   }
 
-  /// The log begins amid values: they wait for a subscription of ours, or until nobody subscribes.
+  /// The log begins in the middle of notifications: they wait for a subscription of ours, or until none is
+  /// expected.
   @Test func keepsValuesUntilSomebodySubscribes() {
     let packets: [(HCIDirection, [UInt8])] = [
       (.controllerToHost, Self.notification), (.controllerToHost, Self.notification),
     ]
     var subscribed = script(packets, isSubscribed: false)
     #expect(subscribed.awaitsSubscription && subscribed.next == nil && subscribed.awaited == nil)
-    // A read changes nothing, nor does a subscription that ends.
+    // A read has no effect, nor does an unsubscription.
     _ = subscribed.take(Self.read)
     _ = subscribed.take(Self.data([0x12, 0x13, 0x00, 0x00, 0x00]))
     #expect(subscribed.next == nil)
@@ -203,12 +207,12 @@ import Testing
     var idle = script(packets, isSubscribed: false)
     idle.ceaseToAwaitSubscription()
     #expect(delivered(&idle) == [Self.notification, Self.notification])
-    // The recorded host subscribes before: there is nothing to wait for.
+    // The recorded host subscribes first: there is nothing to wait for.
     let subscription = Self.data([0x12, 0x13, 0x00, 0x01, 0x00])
     #expect(!script([(.hostToController, subscription)] + packets, isSubscribed: false).awaitsSubscription)
   }
 
-  /// An answer without its question would close the channel: it waits for somebody who asks.
+  /// A response without its request would close the channel: it waits for a request.
   @Test func keepsAnAnswerThatNobodyAskedFor() {
     var script = script([
       (.controllerToHost, Self.notification), (.controllerToHost, Self.readAnswer),
@@ -236,7 +240,8 @@ import Testing
     #expect(script.isAtEnd && script.findings.counts == [.missing: 1])
   }
 
-  /// Ten notifications, a write after the eighth: there more than a tenth is to come, after the ninth a tenth.
+  /// Ten notifications and a write after the eighth: there more than a tenth is left, after the ninth exactly
+  /// a tenth.
   @Test func knowsWhatIsLeftOfTheValues() {
     let values: [(HCIDirection, [UInt8])] = (0..<10).map { _ in (.controllerToHost, Self.notification) }
     var script = script(values[..<8] + [(.hostToController, Self.write)] + values[8...])
@@ -257,7 +262,7 @@ import Testing
   }
 }
 
-/// Virtual time: not measured.
+/// In virtual time: nothing is measured.
 @Suite struct ReplayPaceTests {
   private let start = MonotonicTime(nanoseconds: 1_000)
 
@@ -271,7 +276,7 @@ import Testing
     #expect(due == expected.map { MonotonicTime(nanoseconds: 1_000 + $0) })
   }
 
-  /// The same whenever it is asked, so that a loop that sleeps until then finds it passed.
+  /// The result does not change while time passes, so that a loop that sleeps until then finds it due.
   @Test func standsStill() {
     var pace = ReplayPace(.times(1))
     _ = pace.due(ReceiveTime(nanoseconds: 0), now: start)
@@ -280,7 +285,7 @@ import Testing
     #expect(pace.due(ReceiveTime(nanoseconds: 70), now: MonotonicTime(nanoseconds: 9_999)) == first)
   }
 
-  /// As fast as it goes, and where a clock was set back or a log holds nonsense.
+  /// At maximum speed, and if a clock was set back or a log contains nonsense.
   @Test func neverWaitsForThePast() {
     var fast = ReplayPace(.max)
     #expect(fast.due(ReceiveTime(nanoseconds: .max), now: start) < start)

@@ -4,7 +4,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// The sample data of Core 5.4, Vol 2, Part G, 7.1.2, most significant octet first.
+/// Sample data of Core 5.4, Vol 2, Part G, 7.1.2, most significant byte first.
 @Suite struct P256KeyPairTests {
   struct Sample: Sendable {
     let privateA: String
@@ -46,7 +46,7 @@ import Testing
     #expect(b.sharedSecret(with: a.publicKey) == sample.secret)
   }
 
-  /// CVE-2018-5383: a point that is not on the curve tells about our private key.
+  /// CVE-2018-5383: a point that is not on the curve reveals our private key.
   @Test func refusesWhatIsNoPoint() throws {
     let key = try P256KeyPair.maker()()
     let point = Self.samples[1].publicA

@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Encoders against the vectors' octets, and what every decoder does with damaged ones.
+/// Encoders compared with the vectors' bytes, and decoders with damaged values.
 @Suite struct CharacteristicValueTests {
   /// The type of a value; `nil` for frames of raw data, which are views.
   private static func type(of vector: SensorVector) -> (any CharacteristicValue.Type)? {
@@ -56,7 +56,7 @@ import Testing
     for octets in vector.octets {
       let value = try type.init(decoding: octets.span)
       var expected = octets
-      // What is after the last field, or the terminator of a text, is not kept.
+      // Bytes after the last field, or the terminator of a text, are not kept.
       if let count = vector.expect["trailingBytes"]?.number { expected.removeLast(Int(count)) }
       if vector.name == "manufacturer-name-nul-terminated" { expected.removeLast() }
       #expect(value.octets == expected)
@@ -64,7 +64,8 @@ import Testing
     }
   }
 
-  /// A prefix is either a value with fewer optional fields at its end, or an error that says which field is missing.
+  /// A prefix is either a value with fewer optional fields at its end, or an error that names the missing
+  /// field.
   @Test(arguments: SensorVector.all.filter { $0.uuid != PolarUUID.data })
   func tellsTruncation(_ vector: SensorVector) throws {
     let type = try #require(Self.type(of: vector))
@@ -84,7 +85,7 @@ import Testing
     }
   }
 
-  /// What decodes has a canonical form that decodes to the same.
+  /// A value that decodes has a canonical form that decodes to the same value.
   @Test(arguments: SensorVector.all.filter { $0.uuid != PolarUUID.data })
   func survivesChangedOctets(_ vector: SensorVector) throws {
     let type = try #require(Self.type(of: vector))
@@ -103,7 +104,7 @@ import Testing
     }
   }
 
-  /// The fields that the flags promise, by GATT Specification Supplement, Heart Rate Measurement.
+  /// The fields that the flags announce, by GATT Specification Supplement, Heart Rate Measurement.
   @Test(
     arguments: [
       ("", 0, 1, 0), ("00", 1, 1, 0), ("01 48", 1, 2, 1), ("08 48", 2, 2, 0), ("08 48 01", 2, 2, 1),
@@ -126,7 +127,7 @@ import Testing
     #expect(try HeartRateMeasurement(decoding: second.span).rrIntervals.seconds(0) == 1)
   }
 
-  /// Each field in each value that an emulated strap may send.
+  /// Each field, in each value that an emulated strap may send.
   @Test func buildsHeartRates() {
     let plain = HeartRateMeasurement(beatsPerMinute: 72)
     #expect(plain.octets == octetsOf("00 48"))
@@ -138,7 +139,8 @@ import Testing
     #expect(full.octets == octetsOf("1f2c01d2041a030004f003"))
   }
 
-  /// The capture of the reference (section 4.2) fits absent fields; a value of ten octets has them in their places.
+  /// In the reference's capture (section 4.2) absent fields are left out; a value of ten bytes has all of
+  /// them in fixed places.
   @Test func readsBothLayoutsOfACoreTemperature() throws {
     let full = octetsOf("01 190f a40d 2f00 11 50 27")
     let fixed = try CoreBodyTemperature(decoding: full.span)

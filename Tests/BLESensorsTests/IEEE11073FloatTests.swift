@@ -1,8 +1,8 @@
 import BLESensors
 import Testing
 
-/// Number formats of IEEE 11073-20601; values from the standard's table and the "Personal Health Devices Transcoding"
-/// white paper, 2.2.
+/// Number formats of IEEE 11073-20601; values from the standard's table and the "Personal Health Devices
+/// Transcoding" white paper, 2.2.
 @Suite struct IEEE11073FloatTests {
   @Test(
     arguments: [
@@ -14,7 +14,7 @@ import Testing
     #expect(number.special == special)
     #expect(number.value == nil)
     #expect(IEEE11073Float(special).bitPattern == word)
-    // Special only with the exponent 0.
+    // Special only with exponent 0.
     for exponent in [1, 0x7F, 0x80, 0xFF] as [UInt32] {
       #expect(IEEE11073Float(bitPattern: exponent << 24 | word).special == nil)
     }
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  /// 36.4 °C is FF 00 01 6C in the white paper; the numbers next to the special ones are numbers.
+  /// 36.4 °C is FF 00 01 6C in the white paper; the values next to the special ones are ordinary numbers.
   @Test(
     arguments: [
       (0xFF00_016C, 364, -1, 36.4), (0xFE00_0AA0, 2720, -2, 27.2), (0xFF7F_FFFF, 8_388_607, -1, 838_860.7),

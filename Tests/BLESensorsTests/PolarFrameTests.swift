@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Frames of raw data: what the vectors cannot say in JSON.
+/// Properties of raw data frames that the JSON vectors cannot express.
 @Suite struct PolarFrameTests {
   static let vectors = SensorVector.all.filter { $0.uuid == PolarUUID.data && $0.expect["error"] == nil }
 
@@ -15,7 +15,7 @@ import Testing
     return samples
   }
 
-  /// The octets with the bits cleared that mean nothing: what fills up the last octet of each block, and bits 14, 15 and
+  /// The bytes with the unused bits cleared: the padding in the last byte of each block, and bits 14, 15 and
   /// 21 to 23 of an ECG sample of type 1.
   private func withoutUnused(_ octets: [UInt8], _ vector: SensorVector) -> [UInt8] {
     var octets = octets
@@ -37,7 +37,8 @@ import Testing
     return octets
   }
 
-  /// The encoder gives the octets back, block by block, but for the padding, which devices need not clear.
+  /// The encoder gives the original bytes, block by block, except for the padding, which devices need not
+  /// clear.
   @Test(arguments: vectors)
   func encodesWhatItReads(_ vector: SensorVector) throws {
     for octets in vector.octets {
@@ -71,7 +72,7 @@ import Testing
     }
   }
 
-  /// Each prefix is an error, or a plain frame of fewer samples, or a compressed one of fewer blocks.
+  /// Each prefix is an error, a plain frame with fewer samples, or a compressed one with fewer blocks.
   @Test(arguments: vectors)
   func tellsTruncation(_ vector: SensorVector) throws {
     for octets in vector.octets {
@@ -120,8 +121,8 @@ import Testing
     }
   }
 
-  /// Widths at the borders of what a block can say, by the rules of the reference (section 5.6): two's complement,
-  /// wrapping at 32 bits.
+  /// Extreme widths of a block, by the rules of the reference (section 5.6): two's complement, wrapping at 32
+  /// bits.
   @Test func readsEveryWidth() throws {
     let encoder = try #require(PolarFrameEncoder(.skinTemperature, frameType: 0, isCompressed: true))
     for bits in 1...32 {
@@ -140,7 +141,7 @@ import Testing
     }
   }
 
-  /// -1 in one bit: 2 samples of three channels, all differences -1 or 0, written out by hand.
+  /// -1 in one bit: 2 samples of three channels with all differences -1 or 0, written by hand.
   @Test func readsOneBit() throws {
     let found = try samples(octetsOf("02 0100000000000000 81 0a00 1400 1e00 01 02 15"))
     #expect(found == [[10, 20, 30], [9, 20, 29], [9, 19, 29]])
@@ -179,7 +180,7 @@ import Testing
   }
 }
 
-/// Times of samples: the vectors have the ordinary cases.
+/// Times of samples; the vectors have the ordinary cases.
 @Suite struct PolarSampleClockTests {
   @Test func endsEachFrameAtItsStamp() throws {
     var clock = PolarSampleClock(sampleRateHertz: 50)
@@ -196,7 +197,7 @@ import Testing
     #expect(second.missingSampleCount == 0)
   }
 
-  /// A frame of 5 samples and a gap of another 10: 300 ms at 50 Hz have place for 15.
+  /// A frame of 5 samples and a gap of another 10: 300 ms at 50 Hz have room for 15.
   @Test func countsWhatAGapTook() throws {
     var clock = PolarSampleClock(sampleRateHertz: 50)
     _ = clock.timing(of: 1_000_000_000, sampleCount: 5)
@@ -219,7 +220,7 @@ import Testing
     let (first, unknown) = (clock.timing(of: 1_000, sampleCount: 5), clock.timing(of: 0, sampleCount: 5))
     #expect(first == nil && unknown == nil)
     let second = clock.timing(of: .max, sampleCount: 3)
-    // No overflow, and exact where a Double is not.
+    // No overflow, and exact even if a Double would not be.
     #expect(second?.nanoseconds(2) == UInt64.max)
     #expect(second?.nanoseconds(0) == 6_148_914_691_236_517_872)
   }

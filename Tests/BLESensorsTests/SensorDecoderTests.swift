@@ -5,9 +5,9 @@ import JSONText
 import TestKit
 import Testing
 
-/// What `ringtap decode` prints, against the vectors.
+/// Output of `ringtap decode`, compared with the vectors.
 @Suite struct SensorDecoderTests {
-  /// What is told to the decoder, though the vectors have it beside what they expect.
+  /// Input to the decoder, which the vectors store beside the expected output.
   private static func context(of vector: SensorVector) -> SensorDecoder.Context {
     var context = SensorDecoder.Context()
     context.operation = vector.operation.flatMap(SensorDecoder.Operation.init(rawValue:))
@@ -19,7 +19,7 @@ import Testing
     return vector.characteristic.hasPrefix("FB005C82") ? context : context.withOperationOnly
   }
 
-  /// Of the vectors, not of a decoder: how exact they are, and what they leave out.
+  /// Keys that describe the vectors themselves: their precision, and parts that they leave out.
   private static let remarks: Set<String> = [
     "toleranceMilliG", "timestampToleranceNanoseconds", "rawSamplesAre",
   ]
@@ -44,12 +44,12 @@ import Testing
         try Self.checkFrames(found[key]?.array ?? [], value.array ?? [], vector)
       case ("firstSampleMilliG", _): try Self.checkFirstSample(found[key], value, vector)
       case ("rawSamples", "pmd-ppg-delta-type10"):
-        // The vector has the first, the second and the last.
+        // The vector has the first, the second and the last sample.
         let samples = try #require(found[key]?.array)
         #expect(samples.count == 7)
         #expect(.array([samples[0], samples[1], samples[samples.count - 1]]) == value)
       case ("statusBits", "pmd-ppg-delta-type10"):
-        // And this once, as it is the same in all.
+        // The vector has this value once, because it is the same for all samples.
         let bits = try #require(found[key]?.array)
         #expect(bits.count == 7)
         #expect(Set(bits) == Set(value.array ?? []))
@@ -91,7 +91,7 @@ import Testing
 
   @Test func hasAllVectors() { #expect(SensorVector.all.count == 120) }
 
-  /// Without being told how a value travelled, the octets decide.
+  /// If the operation is not given, the bytes determine it.
   @Test(arguments: SensorVector.all.filter { $0.operation != nil })
   func tellsRequestsFromAnswers(_ vector: SensorVector) throws {
     let found = try Self.decode(vector.octets, vector, SensorDecoder.Context())
@@ -99,8 +99,8 @@ import Testing
     #expect(found["command"] == vector.expect["command"])
   }
 
-  /// Whatever arrives gives one JSON object: truncations, and octets changed at random. Long frames are a few only, as
-  /// their samples make long lines; `PolarFrameTests` damages them without.
+  /// Any input gives one JSON object: truncations, and random changes. Only a few long frames are tested,
+  /// because their samples make long lines; `PolarFrameTests` damages them without JSON.
   @Test(arguments: SensorVector.all)
   func survivesDamage(_ vector: SensorVector) throws {
     var generator = SeededGenerator(state: 11_073)

@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Any JSON, for comparing what a decoder says with what it should say.
+/// Any JSON, to compare a decoder's output with the expected output.
 indirect enum JSONValue: Decodable, Hashable, Sendable {
   case null
   case flag(Bool)
@@ -34,7 +34,7 @@ indirect enum JSONValue: Decodable, Hashable, Sendable {
   var array: [JSONValue]? { if case .array(let array) = self { array } else { nil } }
   var object: [String: JSONValue]? { if case .object(let object) = self { object } else { nil } }
 
-  /// The same but for the rounding of scaled numbers.
+  /// Equal apart from the rounding of scaled numbers.
   func matches(_ other: JSONValue) -> Bool {
     switch (self, other) {
     case (.number(let a), .number(let b)): abs(a - b) <= 1e-6 * max(1e-3, abs(b))
@@ -46,7 +46,7 @@ indirect enum JSONValue: Decodable, Hashable, Sendable {
   }
 }
 
-/// Values of standard and vendors' sensors with what they mean; each names its published source.
+/// Values of standard and vendor sensors with their meaning; each names its published source.
 struct SensorVector: Decodable, Sendable, CustomTestStringConvertible {
   var name: String
   var service: String

@@ -2,8 +2,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// PDUs of the SIG's GATT test suite, as scripted in BlueZ's `unit/test-gatt.c`; where none carries the PDU,
-/// from its layout in Core 5.4, Vol 3, Part F, 3.4.
+/// PDUs of the SIG's GATT test suite, as scripted in BlueZ's `unit/test-gatt.c`; PDUs that are not in it
+/// follow their layout in Core 5.4, Vol 3, Part F, 3.4.
 @Suite struct ATTRoundTripTests {
   private static func encoded(
     _ count: Int, _ body: (inout OutputSpan<UInt8>) -> Void
@@ -175,7 +175,7 @@ import Testing
     #expect(count == 1)
     #expect(handle == AttributeHandle(2))
     #expect(value == octetsOf("10001f000f18"))
-    // An empty value in each entry is allowed: the entry is a bare handle.
+    // Entries with empty values are allowed: an entry is a bare handle.
     let bare = octetsOf("09 02 0300 0400")
     let handles = try ReadByTypeResponse(validating: bare.span)
     let (bareCount, second, isEmpty) = (handles.count, handles.handle(1), handles.value(1).isEmpty)
@@ -210,7 +210,7 @@ import Testing
     let (wideCount, wideUUID) = (wideResponse.count, wideResponse.uuid(0))
     #expect(wideCount == 1)
     #expect(wideUUID?.description == "00006085-0000-0000-0123-456789abcdef")
-    // A UUID of any other size is no UUID.
+    // Any other size is not a UUID.
     let odd = octetsOf("11 05 0100 0300 aa")
     let oddUUID = try ReadByGroupTypeResponse(validating: odd.span).uuid(0)
     #expect(oddUUID == nil)

@@ -2,7 +2,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Octets that google/bumble 0.0.236 encodes for the same parameters, without the H4 type.
+/// Bytes that google/bumble 0.0.236 encodes for the same parameters, without the H4 type.
 @Suite struct AdvertisingCommandTests {
   private static let data = octetsOf("020106 03031118 0508")
   private let set = AdvertisingSetHandle(rawValue: 3)
@@ -23,7 +23,7 @@ import Testing
         == octetsOf("06200f 4006 8007 03 00 00 000000000000 07 00"))
   }
 
-  /// Always 31 octets, however few of them are meant.
+  /// Always 31 bytes, however few are used.
   @Test func writesLegacyData() {
     let octets = "20 09 020106030311180508" + String(repeating: "00", count: 22)
     #expect(packet(LESetAdvertisingData(Self.data)) == octetsOf("0820" + octets))

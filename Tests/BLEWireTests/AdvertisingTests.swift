@@ -162,7 +162,7 @@ import Testing
       for count in 0..<octets.count {
         let (seen, error) = reports(Array(octets[..<count]))
         #expect(seen.count == (count >= first ? 1 : 0))
-        // A list that ends after a whole report is shorter than it says, which costs nothing.
+        // A list that ends after a whole report is shorter than announced, which is accepted.
         if count == 2 || count == first { continue }
         #expect(error?.layer == .hciEvent)
       }

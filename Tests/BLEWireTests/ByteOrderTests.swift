@@ -1,9 +1,9 @@
 import BLEWire
 import Testing
 
-/// Copies and numbers that go several octets at a time.
+/// Copies and numbers that are processed several bytes at a time.
 @Suite struct ByteOrderTests {
-  /// Blocks of 16, 8 and 4 octets, and what is left over, after an octet that stays.
+  /// Blocks of 16, 8 and 4 bytes and the remainder, after an existing byte.
   @Test(arguments: 0...70)
   func appendsEachLength(_ count: Int) {
     let octets = (0..<count).map { UInt8($0 * 7 % 251) }
@@ -38,7 +38,7 @@ import Testing
     #expect(big64 == 0x0102_0304_0506_0708)
   }
 
-  /// A copy that does not fit is our own bug.
+  /// A copy that does not fit is a bug of ours.
   @Test func trapsWithoutRoom() async {
     await #expect(processExitsWith: .failure) {
       let octets = [UInt8](repeating: 1, count: 20)

@@ -2,7 +2,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Packets of an Android phone's log that name no device, and layouts of Core 5.4, Vol 4, Part E.
+/// Packets of an Android phone's log that identify no device, and layouts of Core 5.4, Vol 4, Part E.
 @Suite struct HCIRoundTripTests {
   private static let command: PDUCase.Recode = { (octets) throws(WireError) in
     let packet = try HCICommandPacket(validating: octets.span)
@@ -91,7 +91,7 @@ import Testing
           status: .success, handle: ConnectionHandle(0x200), reason: .remoteUserTerminated))
   }
 
-  /// Parameters as Core 5.4, Vol 4, Part E, 7.8.10, 7.8.11, 7.8.64 and 7.8.65 lay them out.
+  /// Parameters are laid out by Core 5.4, Vol 4, Part E, 7.8.10, 7.8.11, 7.8.64 and 7.8.65.
   @Test func writesScanCommands() {
     let timing = ScanTiming(interval: 0x60, window: 0x30)
     expect(LESetScanParameters(kind: .active, timing: timing), "0b20", "01 6000 3000 00 00")
@@ -102,7 +102,7 @@ import Testing
     expect(LESetExtendedScanParameters(kind: .active, timing: timing), "4120", "00 00 01 01 6000 3000")
     expect(LESetExtendedScanEnable(.reportOnce), "4220", "01 01 0000 0000")
     expect(LESetExtendedScanEnable(nil), "4220", "00 00 0000 0000")
-    // As the phone of the capture sent it.
+    // As sent by the phone in the capture.
     expect(LESetExtendedScanEnable(.reportAll), "4220", "01 00 0000 0000")
   }
 
@@ -140,7 +140,7 @@ import Testing
   static let frames = [
     PDUCase("ATT", "0500 0400 1b12000502", minimum: 4, frame),
     PDUCase("empty", "0000 0500", minimum: 4, frame),
-    // 25 to 50 ms, latency 4, time-out 5 s: what a ring asks for.
+    // 25 to 50 ms, latency 4, timeout 5 s, as a ring requests.
     PDUCase("parameter update request", "12 01 0800 14002800 0400 f401", minimum: 4, signal),
   ]
 

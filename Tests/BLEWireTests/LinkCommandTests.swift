@@ -2,7 +2,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Octets that google/bumble 0.0.236 encodes for the same parameters, without the H4 type.
+/// Bytes that google/bumble 0.0.236 encodes for the same parameters, without the H4 type.
 @Suite struct LinkCommandTests {
   private let handle = ConnectionHandle(0x40)
   private let peer = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)

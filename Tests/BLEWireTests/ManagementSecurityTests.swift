@@ -2,12 +2,12 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Octets by BlueZ's `doc/mgmt-api.txt` and `include/net/bluetooth/mgmt.h` of Linux 6.1; `SecurityTests` has the kernel
-/// take and send them.
+/// Bytes by BlueZ's `doc/mgmt-api.txt` and `include/net/bluetooth/mgmt.h` of Linux 6.1. In `SecurityTests`
+/// the kernel accepts and sends them.
 private enum Octets {
   static let device = "f8f4f3f2f1f0 02"
   static let key = "000102030405060708090a0b0c0d0e0f"
-  /// Legacy, authenticated, ours as the central, 16 octets, EDIV 0x3412, Rand 0x0807060504030201.
+  /// Legacy, authenticated, our host as the central, 16 bytes, EDIV 0x3412, Rand 0x0807060504030201.
   static let legacyKey = "\(device) 01 01 10 1234 0102030405060708 \(key)"
   /// Secure Connections, unauthenticated.
   static let secureKey = "\(device) 02 00 10 0000 0000000000000000 \(key)"
@@ -104,7 +104,7 @@ private let secureKey = ManagementLongTermKey(
     }
   }
 
-  /// BR/EDR is none of ours, nor are other events.
+  /// BR/EDR events are ignored, and so are other events.
   @Test func leavesOutWhatIsOthers() throws {
     for (code, hex, _) in Self.events where code != 0x18 {
       var octets = octetsOf(hex)

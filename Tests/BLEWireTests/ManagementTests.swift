@@ -2,9 +2,10 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Octets that Linux 6.1 sent and took on its control channel, with BlueZ's `doc/mgmt-api.txt` for what they mean.
+/// Bytes that Linux 6.1 sent and accepted on its control channel, with their meaning from BlueZ's
+/// `doc/mgmt-api.txt`.
 private enum Octets {
-  /// Read Controller Information of an LE adapter that is powered: supported settings 0x0001be1b, current 0x00000201.
+  /// Read Controller Information of a powered LE adapter: supported settings 0x0001be1b, current 0x00000201.
   static let information =
     "0153005e0000 0d ffff 1bbe0100 01020000 000000" + String(repeating: "00", count: 260)
   /// Device Found: 70:CB:0D:00:A1:B2, LE public, −55 dBm, flags 0, flags and name.
@@ -45,7 +46,8 @@ private enum Octets {
 }
 
 @Suite struct AdvertisingFeaturesTests {
-  /// Of Linux 6.1 above btvirt's controller, with what `btmgmt advinfo` made of it: three instances at most, 251 octets each.
+  /// From Linux 6.1 with btvirt's controller, compared with `btmgmt advinfo`: at most three instances of 251
+  /// bytes.
   private func free(_ hex: String) throws -> UInt8? {
     let octets = octetsOf(hex)
     return try AdvertisingFeatures(validating: octets.span).free
@@ -78,7 +80,7 @@ private enum Octets {
     #expect(Command.opcode.rawValue == opcode)
   }
 
-  /// The kernel took each of them.
+  /// The kernel accepted each of them.
   @Test func writesCommands() {
     let ring = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
     let timing = LinkParameterRange(
@@ -89,7 +91,7 @@ private enum Octets {
     expect(GetConnectionInformation(ring), 0x31, "b2a1000dcb70 01")
     expect(ReadAdvertisingFeatures(), 0x3D, "")
     expect(RemoveAdvertising(2), 0x3F, "02")
-    // Instance, flags, duration, time-out, least and most interval, power.
+    // Instance, flags, duration, timeout, minimum and maximum interval, power.
     expect(
       AddExtendedAdvertisingParameters(1, form: .legacy, interval: .fast), 0x54,
       "01 01400000 0000 0000 30000000 60000000 00")
@@ -196,7 +198,7 @@ private enum Octets {
           isConnectable: true, isScanResponse: false, data: octetsOf("020106 09095230325f41314232")))
   }
 
-  /// Bits of the flags: 2 is "not connectable", 5 a scan response alone.
+  /// Flag bits: 2 is "not connectable", 5 is a scan response alone.
   @Test func readsFlagsAndTypes() throws {
     var octets = octetsOf(Octets.found)
     octets[6] = 2

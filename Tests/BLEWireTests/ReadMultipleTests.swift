@@ -2,7 +2,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Core 5.4, Vol 3, Part F, 3.4.4.7–3.4.4.12 and 3.4.5.4; octets of GAR/BV-05-C, GAR/BV-08-C and GAW/BV-02-C.
+/// Core 5.4, Vol 3, Part F, 3.4.4.7–3.4.4.12 and 3.4.5.4; bytes of GAR/BV-05-C, GAR/BV-08-C and GAW/BV-02-C.
 @Suite struct ReadMultipleTests {
   static let cases: [PDUCase] = [
     PDUCase("GAR/BV-05-C read multiple", "0e 0300 0700", minimum: 5, request),
@@ -42,7 +42,7 @@ import Testing
     #expect(message == octetsOf("d2 0700 010203"))
   }
 
-  /// Values with the octets that the attributes have.
+  /// Values with the attributes' bytes.
   private func values(_ hex: String) -> (values: [String], error: WireError?) {
     let pdu = octetsOf(hex)
     var values: [String] = []

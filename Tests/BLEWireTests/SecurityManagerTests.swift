@@ -2,8 +2,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// PDUs from pairings of apache/mynewt-nimble's tests (ble_sm_lgcy_test.c, ble_sm_sc_test.c), and the short ones as
-/// Core 5.4, Vol 3, Part H, 3.5 lays them out.
+/// PDUs of pairings in apache/mynewt-nimble's tests (ble_sm_lgcy_test.c, ble_sm_sc_test.c); short ones are
+/// laid out by Core 5.4, Vol 3, Part H, 3.5.
 @Suite struct SecurityManagerTests {
   private static func pdu(_ name: String, _ hex: String) -> PDUCase {
     let octets = octetsOf(hex)
@@ -35,7 +35,7 @@ import Testing
     pdu.checkTruncations(.smp)
   }
 
-  /// One octet too many is as wrong as one too few.
+  /// One byte too many is an error, just like one too few.
   @Test(arguments: pdus) func refusesLongerOnes(_ pdu: PDUCase) {
     let longer = pdu.octets + [0]
     #expect(
@@ -74,7 +74,7 @@ import Testing
         == .identityAddress(DeviceAddress(bits: 0x0a45_0011_2233, type: .random)))
   }
 
-  /// Reserved values of a field that decides something.
+  /// Reserved values of a field that affects the pairing.
   @Test(arguments: [
     ("0f00", 0), ("0000", 0), ("01050005100707", 1), ("01040205100707", 2), ("01040005060707", 4),
     ("01040005110707", 4), ("090233221100450a", 1),

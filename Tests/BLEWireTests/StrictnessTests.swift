@@ -2,14 +2,14 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A decoder takes the PDU that it is named after and no other, and where the PDU has no part of variable length, no other
-/// length. Core 5.4, Vol 3, Part F, 3.4.
+/// A decoder accepts only the PDU that it is named after and, if the PDU has no part of variable length, only
+/// its length. Core 5.4, Vol 3, Part F, 3.4.
 @Suite struct ATTStrictnessTests {
   typealias Decode = @Sendable ([UInt8]) throws(WireError) -> Void
 
   struct PDU: Sendable, CustomTestStringConvertible {
     var octets: [UInt8]
-    /// Octets that may stand first: two PDUs with the same fields have one decoder.
+    /// Accepted first bytes: two PDUs with the same fields share a decoder.
     var opcodes: Set<UInt8>
     var decode: Decode
 
@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  /// Of one length alone.
+  /// PDUs of fixed length.
   static let fixed: [PDU] = [
     PDU("01 10 9700 0a", [0x01]) { (pdu) throws(WireError) in _ = try ErrorResponse(validating: pdu.span) },
     PDU("02 0002", [0x02, 0x03]) { (pdu) throws(WireError) in _ = try ExchangeMTU(validating: pdu.span) },
@@ -35,7 +35,7 @@ import Testing
     PDU("18 01", [0x18]) { (pdu) throws(WireError) in _ = try ExecuteWriteRequest(validating: pdu.span) },
   ]
 
-  /// With a value, a UUID or a list at the end; each is as short as it may be.
+  /// PDUs with a value, a UUID or a list at the end; each has the minimum length.
   static let variable: [PDU] = [
     PDU("05 01 1300 0229", [0x05]) { (pdu) throws(WireError) in
       _ = try FindInformationResponse(validating: pdu.span).count
@@ -100,7 +100,7 @@ import Testing
   }
 }
 
-/// LE Meta events, from the subevent on. Core 5.4, Vol 4, Part E, 7.7.65.
+/// LE Meta events, starting with the subevent. Core 5.4, Vol 4, Part E, 7.7.65.
 @Suite struct SubeventStrictnessTests {
   static let events: [ATTStrictnessTests.PDU] = [
     .init("01 00 4000 00 01 b2a1000dcb70 1800 0000 f401 00", [0x01, 0x0A, 0x29]) {
@@ -132,11 +132,11 @@ import Testing
     }
   }
 
-  /// Later versions of the specification have lengthened events at their end.
+  /// Later versions of the specification have extended events at their end.
   @Test(arguments: events) func takesNoParameterLess(_ event: ATTStrictnessTests.PDU) throws {
     try event.decode(event.octets + [0])
     let count = event.octets.count
-    // The last octet of a Connection Complete, the clock's accuracy, is asked for too.
+    // The last byte of a Connection Complete, the clock accuracy, is required, too.
     #expect(throws: WireError.truncated(.hciEvent, needed: count, available: count - 1)) {
       try event.decode(event.octets.dropLast())
     }

@@ -2,13 +2,13 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A PDU from a specification, a capture or another stack's test, with the codec that is to know it.
+/// A PDU from a specification, a capture or another stack's test, with its codec.
 struct PDUCase: Sendable, CustomTestStringConvertible {
   typealias Recode = @Sendable ([UInt8]) throws(WireError) -> [UInt8]
 
   let name: String
   let octets: [UInt8]
-  /// Octets of the shortest PDU of this kind: every shorter one must be refused.
+  /// Length of the shortest PDU of this kind in bytes: every shorter one must be rejected.
   let minimum: Int
   /// Decodes and encodes again.
   let recode: Recode
@@ -22,12 +22,13 @@ struct PDUCase: Sendable, CustomTestStringConvertible {
 
   var testDescription: String { name }
 
-  /// The same octets come out.
+  /// Expects the same bytes.
   func checkRoundTrip() throws {
     #expect(try recode(octets) == octets)
   }
 
-  /// A cut PDU is refused, or is a whole shorter one: never anything in between, and never a trap.
+  /// A truncated PDU is rejected, or is a valid shorter one. It never decodes to anything else, and never
+  /// traps.
   func checkTruncations(_ layer: WireError.Layer) {
     for count in 0..<octets.count {
       let cut = Array(octets[..<count])

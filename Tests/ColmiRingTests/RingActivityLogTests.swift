@@ -25,7 +25,7 @@ import Testing
     return (start + [UInt8](repeating: 0, count: 16 - start.count)).resummed
   }
 
-  /// The unit as the capture proves it: 0x48 tells 13,046 small calories for the same day.
+  /// The unit is proved by the capture: 0x48 reports 13,046 small calories for the same day.
   @Test func tellsKilocalories() throws {
     let log = try log(try RingRequestVector.named("steps-rt11cr-20251211").frames)
     #expect(log.kilocalories == 13.04)
@@ -87,7 +87,7 @@ import Testing
     #expect(try feed([octets(of: RingCommand(0xC3, 0xEE))], &refused) == .refused(code: 0xEE))
   }
 
-  /// Digits above 9, and days that no calendar has. Year 00 is 2000: some rings send it.
+  /// Digits above 9, and invalid dates. Year 00 is 2000: some rings send it.
   @Test(
     arguments: [
       ("43 25 13 01 10 00 01", nil), ("43 25 02 29 10 00 01", nil), ("43 2a 01 01 10 00 01", nil),

@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  /// Each size of notification from one octet to all at once; the default MTU of 23 leaves 20.
+  /// Notifications of each size, from one byte to the whole message; the default MTU of 23 leaves 20 bytes.
   @Test(arguments: messages)
   func takesPiecesOfAnySize(_ vector: RingRequestVector) throws {
     let octets = vector.frames[0]
@@ -46,7 +46,7 @@ import Testing
     #expect(feed(split, &reassembler) == [try message(try night())])
   }
 
-  /// A continuation that begins with 0xBC starts nothing.
+  /// A continuation that begins with 0xBC does not start a message.
   @Test func goesOnWithAContinuationThatLooksLikeAStart() throws {
     let octets = ColmiRingTests.octets(
       of: RingBigData(id: 0x2A, payload: [UInt8](repeating: 7, count: 14) + [0xBC, 0x27, 1, 0, 0, 0, 9, 9]))
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  /// Each notification of a message lost in its turn: the next message is whole, in whatever pieces it comes.
+  /// Each notification of a message is lost in turn: the next message is complete, however it is split.
   @Test(arguments: [7, 20, 33])
   func goesOnAfterALoss(byteCount: Int) throws {
     let (night, spO2) = (try night(), try RingRequestVector.named("spo2-rt11cr-3-days").frames[0])
@@ -130,7 +130,7 @@ import Testing
     let long = octets(of: RingBigData(id: 0x2A, payload: [UInt8](repeating: 1, count: 101)))
     let events = feed(pieces(long, of: 20) + [nap], &reassembler)
     #expect(events.first == .failed(.tooLong(id: 0x2A, byteCount: 101)))
-    // The six pieces of its 107 octets, the first of which has the length.
+    // The six pieces of its 107 bytes, the first of which has the length.
     #expect(
       events.dropFirst().dropLast()
         == [RingBigDataReassembler.Event](repeating: .failed(.notBigData(octet: 1)), count: 5)[...])
@@ -151,7 +151,7 @@ import Testing
     #expect(reassembler.counters.strays == 3)
   }
 
-  /// Octets without sense, for ever: the buffer stays within its bound and a message gets through after
+  /// An endless stream of random bytes: the buffer stays within its limit, and a message is received after
   /// `abandon`.
   @Test(arguments: [1, 2, 3] as [UInt64])
   func survivesNoise(seed: UInt64) throws {

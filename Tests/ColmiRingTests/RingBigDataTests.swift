@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 @Suite struct RingBigDataTests {
-  /// The check value of CRC-16/MODBUS, and of nothing.
+  /// The check value of CRC-16/MODBUS, and the value for an empty message.
   @Test func sumsAsTheCatalogueSays() {
     let digits = Array("123456789".utf8)
     #expect(RingBigData.checksum(of: digits.span) == 0x4B37)
@@ -32,7 +32,7 @@ import Testing
     #expect((RingFirmwareRequest(parsed) != nil) == expect.kind.hasPrefix("dfu"))
   }
 
-  /// From the image itself where the vector has it.
+  /// From the image itself if the vector contains it.
   private func image(_ expect: RingRequestVector.Expectation) throws -> RingFirmwareImage {
     let type = try #require(expect.initType)
     let sums = try [#require(expect.fileCrc16), #require(expect.fileSum16)].map {
@@ -47,7 +47,7 @@ import Testing
     return told
   }
 
-  /// Section 4.1 and 4.4 of the protocol.
+  /// Sections 4.1 and 4.4 of the protocol.
   @Test(
     arguments: [
       (.sleepLog(.day(daysAgo: 0)), 0x27, "00 01"), (.sleepLog(.plain), 0x27, ""), (.spO2(.all), 0x2A, "ff"),
@@ -88,12 +88,13 @@ import Testing
     }
   }
 
-  /// Payloads that end too early, under a checksum that is right.
+  /// Truncated payloads with a correct checksum.
   @Test(arguments: ["sleep-rt11cr-2-records", "nap-rt11cr", "spo2-rt11cr-3-days", "manual-hr-rt11cr"])
   func refusesEveryTruncatedPayload(_ name: String) throws {
     let octets = try RingRequestVector.named(name).frames[0]
     let whole = try RingBigData(parsing: octets.span)
-    // What is whole again after some records: blocks of blood oxygen, and the one day without a heart rate.
+    // Lengths at which the truncated payload is valid again: after blocks of blood oxygen, and after the only
+    // day without a heart rate.
     let complete: Set<Int> =
       switch name {
       case "spo2-rt11cr-3-days": [0, 49, 98]
@@ -118,7 +119,7 @@ import Testing
   func readsEveryOctetAtEveryPlace(_ name: String) throws {
     let octets = try RingRequestVector.named(name).frames[0]
     let whole = try RingBigData(parsing: octets.span)
-    // Gathered, as an expectation costs more than what it checks.
+    // Collected first, because an expectation is slower than the check itself.
     var wrong: [[UInt8]] = []
     for payload in everyOctetAtEveryPlace(of: whole.payload, count: whole.payload.count) {
       let message = RingBigData(id: whole.id, payload: payload)
@@ -126,7 +127,7 @@ import Testing
         let reply = try RingBigDataReply(decoding: message)
         if case .sleepLog(let records) = reply, records.count != Int(payload[0]) { wrong.append(payload) }
       } catch {
-        // Only records tell lengths.
+        // Only records contain lengths.
         if whole.id != 0x27, whole.id != 0x3E { wrong.append(payload) }
       }
     }
@@ -147,7 +148,7 @@ import Testing
       return
     }
     #expect(records[0].startMinuteOfEndDay == 1399 - 1440)
-    // Of the sample's 498 minutes.
+    // The minutes are those of the sample, 498.
     #expect(Int(records[0].endMinute) - records[0].startMinuteOfEndDay == records[0].stageMinutes)
   }
 
@@ -193,7 +194,7 @@ import Testing
 
   private struct NoPacket: Error {}
 
-  /// 3626 is 36.26 °C, as a published fixture has it.
+  /// 3626 is 36.26 °C, as in a published fixture.
   @Test func putsADayTogether() throws {
     var assembler = RingIntervalTemperatureAssembler(daysAgo: 1)
     #expect(assembler.nextPacket == 0)
@@ -245,7 +246,7 @@ import Testing
   }
 }
 
-/// The octets of a message to send.
+/// The bytes of a message to send.
 func octets(of message: RingBigData) -> [UInt8] {
   [UInt8](encoding: message.byteCount) { message.encode(into: &$0) }
 }

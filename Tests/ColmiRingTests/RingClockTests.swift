@@ -3,11 +3,11 @@ import Foundation
 import Testing
 
 @Suite struct RingClockTests {
-  /// Foundation's calendar is the other opinion: each day of the ring's hundred years, at odd times of day.
+  /// Compared with Foundation's calendar: each day of the ring's hundred years, at varying times of day.
   @Test func agreesWithFoundation() throws {
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = try #require(TimeZone(secondsFromGMT: 0))
-    // Gathered, as an expectation costs more than what it checks.
+    // Collected first, because an expectation is slower than the check itself.
     var wrong: [Int] = []
     for day in 0..<36_525 {
       let seconds = 946_684_800 + day * 86_400 + day * 7919 % 86_400
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  /// At 12:00 by a clock that is two hours ahead of UTC, in slots of half an hour.
+  /// At 12:00 by a clock that is two hours ahead of UTC, with half-hour slots.
   @Test(
     arguments: [
       (12, 0, .justStored, .inStep), (11, 30, .justStored, .inStep), (12, 2, .newest, .inStep),
@@ -81,7 +81,7 @@ import Testing
     #expect(check.judge(try RingDateTime(date: day, hour: hour, minute: minute), evidence) == expected)
   }
 
-  /// Across midnight, and where local time is UTC there is no other convention.
+  /// Across midnight; and if local time is UTC, there is no other convention.
   @Test func tellsShiftsAcrossMidnight() throws {
     let now = try RingDateTime(date: RingDate(year: 2026, month: 1, day: 1), hour: 0, minute: 30)
     let entry = try RingDateTime(date: RingDate(year: 2025, month: 12, day: 31), hour: 23, minute: 30)

@@ -8,7 +8,7 @@ import Testing
   private static let unasked = ["73010000000000000000000000000074", "2ff40000000000000000000000000023"]
     .map(octetsOf)
 
-  /// Feeds frames and returns what the last of them meant.
+  /// Feeds frames and returns the result of the last one.
   private func feed(
     _ frames: [[UInt8]], _ assembler: inout RingDayLogAssembler
   ) throws -> RingLogStep<RingDayLog> {
@@ -86,7 +86,7 @@ import Testing
     #expect(try feed(vector.frames, &assembler) == .foreign)
   }
 
-  /// Each frame lost in its turn: it is named, and its slots alone are empty.
+  /// Each frame is lost in turn: it is reported, and only its slots are empty.
   @Test func tellsWhichFrameWasLost() throws {
     let frames = try RingRequestVector.named("hrlog-20260213").frames
     var straight = RingDayLogAssembler(.heartRate)
@@ -141,7 +141,7 @@ import Testing
     #expect(assembler.counters.rejected == 7)
   }
 
-  /// Frames that a header, which comes late, does not announce.
+  /// Frames beyond the number in a header that arrives late.
   @Test func dropsFramesBeyondALateHeader() throws {
     let frames = try RingRequestVector.named("stress-rt11cr-20251215").frames
     let beyond = [5, 6].map { octets(of: RingCommand(0x37, $0, 9)) }
@@ -152,7 +152,7 @@ import Testing
     #expect(log.entries.count == 18)
   }
 
-  /// As many frames as octet 1 can count, at the interval that needs the most slots.
+  /// The maximum number of frames in byte 1, at the interval that needs the most slots.
   @Test func takesTheLongestLog() throws {
     var assembler = RingDayLogAssembler(.unnamed)
     var frames = [header(0x7A, 0xFE, 1)]
@@ -170,7 +170,7 @@ import Testing
     #expect(assembler.counters.restarted == 1)
   }
 
-  /// Today's log, asked for again while it grew.
+  /// Today's log is requested again while it grows.
   @Test func takesTheLaterOfTwo() throws {
     let frames = try RingRequestVector.named("stress-rt11cr-20251211").frames
     var assembler = RingDayLogAssembler(.stress)
@@ -178,7 +178,7 @@ import Testing
     let later = octets(of: RingCommand(0x37, payload: [3, 0, 0x2A].span))
     #expect(try feed([later], &assembler) == .incomplete)
     let log = try log(try feed([frames[4]], &assembler))
-    // 12 slots of frame 1, 13 of frame 2, then the second of frame 3.
+    // 12 slots of frame 1, 13 of frame 2, then the second one of frame 3.
     #expect(log.entries.map(\.slot) == [26, 44, 45])
     #expect(assembler.counters.changed == 1)
   }
@@ -196,7 +196,7 @@ import Testing
   }
 }
 
-/// Numbers that are the same in each run. Vigna's splitmix64.
+/// The same numbers in each run. Vigna's splitmix64.
 struct SplitMix: RandomNumberGenerator {
   var state: UInt64
 

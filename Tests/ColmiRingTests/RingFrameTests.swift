@@ -18,7 +18,7 @@ import Testing
   }
 
   @Test func encodesAFullPayload() throws {
-    // Bytes of the capture named in the vector; only the payload is handed over.
+    // Bytes of the capture named in the vector; only the payload is passed.
     let expected = octetsOf("04020a506978656c20396100000000cc")
     let command = RingCommand(0x04, payload: expected.span.extracting(1..<15))
     #expect([UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) } == expected)
@@ -50,7 +50,7 @@ import Testing
     #expect(code == vector.expect.code)
   }
 
-  /// Section 2 of the protocol: three opcodes have bit 7 by nature.
+  /// Section 2 of the protocol: three opcodes have bit 7 set in normal replies.
   @Test(
     arguments: [
       (0xA1, 0x01, false), (0xA1, 0x05, false), (0xA1, 0xEE, true), (0xBC, 0x27, false), (0xBC, 0xEE, true),
@@ -80,7 +80,7 @@ import Testing
 }
 
 @Suite struct RingUUIDTests {
-  /// Section 1.1 of the protocol, in print.
+  /// UUIDs in printed form from section 1.1 of the protocol.
   @Test(arguments: [
     (RingUUID.commandService, "6e40fff0-b5a3-f393-e0a9-e50e24dcca9e"),
     (RingUUID.commandWrite, "6e400002-b5a3-f393-e0a9-e50e24dcca9e"),

@@ -66,7 +66,7 @@ import Testing
     #expect(throws: WireError.self) { try RingRawSample(decoding: long.span) }
   }
 
-  /// One wrong bit in any octet breaks the sum, as no bit is worth a multiple of 256.
+  /// One wrong bit in any byte changes the sum, because no bit is worth a multiple of 256.
   @Test(arguments: RingVector.of(kind: "raw"))
   func refusesEveryFlippedBit(_ vector: RingVector) {
     for index in 0..<16 {

@@ -11,7 +11,7 @@ import Testing
     return try RingReply(decoding: frame)
   }
 
-  /// Section 2: a refusal has bit 7 set; three opcodes have it by nature.
+  /// Section 2: a refusal has bit 7 set; three opcodes have it set in normal replies.
   @Test func tellsRefusals() throws {
     #expect(try reply("86 ee") == .refused(opcode: 0x06, code: 0xEE))
     #expect(try reply("9e ee") == .refused(opcode: 0x1E, code: 0xEE))
@@ -32,7 +32,7 @@ import Testing
     #expect(try reply(opcode + "00") == .log(kind))
   }
 
-  /// The capture of an RT11CR in section 3, 0x3C, and the reply of an R02 to 0x01.
+  /// An RT11CR's capture in section 3, 0x3C, and an R02's reply to 0x01.
   @Test func readsCapabilities() throws {
     #expect(try reply("3c 00 8c 27 00 28 80") == .deviceSupport(.bond))
     #expect(try reply("3c 00 00 00 00 00 00 00 00 80") == .deviceSupport(.intervalTemperature))
@@ -70,7 +70,7 @@ import Testing
     #expect(reply.capabilities == capability)
   }
 
-  /// Section 3, 0x78: 65 seconds of running at 150 beats, 300 steps, 70,000 m.
+  /// Section 3, 0x78: 65 seconds of running at 150 beats/min, 300 steps, 70,000 m.
   @Test func readsAWorkout() throws {
     guard case .sport(let sample) = try reply("78 07 01 00 41 96 00 00 05 00 01 2c 01 11 70") else {
       Issue.record("no workout")
@@ -96,11 +96,10 @@ import Testing
     }
   }
 
-  /// Whatever a ring may send, with a right checksum: bit 7 alone decides what is a refusal, and only
-  /// switches have forms that are wrong.
+  /// Any reply with a correct checksum: only bit 7 marks a refusal, and only switches have invalid forms.
   @Test(arguments: RingRequestVector.of("ring->host", "uart").filter { $0.expect.kind != "invalid" })
   func readsEveryOctetAtEveryPlace(_ vector: RingRequestVector) {
-    // Gathered, as an expectation costs more than what it checks.
+    // Collected first, because an expectation is slower than the check itself.
     var wrong: [[UInt8]] = []
     for octets in everyOctetAtEveryPlace(of: vector.frames[0], count: 15).map(\.resummed) {
       do throws(WireError) {

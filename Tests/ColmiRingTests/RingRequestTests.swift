@@ -19,7 +19,7 @@ import Testing
     #expect(try sent == sentFrame(vector.expect))
   }
 
-  /// Section 3 of the protocol, where there is no vector.
+  /// From section 3 of the protocol, for requests without a vector.
   @Test(
     arguments: [
       (.readSetting(.doNotDisturb), "06 01"), (.readSetting(.display), "05 03 01"),
@@ -58,10 +58,10 @@ import Testing
     }
   }
 
-  /// Whatever a host may send: it is read or refused, and what is read as a request says the same when sent.
+  /// Any request of a host is read or rejected, and a request that is read gives the same bytes when sent.
   @Test(arguments: RingRequestVector.of("host->ring", "uart"))
   func readsEveryOctetAtEveryPlace(_ vector: RingRequestVector) throws {
-    // Gathered, as an expectation costs more than what it checks.
+    // Collected first, because an expectation is slower than the check itself.
     var wrong: [[UInt8]] = []
     for frame in everyOctetAtEveryPlace(of: vector.frames[0], count: 15).map(\.resummed) {
       do throws(WireError) {
@@ -71,7 +71,7 @@ import Testing
         let sent = try RingSentFrame(decoding: RingFrame(validating: again.span))
         if sent != .request(request) { wrong.append(frame) }
       } catch {
-        // Only dates and names can be wrong.
+        // Only dates and names can be invalid.
         if frame[0] != 0x01, frame[0] != 0x04 { wrong.append(frame) }
       }
     }

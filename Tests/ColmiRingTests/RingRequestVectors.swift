@@ -4,10 +4,10 @@ import Foundation
 import TestKit
 import Testing
 
-/// The vectors of the protocol's reference: what hosts and rings said, with what it means. Each names its
+/// The vectors of the protocol's reference: packets of hosts and rings with their meaning. Each names its
 /// source.
 struct RingRequestVector: Decodable, CustomTestStringConvertible {
-  /// The keys from which requests are made; what replies mean is compared as JSON in `RingTapTests`.
+  /// Keys from which requests are made; the meaning of replies is compared as JSON in `RingTapTests`.
   struct Expectation: Decodable {
     var kind: String
     var year: Int?
@@ -61,14 +61,14 @@ struct RingRequestVector: Decodable, CustomTestStringConvertible {
     try #require(all.first { $0.name == name })
   }
 
-  /// Those of one direction and channel.
+  /// Vectors of one direction and channel.
   static func of(_ direction: String, _ channel: String) -> [RingRequestVector] {
     all.filter { $0.direction == direction && $0.channel == channel }
   }
 }
 
 extension [UInt8] {
-  /// The frame with its checksum made right.
+  /// The frame with a correct checksum.
   var resummed: [UInt8] {
     var frame = self
     frame[15] = frame[..<15].reduce(0, &+)
@@ -76,12 +76,12 @@ extension [UInt8] {
   }
 }
 
-/// The 16 octets of a frame to send.
+/// The 16 bytes of a frame to send.
 func octets(of command: RingCommand) -> [UInt8] {
   [UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) }
 }
 
-/// All that differ from `octets` in no more than one of the first `count`.
+/// All arrays that differ from `octets` in at most one of the first `count` bytes.
 func everyOctetAtEveryPlace(of octets: [UInt8], count: Int) -> [[UInt8]] {
   (0..<count).flatMap { index in
     (UInt8.min...UInt8.max).map { octet in

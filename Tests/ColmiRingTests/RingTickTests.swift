@@ -3,11 +3,11 @@ import ColmiRing
 import TestKit
 import Testing
 
-/// Frames into ticks: whole ones, and with frames lost.
+/// Groups frames into ticks, with and without lost frames.
 @Suite struct RingTickTests {
   enum Kind: Int { case spO2, ppg, accelerometer }
 
-  /// A frame that carries the number of its tick.
+  /// A frame whose value is the number of its tick.
   private func sample(_ kind: Kind, _ tick: Int) -> RingRawSample {
     switch kind {
     case .spO2: .spO2(SpO2RawSample(value: UInt16(tick), max: 0, min: 0, diff: 0))
@@ -16,7 +16,7 @@ import Testing
     }
   }
 
-  /// Ticks of the kinds of `order`, 0.2 ms apart within a tick; `isLost` takes frames out.
+  /// Ticks of the kinds in `order`, with frames 0.2 ms apart; `isLost` removes frames.
   private func ticks(
     _ order: [Kind], count: Int, period: Double, isLost: (Int, Kind) -> Bool = { _, _ in false }
   ) -> [RingTick] {
@@ -34,7 +34,7 @@ import Testing
     return ticks
   }
 
-  /// The number that each place of the row carries; −1 where it is empty.
+  /// The tick number in each place of the row; −1 if it is empty.
   private func numbers(_ tick: RingTick) -> [Int] {
     [
       tick.spO2.map { Int($0.value) } ?? -1, tick.ppg.map { Int($0.value) } ?? -1,
@@ -42,7 +42,7 @@ import Testing
     ]
   }
 
-  /// No row mixes two ticks, at any rate.
+  /// Whether the row has frames of only one tick.
   private func isPure(_ tick: RingTick) -> Bool { Set(numbers(tick).filter { $0 >= 0 }).count == 1 }
 
   @Test(arguments: [1, 0.24, 0.04, 0.02, 0.01, 0.001])
@@ -57,7 +57,7 @@ import Testing
     #expect(ticks.map(numbers) == (0..<100).map { [-1, -1, $0] })
   }
 
-  /// Learning the order from the pauses parts no tick.
+  /// Learning the order from the pauses does not split a tick.
   @Test func groupsTwoKinds() {
     let ticks = ticks([.ppg, .accelerometer], count: 100, period: 0.02)
     #expect(ticks.map(numbers) == (0..<100).map { [-1, $0, $0] })
@@ -69,7 +69,7 @@ import Testing
     var noise = Noise()
     var lost: Set<Int> = []
     for frame in 0..<1_500 where noise.next() < 0.14 { lost.insert(frame) }
-    // Where neither order nor time can tell: the end of a tick and all before that end in the next.
+    // The only ambiguous case: the end of a tick and everything before that end in the next tick are lost.
     let isLost = { (tick: Int, kind: Kind) in lost.contains(3 * tick + kind.rawValue) }
     let ticks = ticks([.spO2, .ppg, .accelerometer], count: 500, period: period, isLost: isLost)
     let mixed = ticks.filter { !isPure($0) }
@@ -80,14 +80,15 @@ import Testing
     #expect(ticks.count == present.count - mixed.count)
   }
 
-  /// A ring that sends the accelerometer first: known after the first 48 frames.
+  /// A ring that sends the accelerometer first: the order is known after the first 48 frames.
   @Test func learnsAnotherOrder() {
     let ticks = ticks([.accelerometer, .spO2, .ppg], count: 500, period: 0.04)
     let whole = (17..<500).map { [$0, $0, $0] }
     #expect(ticks.suffix(whole.count).map(numbers) == whole)
   }
 
-  /// The same from the middle of a tick on, where every fourth event is lost and the next one brings two ticks.
+  /// The same starting in the middle of a tick; every fourth event is lost, and the next one brings two
+  /// ticks.
   @Test func learnsAnotherOrderFromTheMiddle() {
     var grouper = RingTickGrouper()
     var ticks: [RingTick] = []
@@ -102,7 +103,7 @@ import Testing
     #expect(ticks.suffix(400).map(numbers) == (99..<499).map { [$0, $0, $0] })
   }
 
-  /// Events that bring three frames each, the first one two of them: the pauses are in the middle of each tick.
+  /// Events with three frames each, the first one with two: the pauses are in the middle of each tick.
   @Test func learnsNoOrderFromAFullLink() {
     var grouper = RingTickGrouper()
     var ticks: [RingTick] = []
@@ -114,7 +115,7 @@ import Testing
     #expect(ticks.map(numbers) == (0..<499).map { [$0, $0, $0] })
   }
 
-  /// A retransmission in the middle of a tick does not part it.
+  /// A retransmission in the middle of a tick does not split it.
   @Test func keepsASplitTickTogether() {
     var grouper = RingTickGrouper()
     var ticks: [RingTick] = []

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ColmiRing
 
-/// What rings and hosts say, as published captures and other programs read it.
+/// Traffic of rings and hosts, compared with published captures and other programs' decodes.
 @Suite struct RingTranscriptTests {
   @Test(arguments: RingProtocolVector.all)
   func saysWhatTheVectorExpects(_ vector: RingProtocolVector) throws {
@@ -16,7 +16,7 @@ import Testing
 
   @Test func hasAllVectors() { #expect(RingProtocolVector.all.count == 101) }
 
-  /// A log stays what it is when other frames come in between and frames come twice or late.
+  /// A log is read correctly if other frames are in between and frames are repeated or late.
   @Test(arguments: RingProtocolVector.all.filter { $0.packets.count > 2 && $0.channel == "uart" })
   func readsLogsThroughWhatElseIsSaid(_ vector: RingProtocolVector) throws {
     var transcript = try vector.transcript
@@ -42,7 +42,7 @@ import Testing
     #expect(try pieces.transcript.canonicalObjects(.contents) == [whole.expect])
   }
 
-  /// The packet size comes unasked before the reply to setting the time, as in the capture.
+  /// The packet size arrives unsolicited before the reply to setting the time, as in the capture.
   @Test func readsAnAnswerThroughWhatElseIsSaid() throws {
     let vector = RingProtocolVector.named("rsp-set-time-capabilities-r02")
     var transcript = try vector.transcript
@@ -63,7 +63,7 @@ import Testing
     #expect(line.octets.isEmpty)
   }
 
-  /// Keys that no vector has, by section 3 and 4 of the protocol.
+  /// Keys that are in no vector, from sections 3 and 4 of the protocol.
   @Test(arguments: [
     ("08000000000000000000000000000008", #"{"kind":"reboot"}"#, false),
     ("ff6666000000000000000000000000cb", #"{"kind":"factoryReset"}"#, false),
@@ -73,7 +73,7 @@ import Testing
       "11ffff0000000000000000000000000f",
       #"{"kind":"unknown","command":17,"payload":"ffff000000000000000000000000"}"#, true
     ),
-    // Of the capture of an R12, as the reference names the commands.
+    // From an R12's capture, with the reference's names for the commands.
     ("61000000000000000000000000000061", #"{"kind":"messageFilterRead"}"#, false),
     (
       "61ffff0000000000000000000000005f",

@@ -4,28 +4,30 @@ import Foundation
 import TestKit
 import Testing
 
-/// A ring's ticks as a radio brings them: known times on the sensor's clock, late arrivals.
+/// A ring's ticks as a radio delivers them: known times on the sensor's clock, and late arrivals.
 ///
-/// A tick waits for the next connection event, sometimes for several (retransmissions), never overtakes one before
-/// it, and takes up to half a millisecond to the kernel. Seeded; nothing here uses the code under test.
+/// A tick waits for the next connection event, sometimes for several (retransmissions), never overtakes an
+/// earlier one, and takes up to half a millisecond to reach the kernel. Seeded, and independent of the code
+/// under test.
 struct SimulatedStream: CustomTestStringConvertible {
-  /// Ticks a second.
+  /// Ticks per second.
   var rate: Double
   /// Seconds between connection events.
   var connectionInterval: Double
   var ticks: Int
-  /// Numbers of ticks that never come.
+  /// Numbers of ticks that never arrive.
   var lost: Set<Int> = []
-  /// In an event with this probability nothing gets through.
+  /// Probability that nothing gets through in an event.
   var lossOfEvents = 0.02
-  /// From the tick of this number on nothing is delivered for the time given; then all that waited, at once.
+  /// From this tick on nothing is delivered for the given time; then everything that waited is delivered at
+  /// once.
   var stall: (tick: Int, seconds: Double)?
 
   var testDescription: String { "\(rate) Hz, events each \(connectionInterval * 1_000) ms" }
 
   struct Arrival {
     var number: Int
-    /// Seconds on the sensor's clock, which is the host's here, and at the kernel.
+    /// Time in seconds on the sensor's clock, which is the host's here, and time at the kernel.
     var sensor: Double
     var kernel: ReceiveTime
   }
@@ -59,7 +61,7 @@ struct SimulatedStream: CustomTestStringConvertible {
     return arrivals
   }
 
-  /// What the clock makes of it.
+  /// The clock's result for the ticks.
   func placed(_ clock: inout TickClock) -> [PlacedTick] {
     var placed: [PlacedTick] = []
     for arrival in arrivals {

@@ -17,7 +17,7 @@ import Testing
     SimulatedStream(rate: 997.3, connectionInterval: 0.03, ticks: 20_000),
   ]
 
-  /// Deviation from the mean: what no clock can know is the constant part of the delay.
+  /// Deviation from the mean: the constant part of the delay cannot be measured.
   private func deviation(_ errors: [Double]) -> Double {
     let mean = errors.mean
     return errors.map { $0 - mean }.rootMeanSquare
@@ -31,7 +31,8 @@ import Testing
     }
   }
 
-  /// Late ticks are late and not lost; the fitted times are several times better than the stamps.
+  /// Late ticks do not count as lost, and the fitted times are several times more accurate than the
+  /// timestamps.
   @Test(arguments: streams)
   func fitsTheSensorsClock(_ stream: SimulatedStream) throws {
     var clock = TickClock()
@@ -44,14 +45,14 @@ import Testing
     let stamps = deviation(errors(stream, placed, of: \.tick.time))
     let fitted = deviation(errors(stream, placed, of: \.fittedTime))
     #expect(fitted < stamps / 3)
-    // What is reported is what the stamps really are off by.
+    // The reported error is the timestamps' true error.
     #expect(abs(clock.report.residual / 1e9 - stamps) < 0.2 * stamps)
     Figures.note(
       "\(stream.testDescription): rate \(rate), stamps off by \(stamps * 1e3) ms RMS, fitted \(fitted * 1e3) ms"
     )
   }
 
-  /// Each gap is found, with its length; and where a tick takes longer than the jitter, at its exact place.
+  /// Each gap is found, with its length; and if a tick takes longer than the jitter, at its exact place.
   @Test(arguments: streams)
   func findsWhatNeverCame(_ stream: SimulatedStream) {
     var stream = stream
@@ -59,23 +60,25 @@ import Testing
     stream.lost = Set(Array(n / 3..<n / 3 + 3) + Array(n / 2..<n / 2 + n / 20) + [9 * n / 10])
     var clock = TickClock()
     let placed = stream.placed(&clock)
-    // At 1,000 Hz, single ticks are less than what 20 s tell of the rate: only the long gap is sure to be seen.
+    // At 1,000 Hz, single ticks are less than the uncertainty of the rate after 20 s: only the long gap is
+    // certain to be found.
     let ticksOfEvent = Int(stream.connectionInterval * stream.rate)
     guard stream.rate < 500 else {
       #expect(abs(clock.report.missing - stream.lost.count) <= max(4, ticksOfEvent))
       return
     }
-    // If the interval is a whole number of ticks, a single tick that is lost looks like a drift of the clocks by one.
+    // If the interval is a whole number of ticks, a single lost tick looks like a clock drift of one tick.
     let ticksOfInterval = stream.connectionInterval * stream.rate
     if ticksOfInterval >= 1, ticksOfInterval == ticksOfInterval.rounded() {
       #expect(stream.lost.count - 1...stream.lost.count ~= clock.report.missing)
-      // Of a ring that drops so many, one more may be missing at the end.
+      // With so many lost ticks, one more may be missing at the end.
       #expect(stream.lost.count...stream.lost.count + 1 ~= clock.report.missingAtMost ?? 0)
       return
     }
     #expect(clock.report.missing == stream.lost.count)
     let wrong = zip(placed, stream.arrivals).count { $0.index != $1.number }
-    // Which tick of a burst is missing, its stamps do not say: for each gap the ticks of two events may be meant.
+    // The timestamps do not show which tick of a burst is missing: each gap may affect the ticks of two
+    // events.
     #expect(wrong <= 6 * ticksOfEvent)
     #expect(placed.last?.index == n - 1)
     guard ticksOfEvent == 0 else { return }
@@ -83,7 +86,7 @@ import Testing
     #expect(clock.report.longestGap == n / 20)
   }
 
-  /// A link that stands still for a while and then delivers everything has lost nothing.
+  /// A link that stalls and then delivers everything has lost nothing.
   @Test(arguments: [25.0, 50, 100, 1_000])
   func doesNotTakeAStallForALoss(rate: Double) {
     var stream = SimulatedStream(rate: rate, connectionInterval: 0.03, ticks: Int(20 * rate))
@@ -95,7 +98,7 @@ import Testing
     #expect(clock.report.latest > 0.7e9)
   }
 
-  /// The stream pauses for minutes, as after a lost link: the fit begins anew, the pause is told.
+  /// The stream pauses for minutes, as after a lost link: the fit restarts, and the pause is reported.
   @Test func beginsAnewAfterALongPause() {
     var stream = SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 10_000)
     stream.lost = Set(2_000..<8_000)
@@ -107,7 +110,7 @@ import Testing
     #expect(abs(clock.report.missing - 6_000) <= 60)
   }
 
-  /// The kernel's clock is set back by an hour: told, not turned into nonsense.
+  /// The kernel's clock is set back by an hour: this is reported, and the results stay valid.
   @Test func survivesAClockThatIsSet() {
     let stream = SimulatedStream(rate: 25, connectionInterval: 0.03, ticks: 2_000)
     var clock = TickClock()
@@ -125,14 +128,15 @@ import Testing
     #expect(clock.report.latest < 0.2e9 && clock.report.earliest > -0.2e9)
   }
 
-  /// Streams too short for a rate still come out whole.
+  /// Streams too short for a rate still give all of their ticks.
   @Test(arguments: 0...5) func takesShortStreams(count: Int) {
     let stream = SimulatedStream(rate: 1, connectionInterval: 0.05, ticks: count, lossOfEvents: 0)
     var clock = TickClock()
     #expect(stream.placed(&clock).map(\.index) == Array(0..<count))
   }
 
-  /// Stamps that make no sense: all the same, or leaping over centuries and back. Nothing traps, all come out.
+  /// Nonsensical timestamps: all equal, or jumping over centuries and back. Nothing traps, and all ticks are
+  /// returned.
   @Test(arguments: [
     [Int64](repeating: 5, count: 10_000),
     (0..<10_000).map { $0.isMultiple(of: 2) ? 0 : 4_000_000_000_000_000_000 },

@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Frames in, ticks on the sensor's clock out.
+/// Turns frames into ticks on the sensor's clock.
 @Suite struct TickStreamTests {
   static let streams = [
     SimulatedStream(rate: 1, connectionInterval: 0.05, ticks: 600),
@@ -20,7 +20,7 @@ import Testing
     var time: ReceiveTime
   }
 
-  /// Deviation from the mean: what no clock can know is the constant part of the delay.
+  /// Deviation from the mean: the constant part of the delay cannot be measured.
   private func deviation(_ errors: [Double]) -> Double {
     let mean = errors.mean
     return errors.map { $0 - mean }.rootMeanSquare
@@ -58,8 +58,8 @@ import Testing
     return placed(frames, &stream)
   }
 
-  /// Each frame keeps its own stamp, the rate is right within a thousandth, and the fitted times are better than the
-  /// stamps.
+  /// Each frame keeps its own timestamp, the rate is accurate to a thousandth, and the fitted times are more
+  /// accurate than the timestamps.
   @Test(arguments: streams) func tellsRateAndJitter(_ simulated: SimulatedStream) throws {
     let frames = frames(simulated)
     var stream = TickStream()
@@ -82,7 +82,8 @@ import Testing
       #expect(part.samples == simulated.ticks && part.missing == 0 && part.everyTicks == 1)
       #expect(abs(try #require(part.rate) / simulated.rate - 1) < 0.001)
       #expect(abs(part.residual / 1e9 - stamps) < 0.2 * stamps)
-      // Of stamps that lie evenly in an event, 99 of 100 are within 98 hundredths of it; lost events add to that.
+      // If timestamps are spread evenly within an interval, 99 of 100 are within 98 hundredths of it; lost
+      // events add to that.
       #expect(part.residualP99 / 1e9 > 0.9 * simulated.connectionInterval)
       #expect(part.residualP99 / 1e9 < 2.2 * simulated.connectionInterval)
     }
@@ -92,7 +93,7 @@ import Testing
     )
   }
 
-  /// A subtype's lost frames are its own, and gaps are told with time and length.
+  /// Lost frames are counted for their own subtype, and gaps are reported with time and length.
   @Test func tellsWhatIsMissing() {
     var simulated = SimulatedStream(rate: 25, connectionInterval: 0.03, ticks: 2_000)
     simulated.lost = Set(Array(500..<503) + [1_200])
@@ -115,7 +116,7 @@ import Testing
     }
   }
 
-  /// A firmware that sends one subtype with each second tick only loses nothing.
+  /// A firmware that sends one subtype only with every second tick loses nothing.
   @Test func knowsASlowerSubtype() throws {
     let all = frames(SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 4_000))
     var stream = TickStream()
@@ -125,7 +126,8 @@ import Testing
     #expect(abs(try #require(part.rate) - 25) < 0.025)
   }
 
-  /// Where frames have one stamp, the order in which they are read does not matter: ticks are those of the tables.
+  /// If frames have equal timestamps, the order in which they are read does not matter: the ticks are those
+  /// of the tables.
   @Test func doesNotDependOnTheOrderWithinAStamp() {
     let simulated = SimulatedStream(rate: 100, connectionInterval: 0.03, ticks: 3_000)
     var frames = frames(simulated)
@@ -135,7 +137,8 @@ import Testing
     }
     var noise = Noise()
     frames = frames.filter { _ in noise.next() > 0.05 }
-    // As a reader of tables may bring them: of one stamp first one subtype, then the others.
+    // As a reader of tables may deliver them: of frames with equal timestamps, first one subtype, then the
+    // others.
     let byStamp = Dictionary(grouping: frames, by: \.time).sorted { $0.key.nanoseconds < $1.key.nanoseconds }
     let sorted = byStamp.flatMap { _, frames in
       RingTick.Part.allCases.reversed().flatMap { part in frames.filter { $0.sample.part == part } }
@@ -144,8 +147,9 @@ import Testing
     #expect(placed(sorted) == placed(frames))
   }
 
-  /// A ring out of range for 6 s keeps three ticks for later and drops the others. Which ticks are missing, before those
-  /// that waited or behind them, the stamps do not say: numbers may be off by as many, and the time by less than a tick.
+  /// A ring out of range for 6 s stores three ticks and drops the others. The timestamps do not show whether
+  /// the missing ticks are before or after the stored ones, so numbers may be off by three, and times by less
+  /// than a tick.
   @Test func placesWhatFollowsAStall() {
     var simulated = SimulatedStream(rate: 25, connectionInterval: 0.03, ticks: 2_500)
     simulated.lost = Set(1_003..<1_152)
@@ -166,13 +170,13 @@ import Testing
     #expect(abs(errors.mean) < 0.04)
   }
 
-  /// Four links of two seconds each, 0.4 s apart: each has a phase of its own, and the rate is that of the ring, 50 a second, not
-  /// that of a line through all of them.
+  /// Four links of two seconds each, 0.4 s apart: each has its own phase, and the rate is the ring's, 50 a
+  /// second, not that of a line through all links.
   @Test func beginsALineOnEachLink() throws {
     let simulated = SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 100)
     var (stream, ticks) = (TickStream(), [PlacedTick]())
     for link in 1...4 {
-      // Off by 0.3 of a tick more on each.
+      // Off by another 0.3 of a tick on each link.
       let shift = Int64(link) * 2_406_000_000
       for frame in frames(simulated) {
         let time = ReceiveTime(nanoseconds: frame.time.nanoseconds + shift)
@@ -184,7 +188,7 @@ import Testing
     while let tick = stream.next() { ticks.append(tick) }
     #expect(ticks.count == 400)
     #expect(ticks.indices.filter { ticks[$0].isRestart } == [100, 200, 300])
-    // 20 ticks and 0.3 of one without a link.
+    // 20.3 ticks without a link.
     for start in [100, 200, 300] { #expect((20...21).contains(ticks[start].missingBefore)) }
     let report = stream.report
     let uncertainty = try #require(report.clock.rateUncertainty)
@@ -196,7 +200,8 @@ import Testing
     #expect(deviation(errors) < 0.003)
   }
 
-  /// The link is lost for 4 s and the ring starts its timer anew: the fit follows within the time by which ticks lag.
+  /// The link is lost for 4 s and the ring restarts its timer: the fit follows within the time by which ticks
+  /// lag.
   @Test(arguments: [5.0, 25, 50]) func beginsAnewAfterALostLink(rate: Double) throws {
     let before = SimulatedStream(rate: rate, connectionInterval: 0.03, ticks: Int(30 * rate))
     // Off by 0.41 of a tick.

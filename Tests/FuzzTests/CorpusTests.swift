@@ -3,7 +3,7 @@ import FuzzTargets
 import Testing
 import TestKit
 
-/// The inputs that the fuzzers found and that are kept: each ends, and holds what its target promises. A trap ends the
+/// The stored inputs that the fuzzers found: each target returns, and its invariants hold. A trap ends the
 /// run.
 @Suite struct CorpusTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -16,7 +16,8 @@ import TestKit
     target.run(empty.span)
   }
 
-  /// Each with a quarter of a gigabyte more than what the program itself maps. One after the other: they share a folder.
+  /// Each command gets a quarter of a gigabyte more than the program itself maps. They run one after the
+  /// other because they share a folder.
   @Test func endsCommands() async throws {
     let script = "exec 0<\"$1\"; shift; ulimit -v 1500000; exec \"$@\""
     for target in FuzzTarget.commands {
@@ -36,7 +37,7 @@ import TestKit
     return try names.sorted().map { [UInt8](try Data(contentsOf: folder.appending(path: $0))) }
   }
 
-  /// A target that was renamed must not leave its corpus behind, unused.
+  /// Renaming a target must not leave its corpus unused.
   @Test func usesEachFolder() throws {
     let folders = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
     #expect(Set(folders).isSubset(of: Set(FuzzTarget.allCases.map(\.rawValue))))

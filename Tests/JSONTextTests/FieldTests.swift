@@ -1,7 +1,7 @@
 import JSONText
 import Testing
 
-/// A tree of fields as JSON, and the words and units that a name has for people.
+/// A tree of fields as JSON, and the words and units of a name in text output.
 @Suite struct FieldTests {
   private struct Reading: FieldSource {
     func describe(into fields: inout FieldList) {
@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  /// RFC 8259; a terminal takes 0x1B for the start of a command.
+  /// RFC 8259; 0x1B would start a terminal command.
   @Test func writesJSON() {
     var line = JSONLine()
     line.object { $0.members(of: Reading()) }

@@ -10,7 +10,7 @@ import Testing
       ("null", .null), (" true\n", .flag(true)), ("false", .flag(false)), ("0", .number("0")),
       ("-1.5e+03", .number("-1.5e+03")), ("9223372036854775807", .number("9223372036854775807")),
       (#""""#, .text("")), (#""a\"\\\/\b\f\n\r\t""#, .text("a\"\\/\u{08}\u{0C}\n\r\t")),
-      // The example of RFC 8259, 7: G clef, U+1D11E.
+      // The example in RFC 8259, 7: G clef, U+1D11E.
       (#""\uD834\uDD1E \u00e9é""#, .text("\u{1D11E} éé")),
       ("[]", .array([])), ("[ 1 , [2] ]", .array([.number("1"), .array([.number("2")])])),
       ("{}", .object([:])), (#"{ "a" : {"b":null} }"#, .object(["a": .object(["b": .null])])),
@@ -36,7 +36,8 @@ import Testing
     #expect(file["e"]?.text == "7")
   }
 
-  /// What is written is read as it was, control characters and what is beyond the first plane included.
+  /// Output of JSONLine is read back unchanged, including control characters and characters beyond the first
+  /// plane.
   @Test func readsWhatJSONLineWrites() throws {
     let text = "a\u{00}\u{1F}\u{7F}\"\\/\n\u{1D11E}é"
     var line = JSONLine()

@@ -9,12 +9,12 @@ import Testing
     return String(decoding: line.octets, as: UTF8.self)
   }
 
-  /// What a JSON library that is not ours reads.
+  /// The value that Foundation's JSON parser reads.
   private func parsed(_ text: String) throws -> Any {
     try JSONSerialization.jsonObject(with: Data(text.utf8), options: .fragmentsAllowed)
   }
 
-  /// Exact for whoever reads numbers as doubles.
+  /// Exact for programs that read numbers as doubles.
   @Test(
     arguments: [
       (0, "0"), (-1, "-1"), (1_795_476_152_240_127_479, "1795476152240127479"), (.max, "9223372036854775807"),
@@ -31,7 +31,7 @@ import Testing
     #expect(printed == "{\"a\":\"\(expected)\",\"b\":\"\(expected)\"}")
     let document = try JSONDocument(Array(printed.utf8))
     #expect(document["a"]?.nanoseconds == nanoseconds)
-    // As older programs wrote it.
+    // In the format of older programs.
     #expect(try JSONDocument(Array("{\"a\":\(expected)}".utf8))["a"]?.nanoseconds == nanoseconds)
   }
 

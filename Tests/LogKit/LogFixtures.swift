@@ -1,14 +1,14 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// A number's octets in the order that a file has.
+/// A number's bytes in a file's byte order.
 package func octets(_ value: some FixedWidthInteger, _ order: LogByteOrder) -> [UInt8] {
   let count = value.bitWidth / 8
   let little = (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
   return order == .little ? little : little.reversed()
 }
 
-/// Puts pcapng files together from the draft's figures (`draft-ietf-opsawg-pcapng`, 4), not with our writer.
+/// Assembles pcapng files by the figures of the draft (`draft-ietf-opsawg-pcapng`, 4), without our writer.
 package struct PcapNGBuilder {
   package let order: LogByteOrder
   package var file: [UInt8] = []
@@ -64,7 +64,7 @@ package func pcapFile(
   return file
 }
 
-/// An Apple log, by Wireshark's `wiretap/packetlogger.c`.
+/// An Apple PacketLogger file, by Wireshark's `wiretap/packetlogger.c`.
 package func packetLoggerFile(_ order: LogByteOrder, _ records: [(UInt32, UInt32, UInt8, [UInt8])]) -> [UInt8]
 {
   records.flatMap { seconds, microseconds, kind, packet -> [UInt8] in
@@ -73,7 +73,7 @@ package func packetLoggerFile(_ order: LogByteOrder, _ records: [(UInt32, UInt32
   }
 }
 
-/// The records of a log that comes in pieces of `chunk` octets.
+/// The records of a log that is read in pieces of `chunk` bytes.
 package struct LogReading {
   package var records: [StoredPacketRecord] = []
   package var error: WireError?
@@ -103,10 +103,10 @@ package struct LogReading {
     return .h4
   }
 
-  /// How many records are of no type of packet that we know.
+  /// Number of records with an unknown packet type.
   package var unknown: Int { records.count { $0.header.type == nil } }
 
-  /// As the other tests know packets; notes left out.
+  /// Packets without notes, in the other tests' form.
   package var packets: [LoggedPacket] {
     records.compactMap { record in
       record.header.type.map {
@@ -119,11 +119,11 @@ package struct LogReading {
 }
 
 extension BTSnoopFormat {
-  /// The link type that has a place for all of it.
+  /// The link type that can hold all of it.
   package var linkType: LinkType { self == .monitor ? .linuxMonitor : .h4WithDirection }
 }
 
-/// A log written in another format, with whatever its reader gave.
+/// Converts a log to another format, with everything that its reader returns.
 package func converted(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
   var writer = PacketLogWriter(format)
   var octets: [UInt8] = []
@@ -133,7 +133,7 @@ package func converted(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UI
   return octets
 }
 
-/// A log without what the anonymiser takes out.
+/// A log after anonymisation.
 package func anonymised(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
   let records = LogReading(log).records
   var anonymiser = LogAnonymiser()

@@ -8,7 +8,7 @@ package func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
 
 /// A log with addresses, a name and keys in each place where HCI, SMP and ATT have them.
 package enum SecretLog {
-  /// Transmission order.
+  /// In transmission order.
   package static let peer = octetsOf("b2a1000dcb70")
   package static let own = octetsOf("0605040302c1")
   package static let resolvable = octetsOf("665544332251")
@@ -29,7 +29,7 @@ package enum SecretLog {
       type: .event, direction: .controllerToHost, octets: [code, UInt8(parameters.count)] + parameters)
   }
 
-  /// An L2CAP frame on handle 0x0040, in packets of at most 27 octets of data.
+  /// An L2CAP frame on handle 0x0040, in packets of at most 27 bytes of data.
   private static func frame(_ channel: UInt16, _ payload: [UInt8], _ direction: HCIDirection)
     -> [LoggedPacket]
   {
@@ -54,7 +54,7 @@ package enum SecretLog {
       event(0x0E, octetsOf("01 0910 00") + own),
       event(
         0x3E, octetsOf("02 01 00 00") + peer + [UInt8(advertising.count)] + advertising + octetsOf("c5")),
-      // Vendor data with the address the other way round, before and after it is known.
+      // Vendor data with the address in reverse order, before and after it is known.
       event(
         0x3E,
         octetsOf("02 01 04 00") + octetsOf("111111111141") + octetsOf("0a 09ff3412") + peer.reversed()
@@ -74,7 +74,7 @@ package enum SecretLog {
     packets += frame(4, octetsOf("0a 0300"), .hostToController)
     packets += frame(4, [0x0B] + name, .controllerToHost)
     packets += frame(4, octetsOf("1b 1200 2142 "), .controllerToHost)
-    // The ring's answer with its name and its address in it, in two packets.
+    // The ring's reply with its name and its address, in two packets.
     packets += frame(
       4, octetsOf("1b 1200") + [UInt8](repeating: 0x20, count: 12) + name + peer, .controllerToHost)
     packets.append(event(0x18, peer + ltk + [4]))
@@ -84,7 +84,7 @@ package enum SecretLog {
 
   package static let secrets = [peer, own, resolvable, name, ltk, irk, confirm, publicKey]
 
-  /// What is in the packets: fragments one after the other, as their frames were.
+  /// Contents of the packets, with fragments concatenated to frames.
   package static func payload(of packets: [LoggedPacket]) -> [UInt8] {
     packets.flatMap { $0.type == .acl ? Array($0.octets[4...]) : $0.octets }
   }

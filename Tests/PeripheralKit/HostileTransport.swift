@@ -1,12 +1,12 @@
 package import BLEHost
 package import BLELinux
 
-/// Says other things on the channels of its links than its host does, and tells that other things than were said.
+/// Modifies the packets that a host sends and receives on the channels of its links.
 package final class HostileTransport: PacketTransport, @unchecked Sendable {
-  // No lock: used on the event loop's thread only.
+  // Needs no lock: used on the event loop's thread only.
 
-  /// Gives what takes the place of a payload: nothing, itself, others. With channel 0 it gets a packet with a part of a longer
-  /// one, and gives packets.
+  /// Returns the payloads that replace a payload: none, the same, or others. For channel 0 the input is a
+  /// packet with a part of a longer payload, and the results are packets.
   package typealias Edit = @Sendable (_ channel: UInt16, _ payload: [UInt8]) -> [[UInt8]]
 
   private let base: any PacketTransport

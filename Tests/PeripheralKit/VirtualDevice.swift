@@ -5,7 +5,7 @@ package import BLEPeripheral
 package import BLEStack
 import BLEWire
 
-/// Hosts of ours with controllers in one air, the first of which is a device.
+/// Our hosts with controllers in one air; the first host is a device.
 package struct VirtualDevice {
   package let loop: EventLoop
   package let emulation: ControllerAttachment
@@ -22,9 +22,9 @@ package struct VirtualDevice {
   ]
 
   /// - Parameters:
-  ///   - buffers: that each controller has for all of its links.
-  ///   - clock: a virtual one is for all of them.
-  ///   - wrap: what stands around the transports of the centrals.
+  ///   - buffers: number of buffers that each controller has for all of its links.
+  ///   - clock: a virtual clock is used by all hosts.
+  ///   - wrap: wraps the transports of the centrals.
   ///   - peripherals: emulated devices in the same air.
   package static func open(
     centrals count: Int, commandSet: VirtualController.Configuration.CommandSet = .legacy,
@@ -63,7 +63,7 @@ package struct VirtualDevice {
     loop.stop()
   }
 
-  /// The device is there while `body` runs.
+  /// Serves the device while `body` runs.
   package func serve(
     _ services: [GATTServiceDescription] = services, _ body: (GATTServer) async throws -> Void
   ) async throws {

@@ -9,8 +9,8 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// Notifications through our own host: packet socket, slab, HCI, L2CAP, client machine, subscriber and ring decode, of
-/// one link and of sixteen, without a single allocation on the receive thread.
+/// Notifications through our own host: packet socket, slab, HCI, L2CAP, client machine, subscriber and ring
+/// decode, on one link and on sixteen, without any allocation on the receive thread.
 @Suite(
   .serialized, .timeLimit(.minutes(2)),
   .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
@@ -73,7 +73,7 @@ struct HostAllocationTests {
     let start = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
     for client in clients { try await client.write(start, to: AttributeHandle(0x10)) }
     await sink.done.reaches(1)
-    // Its close is no loss.
+    // Closing it is not a loss.
     await adapter.onLost {}
     await adapter.close()
     await emulation.detach()

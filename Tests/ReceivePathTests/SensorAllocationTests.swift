@@ -4,12 +4,13 @@ import CMallocCounter
 import TestKit
 import Testing
 
-/// Sensors' notifications are decoded on the receive thread: without an allocation.
+/// Sensor notifications are decoded on the receive thread without an allocation.
 @Suite(.enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
 struct SensorAllocationTests {
   private static let rounds = 1_000
 
-  /// Compressed acceleration of the reference (`pmd-acc-delta-type0-verity-capture`, first block), 30 samples.
+  /// Compressed acceleration from the reference (`pmd-acc-delta-type0-verity-capture`, first block), 30
+  /// samples.
   @Test func readsPolarFrames() throws {
     let value = octetsOf(
       "02965b065deeab7f09808ef1b9fb34fb081d2a1a1d2beee5eddbf19902fba7f0d7eb0bd70419d70638e73412105b0c3624072f22e7"
@@ -19,7 +20,7 @@ struct SensorAllocationTests {
     var count = 0
     var before: UInt64 = 0
     for round in 0..<Self.rounds {
-      // The first round may load what is loaded once.
+      // The first round may perform one-time initialisation.
       if round == 1 { before = malloc_counter_calls() }
       let frame = try PolarFrame(validating: value.span)
       frame.forEachSample { sample in
@@ -40,7 +41,7 @@ struct SensorAllocationTests {
     var sum = 0
     var before: UInt64 = 0
     for round in 0..<Self.rounds {
-      // The first round may load what is loaded once.
+      // The first round may perform one-time initialisation.
       if round == 1 { before = malloc_counter_calls() }
       sum += Int(try HeartRateMeasurement(decoding: heartRate.span).beatsPerMinute)
       sum += Int(try TemperatureMeasurement(decoding: temperature.span).temperature.mantissa)

@@ -10,7 +10,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// Frames to ticks, clock, pulse, movement and rest, without a single allocation once everything is made.
+/// Frames to ticks, clock, pulse, movement and rest, without any allocation after initialisation.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
 struct SignalAllocationTests {
   /// All stages of an analysis; a recorder has the first of them.
@@ -45,7 +45,7 @@ struct SignalAllocationTests {
     }
   }
 
-  /// All that an emulated ring's wearer can do, for 80 s after each of it was done once.
+  /// Everything that an emulated ring's wearer can do, for 80 s after each was done once.
   @Test func emulatedFramesAllocateNothing() throws {
     var wearer = Wearer()
     (wearer.motion, wearer.boutSeconds, wearer.liftedEverySeconds) = (.run, 10, 20)
@@ -65,8 +65,8 @@ struct SignalAllocationTests {
     #expect(calls == 0 && sum > 0)
   }
 
-  /// Eight minutes at 50 Hz or one at 1,000 Hz; the pulse is a triangle of 75 a minute, events are 30 ms apart, and
-  /// each hundredth tick is lost.
+  /// Eight minutes at 50 Hz or one at 1,000 Hz. The pulse is a triangle wave at 75/min, events are 30 ms
+  /// apart, and every hundredth tick is lost.
   @Test(arguments: [(50.0, 24_000), (1_000, 66_000)])
   func allocatesNothingPerSample(rate: Double, ticks: Int) throws {
     let made = try Stages(rate: rate)
@@ -90,15 +90,15 @@ struct SignalAllocationTests {
     #expect(stages.windows >= 6 && stages.minutes >= 1 && stages.rates >= 20)
   }
 
-  /// The look back at the first ticks, after `FirstTicks.limit` of them: nine of a thousand were dropped, and the link gives
-  /// its connection events 30 ms apart.
+  /// The review of the first ticks, after `FirstTicks.limit` of them: nine of a thousand were dropped, and
+  /// connection events are 30 ms apart.
   @Test func theLookBackAllocatesNothing() {
     var stream = TickStream()
     var placed = 0
     var missing = 0
     var before: UInt64 = 0
     for tick in 0..<3_000 where tick % 111 != 110 {
-      // The look back comes within these.
+      // The review occurs within these.
       if tick == 900 { before = malloc_counter_calls() }
       let event = (tick * 20_000_000 / 30_000_000 + 1) * 30_000_000
       stream.take(
@@ -114,8 +114,8 @@ struct SignalAllocationTests {
     #expect(placed > 2_900 && missing >= 20)
   }
 
-  /// Samples of an electrocardiogram to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000. One frame of
-  /// 73 samples is lost each minute, and three seconds once.
+  /// ECG samples to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000 Hz. One frame of 73
+  /// samples is lost each minute, and three seconds once.
   @Test(arguments: [(130.0, 171_600), (1_000, 180_000)])
   func allocatesNothingPerECGSample(rate: Double, count: Int) throws {
     var meter = try ECGMeter(rate: rate)
@@ -125,7 +125,7 @@ struct SignalAllocationTests {
     let lost = Int(3 * rate)
     for index in 0..<count where index % Int(60 * rate) > 73 && !(count / 2..<count / 2 + lost ~= index) {
       if index == count / 4 { before = malloc_counter_calls() }
-      // One wave of 80 ms each 0.8 s, a little noise.
+      // One wave of 80 ms every 0.8 s, with a little noise.
       let seconds = Double(index) / rate
       let place = ((seconds / 0.8).truncatingRemainder(dividingBy: 1) - 0.5) * 0.8 / 0.04
       let wave = abs(place) < 1 ? 1_000 * (1 - place * place) : 0
@@ -145,7 +145,7 @@ struct SignalAllocationTests {
     #expect(segments == Int(time - 12) / 300)
   }
 
-  /// Samples through the files of a recording, flushed as its thread does it: 0 for each sample.
+  /// Samples through the files of a recording, flushed as by its thread: no allocation per sample.
   @Test(arguments: TableFormat.allCases) func recordsWithoutAllocating(_ format: TableFormat) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -176,7 +176,7 @@ struct SignalAllocationTests {
     #expect(outcome.rows == [ticks, ticks, ticks, ticks] && outcome.failure == nil)
   }
 
-  /// Samples to rows of four tables, as a recorder's thread does it: frames at 50 and at 1,000 ticks a second.
+  /// Samples to rows of four tables, as on a recorder's thread: frames at 50 and at 1,000 ticks a second.
   @Test(arguments: [(50, 12_000), (1_000, 40_000)] as [(Int, Int)])
   func writesRowsWithoutAllocating(rate: Int, ticks: Int) {
     var stream = TickStream()

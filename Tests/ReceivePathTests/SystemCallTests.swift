@@ -11,11 +11,11 @@ import Testing
 
 @testable import Recording
 
-/// What a notification costs the receive thread in system calls while a capture writes it.
+/// System calls on the receive thread per notification while a capture writes it.
 ///
 /// They are counted where they are made: see `ThreadUsage`.
 @Suite(.serialized, .timeLimit(.minutes(1))) struct SystemCallTests {
-  /// Notes the receive thread's calls at each notification.
+  /// Records the receive thread's system call count at each notification.
   private final class Sink: Sendable {
     let ring = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
     private let source = RawSource()
@@ -35,7 +35,7 @@ import Testing
       count.add()
     }
 
-    /// Between the first notification and the last.
+    /// System calls between the first notification and the last.
     var total: Int { calls.withLock { Int($0[$0.count - 1] - $0[0]) } }
   }
 
@@ -51,7 +51,7 @@ import Testing
       GATTDatabase.Descriptor(handle: AttributeHandle(0x13), uuid: .clientCharacteristicConfiguration)
     ])
 
-  /// A connection whose notifications a recorder writes.
+  /// Runs `body` with a connection whose notifications a recorder writes.
   private func withCapture(_ sink: Sink, _ body: (Peer, Connection) async throws -> Void) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
     try Files.createDirectory(folder)
@@ -72,8 +72,8 @@ import Testing
     loop.stop()
   }
 
-  /// Each comes alone: the next is sent when the one before was delivered. To wait and to receive, nothing else: neither
-  /// a second look at the socket nor a word to the writer.
+  /// Single notifications: the next is sent when the previous one was delivered. Each takes one call to wait
+  /// and one to receive: there is no second poll of the socket, and no signal to the writer.
   @Test func thinTrafficTakesTwoCallsEach() async throws {
     let count = 4_000
     let turns = AsyncStream<Void>.makeStream()
@@ -88,12 +88,12 @@ import Testing
       }
       await sink.count.reaches(count)
     }
-    // A hundredth more, for a writer that fell asleep because this machine had something else to do.
+    // One in a hundred extra, for a writer that fell asleep because the machine was busy.
     #expect(sink.total <= 2 * (count - 1) + count / 100)
     #expect(sink.total >= 2 * (count - 1))
   }
 
-  /// What has gathered comes in slabs of 64, one call each.
+  /// Accumulated notifications arrive in slabs of 64, with one call each.
   @Test func heavyTrafficTakesACallForEachSlab() async throws {
     let sink = Sink()
     try await withCapture(sink) { peer, connection in
@@ -105,12 +105,12 @@ import Testing
       await held.value
       await sink.count.reaches(200)
     }
-    // 200 are three slabs and a part: three calls after the first.
+    // 200 are three full slabs and a partial one: three calls after the first.
     #expect(sink.total == 3)
   }
 }
 
 extension Connection {
-  /// Keeps the receive thread at the gate.
+  /// Blocks the receive thread at the gate.
   fileprivate func hold(at gate: Gate) { gate.pass() }
 }

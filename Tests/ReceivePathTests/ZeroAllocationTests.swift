@@ -8,23 +8,24 @@ import Synchronization
 import TestPeer
 import Testing
 
-/// Notifications through a real `Connection`: socket, event loop, slab, client machine, subscriber, ring decode,
-/// sample queue and packet log, without a single allocation on the receive thread.
+/// Notifications through a real `Connection`: socket, event loop, slab, client machine, subscriber, ring
+/// decode, sample queue and packet log, without any allocation on the receive thread.
 ///
-/// A frame that is thrown out cannot be measured here: swift-testing keeps a copy of every error thrown.
+/// Rejected frames cannot be measured here, because swift-testing keeps a copy of every error thrown.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
 struct ZeroAllocationTests {
   static let warmUp = 2_000
   static let measured = 100_000
   static let valueHandle = AttributeHandle(0x12)
 
-  /// What the recorder of a ring keeps of a notification.
+  /// The part of a notification that the recorder of a ring keeps.
   struct Sample: BitwiseCopyable, Sendable {
     let time: ReceiveTime
     let sample: RingRawSample
   }
 
-  /// Decodes and queues, and notes the receive thread's allocations at both ends of the measured stretch.
+  /// Decodes and queues samples, and records the receive thread's allocations at both ends of the measured
+  /// stretch.
   final class Sink: Sendable {
     let samples = SampleQueue<Sample>(capacity: 1 << 10)
     let malformed = Atomic<Int>(0)
@@ -60,7 +61,7 @@ struct ZeroAllocationTests {
     #expect(statistics.withoutKernelStamp == 0)
   }
 
-  /// The counter sees what a careless subscriber does.
+  /// The counter detects the allocations of a subscriber that copies.
   @Test func aSinkThatCopiesIsCounted() async throws {
     let sink = Sink()
     let kept = Mutex<[UInt8]>([])
@@ -76,7 +77,8 @@ struct ZeroAllocationTests {
   ) async throws -> BearerStatistics {
     let pair = try SocketPair()
     let loop = try EventLoop.start()
-    // Answers the write of the configuration, then sends without a pause; the socket's own limit slows it down.
+    // Responds to the write of the configuration, then sends without a pause; the socket's own limit slows it
+    // down.
     let peer = try Peer.start(pair.theirs()) { $0[0] == ATTOpcode.writeRequest.rawValue ? [[0x13]] : [] }
     let log = PacketQueue(byteCount: 1 << 16)
     let wake = try WakeEvent()
@@ -102,7 +104,7 @@ struct ZeroAllocationTests {
     return statistics
   }
 
-  /// The captured frames of a ring (`ring-vectors.json`: raw-spo2-ei-1, raw-ppg-ei-1, raw-acc-ei-1).
+  /// Sends captured frames of a ring (`ring-vectors.json`: raw-spo2-ei-1, raw-ppg-ei-1, raw-acc-ei-1).
   private static func send(to peer: Peer) {
     let captured: [[UInt8]] = [
       [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],

@@ -1,9 +1,9 @@
 import Glibc
 import Simulation
 
-// Runs simulations, one seed after the other, until one finds something. See `Tools/simulate`.
+// Runs simulations, one seed after the other, until one has a finding. See `Tools/simulate`.
 
-/// A run as lines of text.
+/// A run's report as lines of text.
 func text(_ report: Simulation.Report) -> String {
   func list(_ counts: [String: Int]) -> String {
     counts.isEmpty
@@ -21,7 +21,7 @@ func text(_ report: Simulation.Report) -> String {
     """
 }
 
-/// Without a buffer: what was said before a crash is there.
+/// Writes without a buffer, so that the output before a crash is preserved.
 func put(_ text: String, to descriptor: CInt = 1) {
   var text = text
   _ = text.withUTF8 { write(descriptor, $0.baseAddress, $0.count) }

@@ -2,10 +2,11 @@ import Simulation
 import TestKit
 import Testing
 
-/// What `align` tells of emulated sensors on one body, against what they were told to be. `Tools/simulate --align` tries all recordings, and
-/// prints the table of the guide `Captures`.
+/// `align` on emulated sensors on one body, compared with their configuration. `Tools/simulate --align` runs
+/// all recordings, and prints the table of the guide `Captures`.
 @Suite(.timeLimit(.minutes(5))) struct AlignTrialTests {
-  /// Offset and clock lie in their ranges, which are no wider than a link's waits explain.
+  /// True offset and clock error are inside the reported ranges, which are no wider than the waits on a link
+  /// explain.
   @Test(arguments: AlignTrials.some.filter { !$0.isHopeless }.map(\.name))
   func tellsRangesWithTheTruth(_ name: String) async throws {
     let outcome = try await outcome(name)
@@ -14,7 +15,7 @@ import Testing
     #expect(!outcome.isWithoutRange && outcome.clock?.isInside != false, "\(outcome.text)")
   }
 
-  /// A regular heart, and clocks that are further apart than is searched: nothing is told.
+  /// A regular heart, and clock offsets beyond the searched range: nothing is reported.
   @Test(arguments: AlignTrials.some.filter(\.isHopeless).map(\.name))
   func tellsNothingWithoutEvidence(_ name: String) async throws {
     let outcome = try await outcome(name)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import Simulation
 
-/// The ring's ticks and clock over links that lose packets and none of what they carry. `Tools/simulate --clock` tries all
-/// combinations, and prints the table of the guide `FromRingToPulse`.
+/// The ring's ticks and clock over links that lose packets but not their content. `Tools/simulate --clock`
+/// runs all combinations, and prints the table of the guide `FromRingToPulse`.
 @Suite(.timeLimit(.minutes(3))) struct LossyLinkTests {
-  /// Rows are the ring's ticks, whole; its rate is known within 20 ppm, its times within 2 ms, or 5 where a fifth is lost,
-  /// but for a constant of an interval at most.
+  /// Rows are complete ticks of the ring. Its rate is known within 20 ppm, its times within 2 ms, or 5 ms if
+  /// a fifth is lost, apart from a constant of at most an interval.
   @Test(arguments: LinkTrials.some) func keepsTheRingsTicksAndTimes(_ link: LossyLink) {
     let outcome = LinkOutcome(link)
     #expect(outcome.overload < LinkTrials.overload)
@@ -18,7 +18,7 @@ import Testing
     #expect(abs(outcome.rateError) <= max(2, outcome.rateUncertainty))
   }
 
-  /// Ticks that the ring drops are told, at their place, and no others: one in a thousand, and one in fifty.
+  /// Only ticks that the ring drops are reported, in their place: one in a thousand, and one in fifty.
   @Test(arguments: [
     (25.0, 0.05, 0.1, 1), (50, 0.125, 0.05, 1), (50, 0.03, 0.05, 1), (100, 0.0075, 0.2, 1),
     (100, 0.125, 0.01, 1),
@@ -34,8 +34,8 @@ import Testing
     #expect(abs(outcome.rateError) <= 20)
   }
 
-  /// Where the interval is a whole multiple of the tick, a tick that was dropped looks like a drift of the clock: what cannot be
-  /// told apart is not told as missing, but counted as what may be.
+  /// If the interval is a whole multiple of the tick, a dropped tick looks like clock drift: such ticks are
+  /// not reported as missing, but counted as possibly missing.
   @Test(arguments: [(100.0, 0.03, 0.05, 1), (100, 0.05, 0, 1), (25, 0.04, 0.1, 2)])
   func tellsHowManyMayBeMissing(_ rate: Double, _ interval: Double, _ loss: Double, _ perMille: Int) {
     var link = LossyLink(rate: rate, interval: interval)
@@ -45,7 +45,8 @@ import Testing
     #expect(outcome.holdsRate)
   }
 
-  /// Gaps in the first seconds, while the rate is unknown: how many ticks are missing is told to a range, and the rate is known.
+  /// Gaps in the first seconds, while the rate is unknown: the number of missing ticks is reported as a
+  /// range, and the rate is known.
   @Test(arguments: [
     (50.0, 0.05, [(0.89, 1.36)]), (38.76, 0.085, [(1.3, 1.86)]),
     (100, 0.04875, [(0.89, 1.72), (3.12, 3.81)]),
@@ -61,8 +62,9 @@ import Testing
     #expect(outcome.holdsRate && abs(outcome.rateError) < 150)
   }
 
-  /// A link that carries exactly whole ticks with each event and loses none looks like a slower ring: neither its rate nor the
-  /// number of missing ticks is told. One that catches up after a lost event is known to carry all.
+  /// A link that carries exactly a whole number of ticks per event, without losses, looks like a slower ring:
+  /// neither its rate nor the number of missing ticks is reported. A link that catches up after a lost event
+  /// is known to carry everything.
   @Test(arguments: [(100.0, 0.1025, 21), (50, 0.06375, 8), (25, 0.11375, 6)])
   func tellsNothingOfALinkThatMayBeFull(_ rate: Double, _ interval: Double, _ framesPerEvent: Int) {
     var link = LossyLink(rate: rate, interval: interval)
@@ -74,7 +76,7 @@ import Testing
     #expect(LinkOutcome(link).rateUncertainty.isFinite)
   }
 
-  /// A tick that is a little longer than the interval leaves out an event now and then: no tick is missing.
+  /// A tick slightly longer than the interval skips an event from time to time: no tick is missing.
   @Test(arguments: [(39.26, 0.025), (88.61, 0.01125), (23.46, 0.0425)])
   func inventsNothingWhereTickAndIntervalAreAlmostEqual(_ rate: Double, _ interval: Double) {
     var link = LossyLink(rate: rate, interval: interval)
@@ -83,8 +85,8 @@ import Testing
     #expect(outcome.told == 0 && outcome.holdsMissing && outcome.holdsRate)
   }
 
-  /// Tick and interval are equal, the crystals are not: the rate is known to an interval over ten minutes, 67 ppm, and no tick
-  /// is missing.
+  /// Tick and interval are equal, but the crystals differ: over ten minutes the rate is known to within an
+  /// interval, 67 ppm, and no tick is missing.
   @Test(arguments: [0, 0.03], [-90.0, -25, 25, 70]) func knowsNoMoreThanTheSpanAllows(
     _ loss: Double, _ slow: Double
   ) {
@@ -95,7 +97,8 @@ import Testing
     #expect(outcome.rateUncertainty > 60)
   }
 
-  /// Drawn links of each kind: the range of the rate holds the ring's, and without dropped ticks none is told.
+  /// Random links of each kind: the reported range includes the ring's rate, and without dropped ticks none
+  /// is reported.
   @Test(arguments: LinkKind.allCases) func holdsTheRingsRate(_ kind: LinkKind) {
     for seed in [3, 7] as [UInt64] {
       var link = LinkDraw.link(kind, seed: seed)
@@ -107,7 +110,7 @@ import Testing
     }
   }
 
-  /// Links that are lost each two seconds: each begins its own line, and the rate is that of the ring.
+  /// Links that are lost every two seconds: each starts its own line, and the rate is the ring's.
   @Test func beginsALineOnEachLink() {
     for seed in 1...12 as ClosedRange<UInt64> {
       var link = LinkDraw.link(.reconnects, seed: seed)
@@ -119,7 +122,8 @@ import Testing
     }
   }
 
-  /// A full link pauses anywhere in a tick, and for long at one place: rows hold the frames of one tick all the same.
+  /// A full link pauses anywhere in a tick, and for a long time in one place: rows still hold the frames of
+  /// one tick.
   @Test(arguments: [3, 4, 6, 9], [LossyLink.Overflow.frames, .ticks]) func joinsNoTicksOfAFullLink(
     _ framesPerEvent: Int, _ overflow: LossyLink.Overflow
   ) {

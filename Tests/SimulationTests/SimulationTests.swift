@@ -3,9 +3,10 @@ import Testing
 
 @testable import Simulation
 
-/// Some seeds of what `Tools/simulate` runs longer. What it finds gets a test here, with its seed.
+/// Some seeds of the simulation that `Tools/simulate` runs longer. Each of its findings gets a test here,
+/// with its seed.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct SimulationTests {
-  /// Host and rings while random things go wrong: whatever does not hold is thrown, with seed, event and last packets.
+  /// Host and rings with random faults: a violated invariant is thrown, with seed, event and last packets.
   @Test(arguments: 1...4 as ClosedRange<UInt64>) func holds(_ seed: UInt64) async throws {
     let report = try await Simulation(seed: seed, events: 3_000).run()
     #expect(report.events >= 3_000)
@@ -17,7 +18,7 @@ import Testing
     let runs = try await [run(7), run(7), run(8)]
     #expect(runs[0] == runs[1])
     #expect(runs[0] != runs[2])
-    // As `Tools/simulate --seed 7 --events 1500`, which is optimised, has it.
+    // Equal to that of `Tools/simulate --seed 7 --events 1500`, which is optimised.
     print("trace of seed 7: \(String(runs[0], radix: 16))")
   }
 
@@ -25,11 +26,11 @@ import Testing
     try await Simulation(seed: seed, events: 1_500).run().checksum
   }
 
-  /// The run that found two sessions on an adapter that was lost, of which the second waited for ever for its turn to
-  /// connect. See `SimulationFindingsTests`.
+  /// The run that found two sessions on a lost adapter, of which the second waited without end for its turn
+  /// to connect. See `SimulationFindingsTests`.
   @Test func seed8Event1223() async throws { _ = try await Simulation(seed: 8, events: 2_000).run() }
 
-  /// The simulation finds what it looks for: a frame that nobody accounts for.
+  /// The simulation detects a frame that is recorded nowhere.
   @Test func findsAFrameThatIsMissing() {
     let ledger = FrameLedger()
     #expect(ledger.isBalanced(sent: 0))

@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// Stops a thread at a point of a test's choice.
+/// Stops a thread at a point that a test chooses.
 package final class Gate: @unchecked Sendable {
-  // A POSIX semaphore is made to be shared.
+  // A POSIX semaphore may be shared between threads.
   private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
   private let entered = Counter()
 
@@ -14,19 +14,19 @@ package final class Gate: @unchecked Sendable {
     opened.deallocate()
   }
 
-  /// Blocks the thread here until `open`: never one of the cooperative pool's.
+  /// Blocks the calling thread until `open`. Never call it on a thread of the cooperative pool.
   package func pass() {
     entered.add()
     while sem_wait(opened) != 0 {}
   }
 
-  /// Waits until somebody stands at the gate.
+  /// Waits until a thread has reached the gate.
   package func waitForSomebody() async { await entered.reaches(1) }
 
   package func open() { sem_post(opened) }
 }
 
-/// A number that tasks and threads wait for.
+/// A number that tasks and threads can wait for.
 package final class Counter: Sendable {
   private struct State: Sendable {
     var value = 0

@@ -1,7 +1,7 @@
 package import BLEStack
 import Synchronization
 
-/// Bonds for as long as a test takes.
+/// Bonds in memory, for the duration of a test.
 package final class KeptBonds: BondStore {
   private let kept = Mutex<[StoredBond]>([])
 

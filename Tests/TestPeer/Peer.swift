@@ -1,9 +1,10 @@
 package import BLELinux
 import Synchronization
 
-/// The other end of a bearer: answers each PDU from a script on a thread of its own, and remembers what came.
+/// The other end of a bearer: responds to each PDU from a script on a separate thread, and stores the
+/// received PDUs.
 package final class Peer: Sendable {
-  /// What to send back for a PDU.
+  /// Returns the PDUs to send in response to a PDU.
   package typealias Answer = @Sendable (_ pdu: [UInt8]) -> [[UInt8]]
 
   private struct State: Sendable {
@@ -22,7 +23,7 @@ package final class Peer: Sendable {
 
   package init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
 
-  /// A peer that reads from now on, until the other side closes.
+  /// Starts a peer that reads until the other side closes.
   package static func start(
     _ descriptor: consuming FileDescriptor, _ answer: @escaping Answer = { _ in [] }
   ) throws(SystemError) -> Peer {
@@ -31,13 +32,13 @@ package final class Peer: Sendable {
     return peer
   }
 
-  /// Begins to read.
+  /// Starts reading.
   package func read(_ answer: @escaping Answer = { _ in [] }) throws(SystemError) {
     try SystemThread.start(named: "peer") { [self] in
       var buffer = [UInt8](repeating: 0, count: 2048)
       while let count = try? descriptor.read(into: &buffer), count > 0 {
         let pdu = Array(buffer[..<count])
-        // Remembered first, so that whoever sees an answer finds the question.
+        // Stored first, so that a test that sees a response finds the request.
         notify { $0.received.append(pdu) }
         for reply in answer(pdu) { send(reply) }
       }
@@ -47,12 +48,12 @@ package final class Peer: Sendable {
 
   package func send(_ pdu: [UInt8]) { _ = try? descriptor.send(pdu.span) }
 
-  /// The link goes: both directions close.
+  /// Ends the link by closing both directions.
   package func hangUp() { descriptor.shutDown() }
 
   package var received: [[UInt8]] { state.withLock(\.received) }
 
-  /// Waits for as many PDUs, or the end.
+  /// Waits for this number of PDUs, or the end.
   package func received(atLeast count: Int) async -> [[UInt8]] {
     await wait {
       $0.received.count >= count || $0.isAtEnd

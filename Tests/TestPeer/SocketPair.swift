@@ -1,12 +1,12 @@
 package import BLELinux
 import Glibc
 
-/// Two ends of a datagram channel that keeps order and borders, as an L2CAP socket does.
+/// Two ends of a datagram channel that keeps order and message boundaries, like an L2CAP socket.
 package final class SocketPair {
   private var oursLeft: FileDescriptor?
   private var theirsLeft: FileDescriptor?
 
-  /// - Parameter sendBufferByteCount: of both ends, for tests of back-pressure.
+  /// - Parameter sendBufferByteCount: buffer size of both ends, for tests of back-pressure.
   package init(sendBufferByteCount: CInt? = nil) throws(SystemError) {
     var numbers: [CInt] = [-1, -1]
     try checked("socketpair") {
@@ -28,8 +28,8 @@ package final class SocketPair {
     theirsLeft = consume theirs
   }
 
-  /// Two ends that lose what the queue of ours has no room for, as an L2CAP socket does: UDP on this machine. Neither hears
-  /// of the other's end.
+  /// Two ends that drop packets for which our queue has no room, like an L2CAP socket: UDP on this machine.
+  /// Neither end notices when the other closes.
   package static func lossy() throws(SystemError) -> SocketPair {
     let ours = try udpSocket(CInt(SOCK_NONBLOCK.rawValue))
     let theirs = try udpSocket(0)
@@ -73,18 +73,18 @@ package final class SocketPair {
     }
   }
 
-  /// The end that does not block; once.
+  /// The non-blocking end. Call it only once.
   package func ours() -> FileDescriptor { oursLeft.take()! }
 
-  /// The end that blocks; once.
+  /// The blocking end. Call it only once.
   package func theirs() -> FileDescriptor { theirsLeft.take()! }
 }
 
-/// Whether nothing waits to be read.
+/// Whether there is nothing to read.
 package func isQuiet(_ descriptor: borrowing FileDescriptor) -> Bool {
   var wanted = pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0)
   return poll(&wanted, 1, 0) == 0
 }
 
-/// Descriptors that this process has open.
+/// Number of open descriptors of this process.
 package func openDescriptorCount() -> Int { Files.names(in: "/proc/self/fd").count }

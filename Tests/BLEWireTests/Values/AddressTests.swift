@@ -2,7 +2,7 @@ import BLEWire
 import Testing
 
 @Suite struct DeviceAddressTests {
-  /// Core 5.4, Vol 3, Part C, 3.2.1.3: the most significant octet is printed first; on air it is the last.
+  /// Core 5.4, Vol 3, Part C, 3.2.1.3: the most significant byte is printed first; on air it is the last.
   @Test func printsTheMostSignificantOctetFirst() throws {
     let address = try #require(DeviceAddress("30:35:47:33:DD:3f", type: .random))
     #expect(address.bits == 0x3035_4733_DD3F)
@@ -32,7 +32,7 @@ import Testing
     #expect(address == DeviceAddress(bits: 0xFFFF_FFFF_FFFF, type: .public))
   }
 
-  /// The same number public and random is two devices.
+  /// The same number as a public and as a random address means two devices.
   @Test func isAnotherDeviceWithAnotherType() {
     let address = DeviceAddress(bits: 1, type: .public)
     #expect(address != address.with(type: .random))
@@ -94,7 +94,7 @@ import Testing
     #expect(uuid != BluetoothUUID(0x180D))
   }
 
-  /// The 128-bit characteristic of BlueZ's `small` database, as it lies on air.
+  /// The 128-bit characteristic of BlueZ's `small` database, in wire order.
   @Test func liesBackwardsOnAir() throws {
     let uuid = try #require(BluetoothUUID("0000b009-0000-0000-0123-456789abcdef"))
     #expect(

@@ -26,7 +26,7 @@ import Testing
     #expect(end.duration(to: start) == .zero - duration)
   }
 
-  /// A clock of nanoseconds keeps nothing below one.
+  /// A nanosecond clock drops fractions.
   @Test func dropsFractionsOfNanoseconds() {
     let start = MonotonicTime(nanoseconds: 0)
     #expect(
@@ -39,7 +39,7 @@ import Testing
     #expect(!(MonotonicTime(nanoseconds: 2) < MonotonicTime(nanoseconds: 2)))
   }
 
-  /// A deadline that is further away than the clock goes is its last moment, not a trap.
+  /// A deadline beyond the clock's range becomes its last moment instead of trapping.
   @Test(arguments: [
     (Duration.seconds(1e10), Int64.max), (.seconds(1e18), .max), (.nanoseconds(Int64.max), .max),
     (.seconds(-1e18), .min), (.seconds(9), 9_000_000_005), (.nanoseconds(-3), 2),
