@@ -269,7 +269,7 @@ import Testing
     await link.close()
   }
 
-  /// The response to a request sent after it shows that there was none.
+  /// No response is sent: the next PDU from our side is the response to a later request.
   @Test(arguments: [
     "1b 0001 01", "1b 0001", "23 0001 0100 01 0101 0100 02", "52 0001 01", "d2 0001 01", "ff 00", "52",
     "1b 00",

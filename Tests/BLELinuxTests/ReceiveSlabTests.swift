@@ -67,7 +67,7 @@ private func copy(_ slab: borrowing ReceiveSlab, _ index: Int) -> [UInt8] {
     #expect(bench.datagram(2) == [7], "the next slot is untouched")
   }
 
-  /// An empty datagram has the kernel's timestamp, and the end of the channel has none, which distinguishes
+  /// An empty datagram has the kernel's timestamp, and the end of the channel does not, which distinguishes
   /// them.
   @Test func tellsAnEmptyDatagramFromTheEnd() throws {
     let bench = try Bench(slots: 4)

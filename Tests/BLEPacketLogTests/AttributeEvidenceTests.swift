@@ -53,7 +53,7 @@ import Testing
     try types(packets)[AttributeHandle(0x12)] == .heartRateMeasurement
   }
 
-  /// A person at rest who starts walking: beats per minute, one value a second.
+  /// A person at rest starts walking: beats per minute, one value a second.
   private static let body: [UInt8] = [
     72, 72, 71, 70, 70, 72, 74, 75, 75, 74, 73, 74, 76, 79, 83, 86, 90, 92, 93, 95, 96, 96, 95, 97, 99, 101,
   ]

@@ -5,7 +5,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Wireshark's decoder, which is independent of ours.
+/// Wireshark's independent decoder.
 enum Tshark {
   /// A packet as tshark decodes it. If a PDU has several handles, the first one.
   struct Packet: Hashable {

@@ -73,7 +73,7 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
 
   private func number(_ text: String) -> UInt128 { octetsOf(text).reduce(0) { $0 << 8 | UInt128($1) } }
 
-  // MARK: One side of it
+  // MARK: One side of the pairing
 
   /// A pairing configured like the recorded side.
   func pairing(_ role: Pairing.Role) throws -> Pairing {

@@ -38,7 +38,7 @@ import Testing
     #expect(big64 == 0x0102_0304_0506_0708)
   }
 
-  /// A copy that does not fit is a bug of ours.
+  /// A copy that does not fit is a programming error and traps.
   @Test func trapsWithoutRoom() async {
     await #expect(processExitsWith: .failure) {
       let octets = [UInt8](repeating: 1, count: 20)

@@ -161,7 +161,7 @@ struct DialogueRun {
     return lines
   }
 
-  /// Words: a value handle, the way, and the handle of Client Supported Features if bit 2 is to be set first.
+  /// Words: a value handle, the way, and the handle of Client Supported Features if bit 2 must be set first.
   private func subscribe() async throws(GATTError) -> [String] {
     let client = GATTClient(connection)
     let database = try await client.discover()

@@ -146,7 +146,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     guard key == wanted else { return endLink(0x3D) }
     answer(level == .none ? [0x04, 0x08, 4, 0, 0x40, 0, 1] : [0x04, 0x30, 3, 0, 0x40, 0])
     if pairing?.key == key {
-      // If the link already has a higher level, by its key, the pairing has it, too.
+      // If the link already has a higher level, by its key, so does the pairing.
       level = max(level, .encrypted)
       pairing?.encryptionEnded(.success, now: peripheralLoop.clock.monotonic())
       goOn()

@@ -165,7 +165,7 @@ extension InTestKernel {
       #expect(try again.ended().status == 0)
     }
 
-    // MARK: Beside it
+    // MARK: Beside bluetoothd
 
     /// The daemon uses the device's adapter. Centrals find our services while our device is there, and the
     /// daemon's before and after.

@@ -145,7 +145,7 @@ extension InTestKernel {
       #expect(try program.ended().status == 0)
     }
 
-    // MARK: What is left on
+    // MARK: State after the end
 
     struct Finding: Decodable {
       var check: String

@@ -164,9 +164,9 @@ struct LiveOutputTests {
     }
   }
 
-  // MARK: Readers that go or stand still
+  // MARK: Readers that disconnect or stall
 
-  /// `| head`: the recording continues if it has other outputs, and ends if it has none.
+  /// `| head`: the recording continues if it has other outputs, and ends otherwise.
   @Test func aReaderThatGoes() async throws {
     try await withFolder { folder in
       func piped(_ options: String) async throws -> Program.Result {

@@ -263,7 +263,7 @@ import Testing
     }
   }
 
-  // MARK: Reading it again
+  // MARK: Reloading
 
   /// Files that differ only in white space, key order or numbers written as strings are equal.
   @Test func aReformattedFileIsTheSame() throws {

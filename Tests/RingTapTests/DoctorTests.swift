@@ -197,7 +197,7 @@ import Testing
     }
   }
 
-  // MARK: What a recording needs
+  // MARK: Requirements of a recording
 
   @Test func looksAtTheFolderTheClockAndTheStamps() async throws {
     try withFolder { root in
@@ -293,7 +293,7 @@ import Testing
     }
   }
 
-  // MARK: Who
+  // MARK: Other programs
 
   @Test func namesWhoHasTheUserChannel() async throws {
     try withFolder { root in

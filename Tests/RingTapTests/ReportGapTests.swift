@@ -5,7 +5,7 @@ import Testing
 
 @testable import CaptureTools
 
-/// What a report calls a gap, a loss and a dropout, and how it counts them.
+/// Gaps, losses and dropouts in a report, and their counts.
 @Suite struct ReportGapTests {
   private func document(_ path: String) throws -> ReportDocument {
     try ReportDocument.read(path, title: nil) { _ in }

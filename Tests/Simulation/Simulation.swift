@@ -49,7 +49,7 @@ public struct Simulation: Sendable {
     public var sent = 0
     public var received = 0
     public var duplicated = 0
-    /// Of the frames received: samples dropped by a full queue.
+    /// Received samples that a full queue dropped.
     public var dropped = 0
     public var lost: [String: Int] = [:]
     public var checksum: UInt64 = 0

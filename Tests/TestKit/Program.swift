@@ -161,7 +161,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     _ = write(changed.fileHandleForWriting.fileDescriptor, [1], 1)
   }
 
-  // MARK: Looking
+  // MARK: Output
 
   /// Output so far.
   package var output: String { lock.withLock { text(state.output) } }
@@ -358,7 +358,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
   private func text(_ data: Data) -> String { String(decoding: data, as: UTF8.self) }
 }
 
-// MARK: Whole runs
+// MARK: Complete runs
 
 extension Program {
   /// Enough for a program that reads the longest log.

@@ -125,7 +125,7 @@ private struct DaemonDay {
     try await loop.wait(for: .seconds(2900))
   }
 
-  // MARK: What is in the files
+  // MARK: Contents of the files
 
   private func captures() throws -> [Capture] {
     try ["ring", "strap"].flatMap { device in

@@ -78,7 +78,7 @@ import Testing
     #expect(outcome.facts.battery?.percent == 80)
   }
 
-  // MARK: Responses that belong to nothing
+  // MARK: Responses without a request
 
   /// Everything is answered twice at once.
   final class TwiceAll: OddDevice {

@@ -116,7 +116,7 @@ import Testing
     }
   }
 
-  // MARK: Somebody else's address and identity
+  // MARK: Another device's address and identity
 
   /// A central with the address of a bonded one, but without its key. It cannot read protected values, gets
   /// no notifications and does not replace the other's bond. The bonded central finds everything unchanged.

@@ -202,7 +202,7 @@ import Testing
     #expect(others.isEmpty, "\(others)")
   }
 
-  // MARK: Values that nobody asked for
+  // MARK: Values without a subscription
 
   /// It sends ten values of its characteristic, and one of an unknown handle.
   final class SendsMore: OddDevice {

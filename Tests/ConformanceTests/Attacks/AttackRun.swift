@@ -110,7 +110,7 @@ struct AttackRun {
     }
   }
 
-  // MARK: What came of it
+  // MARK: Results
 
   /// Final facts, after the dialogue has ended and its last packets have arrived: they are read until they
   /// are as expected, or for a second.

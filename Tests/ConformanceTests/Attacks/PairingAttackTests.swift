@@ -514,7 +514,7 @@ import Testing
     }
   }
 
-  // MARK: What the person is asked
+  // MARK: Prompts to the user
 
   /// Method confusion: the man in the middle makes one side display a number to compare, and the other ask
   /// for a passkey. The user is asked according to the method, and neither pairing succeeds with the other's

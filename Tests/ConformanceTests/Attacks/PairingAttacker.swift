@@ -213,7 +213,7 @@ final class HandController: Sendable {
     try peer.read { [weak self] in self?.answers(to: $0) ?? [] }
   }
 
-  // MARK: What the test says
+  // MARK: Sending
 
   var isAdvertising: Bool { state.withLock(\.isAdvertising) }
 
@@ -265,7 +265,7 @@ final class HandController: Sendable {
     return try await keyAnswer(link) == key
   }
 
-  // MARK: What the host says
+  // MARK: Receiving
 
   /// The next packet that the test has not taken.
   func next(_ link: UInt16 = PairingAttacker.link) async throws -> Heard {

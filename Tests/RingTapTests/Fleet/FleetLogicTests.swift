@@ -319,7 +319,7 @@ import Testing
     }
   }
 
-  // MARK: Strangers
+  // MARK: Unknown senders
 
   @Test func nothingLeavesTheDirectory() async throws {
     try withFolder { folder in

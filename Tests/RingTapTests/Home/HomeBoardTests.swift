@@ -12,7 +12,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// What is sent to a broker and when, without a broker and with the test's own clock.
+/// Messages to a broker and their timing, without a broker and with the test's own clock.
 struct HomeBoardTests {
   private static let second: Int64 = 1_000_000_000
   private static let node = "ringtap_70cb0d00a1b2"
@@ -159,7 +159,7 @@ struct HomeBoardTests {
     #expect(!Self.sent(&board, 5).contains(outgoing.topic), "not again before it changes")
   }
 
-  // MARK: What is said of a device
+  // MARK: Device descriptions
 
   private static func block(_ board: HomeBoard) throws -> [String: Any] {
     let object = try JSONSerialization.jsonObject(with: Data(board.device.discovery(of: .battery)))
@@ -180,7 +180,7 @@ struct HomeBoardTests {
     #expect(try Self.block(board)["name"] as? String == shown)
   }
 
-  // MARK: What rows and frames say
+  // MARK: Values from rows and frames
 
   private static func feed<Tables: SampleTables>(
     _ tables: Tables, _ samples: [Tables.Sample]

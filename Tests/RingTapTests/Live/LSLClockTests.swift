@@ -35,7 +35,7 @@ import Testing
     #expect(clock.time(of: Self.epoch) == 0)
   }
 
-  /// Of a few readings the shortest is used.
+  /// Uses the shortest of a few readings.
   @Test func looksUntilNobodyInterrupts() {
     var (now, looks) = (Int64(0), 0)
     func lsl() -> Int64 {

@@ -7,7 +7,7 @@ package import ColmiRing
 package struct LossyLink: Sendable {
   package enum Loss: String, Sendable { case events, packets }
 
-  /// What a ring drops if its queue has no room for a tick.
+  /// The data that a ring drops if its queue has no room for a tick.
   package enum Overflow: String, Sendable { case frames, ticks }
 
   /// Ticks per second, by the ring's clock.
