@@ -189,8 +189,8 @@ import Testing
     #expect(script.isAtEnd)
   }
 
-  /// The log begins in the middle of notifications: they wait for a subscription of ours, or until none is
-  /// expected.
+  /// The log begins in the middle of notifications: they wait until our host subscribes, or until no
+  /// subscription is expected.
   @Test func keepsValuesUntilSomebodySubscribes() {
     let packets: [(HCIDirection, [UInt8])] = [
       (.controllerToHost, Self.notification), (.controllerToHost, Self.notification),

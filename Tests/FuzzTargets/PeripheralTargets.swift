@@ -187,7 +187,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
 
   // MARK: To the host
 
-  /// Queues the packet, because a host that is sending is busy.
+  /// Delivers the packet later, because the host is in the middle of sending.
   private func answer(_ packet: [UInt8]) {
     answers.append(packet)
     if isDelivering { return }

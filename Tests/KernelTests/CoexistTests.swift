@@ -105,7 +105,7 @@ extension InTestKernel {
       #expect(!packets.contains { $0.says("@ MGMT Command: Stop Discovery") })
     }
 
-    /// A program that scans through the daemon during our discovery waits for it to end, then gets its own.
+    /// A program scans through the daemon during our discovery: it waits until ours ends, then gets its own.
     @Test func makesRoomForTheDaemonsDiscovery() throws {
       let ring = try scene.emulatedRing()
       try scene.bluetoothd()

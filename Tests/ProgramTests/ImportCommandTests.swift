@@ -20,9 +20,9 @@ import Testing
     return try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
-  /// Records from an emulated sensor, with nanoseconds in the log as in the tables. The count is not the
-  /// number of samples of the three links before a loss, because then chance would decide whether the end or
-  /// the loss came first.
+  /// Records from an emulated sensor, with nanoseconds in the log as in the tables. For a sensor whose link
+  /// is lost after three samples, the count is no multiple of three; otherwise chance would decide whether
+  /// the end or the loss came first.
   private func record(_ kind: String, _ options: String, _ folder: String) async throws {
     let run = try await Ringtap.run(
       ["capture"] + (kind == "ring" ? [] : [kind]) + [

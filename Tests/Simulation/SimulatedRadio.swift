@@ -16,7 +16,7 @@ final class SimulatedRadio: EventSource, @unchecked Sendable {
   private(set) var client: TransportClient?
   /// Whether the controller has packets that the host has not received yet.
   private var hasOutput = false
-  /// The controller's next deadline, valid until the next event.
+  /// Cached deadline of the controller; `nil` after any event that may change it.
   private var controllerDeadline: MonotonicTime??
   private let descriptor: FileDescriptor
   private var token: UInt64?

@@ -101,8 +101,8 @@ import Testing
       let logged = try LogFrames.notifications(folder + "/capture/packets.btsnoop")
       let delivered = try LogFrames.notifications(folder + "/hci.btsnoop")
       #expect(logged == delivered && logged.count == rows)
-      // Frames that the ring sent and nothing received were in flight when the link was lost: at 15 a second,
-      // in 420 ms of silence and until the next connection event.
+      // Frames that were sent but not received were in flight when the link was lost: at 15 a second, in 420
+      // ms of silence and until the next connection event.
       #expect((0...Self.losses * 12).contains(run.sent - rows))
       for stamps in tables {
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $0 < $1 })

@@ -167,7 +167,7 @@ import Testing
       let topics = ["battery", "heart_rate"].map { "homeassistant/sensor/\(Self.strap)/\($0)/config" }
       try await eventually("it is told of") { Set(try await broker.retained().keys).isSuperset(of: topics) }
       try await broker.forget(Self.strap)
-      // Values continue; retained messages that do not change are lost.
+      // Values are still published, but messages that do not change are no longer retained.
       #expect(try await Set(broker.retained().keys).isDisjoint(with: topics + [Self.available]))
       let home = try await Home(broker)
       try await eventually("a rate and the battery") {

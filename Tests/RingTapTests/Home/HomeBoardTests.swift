@@ -94,8 +94,8 @@ struct HomeBoardTests {
     #expect(Self.sent(&board, 1000) == [Self.topic("heart_rate", "state 999")])
   }
 
-  /// A lost link: unavailable is sent first, then stale values are cleared; daily values stay. The next
-  /// messages follow after a second.
+  /// A lost link: unavailable is sent first, then stale values are cleared; daily values stay. Nothing else
+  /// is sent within a second.
   @Test func forgetsWithTheLink() throws {
     var board = HomeBoard(try Self.device())
     board.setLink(isUp: true, Self.at(0))
