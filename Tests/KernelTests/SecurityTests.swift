@@ -448,8 +448,8 @@ extension InTestKernel {
       var addressType: String
     }
 
-    /// The only device in range, once it advertises (again): btvirt refuses a connection to a device that
-    /// does not advertise at once.
+    /// The only device in range, once it advertises (again): btvirt immediately refuses a connection to a
+    /// device that does not advertise.
     private func advertiser(_ mode: Mode) throws -> Found {
       let end = ContinuousClock.now + Program.patience
       while ContinuousClock.now < end {
