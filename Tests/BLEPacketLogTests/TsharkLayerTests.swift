@@ -125,7 +125,7 @@ private let singleAttribute: Set<Int> = [
   0x0A, 0x0B, 0x0C, 0x0D, 0x12, 0x13, 0x16, 0x17, 0x1B, 0x1D, 0x1E, 0x52, 0xD2,
 ]
 
-/// Differences between tshark 4.0.17 and us. In each case the packet itself shows who is right.
+/// Differences between tshark 4.0.17 and us. In each case the packet itself shows which one is right.
 private enum KnownDifference {
   /// We are right: tshark dissects the value of a Client Characteristic Configuration or of a declaration and
   /// omits the bytes from `btatt.value`. They are the last ones of the PDU.

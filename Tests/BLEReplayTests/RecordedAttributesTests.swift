@@ -35,7 +35,7 @@ import Testing
     // A subscription that the recorded client did not make.
     #expect(server.answer([0x12, 9, 0, 0, 0]) == [0x13])
     #expect(server.answer([0x0C, 9, 0, 1, 0]) == [0x0D, 0x00])
-    // A client that discovers everything also requests secondary services: there are none.
+    // A client that discovers everything also requests secondary services, which do not exist.
     #expect(server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x01, 0x28]) == [0x01, 0x10, 1, 0, 0x0A])
     // No MTU exchange was recorded: the default applies.
     #expect(server.answer([0x02, 0x05, 0x02]) == [0x01, 0x02, 0, 0, 0x06])

@@ -143,7 +143,7 @@ import Testing
   }
 
   /// MTU_sig is 23 on LE. The response is Command Reject, 0x0001, with that number and the first request's
-  /// identifier; there is none if all commands are responses. Core 5.4, Vol 3, Part A, 4.1.
+  /// identifier; a frame with only responses gets no response. Core 5.4, Vol 3, Part A, 4.1.
   @Test func rejectsFramesBeyondTheSignallingMTU() throws {
     let bench = try HCIHostBench.linked()
     let response = "13 05 0200 0000"

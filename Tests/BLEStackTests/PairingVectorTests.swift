@@ -3,7 +3,7 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Complete pairings of another stack, in each role: every PDU of ours equals the recorded one.
+/// Complete pairings of another stack, in each role: each PDU that we send equals the recorded one.
 @Suite struct PairingVectorTests {
   static let cases = PairingVector.all.flatMap { vector in
     [Pairing.Role.initiator, .responder].map { (vector, $0) }

@@ -82,8 +82,8 @@ func fuzzCompressedLog(_ input: Span<UInt8>) {
 
 private let tailFolder = FuzzFolder("tail")
 
-/// A log that is to be continued, pcapng if the first byte is odd, otherwise btsnoop: complete records stay
-/// complete, and only the rest is cut off.
+/// Appends to a log, pcapng if the first byte is odd, otherwise btsnoop: complete records stay complete, and
+/// only the rest is cut off.
 func fuzzLogTail(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let (path, log) = (tailFolder.path + "/log", input.extracting(1...))

@@ -143,8 +143,8 @@ func fuzzPairing(_ input: Span<UInt8>) {
   precondition(!hasBegun || end.result != nil, "a pairing without end")
 }
 
-/// Two ends of ours, and a third party between them that drops, duplicates and changes their PDUs until the
-/// link is encrypted. Four bytes configure the ends, and one byte for each PDU decides its fate.
+/// Two of our pairings, and a third party between them that drops, duplicates and changes their PDUs until
+/// the link is encrypted. Four bytes configure the ends, and one byte for each PDU decides its fate.
 func fuzzPairingMeeting(_ input: Span<UInt8>) {
   guard input.count >= 4 else { return }
   var meeting = FuzzedMeeting(input)

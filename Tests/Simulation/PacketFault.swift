@@ -8,7 +8,7 @@ package struct PacketFault: Hashable, Sendable {
     case duplicate
     /// Holds the packet, and all that follow it, for this time.
     case delay(Duration)
-    /// Lets the next packet go first; if there is none, the packet is sent after 100 ms.
+    /// Lets the next packet go first; without a next packet, this one is sent after 100 ms.
     case reorder
     /// Inverts the byte at this offset, counted from the H4 type byte, or the last byte of a shorter packet.
     case corrupt(octet: Int)

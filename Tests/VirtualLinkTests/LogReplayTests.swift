@@ -16,8 +16,7 @@ import Testing
     log.packets.count { $0.direction == .hostToController }
   }
 
-  /// Each packet of ours matches byte for byte, and the number of frames is tshark's for the log (opcode
-  /// 0x1b).
+  /// Our packets match byte for byte, and the number of frames is tshark's for the log (opcode 0x1b).
   @Test(arguments: [
     "bumble-ring.btsnoop", "exclusive-hci.btsnoop", "exclusive-monitor.btsnoop", "exclusive-monitor.pcapng",
     "raw-monitor.btsnoop", "virtual-ring.btsnoop",

@@ -282,7 +282,7 @@ final class HandController: Sendable {
     }
   }
 
-  /// The reply to a Long Term Key Request; `nil` if the host has none, or ends the link.
+  /// The reply to a Long Term Key Request; `nil` if the host has no key, or ends the link.
   func keyAnswer(_ link: UInt16 = PairingAttacker.link) async throws -> UInt128? {
     while true {
       switch try await next(link) {

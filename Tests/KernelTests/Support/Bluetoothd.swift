@@ -21,7 +21,7 @@ extension Scene {
   /// Starts bluetoothctl, and restarts it if it crashes before it has registered its agent.
   ///
   /// BlueZ 5.66's bluetoothctl sometimes ends with SIGSEGV while it processes the daemon's first messages,
-  /// before anything of ours runs. Any other end, and a third crash, fails the test.
+  /// before our programs run. Any other end, and a third crash, fails the test.
   func bluetoothctl() throws -> Program {
     var crashes = 0
     while true {

@@ -151,7 +151,7 @@ extension Scene {
         words[words.count - 1] += "=\(option)"
       }
     }
-    // The ring is in the command that reaches it: this program only stands in for a peer's.
+    // The ring is in the command that reaches it: this program takes the part of a peer's.
     return Peer(
       address: "70:CB:0D:00:A1:B2", program: try start("cat"),
       options: ["--transport", words.joined(separator: ",")])
