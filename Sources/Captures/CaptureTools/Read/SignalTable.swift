@@ -22,6 +22,8 @@ package struct SignalTable {
   /// Description of the sensor for a file's header.
   let transducer: String
   private let clock: Clock
+  /// Whether the wall clock was set, so that times of two fits do not belong together and only numbers tell what lies between.
+  private var numbersGoOn = false
 
   /// The columns that hold a row's measurement time.
   private enum Clock: Hashable {
@@ -39,7 +41,10 @@ package struct SignalTable {
   ///
   /// - Throws: if no table has one.
   static func all(of capture: RecordedCapture) throws(ConversionError) -> [SignalTable] {
-    let steady = capture.tables.compactMap { SignalTable($0) }
+    var steady = capture.tables.compactMap { SignalTable($0) }
+    if !ClockSteps(capture.session).isEmpty {
+      for place in steady.indices { steady[place].numbersGoOn = true }
+    }
     guard !steady.isEmpty else {
       let names = capture.tables.map(\.name)
       throw .unsuitable(
@@ -160,9 +165,11 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Numbers of ticks tell of lines, too, whose times do not belong together: the wall clock was set between them.
+  /// Of a ring whose clock was set, whatever the fit.
   private func ticks(_ old: Moment, _ new: Moment) -> Double? {
-    guard clock == .ticks, let first = old.clock, let second = new.clock, second > first else { return nil }
+    guard numbersGoOn, clock == .ticks, let first = old.clock, let second = new.clock, second > first else {
+      return nil
+    }
     let (distance, isTooFar) = second.subtractingReportingOverflow(first)
     return isTooFar ? nil : Double(distance)
   }
