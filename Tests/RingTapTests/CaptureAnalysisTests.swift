@@ -187,7 +187,7 @@ import Testing
 
   // MARK: Bad files
 
-  /// A broken row ends its table. The rows before it are analysed and the problem is reported.
+  /// A row that makes no sense is left out, a line without an end ends its table; the good part is analysed and the problem told.
   @Test(arguments: [
     ("1700000000000000000,1,2", "it makes no sense"),
     ("1700000000000000000,1,2,3,x\n", "it makes no sense"),
@@ -199,7 +199,7 @@ import Testing
     ("1700000000000000000,1,2,3,4,5\n", "it makes no sense"),
     (String(repeating: "1", count: 300) + "\n", "it is too long"),
   ])
-  func stopsAtABadRow(_ row: String, _ problem: String) async throws {
+  func leavesOutABadRow(_ row: String, _ problem: String) async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
     try withFolder { folder in
       try write(fixture, into: folder)
@@ -208,33 +208,32 @@ import Testing
       let text = lines.prefix(101).joined(separator: "\n") + "\n" + row
       try Data(text.utf8).write(to: URL(filePath: path))
       let report = try CaptureAnalysis.run(folder, output: nil)
-      let expected = row.hasSuffix("\n") ? problem : "it is cut off"
-      #expect(report.problems == ["ppg.csv, line 102: \(expected); the 100 rows before it are good"])
+      let end = row.hasSuffix("\n") ? problem : "it is cut off"
+      let isLeftOut = end == "it makes no sense"
+      let expected = isLeftOut ? "\(end); this row is left out" : "\(end); the 100 rows before it are good"
+      #expect(report.problems == ["ppg.csv, line 102: \(expected)"])
       #expect(report.tables.map(\.rows) == [3_000, 100, 3_000])
       #expect(report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 100)
     }
   }
 
-  /// A power cut leaves zero bytes where the disk had a file's length and not yet its bytes. They are no values, and no line that is
-  /// too long.
-  @Test(arguments: [(1, ""), (5_000, ""), (37, "9,20,20,20,20\n"), (5_000, "1700000000000000000,1,2,3,4\n")])
-  func tellsOfZeros(_ count: Int, _ rest: String) async throws {
+  /// One bad row of the accelerometer costs one sample, and not the pulse of the rest.
+  @Test func bearsABadRowOfTheAccelerometer() async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
     try withFolder { folder in
       try write(fixture, into: folder)
-      let path = folder + "/ppg.csv"
-      let lines = String(decoding: contents(path), as: UTF8.self).split(separator: "\n")
-      let text =
-        lines.prefix(101).joined(separator: "\n") + "\n" + String(repeating: "\0", count: count) + rest
-      try Data(text.utf8).write(to: URL(filePath: path))
+      let path = folder + "/accelerometer.csv"
+      var lines = String(decoding: contents(path), as: UTF8.self).split(separator: "\n").map(String.init)
+      lines[200] = "1700000000000000000,x,0,0"
+      try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: path))
       let report = try CaptureAnalysis.run(folder, output: nil)
-      let after = rest.isEmpty ? "" : "; the lines after them are left out"
       #expect(
-        report.problems == [
-          "ppg.csv, line 102: it has zero bytes: the power failed before the disk had it\(after); "
-            + "the 100 rows before it are good"
-        ])
-      #expect(report.tables.map(\.rows) == [3_000, 100, 3_000])
+        report.problems == ["accelerometer.csv, line 201: it makes no sense; this row is left out"])
+      #expect(report.tables.map(\.rows) == [2_999, 3_000, 3_000])
+      #expect(report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 2_999)
+      // With an accelerometer beats of a hand at rest are told with 0.98, without one with less.
+      let quality = try #require(report.pulse.rate.quality.mean)
+      #expect(abs(quality - PulseRateMeter.beatQuality) < 1e-9)
     }
   }
 

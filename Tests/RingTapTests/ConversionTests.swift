@@ -248,21 +248,29 @@ struct ConversionTests {
     }
   }
 
-  /// Rows before the damage are converted, and the report gives its position.
+  /// Rows that make no sense are left out, a file that is cut off ends, and the report says where.
   @Test(
     arguments: [
       (
         "3,1,2,3,4\n4,1,2,x,4\n", 1,
-        "ppg.csv, line 3: 'x' is no led_min_counts; the 1 rows before it are good"
+        "ppg.csv, line 3: 'x' is no led_min_counts; this row is left out"
       ),
-      ("3,1,2,3,65536\n", 0, "ppg.csv, line 2: '65536' is no led_diff_counts; the 0 rows before it are good"),
-      ("3,1,2,3\n", 0, "ppg.csv, line 2: too few columns; the 0 rows before it are good"),
-      ("3,1,2,3,4,5\n", 0, "ppg.csv, line 2: too many columns; the 0 rows before it are good"),
-      ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no led_max_counts; the 0 rows before it are good"),
+      ("3,1,2,3,65536\n", 0, "ppg.csv, line 2: '65536' is no led_diff_counts; this row is left out"),
+      ("3,1,2,3\n", 0, "ppg.csv, line 2: too few columns; this row is left out"),
+      ("3,1,2,3,4,5\n", 0, "ppg.csv, line 2: too many columns; this row is left out"),
+      ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no led_max_counts; this row is left out"),
+      (
+        "3,1,2,3,4\n4,1,2,x,4\n5,1,2,3,4\n6,1\n7,1,2,3,4\n", 3,
+        "ppg.csv, line 3: 'x' is no led_min_counts; this and 1 more rows are left out"
+      ),
+      (
+        "3,1,2,3,4\n4,1\n5,1,2,3,4\n6,1,2", 2,
+        "ppg.csv, line 3: too few columns; this row is left out; ppg.csv, line 5: it is cut off; the 2 rows before it are good"
+      ),
       ("3,1,2,3,4\n4,1,2", 1, "ppg.csv, line 3: it is cut off; the 1 rows before it are good"),
       (
         "99999999999999999999,1,2,3,4\n", 0,
-        "ppg.csv, line 2: '99999999999999999999' is no time_ns; the 0 rows before it are good"
+        "ppg.csv, line 2: '99999999999999999999' is no time_ns; this row is left out"
       ),
     ])
   func tornText(_ rows: String, _ good: Int, _ problem: String) async throws {
@@ -274,8 +282,8 @@ struct ConversionTests {
     }
   }
 
-  /// A number beyond 64 bits ends the table, also in conversions to lines. An optical reading may be any
-  /// number, because a reading that the ring dropped has no value.
+  /// A row with a number beyond 64 bits is left out, also where rows become lines. A reading of the light is any number, as that which a
+  /// ring dropped is none.
   @Test(arguments: 0..<5, ["99999999999999999999", "-99999999999999999999", "18446744073709551616"])
   func numbersBeyond64Bits(_ column: Int, _ number: String) throws {
     try withFolder { folder in
@@ -284,7 +292,7 @@ struct ConversionTests {
       try write(Self.header + "3,1,2,3,4\n" + cells.joined(separator: ",") + "\n", folder + "/ppg.csv")
       let report = try CaptureConversion.run(folder, to: .ndjson, output: folder + "/out.ndjson") { _ in }
       let name = Self.header.split(whereSeparator: { ",\n".contains($0) })[column]
-      let problem = "ppg.csv, line 3: '\(number)' is no \(name); the 1 rows before it are good"
+      let problem = "ppg.csv, line 3: '\(number)' is no \(name); this row is left out"
       #expect(report.problems == (name == "ppg_counts" ? [] : [problem]))
       let lines = contents(folder + "/out.ndjson").split(separator: 0x0A)
       #expect(lines.count == (name == "ppg_counts" ? 2 : 1))

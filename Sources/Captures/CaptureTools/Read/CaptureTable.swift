@@ -6,7 +6,7 @@ package import SensorSessions
 
 /// A table of raw samples, read row by row. Memory use does not grow with the file.
 ///
-/// An invalid row ends the table: `problem` describes it, and the rows before it are valid.
+/// A row that makes no sense is left out: `problem` says which. Where the file is damaged it ends, and the rows before are good.
 package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
   /// Rows read so far.
@@ -22,7 +22,7 @@ package protocol SampleTable: AnyObject {
 package final class CaptureTable: SampleTable {
   package let stream: RingStream
   package private(set) var rows = 0
-  package private(set) var problem: String?
+  package var problem: String? { damage.problem }
   package private(set) var next: RingRawReading?
 
   /// Longest line in bytes: twice the longest that a recorder writes.
@@ -31,18 +31,19 @@ package final class CaptureTable: SampleTable {
   package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var lines: TableLines
+  private var damage = TableDamage()
 
   /// Opens the stream's table in `directory`, compressed or not, and reads its first row.
   package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
     lines = try TableLines(path: directory + "/" + stream.fileName, limit: Self.maximumLine)
     guard readLine() else {
-      if problem == nil { problem = "\(stream.fileName): empty" }
+      damage.end("\(stream.fileName): empty")
       return
     }
     let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream)).header
     guard [stream.header, old].contains(where: { lines.line.elementsEqual($0.utf8.dropLast()) }) else {
-      problem = "\(stream.fileName): the first line is not the header of a capture's table"
+      damage.end("\(stream.fileName): the first line is not the header of a capture's table")
       return
     }
     advance()
@@ -50,22 +51,21 @@ package final class CaptureTable: SampleTable {
 
   package func advance() {
     next = nil
-    guard problem == nil, readLine() else { return }
-    guard let sample = row() else { return end("it makes no sense") }
-    rows += 1
-    next = sample
+    while next == nil, !damage.hasEnded, readLine() {
+      next = row()
+      if next == nil { damage.leaveOut(here("it makes no sense")) }
+    }
+    if next != nil { rows += 1 }
   }
 
   private func readLine() -> Bool {
     do throws(TableLines.Fault) { return try lines.next() } catch {
-      end("\(error)")
+      damage.end("\(here("\(error)")); the \(rows) rows before it are good")
       return false
     }
   }
 
-  private func end(_ why: String) {
-    problem = "\(stream.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
-  }
+  private func here(_ why: String) -> String { "\(stream.fileName), line \(lines.number): \(why)" }
 
   // MARK: Columns
 

@@ -5,7 +5,7 @@ package import Recording
 
 /// Reads the rows of a recorded table. Memory use does not grow with the table.
 ///
-/// An invalid row ends the table: `problem` describes it, and the rows before it are valid.
+/// A row that makes no sense is left out: `problem` says which. Where the file is damaged it ends, and the rows before are good.
 package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
   /// The last row read, one word per column (`TableCell`).
@@ -17,17 +17,42 @@ package protocol TableReader: AnyObject {
   func next() -> Bool
 }
 
+/// What could not be read of a table of text: rows that were left out, and why it ended before its end.
+struct TableDamage {
+  private var first: String?
+  private var leftOut = 0
+  private var end: String?
+
+  var hasEnded: Bool { end != nil }
+
+  /// Notes a row that was left out.
+  mutating func leaveOut(_ why: @autoclosure () -> String) {
+    if first == nil { first = why() }
+    leftOut += 1
+  }
+
+  /// Notes that nothing more can be read.
+  mutating func end(_ why: String) { end = end ?? why }
+
+  var problem: String? {
+    guard let first else { return end }
+    let rows = leftOut == 1 ? "this row is left out" : "this and \(leftOut - 1) more rows are left out"
+    return "\(first); \(rows)" + (end.map { "; \($0)" } ?? "")
+  }
+}
+
 /// A table of text.
 final class TextTableReader: TableReader {
   let table: RecordedTable
   private(set) var words: [UInt64] = []
   private(set) var rows = 0
-  private(set) var problem: String?
+  var problem: String? { damage.problem }
 
   /// Longest line in bytes; a recorder's lines are shorter.
   private static let lineLimit = 4096
 
   private var lines: TableLines
+  private var damage = TableDamage()
 
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
@@ -45,7 +70,17 @@ final class TextTableReader: TableReader {
   }
 
   func next() -> Bool {
-    guard problem == nil, readLine() else { return false }
+    while !damage.hasEnded, readLine() {
+      if readWords() {
+        rows += 1
+        return true
+      }
+    }
+    return false
+  }
+
+  /// The words of a line; `false` where it is left out.
+  private func readWords() -> Bool {
     words.removeAll(keepingCapacity: true)
     let line = lines.line
     var place = 0
@@ -54,31 +89,29 @@ final class TextTableReader: TableReader {
       while end < line.count, line[end] != UInt8(ascii: ",") { end += 1 }
       // A comma at the line's end, or no comma before it.
       guard (number == table.columns.count - 1) == (end == line.count) else {
-        end == line.count ? stop("too few columns") : stop("too many columns")
+        damage.leaveOut(here(end == line.count ? "too few columns" : "too many columns"))
         return false
       }
       guard let word = Self.word(line, place..<end, column.kind) else {
-        let cell = String(decoding: line[place..<end].prefix(32), as: UTF8.self)
-        stop("'\(cell.printable)' is no \(column.name.printable)")
+        let cell = line[place..<end].prefix(32)
+        damage.leaveOut(
+          here("'\(String(decoding: cell, as: UTF8.self).printable)' is no \(column.name.printable)"))
         return false
       }
       words.append(word)
       place = end + 1
     }
-    rows += 1
     return true
   }
 
   private func readLine() -> Bool {
     do throws(TableLines.Fault) { return try lines.next() } catch {
-      stop("\(error)")
+      damage.end("\(here("\(error)")); the \(rows) rows before it are good")
       return false
     }
   }
 
-  private func stop(_ why: String) {
-    problem = "\(table.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
-  }
+  private func here(_ why: String) -> String { "\(table.fileName), line \(lines.number): \(why)" }
 
   // MARK: Cells
 

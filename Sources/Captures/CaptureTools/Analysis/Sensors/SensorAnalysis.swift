@@ -79,17 +79,17 @@ enum SensorAnalysis {
       entry.problem = "\(error)"
       return results.report.tables.append(entry)
     }
-    while entry.problem == nil, reader.next() {
+    while reader.next() {
       if CaptureTable.times.contains(Int64(bitPattern: reader.words[0])) {
         try rows?.take(reader.words, to: &results)
         entry.rows += 1
-      } else {
-        entry.problem =
-          "\(source.table.name): row \(entry.rows + 1) has no time; the \(entry.rows) rows before it are good"
+      } else if entry.problem == nil {
+        entry.problem = "\(source.table.name): row \(reader.rows) has no time; such rows are left out"
       }
     }
     try rows?.finish(&results)
-    entry.problem = entry.problem ?? reader.problem
+    let problems = [entry.problem, reader.problem].compactMap(\.self)
+    entry.problem = problems.isEmpty ? nil : problems.joined(separator: "; ")
     if let values = rows as? ValueAnalysis { entry.columns = values.columns }
     results.report.tables.append(entry)
   }

@@ -92,11 +92,12 @@ struct LightAnalysis: RowAnalysis {
   }
 
   private mutating func readAcceleration() {
-    guard let acceleration, acceleration.next(), let place = accelerationClock?.place(acceleration.words)
-    else {
-      upcoming = nil
-      return
-    }
+    upcoming = nil
+    guard let acceleration else { return }
+    repeat {
+      guard acceleration.next() else { return }
+    } while !CaptureTable.times.contains(Int64(bitPattern: acceleration.words[0]))
+    guard let place = accelerationClock?.place(acceleration.words) else { return }
     upcoming = (place.time.nanoseconds, AccelerationAnalysis.acceleration(acceleration.words))
   }
 }
