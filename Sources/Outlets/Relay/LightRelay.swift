@@ -47,7 +47,7 @@ package struct LightRelay: RelaySource {
     let measuredAt = stamps.stamp(ofFitted: window.end) ?? window.end
     var measurement = HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)
     switch window.absence {
-    case .noise, .octave, .noAccelerometer:
+    case .noise, .octave, .noAccelerometer, .unsteadyBeats:
       silences += 1
       return
     case .missingSamples, .unsettled, .noSignal, nil: break

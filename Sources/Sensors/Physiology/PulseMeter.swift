@@ -18,6 +18,8 @@ public struct PulseWindow: Hashable, Sendable {
   /// Root mean square of the acceleration, in g. `nil` without an accelerometer.
   public var motion: Double?
   public var rejection: PulseRejection?
+  /// Root mean square of the filtered light, in counts.
+  var amplitude = 0.0
 }
 
 /// A beat with the interval that ends with it.
@@ -28,6 +30,8 @@ public struct PulseWindow: Hashable, Sendable {
   public let interval: Double?
   /// Whether the interval is good: its windows are good, and it is within 30 % of its window's median.
   public let isAccepted: Bool
+  /// Mean of the light since the beat before, as it was measured, in counts; `nil` where there is none.
+  public var level: Double?
 }
 
 /// Measures pulse and beat-to-beat intervals in a plethysmogram, window by window. It allocates only at the
@@ -75,6 +79,9 @@ public struct PulseMeter: Sendable {
   private var signal: [Double]
   private var squares: [Double]
   private var times: [Int64]
+  /// Sums of the light up to each sample, less the first one's light: counts.
+  private var sums: [Double]
+  private var first = 0.0
   private var taken = 0
   private var windowStart = 0
   private var lastIndex: Int?
@@ -104,6 +111,7 @@ public struct PulseMeter: Sendable {
     signal = [Double](repeating: 0, count: Int(13 * rate))
     squares = signal
     times = [Int64](repeating: 0, count: signal.count)
+    sums = signal
     pending = [DetectedBeat](repeating: DetectedBeat(position: 0, height: 0), count: Self.maximumBeats)
     found = [PulseBeat](
       repeating: PulseBeat(time: ReceiveTime(nanoseconds: 0), interval: nil, isAccepted: false),
@@ -177,6 +185,8 @@ public struct PulseMeter: Sendable {
     let filtered = filter.filter(value)
     let slot = taken % signal.count
     (signal[slot], squares[slot], times[slot]) = (filtered, square, time)
+    if taken == 0 { first = value }
+    sums[slot] = value - first + (taken > 0 ? sums[(taken - 1) % sums.count] : 0)
     taken += 1
     if let beat = detector.take(filtered) { note(beat) }
     let end = windowStart + windowSamples
@@ -209,12 +219,13 @@ public struct PulseMeter: Sendable {
       ?? SignalQuality.rejection(beats: pending.span.extracting(..<inside), window: window, rate: rate, found)
       ?? (isAlike ? nil : .shape)
     let mean = give(inside, median: median ?? 0, isGood: rejection == nil)
-    let result = PulseWindow(
+    var result = PulseWindow(
       start: ReceiveTime(nanoseconds: times[window.lowerBound % times.count]),
       end: ReceiveTime(nanoseconds: times[(window.upperBound - 1) % times.count]), beats: inside,
       beatsPerMinute: rejection == nil ? mean.map { 60 / $0 } : nil, correlation: correlation,
       skewness: SignalQuality.skewness(signal: signal.span, window: window),
       periodicity: found?.strength, motion: motion, rejection: rejection)
+    result.amplitude = amplitude(in: window)
     for index in inside..<pendingCount { pending[index - inside] = pending[index] }
     pendingCount -= inside
     windowStart = window.upperBound
@@ -251,6 +262,13 @@ public struct PulseMeter: Sendable {
     return count - dropped
   }
 
+  /// Root mean square of the filtered light, in counts.
+  private func amplitude(in window: Range<Int>) -> Double {
+    var sum = 0.0
+    for index in window { sum += signal[index % signal.count] * signal[index % signal.count] }
+    return (sum / Double(max(1, window.count))).squareRoot()
+  }
+
   /// Root mean square of the acceleration, in g.
   private func motion(in window: Range<Int>) -> Double? {
     var sum = 0.0
@@ -279,8 +297,14 @@ public struct PulseMeter: Sendable {
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Prepares the beats of a window for `beat`, and returns the mean of their good intervals, in seconds, or
-  /// `nil`.
+  /// Mean of the light between two places: counts.
+  private func level(from: Double, to: Double) -> Double? {
+    let (start, end) = (Int(from), Int(to))
+    guard end > start, start >= 0, start > taken - sums.count, end < taken else { return nil }
+    return first + (sums[end % sums.count] - sums[start % sums.count]) / Double(end - start)
+  }
+
+  /// Makes the beats of a window ready for `beat`, and gives the mean of their good intervals, in seconds, or `nil`.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0
@@ -291,7 +315,8 @@ public struct PulseMeter: Sendable {
       let isNear = interval.map { abs($0 - median) <= Self.intervalTolerance * median } ?? false
       let isAccepted = isGood && isNear && lastBeat?.isGood == true
       found[index] = PulseBeat(
-        time: ReceiveTime(nanoseconds: time), interval: interval, isAccepted: isAccepted)
+        time: ReceiveTime(nanoseconds: time), interval: interval, isAccepted: isAccepted,
+        level: lastBeat.flatMap { level(from: $0.position, to: position) })
       if let interval, isNear, index > 0 {
         sum += interval
         good += 1

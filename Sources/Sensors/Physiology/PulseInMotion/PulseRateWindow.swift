@@ -40,6 +40,8 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   case octave
   /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
   case noAccelerometer
+  /// Beats that come and go without an accelerometer: steps look like that, too.
+  case unsteadyBeats
 
   /// The reason in a few words.
   public var words: String {
@@ -50,6 +52,7 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
     case .noise: "no pulse in the light"
     case .octave: "no clear pace"
     case .noAccelerometer: "no beats and no accelerometer"
+    case .unsteadyBeats: "unsteady beats and no accelerometer"
     }
   }
 }
@@ -70,6 +73,9 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
   /// constant.
   public var periodicity: Double?
+  /// The model's own probability that a tracked pulse is within 5 a minute, where its line passed the gate: what quality is
+  /// made of.
+  package var trackingProbability: Double?
 
   public init(
     start: ReceiveTime, end: ReceiveTime, pulse: PulseEstimate? = nil, absence: PulseAbsence? = nil,

@@ -10,10 +10,10 @@ import BLEWire
 /// Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015;
 /// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
-/// A window is returned `lagSeconds` after its end, because later windows also decide it. Its quality
-/// combines the model's probability that the pulse is within 5 a minute, the contrast of its line, and the
-/// share of the line that remains without the accelerometer (`TrackedLine`); it is at most `largestQuality`.
-/// After a jump, for example because the sensor was lifted, light is ignored until it has settled.
+/// A window is given `lagSeconds` after its end, since the windows that follow decide it too. Its quality is made of
+/// the model's probability that the pulse is within 5 a minute, at most `largestQuality`; where its line does not stand out, or
+/// little is left of it without the accelerometer (`TrackedLine`), it is at most 0.4. Light that jumped, as where the
+/// sensor is lifted, is left out until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
 /// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
@@ -28,17 +28,12 @@ public struct PulseTracker: Sendable {
   /// Delay of a window after its end, in seconds, plus a little.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
-  public static let largestQuality = TrackedLine.largestQuality
-  /// Maximum distance, at rest, between the pulse and the rate at which the light repeats itself, in beats a
-  /// minute.
+  public static let largestQuality = TrackedLine.shares.good
+  /// At rest the pulse is this close to the pace at which the light repeats itself: a minute⁻¹.
   static let largestPaceError = 5.0
-  /// Minimum periodicity at rest without beats. Alternatively, this number of windows must have passed the
-  /// gate; one that did not takes back three.
-  static let clearPeriodicity = 0.8
+  /// Windows at rest that passed the gate, of which one that did not takes back three.
   static let trustedWindows = 6
-  /// Maximum rate whose second harmonic is in the light's band, 0.5 … 5 Hz, in beats a minute.
-  static let harmonicLimit = 120.0
-  /// Maximum windows queued for `next`; if there are more, the oldest are dropped.
+  /// Windows that wait for `next`, at most; more are lost, the oldest first.
   private static let capacity = 16
   /// Root mean square of light without a signal, as a share of its mean.
   private static let leastPower = 1e-7
@@ -210,19 +205,23 @@ public struct PulseTracker: Sendable {
         passed = max(0, min(2 * Self.trustedWindows, passed + (window.absence == nil ? 1 : -3)))
       }
       if window.absence == nil {
-        window.pulse = PulseEstimate(
-          beatsPerMinute: pulse, quality: min(limit(window), line.quality(probability)), method: .tracking)
+        let isBelieved = isBelieved(window)
+        let quality = min(
+          TrackedLine.quality(probability), isBelieved ? 1 : TrackedLine.largestDoubtfulQuality)
+        window.trackingProbability = isBelieved ? probability : nil
+        window.pulse = PulseEstimate(beatsPerMinute: pulse, quality: quality, method: .tracking)
       }
     }
     given += 1
     queue.add(window)
   }
 
-  /// Maximum quality of a tracked pulse. Filtered noise repeats itself for 8 s nearly as well as a pulse.
-  private func limit(_ window: PulseRateWindow) -> Double {
-    let isStill = (window.motion ?? 0) < SignalQuality.largestMotion
-    let isClear = (window.periodicity ?? 0) >= Self.clearPeriodicity || passed >= Self.trustedWindows
-    return isStill && !isClear ? TrackedLine.largestNoiseQuality : Self.largestQuality
+  /// Whether what was tracked passes for a pulse. Filtered noise repeats itself for 8 s nearly as well as a pulse does, but has
+  /// not its form.
+  private func isBelieved(_ window: PulseRateWindow) -> Bool {
+    guard line.standsOut else { return false }
+    guard (window.motion ?? 0) < SignalQuality.largestMotion else { return line.isKept }
+    return passed >= Self.trustedWindows || paces[given % Self.capacity]?.hasHarmonic ?? false
   }
 
   /// Why the oldest window has no pulse although one was tracked.
@@ -230,7 +229,7 @@ public struct PulseTracker: Sendable {
     guard let motion = window.motion else { return .noAccelerometer }
     guard motion < SignalQuality.largestMotion else { return line.isNoise ? .noise : nil }
     guard let found = paces[given % Self.capacity], found.strength >= SignalQuality.leastPeriodicity,
-      !(found.isSine && found.beatsPerMinute <= Self.harmonicLimit)
+      !found.isSine
     else { return .noise }
     return abs(found.beatsPerMinute - pulse) <= Self.largestPaceError ? nil : .octave
   }
@@ -244,7 +243,7 @@ public struct PulseTracker: Sendable {
     let after = cleaned[window % (PulseRateFilter.lag + 1) * PulseRateFilter.count + place]
     line.take(
       contrast: filter.contrast(window: window, at: place),
-      kept: before > 0 ? after * after / (before * before) : 1)
+      kept: before > 0 ? after * after / (before * before) : 1, beatsPerMinute: pulse)
   }
 }
 
