@@ -41,6 +41,11 @@ struct AnalysisResults: ~Copyable {
     findings?.beats.append(beat)
   }
 
+  mutating func take(_ window: RespirationWindow) throws(SystemError) {
+    report.pulse.respiration.add(window)
+    try tables?.append(window)
+  }
+
   mutating func take(_ window: ECGWindow) throws(SystemError) {
     var window = window
     window.start = clockSteps.shown(window.start)

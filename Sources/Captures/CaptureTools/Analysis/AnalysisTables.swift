@@ -13,7 +13,7 @@ struct AnalysisTables {
     case beats
     case ecgWindows = "ecg-windows"
     case ecgBeats = "ecg-beats"
-    case variability, activity
+    case respiration, variability, activity
 
     var fileName: String { rawValue + ".csv" }
 
@@ -25,6 +25,7 @@ struct AnalysisTables {
       case .beatWindows:
         "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,periodicity,verdict\n"
       case .beats: "fitted_time_ns,interval_ms,accepted\n"
+      case .respiration: "start_ns,end_ns,breaths_per_minute,concentration,none_because\n"
       case .ecgWindows:
         "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,accepted_share,crest,verdict\n"
       case .ecgBeats: "fitted_time_ns,interval_ms,height_uv,correlation,accepted\n"
@@ -98,6 +99,16 @@ struct AnalysisTables {
       text.append(decimal: beat.time.nanoseconds)
       text.appendColumn(beat.interval.map { $0 * 1_000 }, decimals: 2)
       text.appendCell(beat.isAccepted ? "1" : "0")
+    }
+  }
+
+  func append(_ window: RespirationWindow) throws(SystemError) {
+    try append(to: .respiration) { text in
+      text.append(decimal: window.start.nanoseconds)
+      text.appendColumn(window.end.nanoseconds)
+      text.appendColumn(window.breathsPerMinute, decimals: 2)
+      text.appendColumn(window.concentration, decimals: 3)
+      text.appendCell(window.absence?.rawValue ?? "")
     }
   }
 

@@ -154,7 +154,7 @@ package struct CaptureAnalysis: ~Copyable {
   /// The tables to write.
   private var wanted: [AnalysisTables.Table] {
     var tables: [AnalysisTables.Table] =
-      streams.isEmpty ? [] : [.ticks, .pulse, .beatWindows, .beats, .variability, .activity]
+      streams.isEmpty ? [] : [.ticks, .pulse, .beatWindows, .beats, .respiration, .variability, .activity]
     for source in sources { tables += SensorAnalysis.tables(of: source.table) }
     return AnalysisTables.Table.allCases.filter(tables.contains)
   }

@@ -23,21 +23,22 @@ struct AnalyseCommand: ParsableCommand {
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes, as far as the capture has the data: samples.csv (each tick,
-            with the kernel's timestamp and the fitted time, as the capture wrote it),
-            pulse.csv (eight seconds, every two, with quality and method),
-            beat-windows.csv (ten seconds each), beats.csv (each interval),
-            ecg-windows.csv and ecg-beats.csv likewise, variability.csv (five minutes
-            each) and activity.csv (one minute each, with counts, steps and rest)
+            also writes, as far as the capture bears it, samples.csv (each tick, with
+            kernel stamps and fitted time; as the capture did), pulse.csv (eight
+            seconds each two, with quality and method), beat-windows.csv (each ten
+            seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv
+            likewise, respiration.csv (half a minute each eight seconds),
+            variability.csv (each five minutes) and activity.csv (each minute, with
+            counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
         ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
-      The pulse needs 18 samples per second, an ECG 100, steps 15; rest needs ten minutes, variability one, \
-      its spectrum four. The pulse is computed from beats if they are good, and is tracked while the hand \
-      moves; quality is the expected share of such windows that are within 5 beats per minute. Ten-second \
-      windows with low quality or movement yield no beats. Variability is refused if more than a twentieth \
-      of the intervals had to be corrected. The guide "What a capture has in it" describes methods, sources \
-      and limits. All results are estimates, not medical advice.
+      The pulse needs 18 samples a second, an ECG 100, steps 15; rest needs ten minutes, variability one, its spectrum four. \
+      The pulse comes from beats where they are good, and is tracked where the hand moves; quality is the share of such \
+      windows that are within 5 a minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. \
+      Breathing is told at rest, where a rate between 8 and 45 a minute stands out of half a minute of good beats. \
+      Variability is refused where more than a twentieth of the intervals had to be corrected. Methods, sources and limits \
+      are in the guide "What a capture has in it". All are estimates, and none is medical advice.
 
       A missing or damaged table is reported on standard error; the rest is analysed, and the exit status is \
       1. It is 3 if something that the sensor sent or measured is known to be lost.

@@ -93,7 +93,21 @@ enum AnalysisText {
         "beats",
         "\(pulse.beats), \(pulse.acceptedIntervals) intervals accepted; "
           + windows(pulse.goodWindows, of: pulse.windows, rejected)),
-    ]
+    ] + respirationLines(pulse.respiration)
+  }
+
+  /// No line without half a minute of good beats.
+  private static func respirationLines(_ found: AnalysisReport.Respiration) -> [String] {
+    guard found.windows > 0 else { return [] }
+    guard let rate = perMinute(found.rate) else {
+      let reasons = RespirationAbsence.allCases.compactMap { absence in
+        found.absences[absence].map { "\(absence.words) in \($0)" }
+      }
+      return [
+        line("breathing", "none in \(found.windows) windows of 32 s: " + reasons.joined(separator: ", "))
+      ]
+    }
+    return [line("breathing", "\(rate); \(found.rate.count) of \(found.windows) windows of 32 s")]
   }
 
   private static func rateLine(_ rate: AnalysisReport.Rate) -> String {

@@ -42,9 +42,35 @@ extension AnalysisReport {
     }
   }
 
+  /// The breathing of a body at rest, over windows of half a minute with good beats.
+  package struct Respiration: Sendable {
+    package var windows = 0
+    package var absences: [RespirationAbsence: Int] = [:]
+    /// Over the windows with a rate: breaths a minute.
+    package var rate = NumberRange()
+
+    mutating func add(_ window: RespirationWindow) {
+      windows += 1
+      if let absence = window.absence { absences[absence, default: 0] += 1 }
+      rate.add(window.breathsPerMinute)
+    }
+
+    func encode(into line: inout JSONLine) {
+      line.member("windows", windows)
+      line.member("windowsWithRate", rate.count)
+      line.member("none") { line in
+        for absence in RespirationAbsence.allCases {
+          if let count = absences[absence] { line.member(absence.rawValue, count) }
+        }
+      }
+      rate.encode("PerMinute", into: &line)
+    }
+  }
+
   package struct Pulse: Sendable {
     package var rate = Rate()
-    /// The reason why no pulse was searched for.
+    package var respiration = Respiration()
+    /// Why no pulse was looked for.
     package var refusal: String?
     package var windows = 0
     package var rejections: [PulseRejection: Int] = [:]
@@ -74,6 +100,7 @@ extension AnalysisReport {
       good.encode("PerMinute", into: &line)
       line.member("beats", beats)
       line.member("acceptedIntervals", acceptedIntervals)
+      line.member("respiration") { line in respiration.encode(into: &line) }
     }
   }
 }
@@ -88,6 +115,7 @@ struct PulseAnalysis: Sendable {
   var isClockUnknown = false
   private var meter: PulseRateMeter
   private var variability = VariabilityMeter()
+  private var respiration = RespirationMeter()
 
   /// - Parameter rate: in samples per second.
   init(rate: Double) throws(PulseMeter.Refusal) { meter = try PulseRateMeter(rate: rate) }
@@ -112,6 +140,7 @@ struct PulseAnalysis: Sendable {
         let beat = meter.beat(index)
         try results.take(beat)
         try results.take(variability.take(beat), of: .pulse)
+        if let window = respiration.take(beat), !isClockUnknown { try results.take(window) }
       }
     }
     while var rate = meter.next() {

@@ -30,7 +30,7 @@ enum SensorAnalysis {
   static func tables(of table: RecordedTable) -> [AnalysisTables.Table] {
     switch kind(of: table) {
     case .ecg: [.ecgWindows, .ecgBeats, .variability]
-    case .light: [.pulse, .beatWindows, .beats, .variability]
+    case .light: [.pulse, .beatWindows, .beats, .respiration, .variability]
     case .acceleration: [.activity]
     case .intervals: [.variability]
     case .heartRate, .temperature, .cycling, .values, nil: []
