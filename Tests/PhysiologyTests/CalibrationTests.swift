@@ -1,5 +1,5 @@
-import BLECore
-import CompressedFiles
+import BLEWire
+import BLEPacketLog
 import Foundation
 import Physiology
 import TestKit

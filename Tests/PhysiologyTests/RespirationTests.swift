@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import Foundation
 import Physiology
 import TestKit

@@ -1,4 +1,5 @@
 package import BLEHost
+package import BLEWire
 package import ColmiRing
 package import JSONText
 import Physiology

@@ -1,4 +1,5 @@
 import BLELinux
+public import BLEWire
 import ColmiRing
 
 /// A time at which the wall clock was set.

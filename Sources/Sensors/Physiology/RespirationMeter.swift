@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Why half a minute of a pulse at rest has no breathing rate.
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
