@@ -71,6 +71,8 @@ public actor Connection: ATTRequester {
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
   /// What ended links of an earlier program: not asked.
   package var recalled: [LinkSuspect] = []
+  /// Whether the device has responded to any request on this link.
+  private var hasResponded = false
   /// The last optional request that the device has responded to.
   private var answered: (request: [UInt8], at: MonotonicTime)?
   /// What may have made the device end this link, and whether it had not responded to it.
@@ -297,6 +299,7 @@ public actor Connection: ATTRequester {
   private func complete(_ result: Result<[UInt8], GATTError>) {
     let request = current
     current = nil
+    hasResponded = true
     if let request, request.need == .optional { answered = (request.pdu, loop.clock.monotonic()) }
     request?.answer.set(result)
     pump()
@@ -482,6 +485,8 @@ public actor Connection: ATTRequester {
 
   private func suspected(of end: BearerEnd) -> (cause: LinkSuspect, isUnanswered: Bool)? {
     guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
+    // A device out of range responds to nothing: the loss of such a link is no evidence against a request.
+    guard loss == .closedByPeer || hasResponded else { return nil }
     let now = loop.clock.monotonic()
     func isRecent(_ time: MonotonicTime) -> Bool { time.duration(to: now) < Self.suspicion }
     let change = asked.flatMap { isRecent($0.at) ? $0 : nil }
