@@ -15,7 +15,7 @@ struct AnalysisFindings: Sendable {
   /// Stretches with missing ticks, at most `gapLimit`.
   private(set) var gaps: [TickGap] = []
   private var lastTick: ReceiveTime?
-  /// By `RingStream.rawValue`: the time on the ring's own clock of each row in its table.
+  /// Times of each table's rows on the ring's own clock, by `RingStream.rawValue`.
   private(set) var ringTimes = RingStream.allCases.map { _ in TableTimes() }
 
   private static let gapLimit = 5_000

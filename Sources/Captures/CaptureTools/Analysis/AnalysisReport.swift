@@ -21,18 +21,18 @@ package struct AnalysisReport: Sendable {
   }
 
   package var tables: [Table] = []
-  /// The first time and the last, by the clock as it was at the start.
+  /// First and last time, by the clock as it was at the start.
   package var start: ReceiveTime?
   package var end: ReceiveTime?
-  /// Where the wall clock was set.
+  /// Steps of the wall clock.
   package var clockSteps = ClockSteps()
-  /// What the tables bear; the rest stays empty, and is not told.
+  /// Kinds of results that the tables allow. All other members stay empty and are not reported.
   package var contents: Set<Content> = []
   package var ticks = TickReport()
   package var pulse = Pulse()
   package var ecg = ECG()
   package var heartRate = HeartRate()
-  /// One for each source of intervals.
+  /// One element for each source of intervals.
   package var variability: [Variation] = []
   package var temperature = Temperature()
   package var cycling = Cycling()

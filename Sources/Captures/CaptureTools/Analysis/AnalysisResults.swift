@@ -8,7 +8,9 @@ struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
   var findings: AnalysisFindings?
-  /// Analyses go by the clock as it was at the start; what they find has the times of the clock as it was set.
+  /// Steps of the wall clock. Analyses use the clock as it was at the start; findings have the times of the
+  /// clock as it was
+  /// set.
   var clockSteps = ClockSteps()
 
   mutating func take(_ placed: PlacedTick) throws(SystemError) {

@@ -34,10 +34,10 @@ package struct CaptureAnalysis: ~Copyable {
   private var streams: [any SampleTable] = []
   /// Index of the stream that supplied the last row.
   private var lastStream = 0
-  /// When links brought their first sample, but for the first link, in order, by the clock as it was at the start.
+  /// Times of the first sample of each link except the first, in order, by the clock as it was at the start.
   private var linkStarts: [Int64] = []
   private var clockSteps = ClockSteps()
-  /// Of other sensors.
+  /// Tables of other sensors.
   private var sources: [any TableSource] = []
   private var results = AnalysisResults()
 
@@ -67,9 +67,9 @@ package struct CaptureAnalysis: ~Copyable {
     return try analysis.findings()
   }
 
-  /// Likewise, of what was found in a packet log: a ring's samples in order, and the tables of other sensors.
+  /// Analyses the contents of a packet log: a ring's samples in order, and the tables of other sensors.
   ///
-  /// - Parameter clockSets: places in `samples` before which the log's clock was set, or may have been.
+  /// - Parameter clockSets: indices in `samples` before which the log's clock was set, or may have been.
   static func findings(
     of samples: [RingRawReading], clockSets: [Int] = [], _ sources: [any TableSource]
   ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
@@ -170,7 +170,9 @@ package struct CaptureAnalysis: ~Copyable {
     try results.tables?.finish()
   }
 
-  /// Merges the tables by time, as it was by the clock at the start. Of rows with the same stamp the one that a ring sends after the last one is next.
+  /// Merges the tables by time, by the clock as it was at the start. Among rows with the same timestamp, the
+  /// one that a ring
+  /// sends after the last row is next.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
     var link = 0
@@ -193,13 +195,13 @@ package struct CaptureAnalysis: ~Copyable {
     results.report.tables.sort { (order.firstIndex(of: $0.name) ?? 0) < (order.firstIndex(of: $1.name) ?? 0) }
   }
 
-  /// Which setting of the clock the next row of a ring's table is by.
+  /// Returns the clock setting of the next row of a ring's table.
   private func setting(_ place: Int) -> ClockSetting {
     clockSteps.isEmpty
       ? ClockSetting() : clockSteps.setting(streams[place].stream.name, row: streams[place].rows - 1)
   }
 
-  /// The place of the table whose row comes next; `nil` at the end of all.
+  /// Returns the index of the table with the next row; `nil` at the end of all tables.
   private func earliest() -> Int? {
     var found: Int?
     var foundTime: Int64 = .max

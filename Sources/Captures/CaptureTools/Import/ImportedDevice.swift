@@ -78,7 +78,7 @@ struct ImportedDevice {
   private(set) var unplaced = 0
   /// Rows of a ring's tables before each time that the log's clock was set, or may have been.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
-  /// Of the links that had readings, by the number of the link in the log.
+  /// Values for links with readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
   /// Number of the current link.
   var link = 0

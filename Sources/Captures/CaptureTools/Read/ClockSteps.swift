@@ -3,25 +3,26 @@ package import ColmiRing
 package import JSONText
 package import Recording
 
-/// Where the wall clock was set while a capture was made, by `session.json`: which setting of it the times in a row are by, and when
-/// that was by the clock as it was at the start.
+/// Steps of the wall clock during a capture, from `session.json`.
+///
+/// Returns the clock setting of a row, and converts times to and from the clock as it was at the start.
 package struct ClockSteps: Sendable {
   private struct Step: Sendable {
-    /// By the clock as it was set: nanoseconds since the Unix epoch.
+    /// Time of the step by the clock after it, in nanoseconds since the Unix epoch.
     var seenAt: Int64
-    /// Nanoseconds; 0 if it is not known.
+    /// Size of the step in nanoseconds; 0 if unknown.
     var span: Int64
     var isKnown: Bool
-    /// Rows of each table before it.
+    /// Number of rows of each table before the step.
     var rows: [String: Int]
   }
 
-  /// Those that the tables show, in order.
+  /// Steps between rows of the tables, in order.
   private var steps: [Step] = []
-  /// Whether there were more than are listed.
+  /// Whether the list is incomplete because there were too many steps.
   private(set) var isIncomplete = false
 
-  /// A clock that was not set.
+  /// Creates an empty list: the clock was not set.
   package init() {}
 
   /// - Parameter session: `session.json`; `nil` if there is none.
@@ -45,6 +46,8 @@ package struct ClockSteps: Sendable {
 
   package var isEmpty: Bool { steps.isEmpty }
 
+  /// Returns the clock setting of a row's times.
+  ///
   /// - Parameter row: number of the row in its table, from 0.
   package func setting(_ table: String, row: Int) -> ClockSetting {
     var setting = ClockSetting()
@@ -56,14 +59,14 @@ package struct ClockSteps: Sendable {
     return setting
   }
 
-  /// A time by the clock as it was at the start, by the clock as it was then.
+  /// Converts a time by the clock as it was at the start to the clock as it was set at that time.
   package func shown(_ time: ReceiveTime) -> ReceiveTime {
     var offset: Int64 = 0
     for step in steps where time.nanoseconds >= step.seenAt &- offset &- step.span { offset &+= step.span }
     return ReceiveTime(nanoseconds: time.nanoseconds &+ offset)
   }
 
-  /// A time of `session.json` by the clock as it was at the start: by the setting that was in force then.
+  /// Converts a time in `session.json` to the clock as it was at the start.
   package func steady(_ time: Int64) -> Int64 {
     var (offset, begin) = (0 as Int64, Int64.min)
     for step in steps {
@@ -76,7 +79,7 @@ package struct ClockSteps: Sendable {
   }
 }
 
-/// The rows of a table with times by the clock as it was at the start of the capture.
+/// Reads the rows of a table and converts their times to the clock as it was at the start of the capture.
 package final class SteadyReader: TableReader {
   package var table: RecordedTable { reader.table }
   package private(set) var words: [UInt64] = []
@@ -84,7 +87,7 @@ package final class SteadyReader: TableReader {
   package var problem: String? { reader.problem }
   private let reader: any TableReader
   private let steps: ClockSteps
-  /// Columns of the wall clock.
+  /// Indices of the columns with wall-clock times.
   private let places: [Int]
 
   package init(_ reader: any TableReader, _ steps: ClockSteps) {

@@ -22,7 +22,9 @@ package struct SignalTable {
   /// Description of the sensor for a file's header.
   let transducer: String
   private let clock: Clock
-  /// Whether the wall clock was set, so that times of two fits do not belong together and only numbers tell what lies between.
+  /// Whether the wall clock was set during the capture. If so, times of different fits cannot be compared,
+  /// and only tick
+  /// numbers give the distance between them.
   private var numbersGoOn = false
 
   /// The columns that hold a row's measurement time.
@@ -165,7 +167,7 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Of a ring whose clock was set, whatever the fit.
+  /// Distance in ticks between rows of any fits; `nil` unless the wall clock was set during a ring's capture.
   private func ticks(_ old: Moment, _ new: Moment) -> Double? {
     guard numbersGoOn, clock == .ticks, let first = old.clock, let second = new.clock, second > first else {
       return nil
@@ -174,7 +176,7 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Whether a row's time is that of the frame it came in, of which it may be any sample.
+  /// Whether a row's time is that of its frame; the row may be any sample of the frame.
   package var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
 
   /// Whether the clock is the sensor's own, which is valid only between samples.

@@ -59,7 +59,9 @@ struct TableLines: ~Copyable {
     return true
   }
 
-  /// - Returns: whether nothing follows them.
+  /// Skips zero bytes.
+  ///
+  /// - Returns: whether the file ends after them.
   private mutating func skipZeros() throws(Fault) -> Bool {
     while true {
       while taken < piece.count {

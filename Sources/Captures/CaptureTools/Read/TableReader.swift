@@ -17,7 +17,7 @@ package protocol TableReader: AnyObject {
   func next() -> Bool
 }
 
-/// What could not be read of a table of text: rows that were left out, and why it ended before its end.
+/// Problems of a text table: the rows that were skipped, and the reason if reading ended early.
 struct TableDamage {
   private var first: String?
   private var leftOut = 0

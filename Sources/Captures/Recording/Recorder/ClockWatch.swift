@@ -8,27 +8,30 @@ public struct ClockStep: Hashable, Sendable {
   public let seenAt: ReceiveTime
   /// Size of the step; negative if the clock was set back.
   public let span: TimeSpan
-  /// Rows of each table before it, by the table's name; empty if no sample came after it.
+  /// Rows of each table before the step, by table name; empty if no sample came after it.
   public package(set) var rows: [String: Int] = [:]
-  /// Whether it is known how much time really passed there. An imported log does not tell.
+  /// Whether the elapsed time across the step is known. It is unknown in an imported log.
   public package(set) var isElapsedKnown = true
 
   package init(seenAt: ReceiveTime, span: TimeSpan) { (self.seenAt, self.span) = (seenAt, span) }
 }
 
-/// Compares the wall clock with the one that is never set, now and then: a clock that is set and set back leaves no mark
-/// at the end. And tells of each timestamp which setting of the wall clock made it.
+/// Detects steps of the wall clock and determines which timestamps come after them.
+///
+/// It compares the wall clock with the boot clock repeatedly, because a clock that is set and later set back
+/// shows no
+/// difference at the end.
 struct ClockWatch: Sendable {
-  /// The two clocks at one moment: nanoseconds.
+  /// Both clocks at one moment, in nanoseconds.
   struct Reading: Sendable {
     var wall: Int64
     var steady: Int64
-    /// How far apart the two may have been read.
+    /// Maximum time between the two readings.
     var doubt: Int64 = 0
 
     var offset: Int64 { wall &- steady }
 
-    /// Reads both, once more if this thread was kept from it in between.
+    /// Reads both clocks, and retries if this thread was preempted in between.
     static func now() -> Reading {
       var best = Reading(wall: 0, steady: 0, doubt: .max)
       for _ in 0..<8 where best.doubt > 20_000 {
@@ -43,25 +46,27 @@ struct ClockWatch: Sendable {
     }
   }
 
-  /// Less than this is no step, nor what a clock that is slewed makes between two looks: nanoseconds, and a share. The kernel
-  /// slews by a tenth at most (adjtimex(2), `tick`).
+  /// Smaller differences are not steps, in nanoseconds. The share `slew` of the elapsed time is added: the
+  /// kernel slews a
+  /// clock by a tenth at most (adjtimex(2), `tick`).
   static let tolerance: Int64 = 5_000_000
   private static let slew = 0.1
   static let limit = Limit(
     64, "steps of the wall clock in `session.json`", by: .program, whenFull: "further ones are counted",
     counted: "`clockStepCount` in `session.json`")
-  /// By how much timestamps and looks may disagree: nanoseconds.
+  /// Tolerated difference between timestamps and readings, in nanoseconds.
   private static let slack: Int64 = 10_000_000
-  /// Nothing that the kernel has stamped takes longer to this thread, unless the machine is overloaded: nanoseconds.
+  /// Maximum delay between the kernel's timestamp and this thread unless the machine is overloaded, in
+  /// nanoseconds.
   private static let latency: Int64 = 250_000_000
 
-  /// Steps that no timestamp has shown yet.
+  /// Steps whose first timestamp has not been found yet.
   private struct Pending: Sendable {
     var span: Int64 = 0
-    /// The looks before and after: nanoseconds by the clock that is never set.
+    /// Times of the readings before and after the steps, by the boot clock, in nanoseconds.
     var from: Int64
     var to: Int64
-    /// Of the wall clock before.
+    /// Offset of the wall clock before the steps.
     var offset: Int64
     var firstStep: Int
   }
@@ -69,21 +74,21 @@ struct ClockWatch: Sendable {
   private var last: Reading
   private(set) var steps: [ClockStep] = []
   private(set) var count = 0
-  /// Of the timestamps so far.
+  /// Setting of the wall clock for the timestamps so far.
   private(set) var setting = ClockSetting()
   private var pending: Pending?
-  /// The last timestamp, and how far apart they usually are: nanoseconds.
+  /// The last timestamp, and the usual distance between timestamps, in nanoseconds.
   private var lastStamp: Int64?
   private var usual = 0.0
-  /// When the queue of samples was last empty, by the clock that is never set: nanoseconds.
+  /// Time at which the sample queue was last empty, by the boot clock, in nanoseconds.
   private var emptied: Int64
 
   init(_ reading: Reading) { (last, emptied) = (reading, reading.steady) }
 
-  /// Whether timestamps by another setting may come.
+  /// Whether timestamps after a step may follow.
   var isPending: Bool { pending != nil }
 
-  /// Looks at both clocks.
+  /// Compares a reading of both clocks with the previous one.
   mutating func look(_ reading: Reading) {
     let span = reading.offset &- last.offset
     let elapsed = Double(reading.steady &- last.steady)
@@ -103,28 +108,28 @@ struct ClockWatch: Sendable {
       ClockStep(seenAt: ReceiveTime(nanoseconds: reading.wall), span: TimeSpan(nanoseconds: span)))
   }
 
-  /// Whether a timestamp is worth a look: it does not follow closely on the one before.
+  /// Whether the clocks should be read before this timestamp: it does not closely follow the previous one.
   func isApart(_ stamp: Int64) -> Bool {
     guard let lastStamp else { return true }
     return !(0...Self.tolerance).contains(stamp &- lastStamp)
   }
 
-  /// Takes the next timestamp.
+  /// Records the next timestamp.
   mutating func note(_ stamp: Int64) {
     defer { lastStamp = stamp }
     guard let lastStamp else { return }
     let passed = Double(stamp) - Double(lastStamp)
-    // Of a burst only the first counts.
+    // Only the first timestamp of a burst counts.
     guard passed > Double(Self.tolerance) else { return }
     usual = usual > 0 ? usual + (min(passed, 4 * usual) - usual) / 8 : passed
   }
 
-  /// The queue of samples was found to be empty at a look.
+  /// Records that the sample queue was empty at this reading.
   mutating func noteEmpty(_ reading: Reading) { emptied = reading.steady }
 
-  /// Finds the first of the timestamps that wait, in order of arrival, that is by the clock as it is now.
+  /// Finds the first of the queued timestamps, in order of arrival, that was made after the steps.
   ///
-  /// - Returns: its place; `nil` if all are by the clock as it was before.
+  /// - Returns: its index; `nil` if all timestamps were made before the steps.
   func firstAfterStep(_ stamps: [Int64], now: Int64) -> Int? {
     guard let pending else { return nil }
     var before = lastStamp
@@ -141,11 +146,11 @@ struct ClockWatch: Sendable {
       let fitsNew =
         new >= max(lastSteady, pending.from) - Self.slack && new <= now + Self.slack
       guard fitsNew else {
-        // Nothing that came after the step was seen can be by the old clock.
+        // A timestamp made after the step was noticed cannot be by the old setting.
         if !fitsOld, old > pending.to + Self.slack { return best ?? place }
         continue
       }
-      // By how much it would be off what is usual.
+      // Deviation from the usual distance if this is the first timestamp after the steps.
       let passed = Double(stamp &- before)
       let distance = abs(passed - Double(pending.span) - usual)
       let isBetter = !fitsOld || distance < abs(passed - usual)
@@ -154,13 +159,13 @@ struct ClockWatch: Sendable {
     return best
   }
 
-  /// The next timestamp is the first after the steps.
+  /// Records that the next timestamp is the first one after the steps.
   ///
-  /// - Parameter rows: of each table, by name.
+  /// - Parameter rows: rows of each table, by table name.
   mutating func begin(_ rows: @autoclosure () -> [String: Int]) {
     guard let pending else { return }
     self.pending = nil
-    // Before the first timestamp there is nothing to set apart.
+    // Before the first timestamp there is nothing to distinguish.
     guard lastStamp != nil else { return }
     setting.offset &+= pending.span
     lastStamp = nil

@@ -114,7 +114,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   let gathers: Bool
   let syncInterval: Duration
   private let order = PacketOrder()
-  /// Which setting of the clock the tables know.
+  /// The clock setting that the tables use.
   private var setting = ClockSetting()
   private var clock = ClockWatch(.now())
 
@@ -145,9 +145,9 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     files.live?.beginTurn()
-    // Where virtual time stands still, or a log is played, no timestamp is of this clock.
+    // Not watched if virtual time stands still or a log is replayed: no timestamp is by this clock then.
     if gathers { drainWatched() } else { while let sample = samples.pop() { append(sample) } }
-    // Before the disk may keep this thread.
+    // Before writing to disk, which may block this thread.
     files.live?.endTurn()
     guard let packets else { return }
     while !packets.isEmpty {
@@ -161,8 +161,9 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     files.live?.take(sample: sample)
   }
 
-  /// Takes samples with an eye on the clock that stamps them. It is looked at again where two do not follow closely: what set it
-  /// between them has happened by then.
+  /// Appends the queued samples and watches the wall clock. The clock is read again before a timestamp that
+  /// does not closely
+  /// follow the previous one: any step between the two has happened by then.
   private mutating func drainWatched() {
     clock.look(.now())
     while let sample = samples.pop() {
@@ -178,7 +179,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     append(sample)
   }
 
-  /// Takes all that waits: the clock was set, and their timestamps show between which of them.
+  /// Appends all queued samples after the clock was set; their timestamps show between which of them.
   private mutating func drainAroundStep(_ first: Tables.Sample) {
     var waiting = [first]
     while let sample = samples.pop() { waiting.append(sample) }

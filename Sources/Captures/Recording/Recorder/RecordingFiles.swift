@@ -71,7 +71,7 @@ package struct RecordingFiles: ~Copyable {
     return false
   }
 
-  /// Of each table of samples, by its name.
+  /// Number of rows of each sample table, by table name.
   package var rowsOfSamples: [String: Int] {
     var rows: [String: Int] = [:]
     for table in tables where table.table.content == .samples { rows[table.table.name] = table.rowsTaken }

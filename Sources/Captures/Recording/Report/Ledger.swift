@@ -160,7 +160,8 @@ package struct Ledger: Hashable, Sendable {
     repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
   }
 
-  /// Where the sensor's clock shows some that are missing and hides others, the count is the least.
+  /// A line about losses. The count is a minimum if the sensor's clock shows some missing samples and hides
+  /// others.
   ///
   /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30 …`.
   private var line: String {

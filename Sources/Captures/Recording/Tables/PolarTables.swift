@@ -147,7 +147,8 @@ package struct PolarRows {
   /// The clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
-  /// Takes the next frame of the stream, and lends the rows that became certain with it. A frame that came before has none.
+  /// Takes the next frame of the stream, and lends the rows that became certain with it. A repeated frame
+  /// produces no rows.
   ///
   /// - Parameter body: called with each row, and whether it is the table's first.
   package mutating func take(

@@ -115,7 +115,7 @@ package struct RingLosses: Sendable {
       }
       account.isNumbered = account.isNumbered && missingTicks == 0 && periodsOff < Self.doubt
     }
-    // Where it is unknown how many ticks the ring made, there may be more.
+    // If the number of ticks that the ring made is unknown, more may be missing.
     if report.clock.missingAtMost == nil { account.isNumbered = false }
     return account
   }

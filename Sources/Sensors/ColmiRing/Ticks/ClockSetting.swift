@@ -1,11 +1,12 @@
-/// Which setting of the wall clock a timestamp was made by.
+/// The setting of the wall clock at a timestamp.
 ///
-/// People and networks set the clock of a machine while a ring streams. Timestamps before and after that are by two clocks, and only
-/// who watched the clock knows how they lie to each other.
+/// Users and time daemons may set a machine's clock while a ring streams. Timestamps before and after that
+/// are on different
+/// clocks, and only a program that watched the clock knows their offset.
 public struct ClockSetting: Hashable, Sendable, BitwiseCopyable {
-  /// By how much the clock had been set since the first timestamp, all times together: nanoseconds, below zero back.
+  /// Sum of all steps of the clock since the first timestamp, in nanoseconds; negative if it was set back.
   public var offset: Int64
-  /// Times that it may have been set by an amount that is not known: how much time passed there is not known either.
+  /// Number of steps of unknown size. The elapsed time across such a step is unknown, too.
   public var unknownCount: Int
 
   public init(offset: Int64 = 0, unknownCount: Int = 0) {

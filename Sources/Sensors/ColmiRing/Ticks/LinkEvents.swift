@@ -17,7 +17,8 @@ struct LinkEvents: Sendable {
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
-  /// How late the last ticks of events are on average, and the most that the most punctual of a few of them is: periods.
+  /// Mean lateness of the last ticks of events, and the largest lateness of the most punctual of a few
+  /// events, in periods.
   private(set) var mean = 0.5
   private(set) var floor = 0.0
   private var least = Double.infinity

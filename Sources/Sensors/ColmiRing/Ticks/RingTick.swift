@@ -17,10 +17,11 @@ public import BLEWire
   public var spO2Time: ReceiveTime?
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
-  /// By how much the kernel's clock had been set before the first of its frames came, and by how much before those in `laterParts`,
-  /// if it was set between two of them: nanoseconds. See `ClockSetting.offset`.
+  /// `ClockSetting.offset` of the first frame's timestamp, and of those of the frames in `laterParts` if the
+  /// clock was set
+  /// between two frames, in nanoseconds.
   @usableFromInline var (clockOffset, laterOffset): (Int64, Int64) = (0, 0)
-  /// Bits of `Part`.
+  /// Bit set of `Part`.
   @usableFromInline var laterParts: UInt8 = 0
 
   @inlinable public init(
@@ -45,10 +46,11 @@ public import BLEWire
     }
   }
 
-  /// When the first of its frames came, by the clock as it was at the start of the stream: nanoseconds.
+  /// Timestamp of the first frame by the clock as it was at the start of the stream, in nanoseconds.
   var steadyTime: Int64 { time.nanoseconds &- clockOffset }
 
-  /// The same of one of its frames; `nil` if that did not come.
+  /// Timestamp of a frame by the clock as it was at the start of the stream, in nanoseconds; `nil` if the
+  /// frame is missing.
   func steadyTime(of part: Part) -> Int64? {
     let isLater = laterParts & 1 << UInt8(part.rawValue) != 0
     return time(of: part).map { $0.nanoseconds &- (isLater ? laterOffset : clockOffset) }
@@ -129,8 +131,9 @@ public struct RingTickGrouper: Sendable {
 
   /// Takes the next frame, in the order of arrival.
   ///
-  /// - Parameter offset: by how much the clock of `time` had been set since the start: nanoseconds.
-  /// - Returns: the tick before, if this frame starts another. A subtype that nobody knows belongs to no tick.
+  /// - Parameter offset: `ClockSetting.offset` of `time`, in nanoseconds.
+  /// - Returns: the previous tick, if this frame starts another. A frame of an unknown subtype belongs to no
+  ///   tick.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, offset: Int64 = 0) -> RingTick? {
     guard let kind = sample.part?.rawValue else { return nil }
     let now = time.nanoseconds &- offset

@@ -13,8 +13,9 @@ public import Physiology
   public let missingBefore: Int
   /// Whether the fit restarted here, which makes the time since the previous tick unknown.
   public let isRestart: Bool
-  /// Whether the clock of the timestamps was set before this tick, by a known amount: fitted times jump by it. The sensor's clock and
-  /// the numbers go on.
+  /// Whether the clock of the timestamps was set by a known amount before this tick. Fitted times jump by it;
+  /// the sensor's
+  /// clock and the tick numbers continue.
   public let isClockSet: Bool
 
   @inlinable public init(
@@ -29,10 +30,11 @@ public import Physiology
     self.isClockSet = isClockSet
   }
 
-  /// `fittedTime` by the clock as it was at the start of the stream: nanoseconds.
+  /// `fittedTime` by the clock as it was at the start of the stream, in nanoseconds.
   var steadyTime: Int64 { fittedTime.nanoseconds &- tick.clockOffset }
 
-  /// `signal` with times by the clock as it was at the start of the stream, so that nothing restarts where it was set.
+  /// `signal` with times by the clock as it was at the start of the stream, so that the clock's steps restart
+  /// nothing.
   public var steadySignal: SignalSample {
     let signal = signal
     return SignalSample(
@@ -98,10 +100,13 @@ public struct TickClock: Sendable {
   /// After this time a late tick is not attributed to a loss, in nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
-  /// The same where ticks are late by another amount than whole periods, or not as evenly as before: a host that is kept from its work
-  /// looks so. Nanoseconds.
+  /// Replaces `longestDoubt`, in nanoseconds, if ticks are not late by whole periods, or not as evenly as
+  /// before. A host
+  /// that is kept from its work causes that.
   private static let unevenDoubt: Int64 = 8_000_000_000
-  /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
+  /// Possible error of the ticks after a pause of the stream, in periods: one, and half a period more if the
+  /// ring restarted
+  /// its timer.
   private static let phaseOfPause = 1.5
   /// Number of late events from which on, even without proof, ticks may be missing.
   private static let leastDoubt = 6
@@ -164,11 +169,11 @@ public struct TickClock: Sendable {
   private var startsLink = false
   /// Whether numbered ticks are released without a lag because the next tick begins another line.
   private var isSettling = false
-  /// What is known of the time between the last tick and the next link.
+  /// Whether the time between the last tick and the next link is known.
   private var pause = Pause.measured
-  /// `RingTick.clockOffset` of the last tick that went out.
+  /// `RingTick.clockOffset` of the last released tick.
   private var lastOffset: Int64?
-  /// By how much the tick that was looked at last is later than the most punctual that followed it: nanoseconds.
+  /// Lateness of the last examined tick relative to the most punctual tick after it, in nanoseconds.
   private var holdUp = 0.0
   private var tally = ClockReport()
 
@@ -237,15 +242,16 @@ public struct TickClock: Sendable {
     }
   }
 
-  /// What the timestamps around a new line tell of the time between.
+  /// Whether timestamps give the time between two lines.
   public enum Pause: Hashable, Sendable {
     case measured
-    /// Nothing: the clock was set by an amount that is not known. Nothing is missing then.
+    /// The clock was set by an unknown amount. No ticks are counted as missing.
     case unknown
   }
 
-  /// Ends the line: the link was lost, and the sensor starts its timer with the next one. What waits is decided with what is
-  /// known. Call `next` until it gives nothing before the next `take`.
+  /// Ends the line after the link was lost; the sensor restarts its timer with the next link. Waiting ticks
+  /// are decided with
+  /// the present knowledge. Call `next` until it returns `nil` before the next `take`.
   public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
     if pause == .unknown { self.pause = .unknown }
@@ -587,14 +593,16 @@ public struct TickClock: Sendable {
     return Int(lost)
   }
 
-  /// Whether ticks are late by whole periods, and besides as evenly as they were: nothing but a loss does that at once.
+  /// Whether ticks are late by whole periods and as evenly as before. Only a loss causes that at once.
   private func isLikeBefore(_ least: Double, mean: Double, _ period: Double) -> Bool {
     let rest = least - (least / period).rounded() * period
     let slack = min(period / 4, max(period / 32, Self.jitter))
     return rest <= slack + events.floor * period && mean - least <= 1.5 * events.mean * period + slack
   }
 
-  /// Whether ticks from the next on that are later by whole periods follow a loss, where none shows that it missed an event.
+  /// Whether a loss explains that all ticks from the next one on are late by whole periods although no tick
+  /// shows that it
+  /// missed an event.
   private mutating func isLoss(_ periods: Double, _ fit: ClockFit) -> Bool {
     jumps.isLoss(Int(periods), at: lastNumber + 1, intervalPeriods: fit.eventInterval / fit.period)
   }

@@ -13,7 +13,7 @@ public struct TickStream: Sendable {
   private var end = End.open
   private var link: Int?
   private var setting = ClockSetting()
-  /// Whether the clock was set by an amount that is not known.
+  /// Whether the clock was set by an unknown amount.
   private var hasUnknownSteps = false
 
   private enum End { case open, begun, reached }
@@ -42,9 +42,10 @@ public struct TickStream: Sendable {
   /// `take`.
   ///
   /// - Parameters:
-  ///   - link: a number that each link has for itself: the sensor starts its timer anew on each.
-  ///   - clock: which setting of the wall clock `time` is by. What it was set by tells how much time really passed; if that is not
-  ///     known, ticks begin another line, and how many are missing before it is unknown.
+  ///   - link: a number that is unique for each link; the sensor restarts its timer on each link.
+  ///   - clock: setting of the wall clock that made `time`. The size of a step gives the elapsed time; if the
+  ///     size is
+  ///     unknown, another line begins, and the number of ticks missing before it is unknown.
   public mutating func take(
     _ sample: RingRawSample, at time: ReceiveTime, link: Int = 0, clock: ClockSetting = ClockSetting()
   ) {
@@ -82,7 +83,7 @@ public struct TickStream: Sendable {
 }
 
 extension TickStream {
-  /// The tick that was begun is whole, and the next one is on another line.
+  /// Completes the current tick. The next tick begins another line.
   private mutating func beginLine(_ link: Int, _ setting: ClockSetting) {
     let last = grouper.beginLink()
     if self.link != nil {
@@ -118,9 +119,9 @@ public struct TickReport: Hashable, Sendable {
     public var everyTicks = 0
     /// Missing frames between the first and the last.
     public var missing = 0
-    /// Whether more may be missing where the clock was set by an amount that is not known.
+    /// Whether more frames may be missing because the clock was set by an unknown amount.
     public var mayLackMore = false
-    /// Kernel stamp less fitted time, root mean square about its mean: nanoseconds.
+    /// Root mean square deviation of kernel timestamp minus fitted time from its mean, in nanoseconds.
     public var residual = 0.0
     /// 99th percentile of the timestamps' lateness, in nanoseconds; too high by up to a sixteenth.
     public var residualP99 = 0.0
@@ -143,7 +144,7 @@ public struct TickReport: Hashable, Sendable {
 
   public init() {}
 
-  /// Nothing tells how many ticks are missing where the clock was set.
+  /// Marks the number of missing ticks as unknown, because the clock was set by an unknown amount.
   mutating func takeStepUnknown() {
     clock.missingAtMost = nil
     for place in parts.indices { parts[place].mayLackMore = true }

@@ -65,19 +65,19 @@ public actor Connection: ATTRequester {
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  /// What has made the device end an earlier link, by topic: it is not asked.
+  /// Topics of requests that made the device end an earlier link; such requests are not sent.
   private var avoided: Set<[UInt8]> = []
-  /// Other link parameters that were asked for last.
+  /// The last request for other link parameters.
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
-  /// What ended links of an earlier program: not asked.
+  /// Causes that ended links of an earlier program; these are not requested.
   package var recalled: [LinkSuspect] = []
   /// Whether the device has responded to any request on this link.
   private var hasResponded = false
   /// The last optional request that the device has responded to.
   private var answered: (request: [UInt8], at: MonotonicTime)?
-  /// What may have made the device end this link, and whether it had not responded to it.
+  /// Suspected reason why the device ended this link, and whether it had left that request unanswered.
   package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
-  /// What is odd about the device, each once.
+  /// Oddities of the device, each once.
   public private(set) var remarks: [LinkRemark] = []
   let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
@@ -149,11 +149,12 @@ public actor Connection: ATTRequester {
     if !remarks.contains(remark), remarks.count < Self.remarkLimit { remarks.append(remark) }
   }
 
-  /// The controller is told to ask the device for other link parameters.
+  /// Records that the controller was told to ask the device for other link parameters.
   func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic(), false) }
 
-  /// Has requests like these refused here, as by a device without them, instead of sent: those that are only nice to have, and
-  /// those that others can take the place of.
+  /// Refuses requests like these locally instead of sending them, as a device without the feature would.
+  /// Applies to optional
+  /// requests and to those with a substitute.
   package func avoid(_ requests: Set<[UInt8]>) {
     avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
   }
@@ -492,14 +493,15 @@ public actor Connection: ATTRequester {
     let change = asked.flatMap { isRecent($0.at) ? $0 : nil }
     if let change, !change.isChanged { return (.parameters(change.part), true) }
     if let current, current.need == .optional { return (.request(current.pdu), true) }
-    // Devices hang up behind their response, too.
+    // Some devices send the response first and then end the link.
     let request = answered.flatMap { isRecent($0.at) ? $0 : nil }
     if let change, request.map({ $0.at <= change.at }) ?? true { return (.parameters(change.part), false) }
     return request.map { (.request($0.request), false) }
   }
 
-  /// Whether the work goes on without the response: the MTU stays as it is, values may come to those who have not subscribed, and
-  /// services and descriptors are found by other requests, too.
+  /// Whether the connection works without the response: the MTU stays as it is, values may arrive without a
+  /// subscription, and
+  /// other requests find services and descriptors, too.
   private func hasSubstitute(_ request: [UInt8]) -> Bool {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findByTypeValueRequest, .findInformationRequest: true

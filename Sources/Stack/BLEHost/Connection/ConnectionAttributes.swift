@@ -11,9 +11,9 @@ struct LinkAttributes {
   var found: GATTDiscoveryResult?
   /// Whether `found` comes from an earlier link.
   var isFromEarlierLink = false
-  /// `known`, and `found` if it is of an earlier link, are of an earlier program.
+  /// Whether `known`, or `found` if it comes from an earlier link, was discovered by an earlier program.
   var isRecalled = false
-  /// The device's firmware revision when that program was connected.
+  /// The device's firmware revision as read by that program.
   var recalledFirmware: String?
   var changeCount = 0
   /// The Service Changed characteristic, once subscribed to.
@@ -22,7 +22,7 @@ struct LinkAttributes {
   var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
   var firmwareObserver: (@Sendable (String) -> Void)?
   var blameObserver: (@Sendable (LinkSuspect) -> Void)?
-  /// Who wait for a change, or the end of the bearer.
+  /// Tasks that wait for a change, or for the end of the bearer.
   let watchers = Waiters()
 }
 
@@ -43,18 +43,19 @@ extension Connection {
     attributes.observer = body
   }
 
-  /// What an earlier link to the same device found. `GATTClient` uses it where it is proven to hold.
+  /// Sets attributes that were discovered on an earlier link to the same device. `GATTClient` uses them once
+  /// they are verified.
   public func restore(_ known: GATTDiscoveryResult) {
     attributes.known = known
     attributes.isRecalled = false
   }
 
-  /// The same of what an earlier program has found, maybe long ago.
+  /// Sets what an earlier program, maybe long ago, learned about the device.
   ///
   /// - Parameters:
-  ///   - known: what it found; `nil` if that is not to be used.
+  ///   - known: its discovery result; `nil` if it must not be used.
   ///   - firmware: the firmware revision that it read.
-  ///   - suspects: what ended its links: not asked.
+  ///   - suspects: causes that ended its links; these are not requested.
   package func recall(_ known: GATTDiscoveryResult?, firmware: String?, not suspects: [LinkSuspect]) {
     attributes.known = known
     (attributes.isRecalled, attributes.recalledFirmware) = (known != nil, firmware)
@@ -63,20 +64,21 @@ extension Connection {
     for suspect in suspects { note(.notAsked(suspect)) }
   }
 
-  /// Whether the attributes in use are those that an earlier program has found.
+  /// Whether the attributes in use were discovered by an earlier program.
   package var usesRecalledAttributes: Bool { attributes.isRecalled && attributes.isFromEarlierLink }
 
-  /// The firmware revision that an earlier program has read, if its attributes are in use.
+  /// The firmware revision that an earlier program read, if its attributes are in use.
   package var recalledFirmware: String? { usesRecalledAttributes ? attributes.recalledFirmware : nil }
 
-  /// Has `body` called with the firmware revision that the device tells.
+  /// Calls `body` when the device reports its firmware revision.
   package func whenFirmwareTold(_ body: @escaping @Sendable (String) -> Void) {
     attributes.firmwareObserver = body
   }
 
   package func noteFirmware(_ revision: String) { attributes.firmwareObserver?(revision) }
 
-  /// Has `body` called with what the device ended a link at, once it is certain enough to be remembered.
+  /// Calls `body` with the cause for which the device ended a link, once it is certain enough to be
+  /// remembered.
   package func whenBlamed(_ body: @escaping @Sendable (LinkSuspect) -> Void) {
     attributes.blameObserver = body
   }

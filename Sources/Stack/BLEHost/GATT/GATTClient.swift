@@ -9,11 +9,11 @@ public actor GATTClient {
 
   /// Result of the last discovery.
   public internal(set) var database = GATTDatabase()
-  /// Characteristics with which a stream was started before the rest was known.
+  /// Characteristics of a stream that was started before the other attributes were known.
   var streamed: [GATTDatabase.Characteristic] = []
-  /// The Generic Attribute service, which tells of changes, if the device has one; `nil` if it is not known.
+  /// The Generic Attribute service, which reports changes; empty if the device has none, `nil` if not known.
   var generic: [GATTDatabase.Service]?
-  /// What a device that asks for it is told about us.
+  /// Features that this client reports to a device that supports it.
   let features: ClientFeatures
 
   public init(_ connection: Connection, features: ClientFeatures = .robustCaching) {
@@ -43,10 +43,13 @@ public actor GATTClient {
     return database
   }
 
-  /// Discovers the services of these UUIDs, as many of each as the device names in one response, and the
-  /// service that reports their changes.
+  /// Discovers the services of these UUIDs, as many of each as fit in one response, and the service that
+  /// reports changes of
+  /// attributes.
   ///
-  /// - Returns: those that are there, in the order asked for; without those of which the device refuses to tell. `database` stays.
+  /// - Returns: the services that exist, in the order of `services`, without those that the device refuses to
+  ///   list.
+  ///   `database` is unchanged.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
     let hash = try await watch()
     var result = GATTDiscoveryResult(GATTDatabase(), .part, databaseHash: hash)

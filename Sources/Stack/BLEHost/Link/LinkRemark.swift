@@ -13,9 +13,10 @@ public enum LinkRemark: Hashable, Sendable {
   case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
   /// A request that ended a link. It is not sent on later links.
   case notAskedAgain(LinkSuspect)
-  /// What ended a link of an earlier program, as is remembered. It is not asked.
+  /// Something that ended a link of an earlier program, from the device's file. It is not requested.
   case notAsked(LinkSuspect)
-  /// Attributes that an earlier program has found are not those of the device any more. They were discovered anew.
+  /// The device's attributes differ from those that an earlier program discovered. They were discovered
+  /// again.
   case attributesReplaced
 }
 
@@ -30,15 +31,17 @@ public enum LinkSuspect: Hashable, Sendable {
     if case .request(let pdu) = self { pdu } else { nil }
   }
 
-  /// A subscription: values may come without it, and it is sent all the same if none do.
+  /// Whether this is a subscription. Values may come without one; if none do, it is sent after all.
   package var isSubscription: Bool {
     guard let pdu = request else { return false }
     return pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3])
       && pdu[4] == 0
   }
 
-  /// What a request has in common with others that ask for the same: a device that ends its link at one is not asked the
-  /// others. Handles count for values, and for the characteristics of a service.
+  /// The part that a request has in common with others for the same purpose. If a device ends its link at one
+  /// of them, the
+  /// others are not sent either. For values, and for the characteristics of a service, handles are part of
+  /// it.
   static func topic(of request: [UInt8]) -> [UInt8] {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,
@@ -92,7 +95,7 @@ extension LinkSuspect: CustomStringConvertible {
   }
 }
 
-/// Four digits for a UUID assigned by the SIG.
+/// Formats a UUID; four digits if it was assigned by the SIG.
 private func name(_ uuid: BluetoothUUID) -> String {
   uuid.byteCount == 2 ? String("\(uuid)".dropFirst(4).prefix(4)) : "\(uuid)"
 }

@@ -17,7 +17,8 @@ public protocol PacketTransport: AnyObject, Sendable {
   func close()
   /// Number of packets that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Data packets that lack their end because the log in the place of a controller has not all of them.
+  /// Number of data packets whose end is missing because the log that replaces a controller does not contain
+  /// it.
   var cutFrames: Int { get }
   /// Octets of a stream that belonged to no packet.
   var garbage: Int { get }

@@ -18,16 +18,19 @@
   extension ATTRequester {
     /// The whole database: services with includes, characteristics and descriptors.
     ///
-    /// What the server refuses to tell of a service is left out, and secondary services if it refuses to tell which it has.
+    /// Leaves out the parts of a service that the server refuses to list, and the secondary services if it
+    /// refuses to list
+    /// them.
     public func discoverDatabase() async throws(GATTError) -> GATTDatabase {
       let (database, refused) = try await discoverToldDatabase()
       return GATTDatabase(services: (database.services + refused).sorted { $0.range.start < $1.range.start })
     }
 
-    /// The same in two parts.
+    /// Discovers the whole database, and separates the services that the server refuses to describe.
     ///
-    /// - Returns: the services that are known as a whole, and those of whose characteristics and descriptors the server has refused to
-    ///   tell.
+    /// - Returns: the services that are fully known, and those whose characteristics or descriptors the
+    ///   server refused to
+    ///   list.
     public func discoverToldDatabase() async throws(GATTError) -> (
       GATTDatabase, refused: [GATTDatabase.Service]
     ) {
@@ -61,8 +64,11 @@
       return (GATTDatabase(services: told), refused)
     }
 
-    /// - Returns: `nil` if the server refuses, as one that does not know the request. What it refuses for want of security, or of our
-    ///   knowledge of its changes, is not left out.
+    /// Runs `body`.
+    ///
+    /// - Returns: `nil` if the server refuses the request, for example because it does not know it. Refusals
+    ///   for insufficient
+    ///   security or Database Out Of Sync are thrown.
     func unlessRefused<Value>(
       _ body: () async throws(GATTError) -> Value
     ) async throws(GATTError) -> Value? {
@@ -86,12 +92,12 @@
       return services
     }
 
-    /// The same, `nil` if the server refuses.
+    /// Calls `discoverServices`; returns `nil` if the server refuses.
     public func toldServices(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Service]? {
       try await unlessRefused { () throws(GATTError) in try await discoverServices(uuid) }
     }
 
-    /// With their descriptors.
+    /// Discovers the characteristics of a service, including their descriptors.
     func discoverWholeCharacteristics(
       in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {

@@ -237,7 +237,7 @@ public struct Pairing {
     }
     switch pdu {
     case .pairingFailed(let reason): end(.failure(.refused(reason)))
-    // None of these puts the deadline off, or a peer could keep a pairing open for ever.
+    // None of these postpones the deadline; otherwise a peer could keep a pairing open indefinitely.
     case .keypress, .securityRequest: break
     case _ where isUseless(pdu): break
     default:
