@@ -10,10 +10,12 @@ struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
   /// (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
-  /// As `sineShare`, for a second harmonic of 0.23: light of people at rest has less in 95 of 100 windows, that of narrow noise
-  /// in none of a hundred.
+  /// Like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of people at rest the light is
+  /// below this
+  /// share; in a hundred windows, narrow-band noise never was.
   static let harmonicShare = 0.9
-  /// Seconds: a pulse has two waves that are found one by one only where it is slower than this, 50 a minute.
+  /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50 a
+  /// minute.
   static let slowPeriod = 1.2
   /// Below 45 a minute, a rival peak may be at most half as high.
   static let doubtfulPeriod = 60.0 / 45
@@ -27,7 +29,7 @@ struct Periodicity: Sendable {
   struct Found: Sendable, BitwiseCopyable {
     /// In seconds.
     var period: Double
-    /// −1 … 1.
+    /// Correlation of the signal with itself one period later: −1 … 1.
     var strength: Double
     /// Correlation of the signal with itself half a period later: −1 … 1.
     var halfStrength: Double
@@ -43,7 +45,7 @@ struct Periodicity: Sendable {
     /// fundamental's amplitude.
     var isSine: Bool { halfStrength < -Periodicity.sineShare * strength }
 
-    /// Whether it is surely no sine: noise of a narrow band is within a tenth of one.
+    /// Whether it is certainly not a sine. Narrow-band noise is within a tenth of one.
     var hasHarmonic: Bool { halfStrength > -Periodicity.harmonicShare * strength }
 
     var beatsPerMinute: Double { 60 / period }
@@ -135,10 +137,10 @@ struct Periodicity: Sendable {
       halfStrength: likeness(at: place))
   }
 
-  /// By a cubic through four lags: a beat of six samples bends too much for a straight line.
+  /// Interpolates a cubic through four lags: a beat of six samples is too curved for a straight line.
   private func likeness(at place: Double) -> Double {
     let (low, x) = (Int(place), place - place.rounded(.down))
-    // As alike earlier as later.
+    // The correlation is symmetric in the lag.
     let before = likeness[abs(low - 1)]
     let (here, next, after) = (likeness[low], likeness[low + 1], likeness[low + 2])
     let (ends, middle) = (x * (x - 1), (x + 1) * (x - 2))

@@ -24,13 +24,13 @@ public struct PulseWindow: Hashable, Sendable {
 
 /// A beat with the interval that ends with it.
 @frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` says by how much it is shifted.
+  /// Time of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` documents the shift.
   public var time: ReceiveTime
   /// Seconds since the beat before; `nil` for the first one after an interruption.
   public let interval: Double?
   /// Whether the interval is good: its windows are good, and it is within 30 % of its window's median.
   public let isAccepted: Bool
-  /// Mean of the light since the beat before, as it was measured, in counts; `nil` where there is none.
+  /// Mean of the unfiltered light since the previous beat, in counts; `nil` if unknown.
   public var level: Double?
 }
 
@@ -79,7 +79,7 @@ public struct PulseMeter: Sendable {
   private var signal: [Double]
   private var squares: [Double]
   private var times: [Int64]
-  /// Sums of the light up to each sample, less the first one's light: counts.
+  /// Sums of the light up to each sample, in counts, with the light of the first sample subtracted.
   private var sums: [Double]
   private var first = 0.0
   private var taken = 0
@@ -297,14 +297,15 @@ public struct PulseMeter: Sendable {
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Mean of the light between two places: counts.
+  /// Mean of the light between two positions, in counts.
   private func level(from: Double, to: Double) -> Double? {
     let (start, end) = (Int(from), Int(to))
     guard end > start, start >= 0, start > taken - sums.count, end < taken else { return nil }
     return first + (sums[end % sums.count] - sums[start % sums.count]) / Double(end - start)
   }
 
-  /// Makes the beats of a window ready for `beat`, and gives the mean of their good intervals, in seconds, or `nil`.
+  /// Prepares the beats of a window for `beat`. Returns the mean of their good intervals in seconds; `nil` if
+  /// none is good.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0

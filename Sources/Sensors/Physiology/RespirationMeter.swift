@@ -1,13 +1,13 @@
 public import BLEWire
 
-/// Why half a minute of a pulse at rest has no breathing rate.
+/// Reason why a window of half a minute has no breathing rate.
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
-  /// The light has no rate that stands out from the others between 8 and 45 a minute.
+  /// No rate between 8 and 45 a minute stands out in the light.
   case noRhythm
-  /// The window eight seconds before has another rate, or none.
+  /// The window eight seconds earlier has another rate, or no rate.
   case unsteady
 
-  /// The reason in a few words.
+  /// A short description of the reason.
   public var words: String {
     switch self {
     case .noRhythm: "no rhythm stands out"
@@ -16,50 +16,60 @@ public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Half a minute of a pulse at rest, and the breathing in it; the next window begins eight seconds later.
+/// Breathing in half a minute of a pulse at rest. The next window starts eight seconds later.
 public struct RespirationWindow: Hashable, Sendable {
   public static let seconds = 32.0
   public static let stepSeconds = 8.0
 
-  /// On the sensor's clock.
+  /// Start and end, on the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// `nil` exactly where `absence` is not.
+  /// `nil` if, and only if, `absence` is set.
   public var breathsPerMinute: Double?
   public var absence: RespirationAbsence?
-  /// How far the rate stands out: the share of the power within 3 a minute of it, each frequency weighted by itself: 0 … 1.
+  /// Share of the power within 3 a minute of the rate, with each frequency weighted by itself: 0 … 1.
   public var concentration: Double
 }
 
-/// Reads the rate of breathing off the light at rest: its mean from beat to beat rises and falls with each breath. No
-/// allocation after the start.
+/// Measures the breathing rate in the light at rest: its mean from beat to beat rises and falls with each
+/// breath. It
+/// allocates only at the start.
 ///
-/// Of the three modulations by breathing (Karlen et al., Multiparameter Respiratory Rate Estimation From the
-/// Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et al., An assessment of algorithms to estimate respiratory
-/// rate, Physiol. Meas. 37(4), 2016) the baseline is taken. Amplitude and intervals, fused with it as published, were tried and
-/// made the rate worse. The baseline is the mean of the light between two beats, so the pulse is not in it; its spectrum of
-/// `RespirationWindow.seconds` under a Hann window is weighted by frequency, since slow drifts are larger. A rate is told where
-/// it stands out and is that of the window before.
+/// Breathing modulates the light's baseline, its amplitude and the intervals (Karlen et al., Multiparameter
+/// Respiratory
+/// Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et al., An
+/// assessment of
+/// algorithms to estimate respiratory rate, Physiol. Meas. 37(4), 2016). Only the baseline is used. Fusing it
+/// with
+/// amplitude and intervals as published was tried and made the rate worse. The baseline is the mean of the
+/// light between
+/// two beats, so it does not contain the pulse. Its spectrum over `RespirationWindow.seconds` under a Hann
+/// window is
+/// weighted by frequency, because slow drifts are larger. A rate is reported if it stands out and the window
+/// before has
+/// the same rate.
 ///
-/// Limits: 8 to 45 a minute, at rest, with good beats throughout: three seconds without one begin anew. A measurement in light, not
+/// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
+/// the window
+/// starts anew. This is a measurement in light, not medical advice.
 /// medical advice.
 public struct RespirationMeter: Sendable {
-  /// Breaths a minute.
+  /// Range of rates, in breaths a minute.
   public static let rates = 8...45
   public static let leastConcentration = 0.55
-  /// From one window to the next: a minute⁻¹.
+  /// Largest difference between the rates of two successive windows, in breaths a minute.
   public static let largestChange = 2.0
-  /// Beats are this close: seconds.
+  /// Longest distance between two accepted beats in a window, in seconds.
   public static let longestInterval = 3.0
-  /// Points of the baseline a second.
+  /// Points of the baseline per second.
   private static let pointRate = 4.0
   private static let points = Int(RespirationWindow.seconds * pointRate)
-  /// Of the rate found: a minute⁻¹.
+  /// Half width of a spectral line around the rate, in breaths a minute.
   private static let lineWidth = 3
-  /// Accepted beats of a window and a step at most: 250 a minute.
+  /// Maximum number of accepted beats in a window and a step: those of 250 a minute.
   private static let capacity = 256
 
-  /// Middle of each interval, in seconds since `start`, and the light's mean in it: counts.
+  /// Middle of each interval, in seconds since `start`, and the mean of the light in it, in counts.
   private var times = [Double](repeating: 0, count: capacity)
   private var levels = [Double](repeating: 0, count: capacity)
   private var count = 0
@@ -79,7 +89,7 @@ public struct RespirationMeter: Sendable {
 
   /// Takes the next beat of a `PulseMeter`.
   ///
-  /// - Returns: a window that is complete now.
+  /// - Returns: the window that this beat completes; `nil` if it completes none.
   public mutating func take(_ beat: PulseBeat) -> RespirationWindow? {
     guard beat.isAccepted, let interval = beat.interval, let level = beat.level else { return nil }
     let isNear =
@@ -118,13 +128,13 @@ public struct RespirationMeter: Sendable {
     return window
   }
 
-  /// Moves the start by a step.
+  /// Moves the start by one step.
   private mutating func advance(_ start: ReceiveTime) {
     self.start = ReceiveTime(nanoseconds: start.nanoseconds &+ Int64(RespirationWindow.stepSeconds * 1e9))
     var kept = 0
     for index in 0..<count {
       times[index] -= RespirationWindow.stepSeconds
-      // The beat before the start is needed, too.
+      // Interpolation at the start needs the beat before it.
       if times[index] >= -Self.longestInterval {
         (times[kept], levels[kept]) = (times[index], levels[index])
         kept += 1
@@ -133,7 +143,7 @@ public struct RespirationMeter: Sendable {
     count = kept
   }
 
-  /// The baseline at even times, without its parabola.
+  /// Resamples the baseline at even times and removes its parabola.
   private mutating func resample() {
     var beat = 0
     for index in signal.indices {
@@ -143,7 +153,7 @@ public struct RespirationMeter: Sendable {
       let share = max(0, min(1, (time - times[beat]) / span))
       signal[index] = levels[beat] + (levels[beat + 1] - levels[beat]) * share
     }
-    // Orthogonal on points that lie evenly around the middle: 1, u and u² less its mean.
+    // Orthogonal on points that are evenly spaced around the middle: 1, u, and u² less its mean.
     let middle = Double(Self.points - 1) / 2
     let square = (Double(Self.points * Self.points) - 1) / 12
     for degree in 0...2 {
@@ -167,7 +177,9 @@ public struct RespirationMeter: Sendable {
     }
   }
 
-  /// The rate with the most power, and the share of the power around it; `nil` at the band's ends, and of a flat line.
+  /// Returns the rate with the most power, and the share of the power around it; `nil` at the ends of the
+  /// band, and for a
+  /// constant baseline.
   private mutating func strongest() -> (rate: Double, concentration: Double)? {
     var (best, total) = (0, 0.0)
     for (index, rate) in Self.rates.enumerated() {

@@ -16,10 +16,11 @@ public struct ATTDialogue: Hashable, Sendable {
     case required
     /// The dialogue may end before it.
     case optional
-    /// It may come later and among others, with what the server answers. Of the server: sent when the client's next PDU is
-    /// there, before what answers that.
+    /// A client's step that may come later and among others, together with the server's response. A server's
+    /// step that is
+    /// sent when the client's next PDU arrives, before the response to that PDU.
     case deferrable
-    /// Each time, where no step waits for it: a rule.
+    /// A rule: applies each time, unless a step waits for the PDU.
     case always
   }
 
@@ -35,7 +36,7 @@ public struct ATTDialogue: Hashable, Sendable {
     case sent
     /// No bytes: the peer ends the link, and the following steps are for the next link.
     case leave
-    /// No octets: the answer that the server has for a request without the rule.
+    /// No bytes: the server's response to the request as if there were no rule.
     case usual
   }
 
@@ -95,9 +96,9 @@ public struct ATTDialogue: Hashable, Sendable {
     }
   }
 
-  /// What the server says each time that something begins so, where no step waits for it.
+  /// Responses that the server sends each time a PDU has the given beginning, unless a step waits for it.
   public struct Rule: Hashable, Sendable {
-    /// Its only choice is the beginning.
+    /// Its only choice is the beginning of the PDU.
     public var question: Step
     public var answers: [Step] = []
 
@@ -109,7 +110,7 @@ public struct ATTDialogue: Hashable, Sendable {
     }
   }
 
-  /// Of a database that answers what a client asks to find its way.
+  /// An attribute of a database that answers a client's discovery requests.
   public struct Attribute: Hashable, Sendable {
     /// Its handle; for a service declaration, the range up to the end of the group.
     public var range: HandleRange
@@ -146,15 +147,15 @@ public struct ATTDialogue: Hashable, Sendable {
   public var mtu = ATT.defaultMTU
   /// Sorted by handle; empty if all of the client's requests must be in the steps.
   public var database: [Attribute] = []
-  /// Whether the database answers reads of values, too.
+  /// Whether the database answers reads of values, in addition to discovery.
   public var readsValues = false
-  /// The first that fits counts.
+  /// Rules in order of precedence: the first that matches is used.
   public var rules: [Rule] = []
   public var steps: [Step] = []
 
   public init(_ name: String) { self.name = name }
 
-  /// Links that it speaks on, from the first.
+  /// Number of links that the dialogue uses, counted from the first.
   public var linkCount: Int {
     (steps + rules.flatMap { [$0.question] + $0.answers }).reduce(1) {
       max($0, Int($1.link - Self.firstLink) + 1)

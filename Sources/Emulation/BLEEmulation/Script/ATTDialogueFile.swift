@@ -32,7 +32,7 @@ import BLEWire
 ///   source SweynTooth, USENIX ATC 2020
 ///   fault writes behind its buffer     the behaviour of a vulnerable host
 ///   duty drops the frame, counts it
-///   role peripheral                    of the host: central or peripheral
+///   role peripheral                    role of the host: central or peripheral
 ///   once 040e0701 0220 | 040e07010220 00 1b00 01    replaces a packet with this beginning; `|` alone drops
 ///   it
 ///   instead 040f | & | &               each time; `..` is the original's byte, `&` the rest of it
@@ -49,17 +49,19 @@ import BLEWire
 ///
 /// Steps begin when all links that they name are up, or with the first command or packet that they wait for.
 ///
-/// A device that breaks rules has answers that come each time, where no step waits for the question:
+/// For a device that breaks rules, a rule gives responses that are sent each time, unless a step waits for
+/// the request:
 ///
 /// ```
-///   >* 06                              to each PDU that begins so
-///   usual                              the answer that there is without the rule; left out, there is none
-///   < 01 08 0100 0a                    and this
-///   <+ 13                              and this late: when the client's next PDU is there, before what answers that
-///   leave                              and it ends the link
+///   >* 06                              applies to each PDU that begins like this
+///   usual                              the normal response; without this line, none is sent
+///   < 01 08 0100 0a                    an additional response
+///   <+ 13                              a late response: sent when the next PDU arrives, before the response
+///   to it
+///   leave                              ends the link
 /// ```
 ///
-/// `with DATABASE values` answers reads of values, too.
+/// With `with DATABASE values`, the database also answers reads of values.
 public struct ATTDialogueFile: Hashable, Sendable {
   /// Maximum number of dialogues in a file.
   public static let dialogueLimit = 1000
@@ -67,7 +69,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
   public static let stepLimit = 10_000
   /// Maximum length of a pattern in bytes: a frame of 65,535 with its headers.
   public static let byteLimit = 65_600
-  /// Rules of one dialogue.
+  /// Maximum number of rules in a dialogue.
   public static let ruleLimit = 100
 
   public private(set) var dialogues: [ATTDialogue] = []

@@ -7,7 +7,7 @@ import BLEWire
 /// This server is independent of `ATTServer`, so that a fault there does not hide a fault of a client.
 struct DialogueDatabase {
   let attributes: [ATTDialogue.Attribute]
-  /// Whether reads of values are answered, too.
+  /// Whether reads of values are answered, in addition to discovery.
   var readsValues = false
 
   /// - Returns: `nil` for a PDU that does not belong to discovery.

@@ -48,9 +48,9 @@ public struct DialoguePlayer: Sendable {
   private var steps: ArraySlice<ATTDialogue.Step>
   private var deferred: [Deferred] = []
   private let database: DialogueDatabase
-  /// Sent when the client's next PDU is there.
+  /// PDUs to send when the client's next PDU arrives.
   private var late: [Said] = []
-  /// The server has ended the link, and has more to say on the next.
+  /// Whether the server has ended the link and continues on the next one.
   private(set) var isAway = false
 
   public init(_ dialogue: ATTDialogue) {
@@ -66,7 +66,9 @@ public struct DialoguePlayer: Sendable {
       && !steps.contains { $0.side == .client && $0.leniency == .deferrable }
   }
 
-  /// What the server says before the client has said anything, and when the links are up again after its leave.
+  /// Starts the dialogue, or continues it when the links are up again after the server ended them.
+  ///
+  /// - Returns: the PDUs that the server sends first.
   public mutating func begin() -> [Said] {
     (mtu, late, isAway) = (ATT.defaultMTU, [], false)
     return takeAnswers(choice: 0)
@@ -161,7 +163,7 @@ public struct DialoguePlayer: Sendable {
     return say(answers, choice: choice)
   }
 
-  /// - Parameter usual: what the server answers without the rule whose answers these are.
+  /// - Parameter usual: the server's response without the rule that `steps` belong to.
   private mutating func say(
     _ steps: [ATTDialogue.Step], choice: Int, usual: Said? = nil
   ) -> [Said] {
@@ -179,7 +181,7 @@ public struct DialoguePlayer: Sendable {
     return now
   }
 
-  /// What needs no step.
+  /// Returns the response to a PDU that needs no step; `nil` if there is no such response.
   private mutating func usual(to pdu: Span<UInt8>) -> [UInt8]? {
     agree(on: pdu) ?? database.answer(pdu).map { Array($0.prefix(mtu)) }
   }

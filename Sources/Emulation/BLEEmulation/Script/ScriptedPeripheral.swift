@@ -3,7 +3,9 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// A device that says what dialogues say, and remembers how each went. A link ends the dialogue, but for one that the dialogue ends.
+/// A device that plays dialogues and records their outcomes. The end of a link ends the dialogue, unless the
+/// dialogue itself
+/// ended the link.
 public final class ScriptedPeripheral: VirtualPeripheral {
   public static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
 
@@ -146,7 +148,7 @@ public final class DialogueSession: Sendable {
     end()
   }
 
-  /// The device has ended the link, and goes on with the dialogue on the next.
+  /// Whether the device has ended the link and continues the dialogue on the next one.
   var isAway: Bool { state.withLock { $0.player?.isAway ?? false } }
 
   func end() {

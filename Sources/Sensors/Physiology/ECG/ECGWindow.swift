@@ -20,7 +20,7 @@ public import BLEWire
 
 /// A heart beat in an electrocardiogram, with the interval that ends with it.
 @frozen public struct ECGBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Of the R peak, on the sensor's clock; no filter shifts it.
+  /// Time of the R peak, on the sensor's clock; no filter shifts it.
   public var time: ReceiveTime
   /// Seconds since the R peak before; `nil` for the first one after an interruption or after samples that never came.
   public let interval: Double?

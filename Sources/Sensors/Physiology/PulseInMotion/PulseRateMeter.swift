@@ -17,8 +17,11 @@ public struct PulseRateMeter: Sendable {
   /// Quality of a pulse by beats if an accelerometer shows that the hand was still. In six runs on a
   /// treadmill and the signals with known beats, each such window was correct.
   public static let beatQuality = 0.98
-  /// The same without an accelerometer, where the beats of the last minute are steady; others are not told. Of four patients at
-  /// rest and six people who run each such window was right; steps that look like beats for a minute would pass.
+  /// The same without an accelerometer, if the beats of the last minute are steady; other beats are not
+  /// reported. Each such
+  /// window of four patients at rest and of six people who ran was correct. Steps that look like beats for a
+  /// minute would
+  /// pass.
   public static let blindBeatQuality = 0.94
   private static let windowCapacity = 32
   private static let beatCapacity = 256
@@ -31,9 +34,9 @@ public struct PulseRateMeter: Sendable {
   private var beats: [PulseBeat]
   private var beatCount = 0
   private var steadiness = SteadyBeats()
-  /// Whether each of `beats` is of a window with steady beats.
+  /// Whether each of `beats` belongs to a window with steady beats.
   private var isSteady = [Bool](repeating: false, count: beatCapacity)
-  /// Until when beats are decided.
+  /// End of the time for which beats are decided.
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
@@ -108,7 +111,9 @@ public struct PulseRateMeter: Sendable {
     }
   }
 
-  /// The window with the pulse of its accepted intervals, or why they are not told; `nil` if there are too few.
+  /// Returns the window with the pulse of its accepted intervals, or with the reason why it is not reported;
+  /// `nil` if there
+  /// are too few intervals.
   private func byBeats(_ window: PulseRateWindow) -> PulseRateWindow? {
     let (start, end) = (window.start.nanoseconds, window.end.nanoseconds)
     var sum = 0.0

@@ -40,10 +40,10 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   case octave
   /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
   case noAccelerometer
-  /// Beats that come and go without an accelerometer: steps look like that, too.
+  /// Beats come and go, and there is no accelerometer: they may be steps.
   case unsteadyBeats
 
-  /// The reason in a few words.
+  /// A short description of the reason.
   public var words: String {
     switch self {
     case .missingSamples: "samples missing"
@@ -73,8 +73,9 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
   /// constant.
   public var periodicity: Double?
-  /// The model's own probability that a tracked pulse is within 5 a minute, where its line passed the gate: what quality is
-  /// made of.
+  /// The model's own probability that a tracked pulse is within 5 a minute, if its line passed the gate. The
+  /// quality is
+  /// derived from it.
   package var trackingProbability: Double?
 
   public init(

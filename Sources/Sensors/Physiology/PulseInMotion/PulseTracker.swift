@@ -10,10 +10,13 @@ import BLEWire
 /// Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015;
 /// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
-/// A window is given `lagSeconds` after its end, since the windows that follow decide it too. Its quality is made of
-/// the model's probability that the pulse is within 5 a minute, at most `largestQuality`; where its line does not stand out, or
-/// little is left of it without the accelerometer (`TrackedLine`), it is at most 0.4. Light that jumped, as where the
-/// sensor is lifted, is left out until it has settled.
+/// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
+/// derived from
+/// the model's probability that the pulse is within 5 a minute, and is at most `largestQuality`. If its line
+/// does not
+/// stand out, or little of it is left after the accelerometer's part is removed (`TrackedLine`), it is at
+/// most 0.4. Light
+/// that jumped, for example because the sensor was lifted, is left out until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
 /// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
@@ -29,11 +32,12 @@ public struct PulseTracker: Sendable {
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.shares.good
-  /// At rest the pulse is this close to the pace at which the light repeats itself: a minute⁻¹.
+  /// Largest difference at rest between the pulse and the rate at which the light repeats itself, in beats a
+  /// minute.
   static let largestPaceError = 5.0
-  /// Windows at rest that passed the gate, of which one that did not takes back three.
+  /// Number of windows at rest that must have passed the gate; each one that did not pass subtracts three.
   static let trustedWindows = 6
-  /// Windows that wait for `next`, at most; more are lost, the oldest first.
+  /// Maximum number of windows that wait for `next`. If more come, the oldest are lost.
   private static let capacity = 16
   /// Root mean square of light without a signal, as a share of its mean.
   private static let leastPower = 1e-7
@@ -216,8 +220,9 @@ public struct PulseTracker: Sendable {
     queue.add(window)
   }
 
-  /// Whether what was tracked passes for a pulse. Filtered noise repeats itself for 8 s nearly as well as a pulse does, but has
-  /// not its form.
+  /// Whether the tracked line is accepted as a pulse. Filtered noise repeats itself for 8 s nearly as well as
+  /// a pulse, but
+  /// has another form.
   private func isBelieved(_ window: PulseRateWindow) -> Bool {
     guard line.standsOut else { return false }
     guard (window.motion ?? 0) < SignalQuality.largestMotion else { return line.isKept }

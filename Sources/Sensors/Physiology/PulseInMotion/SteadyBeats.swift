@@ -1,20 +1,26 @@
-/// Whether beats without an accelerometer are a pulse at rest: steps look like beats, too, but come and go.
+/// Decides whether beats without an accelerometer are a pulse at rest. Steps look like beats, too, but come
+/// and go.
 ///
-/// At rest nearly each window of ten seconds has beats, at nearly the same rate and as high as before. In people who run
-/// some window has them now and then, at the pace of the steps, of every second or third of them, or of the pulse; nothing
-/// in one window tells which. So a window counts by those before it, the last minute's. No allocation after the start.
+/// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. In
+/// people who run,
+/// a window has beats now and then, at the rate of the steps, of every second or third step, or of the pulse.
+/// A single
+/// window does not show which, so a window is judged by those of the last minute. It allocates only at the
+/// start.
 struct SteadyBeats {
-  /// Windows of the beat meter that are looked at: a minute.
+  /// Number of beat-meter windows that are compared: a minute.
   static let count = 6
-  /// Rates differ by at most this share, and a little more for each window between them.
+  /// Largest difference between rates, as a share; `rateDrift` is added for each window of distance.
   static let rateTolerance = 0.2
   static let rateDrift = 0.02
-  /// Amplitudes, the larger over the smaller.
+  /// Largest ratio of two amplitudes.
   static let largestAmplitudeRatio = 2.2
-  /// Of the windows that there are and two more, of which one is steady.
+  /// Least share of similar windows. Two windows are added to the number of windows, and one to the similar
+  /// ones.
   static let leastShare = 0.6
-  /// Faster beats may be steps, slower ones every second or third of them: they need this many alike windows, or all that there
-  /// are.
+  /// Faster beats may be steps, and slower ones every second or third step. These need `leastUnusual` similar
+  /// windows, or
+  /// all that there are.
   static let usualRates = 45.0..<100.0
   static let leastUnusual = 4
 
@@ -23,7 +29,7 @@ struct SteadyBeats {
     var amplitude = 0.0
   }
 
-  /// Window n at n modulo the count.
+  /// Window n is at n modulo the count.
   private var past = [Past](repeating: Past(), count: count)
   private var taken = 0
 
@@ -31,7 +37,7 @@ struct SteadyBeats {
   ///
   /// - Returns: whether its beats are steady.
   mutating func take(_ window: PulseWindow) -> Bool {
-    // A stretch that is cut off says nothing of the others.
+    // An interrupted window says nothing about the others.
     guard window.rejection != .interrupted else { return false }
     past[taken % Self.count] = Past(rate: window.beatsPerMinute ?? 0, amplitude: window.amplitude)
     taken += 1

@@ -35,29 +35,30 @@ public struct KnownDevice: Hashable, Sendable {
   }
 
   public var address: DeviceAddress
-  /// Something that the device ended a link at.
+  /// A cause for which the device ended a link.
   public struct Avoided: Hashable, Sendable {
     public var suspect: LinkSuspect
-    /// When it did.
+    /// Time at which the link ended.
     public var since: ReceiveTime
 
     public init(_ suspect: LinkSuspect, since: ReceiveTime) { (self.suspect, self.since) = (suspect, since) }
   }
 
-  /// How long something is not asked that a link ended at. Then the device is asked once more: it may have other firmware.
+  /// Time for which a cause is avoided. Then it is requested once more, because the device may have other
+  /// firmware.
   public static let avoidanceTime = Duration.seconds(30 * 86_400)
-  /// What is kept of that; later ones take the place of the oldest.
+  /// Maximum number of causes kept; the oldest is replaced.
   static let avoidedLimit = 8
 
-  /// As it was advertised last.
+  /// Name that the device advertised last.
   public var name: String?
   public var kind: Kind
   /// Time of the last discovery.
   public var lastSeen: ReceiveTime
   public var discovery: GATTDiscoveryResult
-  /// What it ended links at, the oldest first.
+  /// Causes for which the device ended links, oldest first.
   public var avoided: [Avoided] = []
-  /// Firmware Revision String, as it was read last.
+  /// Firmware Revision String as last read.
   public var firmwareRevision: String?
 
   public init(
@@ -77,7 +78,7 @@ public struct KnownDevice: Hashable, Sendable {
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
-    // A device that has changed may be asked what it was not.
+    // A changed device may accept what it did not before.
     if isChanged(in: later) { avoided = [] }
     switch later.extent {
     case .whole: discovery = later
@@ -110,11 +111,11 @@ public struct KnownDevice: Hashable, Sendable {
     }
   }
 
-  /// What is not asked any more.
+  /// Returns the causes that are still avoided.
   ///
-  /// - Parameter time: now.
+  /// - Parameter time: the current time.
   public func avoided(at time: ReceiveTime) -> [LinkSuspect] {
-    // A clock that was wrong by years then does not make it last for years.
+    // Uses the magnitude: a clock that was years ahead must not extend the avoidance by years.
     avoided.filter { abs((time - $0.since).nanoseconds) < Self.avoidanceNanoseconds }.map(\.suspect)
   }
 
@@ -126,7 +127,7 @@ public struct KnownDevice: Hashable, Sendable {
     avoided.removeFirst(max(0, avoided.count - Self.avoidedLimit))
   }
 
-  /// Whether a name that was heard is another than the remembered one, rather than a part of it.
+  /// Whether an advertised name differs from the remembered one and is not merely a part of it.
   func isNamedOtherwise(_ heard: String?) -> Bool {
     guard let heard, let name else { return false }
     return !heard.hasPrefix(name) && !name.hasPrefix(heard)

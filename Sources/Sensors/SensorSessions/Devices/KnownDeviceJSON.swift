@@ -5,10 +5,10 @@ package import JSONText
 
 /// The file of a known device: one JSON object. Keys shared with `ringtap gatt --json` have the same names.
 extension KnownDevice {
-  /// Of the keys. A file with a higher one is of a later program, and left alone.
+  /// Version of the keys. A file with a higher version was written by a later program and is not changed.
   static let version = 2
 
-  /// The lowest that says all of it, so that an earlier program goes on with what it can read.
+  /// The lowest version that can hold this device, so that earlier programs can read the file.
   private var version: Int { avoided.isEmpty && firmwareRevision == nil ? 1 : 2 }
 
   /// Why a file is not used.

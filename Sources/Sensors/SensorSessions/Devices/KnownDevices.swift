@@ -65,12 +65,12 @@ public struct KnownDevices: Sendable {
     try write(device)
   }
 
-  /// Adds what a device ended a link at.
+  /// Adds a cause for which a device ended a link.
   ///
   /// - Parameters:
-  ///   - address: the file's name.
-  ///   - time: when it did.
-  ///   - suspect: a subscription is left out by the caller.
+  ///   - address: address of the device, which names its file.
+  ///   - time: time at which the link ended.
+  ///   - suspect: the cause. Callers do not pass subscriptions.
   public func remember(
     _ address: DeviceAddress, at time: ReceiveTime, endedAt suspect: LinkSuspect
   ) throws(SystemError) {

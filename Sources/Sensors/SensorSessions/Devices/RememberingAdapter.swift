@@ -59,7 +59,7 @@ public actor RememberingAdapter: Adapter {
     avoidance.change(&request)
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
     if let known {
-      // Of another name the attributes are another device's, or other firmware's.
+      // Under another name, the attributes belong to another device or to other firmware.
       let isOther = known.isNamedOtherwise(journal.name(of: peer))
       await connection.recall(
         isOther ? nil : known.discovery, firmware: known.firmwareRevision, not: suspects)
@@ -126,16 +126,17 @@ private final class DeviceJournal: Sendable {
     }
   }
 
-  /// What is in the file of a device when all is written; read by a thread that may wait for the disk.
+  /// Returns the contents of a device's file after all pending writes. Reads in a task that may wait for the
+  /// disk.
   func device(at peer: DeviceAddress) async -> KnownDevice? {
     await finish()
     return await Task.detached { [devices] in devices.device(at: peer) }.value
   }
 
-  /// As a scan has heard it.
+  /// The name from the last scan.
   func name(of peer: DeviceAddress) -> String? { names.withLock { $0[peer] } }
 
-  /// A device that is known already gets the name that a scan has heard, however short the link is.
+  /// Stores the name from a scan for a known device, even if the link is short.
   func rename(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
     if names.withLock({ $0[peer] }) != nil { remember(peer, discovery, at: time) }
   }
@@ -151,7 +152,7 @@ private final class DeviceJournal: Sendable {
     }
   }
 
-  /// Has a task write, after those before. On the receive thread.
+  /// Queues a write behind the previous ones. Call on the receive thread.
   func write(
     _ peer: DeviceAddress, _ body: @escaping @Sendable (KnownDevices) throws(SystemError) -> Void
   ) {

@@ -62,7 +62,7 @@ public actor DeviceSession {
   static let restartLimit = 8
   /// If a link ends sooner than this, the pause before the next one grows.
   static let steadyLinkAge = Duration.seconds(3)
-  /// A device that streams again within this time after it ended a link was not switched off.
+  /// If a device streams again within this time after it ended a link, it was not switched off.
   static let promptReturn = Duration.seconds(10)
   /// How long an end waits for the device: until its stream has started, or stopped.
   static let endPatience = Duration.seconds(2)
@@ -158,7 +158,8 @@ public actor DeviceSession {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
-      // A first link that our own question has ended is made again without it; so is one that the controller's failure has ended.
+      // If our own request or a controller failure ended the first link, the link is made again, without that
+      // request.
       let isOurFault = avoidance.takeNews() || failure == .controllerReset
       let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
       if outage == nil, isOurFault, !hasStreamed {
@@ -288,14 +289,15 @@ public actor DeviceSession {
     if let known { await connection.restore(known) }
   }
 
-  /// Has what ended earlier links remembered, now that a link without it has a stream.
+  /// Reports the causes that ended earlier links, so that they are remembered: a link without them has a
+  /// stream.
   private func remember(on connection: Connection) async {
     let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
     guard age < Self.promptReturn else { return avoidance.dropUntold() }
     for suspect in avoidance.takeUntold() { await connection.blame(suspect) }
   }
 
-  /// The stream runs.
+  /// Records that the stream is running.
   ///
   /// - Returns: the outage that has ended.
   private func takeUp(_ connectedAt: ReceiveTime) -> Outage? {
@@ -399,7 +401,7 @@ public actor DeviceSession {
     return areAttributesChanged ? .attributesChanged : .firstSample
   }
 
-  /// Closes a link whose stream falls silent.
+  /// Watches the stream, and closes the link if the stream falls silent.
   private func watch(_ connection: Connection, _ times: SampleTimes, _ rule: SilenceRule) -> SilenceWatch {
     let loop = adapter.loop
     return SilenceWatch(

@@ -7,21 +7,22 @@ struct LinkAvoidance: Sendable {
   /// After this number of them, only requests that the stream needs are sent.
   static let limit = 3
 
-  /// ATT requests.
+  /// ATT requests to avoid.
   private(set) var requests: Set<[UInt8]> = []
   private var parts: Set<LinkRequest.Part> = []
   private(set) var remarks: [LinkRemark] = []
-  /// Learned, and not told to those who remember it.
+  /// Causes that were learned but not yet reported for remembering.
   private var untold: [LinkSuspect] = []
   private var last: LinkSuspect?
   private var hasNews = false
 
   var asksNothing: Bool { requests.count + parts.count >= Self.limit }
-  /// The device ends its link where another interval is asked for.
+  /// Whether the device ends its link when another interval is requested.
   var keepsTiming: Bool { parts.contains(.timing) }
 
-  /// Takes what may have made a device end its link: at once if the device ended it instead of responding, else the second time
-  /// in a row.
+  /// Learns the suspected reason why a device ended its link: immediately if the device ended the link
+  /// instead of
+  /// responding, otherwise if the same reason is suspected twice in a row.
   mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
     defer { last = found?.cause }
     guard let (suspect, isUnanswered) = found else { return }
@@ -35,7 +36,7 @@ struct LinkAvoidance: Sendable {
     hasNews = true
   }
 
-  /// Takes what is remembered of earlier programs' links.
+  /// Adds the causes that an earlier program remembered.
   mutating func recall(_ suspects: [LinkSuspect]) {
     for suspect in suspects { add(suspect) }
   }
@@ -47,16 +48,18 @@ struct LinkAvoidance: Sendable {
     }
   }
 
-  /// What was learned since the last call and is worth to be remembered: not a subscription, without which a stream begins late.
+  /// Returns the causes learned since the last call that should be remembered. Subscriptions are left out,
+  /// because without
+  /// one a stream starts late.
   mutating func takeUntold() -> [LinkSuspect] {
     defer { untold = [] }
     return untold.filter { !$0.isSubscription }
   }
 
-  /// Forgets what was learned and not told: the device was away, so its own wish to end the link may have been its user's.
+  /// Forgets learned causes that were not reported. The device was away, so its user may have ended the link.
   mutating func dropUntold() { untold = [] }
 
-  /// Whether something was learned since the last call.
+  /// Whether a cause was learned since the last call.
   mutating func takeNews() -> Bool {
     defer { hasNews = false }
     return hasNews

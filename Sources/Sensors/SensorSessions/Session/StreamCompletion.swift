@@ -8,7 +8,7 @@ struct StreamCompletion: Sendable {
   static let patience = Duration.seconds(2)
   /// Without a sample, attributes of an earlier link are verified once after this time.
   static let doubtAfter = Duration.seconds(5)
-  /// The same for those of an earlier program, once: much may have happened since.
+  /// The same for attributes that an earlier program discovered: they are more likely to have changed.
   static let doubtOfRecalledAfter = Duration.seconds(1)
 
   private let withoutFirst: Task<Void, Never>
