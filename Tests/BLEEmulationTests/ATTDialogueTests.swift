@@ -174,8 +174,8 @@ import Testing
     #expect(player.mismatch == DialoguePlayer.Mismatch(line: 2, expected: ["0a0100"], found: nil))
   }
 
-  /// An exchange may come or not; a longer PDU than was agreed on is cut.
-  /// What comes each time, beside the steps; late; in the place of the usual answer; and behind the link.
+  /// Rules respond each time, in addition to the steps: late, instead of the usual response, or before the
+  /// link ends.
   @Test func followsRules() throws {
     let file = try ATTDialogueFile(
       parsing: """
@@ -207,6 +207,7 @@ import Testing
     #expect(player.mismatch == nil && player.isComplete)
   }
 
+  /// An MTU exchange is optional; PDUs that are longer than the agreed MTU are truncated.
   @Test func agreesOnAnMTU() throws {
     let text = "mtu 100\n> 0a0300\n< 0b aa*40"
     var small = try player(text)

@@ -77,7 +77,7 @@ import Testing
     return lines
   }
 
-  /// What was found, with what is expected in the place of texts of which that is a part.
+  /// Returns the findings; a text that contains the expected part is replaced by that part.
   private static func opened(_ found: [String], _ expected: [String]) -> [String] {
     zip(found, expected + Array(repeating: "", count: found.count)).map { line, part in
       for word in ["remark ", "failure "] where line.hasPrefix(word) && part.hasPrefix(word) {

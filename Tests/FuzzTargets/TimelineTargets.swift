@@ -47,8 +47,11 @@ func fuzzForeignFile(_ input: Span<UInt8>) {
   }
 }
 
-/// Extended advertising, and requests for more of it, as a sniffer's log has them. Of a packet's first octet bits 0 to 5 are the
-/// channel, bits 6 and 7 how time goes on: microseconds. Its octets are the payload; one of twelve octets on a channel above 39 is a scan request.
+/// Fuzzes extended advertising, and scan requests for it, as in a sniffer's log. In a packet's first byte,
+/// bits 0 to 5 are
+/// the channel, and bits 6 and 7 the time step in microseconds. The packet's bytes are the payload; a payload
+/// of twelve
+/// bytes on a channel above 39 is a scan request.
 func fuzzAdvertisingChains(_ input: Span<UInt8>) {
   let log = advertisingLog(input)
   let whole = advertisements(log.octets, chunk: .max)

@@ -12,11 +12,11 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
   static let names = ["02", "18", "21", "40"]
 
   var name: String
-  /// Of the light's range.
+  /// Light, relative to its range.
   private var light: [Double]
   /// Beats a minute for each second.
   private var heartRates: [Double]
-  /// When each of two annotators saw a breath begin: seconds.
+  /// Times at which each of two annotators marked the start of a breath, in seconds.
   var breaths: [[Double]]
 
   var testDescription: String { "patient \(name)" }
@@ -185,7 +185,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
       Figures.note("left out: told \(mean), right \(right) of \(inside.count)")
       #expect(abs(mean - right) <= 0.07, "\(mean), \(right) of \(inside.count)")
     }
-    // What is in use is what all six give, rounded.
+    // The shares in use are those fitted to all six runs, rounded.
     for (share, fitted) in zip(Self.shares, Self.fit(known)) {
       if let fitted { #expect(abs(share - fitted) <= 0.03, "\(share) for \(fitted)") }
     }

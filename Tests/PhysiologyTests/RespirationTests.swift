@@ -92,12 +92,12 @@ import Testing
     #expect(try windows(signal(120, rate: rate) { _ in 10_000 }, rate: rate).isEmpty)
     #expect(
       try windows(signal(120, rate: rate) { _ in 10_000 + 80 * (noise.next() - 0.5) }, rate: rate).isEmpty)
-    // Breathing alone, without a pulse, is none that is measured.
+    // Breathing without a pulse is not measured.
     #expect(
       try windows(signal(120, rate: rate) { 10_000 + 300 * sin(2 * .pi * 0.25 * $0) }, rate: rate).isEmpty)
   }
 
-  /// Where the beats stop for three seconds half a minute begins anew.
+  /// After three seconds without beats, the window starts anew.
   @Test func beginsAnewAfterAGap() throws {
     var samples = signal(100, rate: 50) { 10_000 + pulse($0) + 20 * sin(2 * .pi * 0.25 * $0) }
     samples.removeAll { (48.0..<53).contains($0.time.seconds) }

@@ -120,7 +120,7 @@ struct SilentDeviceTests {
     }
   }
 
-  /// What was recorded before the device fell silent is whole.
+  /// The data recorded before the device fell silent is complete.
   @Test func aRecordingEndsWhole() async throws {
     try await with(
       "ring", ["capture", Self.address, "--output", "FOLDER/walk", "--quiet"], passing: { _ in true }

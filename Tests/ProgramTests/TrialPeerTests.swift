@@ -2,8 +2,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// The program beside the odd devices of `../shared/trials`: a controller and a strap by a program that nobody here links. The same
-/// devices are in `Dialogues/odd.txt` and `OddDeviceTests`, for a repository without that folder.
+/// Runs the program against the odd devices of `../shared/trials`: a controller and a strap from an
+/// independent program. The
+/// same devices are in `Dialogues/odd.txt` and `OddDeviceTests`, for a checkout without that folder.
 @Suite(.timeLimit(.minutes(2))) struct TrialPeerTests {
   private static let folder = Place.shared("trials/peer.py").map {
     URL(filePath: $0).deletingLastPathComponent().path

@@ -79,7 +79,7 @@ import Testing
     return report
   }
 
-  /// What the recorder, its session and an analysis of its tables say is what they say of a clock that was not set.
+  /// The recorder, its session and an analysis of its tables report the same as for a clock that was not set.
   @Test(arguments: [0.3, -0.3, 3600, -3600] as [Double], [500..<512, 695..<705])
   func countsWhatIsMissing(_ seconds: Double, _ lost: Range<Int>) throws {
     let count = lost.count

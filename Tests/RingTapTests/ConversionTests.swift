@@ -282,8 +282,9 @@ struct ConversionTests {
     }
   }
 
-  /// A row with a number beyond 64 bits is left out, also where rows become lines. A reading of the light is any number, as that which a
-  /// ring dropped is none.
+  /// A row with a number beyond 64 bits is left out, also when rows are converted to lines. A light reading
+  /// may be any number,
+  /// because a reading that the ring dropped is not a number.
   @Test(arguments: 0..<5, ["99999999999999999999", "-99999999999999999999", "18446744073709551616"])
   func numbersBeyond64Bits(_ column: Int, _ number: String) throws {
     try withFolder { folder in

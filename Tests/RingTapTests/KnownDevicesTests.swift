@@ -101,7 +101,8 @@ import Testing
     }
   }
 
-  /// What a device ended its links at, in a file of a version that earlier programs leave alone; for 30 days.
+  /// Causes for which a device ended its links are kept for 30 days, in a file of a version that earlier
+  /// programs do not change.
   @Test func remembersWhatNotToAsk() async throws {
     try await withDevices { devices, warnings in
       try devices.remember(address, name: "Strap", at: time, Self.whole(Self.ringService))

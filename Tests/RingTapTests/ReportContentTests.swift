@@ -319,7 +319,7 @@ import Testing
         let times = [good, odd == "rows" ? Int(time) : good + 1, good + 2, good + 900_000_000_000]
         try write(header + times.map { "\($0),60,,\n" }.joined(), folder + "/heart_rate.csv")
         let document = try document(folder)
-        // The least of all is no time: a row that has it is left out.
+        // The smallest integer is not a valid time, so its row is left out.
         #expect(document.sampleCount == (odd == "rows" && time == .min ? 3 : 4), "\(odd)")
         #expect(!document.page.isEmpty && !document.picture.isEmpty, "\(odd)")
       }

@@ -9,7 +9,7 @@ import TestKit
 import TestPeer
 import Testing
 
-/// What one program learns of an odd device, and the next one knows. By virtual time.
+/// One program learns the oddities of a device, and the next program remembers them. In virtual time.
 @Suite(.timeLimit(.minutes(1))) struct RememberedOddDeviceTests {
   private static let start: Int64 = 1_700_000_000_000_000_000
 

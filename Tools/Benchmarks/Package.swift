@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Apart from the main package, so that who uses ringtap resolves and builds nothing for measuring.
+// A separate package, so that users of ringtap do not resolve or build dependencies for benchmarks.
 let package = Package(
   name: "Benchmarks",
   dependencies: [.package(name: "ringtap", path: "../..")],

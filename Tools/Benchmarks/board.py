@@ -15,7 +15,7 @@ SHAPES = (("csv", 1), ("npy", 1), ("csv", 30), ("npy", 30))
 
 
 def counters(process):
-    """Of the kernel: octets given to files, wake-ups and processor seconds of all threads."""
+    """The kernel's counters: bytes written to files, and wake-ups and processor seconds of all threads."""
     octets = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
     wakes, ticks = 0, 0
     for thread in Path(f"/proc/{process}/task").iterdir():

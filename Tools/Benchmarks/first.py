@@ -153,7 +153,7 @@ def look(log, began):
     handles = collections.Counter(handle for _, way, opcode, handle, *_ in seen if (way, opcode) == (RECEIVED, NOTIFICATION))
     if not handles:
         sys.exit(f"run: no notification in {log}")
-    # Of the values that notify, the stream's comes most often.
+    # The stream has the most notifications.
     stream = handles.most_common(1)[0][0]
     requests, intervals, linked = 0, [], None
     for place, (moment, way, opcode, handle, event, interval) in enumerate(seen):

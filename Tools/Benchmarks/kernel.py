@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 PEERS = HERE.parent.parent / "Tests/KernelTests/Peers"
 RING, SOURCE = "70:CB:0D:00:A1:B2", "70:CB:0D:00:50:C0"
 TICK = os.sysconf("SC_CLK_TCK")
-# What a link at LE 2M carries of a ring's frames.
+# Ring frames per second that a link at LE 2M can carry.
 STALL_RATE = 2083
 PATIENCE = 120
 

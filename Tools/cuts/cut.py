@@ -15,7 +15,7 @@ from remains import DERIVED, Reference
 # One cut of so many is read by ringtap as well.
 READ_EVERY = 50
 READ_SECONDS = 60
-# What e2fsck says of a disk that it could put in order: nothing, or repaired.
+# Exit statuses of e2fsck for a good disk: clean, or repaired.
 GOOD = (0, 1)
 
 

@@ -54,7 +54,7 @@ class Trace:
 
 
 class Disk:
-    """The image of a disk at a time that only goes on."""
+    """The image of a disk at a time that only advances."""
 
     def __init__(self, trace):
         self.trace, self.content, self.count = trace, bytearray(trace.image), 0

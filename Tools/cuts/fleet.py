@@ -33,7 +33,7 @@ def prefix(octets, rows):
 
 
 class Fleet:
-    """Of one recording: what the disk came to have, what was in memory, and all receipts."""
+    """The state of one recording: the contents of the disk over time, the contents of memory, and all receipts."""
 
     def __init__(self, place):
         self.side = (place / "side").read_text()

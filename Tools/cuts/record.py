@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 # A few minutes of a recording, and a journal of the smallest kind.
 MEGABYTES = 16
-# What Debian's mkfs does with a larger disk, but for what it leaves to the kernel to do later.
+# Debian's mkfs defaults for a larger disk, without the work that it leaves to the kernel.
 MAKE = ["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
 # From then on what the program wrote last is on the disk by the kernel's own time, 5 s of ext4's journal.
 REST_SECONDS = 7

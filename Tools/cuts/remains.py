@@ -69,11 +69,11 @@ class Verdict:
     def __init__(self):
         # Texts: what no reader could make sense of, or what is wrong.
         self.faults = []
-        # Files that end with octets that nobody wrote.
+        # Files that end with bytes that the program did not write.
         self.zeros = []
         # By file or table: the earliest time of what is missing.
         self.missing = {}
-        # Of a fleet: rows that receipts had told of, and how many of them are not there.
+        # For a fleet: the number of rows that receipts confirmed, and how many of them are missing.
         self.told = self.lost = None
 
 

@@ -10,7 +10,7 @@ import plan
 import reach
 from run import ROOT, Run, say
 
-# What `--changed` takes of targets further away: suites that need less, and functions of long suites.
+# Limit for suites in targets further away with `--changed`, and for functions of long suites.
 QUICK_SECONDS = 1.0
 # Some run in both.
 HOST_TEST = re.compile(r"^(?!KernelTests\.InTestKernel/)")

@@ -3,11 +3,11 @@ import os
 import re
 
 TIMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "times.tsv")
-# Of a test that nobody has timed yet.
+# Assumed duration of a test that was never timed.
 UNKNOWN_SECONDS = {"host": 0.5, "kernel": 6.0}
 # A suite that takes longer is dealt out by its functions.
 LONG_SUITE_SECONDS = 8.0
-# What starting another process is worth, and another test kernel.
+# Least duration that is worth another process, or another test kernel.
 LEAST_SECONDS = {"host": 6.0, "kernel": 25.0}
 
 

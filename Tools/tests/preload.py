@@ -19,7 +19,8 @@ import signal
 import socket
 import sys
 
-# What the tests' scripts import, by the environments of Tools/install; each has the package of the first.
+# Modules that the tests' scripts import, by the environments of Tools/install; each has the package of the
+# first.
 MODULES = {
     "python": [
         "bumble.controller", "bumble.device", "bumble.gatt", "bumble.host", "bumble.link", "bumble.pairing",
@@ -49,7 +50,7 @@ def commands(prefix, *kinds):
 
 
 class Script:
-    """One that runs, and who waits for its end."""
+    """A running script, and the connection that waits for its end."""
 
     def __init__(self, connection, number):
         self.connection, self.number, self.end = connection, number, os.pidfd_open(number)

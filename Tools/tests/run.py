@@ -15,7 +15,8 @@ import preload
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Several times what any process takes on a slow machine.
 LIMIT_SECONDS = 1200
-# What a test kernel that ceased to answer ends with (Tools/test-kernel), and how often its tests are begun again.
+# Exit status for a test kernel that stopped responding (Tools/test-kernel), and the maximum number of
+# attempts at its tests.
 SILENT, KERNEL_ATTEMPTS = 126, 3
 # How the addresses begin where scripts are started with their modules (preload.py).
 PRELOADED = f"ringtap-tests-{os.getpid()}"
@@ -103,7 +104,7 @@ class Idleness:
 
 
 class Run:
-    """All tests of a run. `add` tells of tests that can be run now; `step` starts and ends processes."""
+    """All tests of a run. `add` adds tests that can be run now; `step` starts and ends processes."""
 
     def __init__(self, runner, times):
         self.runner, self.times = runner, times

@@ -298,7 +298,7 @@ extension DaemonStatus.Device {
   /// How long a value counts as current, in nanoseconds.
   private static let freshness: Int64 = 15_000_000_000
 
-  /// The value of the table's last row; `nil` if it has none or is too old.
+  /// The value of the table's last row; `nil` if the table has no rows or the value is too old.
   fileprivate func value(of table: String) -> Double? {
     guard isStreaming, let stream = streams.first(where: { $0.name == table }),
       let silence = stream.silence, silence <= Self.freshness

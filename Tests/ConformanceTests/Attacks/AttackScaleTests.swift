@@ -140,7 +140,7 @@ import Testing
       let link = try await DialogueLink.open(dialogue)
       var before = Load.now()
       for number in 0..<reads {
-        // What grows once is there after the first.
+        // Memory that grows only once has been allocated by then.
         if number == 200 { before = .now() }
         let connection = try await link.adapter.connect(
           to: SilentPeripheral.address(0), asking: LinkRequest(), timeout: .seconds(10), tap: nil)

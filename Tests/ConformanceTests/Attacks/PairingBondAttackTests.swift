@@ -136,7 +136,7 @@ import Testing
       let connection = try await attacker.connect()
       for _ in 0..<20 { attacker.controller.say(request) }
       var heard = try await attacker.controller.fence()
-      // What the host does of it comes after the batch.
+      // The host reacts after the batch.
       heard += try await attacker.controller.fence()
       #expect(heard == [.encryption(PairingAttacker.key)])
       #expect(attacker.bonds.bonds() == [stored])

@@ -92,7 +92,7 @@ class Stream:
         try:
             await self.send_ticks()
             drop = bool(options.disconnect_after) and self.sent >= options.disconnect_after
-            # What is queued still leaves, unless the link is gone; then bumble has emptied the queue.
+            # Queued packets are still sent, unless the link is down; then bumble has emptied the queue.
             await self.drain()
         except asyncio.CancelledError:
             await self.drain()

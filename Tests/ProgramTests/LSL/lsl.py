@@ -169,7 +169,7 @@ def record(rows, directory, xdf):
     inlet = pylsl.StreamInlet(infos[0])
     inlet.open_stream(PATIENCE)
     end = time.monotonic() + PATIENCE
-    # The recorder connects to each stream in its own time: what counts is what stands in its file.
+    # The recorder connects to each stream at its own pace, so the rows in its file are counted.
     while recorded(xdf, len(infos)) < int(rows) and time.monotonic() < end:
         inlet.pull_chunk(1.0)
     recorder.stop()
@@ -200,7 +200,7 @@ def description_of(info):
     def build(element, value):
         if isinstance(value, dict):
             for name, parts in value.items():
-                # What pyxdf adds itself is no list.
+                # Members that pyxdf adds itself are not lists.
                 for part in parts if isinstance(parts, list) else []:
                     build(ElementTree.SubElement(element, name), part)
         else:

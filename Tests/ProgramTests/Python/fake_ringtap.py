@@ -26,7 +26,7 @@ def show(lines):
 
 
 interrupts = []
-# What is printed is not interrupted.
+# Ignored if deaf; otherwise recorded, so that printing is not interrupted.
 signal.signal(signal.SIGINT, signal.SIG_IGN if plan.get("waits") == "deaf" else lambda *_: interrupts.append(1))
 if "arguments" in plan:
     with open(plan["arguments"], "w", encoding="utf-8") as file:

@@ -69,7 +69,7 @@ class Case(unittest.TestCase):
 
 
 def is_running(identifier):
-    """Not ended: one of which nobody has heard that it has ended is none that runs."""
+    """Whether the process runs. A zombie does not."""
     try:
         with open(f"/proc/{identifier}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

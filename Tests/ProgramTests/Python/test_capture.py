@@ -24,7 +24,7 @@ def run(*words):
 
 
 def cell(value, text):
-    """A value as the text has it: as many decimals."""
+    """Format a value like the text table, with the same number of decimals."""
     if isinstance(value, numpy.str_):
         return str(value)
     if isinstance(value, numpy.integer):

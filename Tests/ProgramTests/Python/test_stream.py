@@ -26,7 +26,7 @@ class SampleTests(Case):
         samples = list(ringtap.stream(program=self.fake(lines=[PPG, SAMPLE, missing])))
         first = samples[0]
         self.assertEqual((first.device, first.table), (RING, "ppg"))
-        # No float has it.
+        # A float cannot represent this value.
         self.assertEqual(first.time, 1795605862043365463)
         self.assertEqual(first.values, {"time_ns": 1795605862043365463, "ppg_counts": 10625, "led_max_counts": 10957})
         self.assertEqual((first.ppg_counts, first["led_max_counts"]), (10625, 10957))

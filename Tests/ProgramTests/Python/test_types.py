@@ -53,7 +53,7 @@ class GuideTests(Case):
         snippets = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
         self.assertGreaterEqual(len(snippets), 6)
         folder = self.folder()
-        # What looks for a pulse wants more of it.
+        # Detecting a pulse needs more data.
         seconds = 40 if importlib.util.find_spec("neurokit2") else 2
         ringtap.record("virtual:ring,heart-rate=64-80,rate=75", folder / "walk", duration=seconds)
         passed_over = []

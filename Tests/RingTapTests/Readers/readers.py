@@ -352,7 +352,7 @@ def edf(path, kind):
         steps.append(ends / (file.getDigitalMaximum(number) - file.getDigitalMinimum(number)))
     start = START // 100_000 * 1_000
     seconds = int(pd.Timestamp(file.getStartdatetime().replace(microsecond=0)).value // 10**9)
-    # What getStartdatetime calls microseconds is a tenth of them; the attribute has 100 ns.
+    # getStartdatetime returns tenths of the microseconds; the attribute is in units of 100 ns.
     check(seconds * 10**7 + file.starttime_subsecond == start, "start")
     found = [(round(onset * 1e9), None if length < 0 else round(length * 1e9), text)
              for onset, length, text in zip(*file.readAnnotations())]

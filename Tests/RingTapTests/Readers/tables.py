@@ -54,7 +54,7 @@ def dropouts(text, folder, edf_file, record_path):
         check(np.array_equal(signal, frame[column], equal_nan=True), f"pyEDFlib's {column}")
         signal = read.p_signal[:, read.sig_name.index(column)]
         check(np.array_equal(signal, frame[column], equal_nan=True), f"wfdb's {column}")
-        # What belongs to the LED is there all the same.
+        # The LED's columns are complete nevertheless.
         check(frame[[f"{'led' if name == 'ppg' else 'red'}_max_counts"]].notna().all().all(), f"the LED of {column}")
         found[name] = int(missing.sum())
         onsets, _, notes = file.readAnnotations()

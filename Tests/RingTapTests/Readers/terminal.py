@@ -114,7 +114,7 @@ def capture(ringtap, folder, ring, *options):
 
 
 def demand_readable(terminal):
-    """As whoever types next needs it."""
+    """Demand that the terminal is usable after the program has ended."""
     demand(not terminal.screen.cursor.hidden, "the cursor is hidden", terminal)
     demand(pyte.modes.DECAWM in terminal.screen.mode, "long lines are not broken any more", terminal)
     for mode in (b"?1049", b"?1047", b"?47"):

@@ -4,7 +4,7 @@ import json
 import struct
 import time
 
-# What notifies, and what takes the command that starts it.
+# For each kind: the characteristic that notifies, and the one that takes the start command.
 SERVICES = {
     "ring": ("6e400003-b5a3-f393-e0a9-e50e24dcca9e", "6e400002-b5a3-f393-e0a9-e50e24dcca9e"),
     "source": ("7d1a0002-6f2b-4c58-9a3e-52494e475441", None),
@@ -17,7 +17,7 @@ SERVICES = {
 START = bytes.fromhex("a10400000000000000000000000000a5")
 # And Polar's own example for ECG: 130 Hz, 14 bits.
 STARTS = {"ring": START, "polar": bytes.fromhex("02000001820001010e00")}
-# Seconds of silence after which nothing more is to come.
+# After this many seconds of silence the stream counts as ended.
 SILENCE = 2.0
 
 

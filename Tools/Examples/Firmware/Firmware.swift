@@ -2,7 +2,9 @@ import BLESensors
 import BLEStack
 import BLEWire
 
-/// What firmware in Embedded Swift would use. `Tools/check` compiles it, so that generic functions meet types of firmware.
+/// The API that firmware in Embedded Swift would use. `Tools/check` compiles it, so that generic functions
+/// meet types of
+/// firmware.
 @main struct Firmware {
   static func main() {
     serve()

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Programs as somebody outside of ringtap writes them: each is one file, and imports the façade.
+// Programs as users of ringtap write them: each is one file and imports the façade.
 
 func program(_ name: String) -> Target {
   .executableTarget(name: name, dependencies: [.product(name: "RingTap", package: "ringtap")])

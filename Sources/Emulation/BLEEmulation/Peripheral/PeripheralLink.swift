@@ -168,7 +168,7 @@ public final class PeripheralLink {
   public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
   public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
 
-  /// The key for the central's encryption request; `nil` if there is none.
+  /// The key for the central's encryption request; `nil` without such a key.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
 
   func encryptionEnded(_ status: HCIStatus) {

@@ -122,7 +122,7 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// The key that a central encrypts with; `nil` if there is none.
+  /// The key that a central encrypts with; `nil` without such a key.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
     return bond?.localKey(random: random, diversifier: diversifier)

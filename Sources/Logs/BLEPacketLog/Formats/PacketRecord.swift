@@ -22,7 +22,9 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   public var drops: UInt32 = 0
   /// Number of packets lost since the start of the log.
   public var cumulativeDrops: UInt32 = 0
-  /// Times that the writer's clock was set before this record, or may have been; 0 unless the record comes of a `LogTimeline`.
+  /// Number of times that the writer's clock was set, or may have been set, before this record; 0 unless the
+  /// record comes from
+  /// a `LogTimeline`.
   public var clockSteps = 0
 
   package init() {}

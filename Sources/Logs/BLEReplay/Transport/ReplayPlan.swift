@@ -8,7 +8,7 @@ struct ReplayPlan {
   let packets: [ReplayPacket]
   /// Numbers of the records with data for the host that the log's writer cut, in order: they are not among `packets`.
   let cuts: [Int]
-  /// What the log tells of servers beside these packets.
+  /// Attributes of servers that the log contains in addition to these packets.
   let servers: [ConnectionHandle: RecordedAttributes]
   /// `nil` if the log contains the command replies.
   let standIn: StandInController?

@@ -49,7 +49,7 @@ final class ScanRecording: Sendable {
       do throws(SystemError) { try Files.removeTree(draft) } catch { throw .output(error) }
     } catch {
       switch error {
-      // Nobody told anything: that is no failure of a scan.
+      // A scan without readings has not failed.
       case .noReadings: break
       case .interrupted: outcome.hasNoTables = true
       default: outcome.problems.append("\(error)")

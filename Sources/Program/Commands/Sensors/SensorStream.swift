@@ -20,7 +20,7 @@ struct SensorStream: Sendable {
     var malformed = 0
     /// Samples lost because the reader of the output was too slow, or because the kernel's queue was full.
     var lost = 0
-    /// Samples that are missing by the sensor's clock; `nil` if it has none.
+    /// Number of missing samples by the sensor's clock; `nil` if the sensor has no clock.
     var missing: Int?
     /// Links that were lost.
     var gaps = 0
@@ -79,9 +79,10 @@ protocol SensorWriter: Sendable {
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
   /// Prints one sample.
   mutating func show(_ sample: Session.Sample) throws
-  /// Shows what was kept back: nothing more comes.
+  /// Shows the retained samples at the end of the stream.
   ///
-  /// - Returns: samples that are missing by the sensor's clock, those late included; `nil` if it has none.
+  /// - Returns: the number of missing samples by the sensor's clock, including late ones; `nil` if the sensor
+  ///   has no clock.
   mutating func finish() throws -> Int?
 }
 

@@ -1,7 +1,7 @@
 import BLEWire
 import Physiology
 
-/// Ticks of a ring through what finds a pulse: light and three axes at 50 a second, of somebody who runs.
+/// Pulse measurement of a ring's ticks: light and three axes at 50 a second, of a person who runs.
 extension Micro {
   static let pulseRate = 50.0
   /// A minute of 140 beats and 160 steps.

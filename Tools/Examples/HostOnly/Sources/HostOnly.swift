@@ -1,4 +1,4 @@
-// Prints who advertises nearby, for ten seconds, with nothing but BLEHost.
+// Lists nearby advertisers for ten seconds, with BLEHost alone.
 import BLEHost
 
 do {

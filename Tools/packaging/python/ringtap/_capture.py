@@ -89,9 +89,9 @@ class Capture:
         self.directory = Path(directory)
         if not self.directory.is_dir():
             raise RingtapError(f"{self.directory}: there is no such directory")
-        #: What `session.json` says; empty where there is none.
+        #: Contents of `session.json`; empty without this file.
         self.session: Dict[str, Any] = _session(self.directory / SESSION)
-        #: Of a capture in arrays.
+        #: The index of a capture in arrays; `None` for other captures.
         self._index: Optional[Dict[str, Any]] = _document(self.directory / INDEX)
         #: The names of the tables.
         self.tables: Tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Capture:
         if self._index is not None:
             self.tables = tuple(_object(self._index, "tables", self.directory / INDEX))
         else:
-            # What only looks like a table is refused when it is asked for.
+            # A file that only looks like a table is rejected when it is read.
             self.tables = tuple(sorted(path.stem for path in _entries(self.directory) if path.suffix == ".csv"))
         if self.session or self.tables:
             self.devices = {self.address or self.directory.name: self}
@@ -219,7 +219,7 @@ def _entries(directory: Path) -> List[Path]:
 
 
 def _session(path: Path) -> Dict[str, Any]:
-    """Empty where there is none."""
+    """Read `session.json`; empty without this file."""
     found = _document(path)
     if found is None:
         return {}

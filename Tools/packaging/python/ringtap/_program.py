@@ -112,7 +112,7 @@ class Process:
         # Guards what follows.
         self._lock = threading.Lock()
         self._lines: Deque[bytes] = collections.deque()
-        # Of a line that has not ended, and how many octets they are.
+        # Pieces of an unfinished line, and their size in bytes.
         self._rest: List[bytes] = []
         self._rest_size = 0
 
@@ -225,7 +225,7 @@ def _refuse(constant: str) -> None:
 
 
 def _listen(errors: IO[bytes], kept: Deque[str]) -> None:
-    # Of a line without an end no more than a piece at a time.
+    # A line without an end is read in pieces.
     for line in iter(lambda: errors.readline(LINE_LIMIT), b""):
         text = line.decode(errors="replace").rstrip()
         kept.append(text)
@@ -255,7 +255,7 @@ def _is_readable(file: IO[bytes], deadline: float) -> bool:
 
 
 def _scratch_folder() -> str:
-    """For a recording that nobody asked to keep: on a disk, since it may become long."""
+    """Create a folder for a recording that the caller did not ask to keep; on a disk, because it may become long."""
     disk = os.environ.get("TMPDIR", "/var/tmp")
     return tempfile.mkdtemp(prefix="ringtap-", dir=disk if os.path.isdir(disk) else None)
 

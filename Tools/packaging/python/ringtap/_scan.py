@@ -12,7 +12,7 @@ from ._sources import Path, is_transport
 
 @dataclass(frozen=True)
 class Advertiser:
-    """What is known of who advertises."""
+    """A device that advertises."""
 
     address: str
     #: `public` or `random`.

@@ -13,7 +13,7 @@ Path = Union[str, "os.PathLike[str]"]
 Kinds = Union[str, Sequence[str]]
 
 _ADDRESS = re.compile(r"(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}")
-# What --transport takes.
+# Values of --transport.
 _TRANSPORT = re.compile(r"(?:virtual|replay|hci-socket|serial|tcp-client|tcp-server|unix|pty):")
 
 

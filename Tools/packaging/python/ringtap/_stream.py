@@ -18,7 +18,7 @@ _TIME = re.compile(r"-?[0-9]{1,19}")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, with its type as NumPy names it; its unit is empty where it has none."""
+    """A column of a table, with its NumPy type and its unit; the unit is empty if the column has no unit."""
 
     name: str
     dtype: str
@@ -50,7 +50,7 @@ class Sample:
         raise AttributeError(f"no column {column!r}")
 
     def unit(self, column: str) -> str:
-        """The unit of a column, such as `counts`; empty where it has none."""
+        """The unit of a column, such as `counts`; empty if the column has no unit."""
         return self._columns[column].unit
 
     def __repr__(self) -> str:
@@ -233,7 +233,7 @@ class Stream(Iterator[Sample]):
             return end
         elif not isinstance(what, str):
             raise misunderstood(line)
-        # What later programs may tell is passed over.
+        # Lines of later programs are skipped.
         return None
 
 

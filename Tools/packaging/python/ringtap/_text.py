@@ -22,7 +22,7 @@ Loader = ModuleType
 MISSING_INTEGER = -(1 << 63)
 # Characters of a line; no recorder writes a longer one.
 LINE_LIMIT = 1 << 16
-# Of the longest word in a table, "intermediate"; arrays of `--format npy` are as wide.
+# Length of the longest word in a table, "intermediate"; arrays of `--format npy` are as wide.
 WORD = "<U12"
 
 # The types that `--format npy` gives the columns of recorded tables: what may be missing is a float there, but for times.
@@ -63,7 +63,7 @@ def type_of(table: str, column: str) -> Optional[str]:
 
 
 def unit_of(column: str) -> str:
-    """The unit that a column's name ends with; empty where it has none."""
+    """The unit at the end of a column's name; empty if the name has no unit."""
     return _UNITS.get(column.rpartition("_")[2], "")
 
 
@@ -105,7 +105,7 @@ def read_text(path: Path, table: str, numpy: Loader) -> "Dict[str, npt.NDArray[A
             raise RingtapError(f"{path}: its first line has no names of columns")
         types = [type_of(table, name) for name in names]
         with warnings.catch_warnings():
-            # An integer that is none, as NumPy before 2 tells it.
+            # NumPy before 2 reports an invalid integer by this warning.
             warnings.simplefilter("error", DeprecationWarning)
             warnings.filterwarnings("ignore", message=".*no data")
             rows = numpy.loadtxt(

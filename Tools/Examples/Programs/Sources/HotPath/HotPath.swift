@@ -1,4 +1,4 @@
-// Counts what a device notifies, on the receive thread: nothing is copied, nothing is allocated. It goes on until Ctrl-C.
+// Counts a device's notifications on the receive thread, without copies or allocations, until Ctrl-C.
 //
 // HotPath ADDRESS CHARACTERISTIC [RADIO]
 //     such as 70:CB:0D:00:50:C0 7d1a0002-6f2b-4c58-9a3e-52494e475441 virtual:source,payload=244

@@ -1,4 +1,4 @@
-// Prints who advertises nearby, for ten seconds or as long as you say.
+// Lists nearby advertisers, for ten seconds or as long as you say.
 //
 // WhoIsThere [SECONDS] [RADIO]     such as 3 virtual:ring,devices=5
 import RingTap
