@@ -48,10 +48,8 @@ func fuzzForeignFile(_ input: Span<UInt8>) {
 }
 
 /// Fuzzes extended advertising, and scan requests for it, as in a sniffer's log. In a packet's first byte,
-/// bits 0 to 5 are
-/// the channel, and bits 6 and 7 the time step in microseconds. The packet's bytes are the payload; a payload
-/// of twelve
-/// bytes on a channel above 39 is a scan request.
+/// bits 0 to 5 are the channel, and bits 6 and 7 the time step in microseconds. The packet's bytes are the
+/// payload; a payload of twelve bytes on a channel above 39 is a scan request.
 func fuzzAdvertisingChains(_ input: Span<UInt8>) {
   let log = advertisingLog(input)
   let whole = advertisements(log.octets, chunk: .max)

@@ -11,8 +11,7 @@ extension InTestKernel {
     isolated deinit { scene.end() }
 
     /// Runs a ringtap command through `open` as the user `nobody`. The program must be in a folder that every
-    /// user may search,
-    /// so that `nobody` can execute it.
+    /// user may search, so that `nobody` can execute it.
     private func handed(_ sockets: [String], _ command: [String]) throws -> Program {
       try scene.start(Place.ringtap, ["open"] + sockets + ["--user", "nobody", "--"] + command)
     }

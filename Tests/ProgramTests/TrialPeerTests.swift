@@ -3,8 +3,8 @@ import TestKit
 import Testing
 
 /// Runs the program against the odd devices of `../shared/trials`: a controller and a strap from an
-/// independent program. The
-/// same devices are in `Dialogues/odd.txt` and `OddDeviceTests`, for a checkout without that folder.
+/// independent program. The same devices are in `Dialogues/odd.txt` and `OddDeviceTests`, for a checkout
+/// without that folder.
 @Suite(.timeLimit(.minutes(2))) struct TrialPeerTests {
   private static let folder = Place.shared("trials/peer.py").map {
     URL(filePath: $0).deletingLastPathComponent().path

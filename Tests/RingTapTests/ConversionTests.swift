@@ -283,8 +283,7 @@ struct ConversionTests {
   }
 
   /// A row with a number beyond 64 bits is left out, also when rows are converted to lines. A light reading
-  /// may be any number,
-  /// because a reading that the ring dropped is not a number.
+  /// may be any number, because a reading that the ring dropped is not a number.
   @Test(arguments: 0..<5, ["99999999999999999999", "-99999999999999999999", "18446744073709551616"])
   func numbersBeyond64Bits(_ column: Int, _ number: String) throws {
     try withFolder { folder in

@@ -18,8 +18,7 @@ from record import ROOT, build_tracer, record, shapes
 
 # Cuts that one process takes at a time: it plays the disk from the start up to the first.
 BATCH = 40
-# Additional age that is promised, by table: packets wait to be put in order, rows of the sensor's clock for
-# later ones.
+# Additional age that is promised, by table: packets wait to be put in order, rows of the sensor's clock for later ones.
 ALLOWED_SECONDS = {"tables": 0, "packets": 0.1, "clock": 4}
 
 

@@ -19,8 +19,7 @@ import signal
 import socket
 import sys
 
-# Modules that the tests' scripts import, by the environments of Tools/install; each has the package of the
-# first.
+# Modules that the tests' scripts import, by the environments of Tools/install; each has the package of the first.
 MODULES = {
     "python": [
         "bumble.controller", "bumble.device", "bumble.gatt", "bumble.host", "bumble.link", "bumble.pairing",

@@ -15,8 +15,8 @@ import preload
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Several times what any process takes on a slow machine.
 LIMIT_SECONDS = 1200
-# Exit status for a test kernel that stopped responding (Tools/test-kernel), and the maximum number of
-# attempts at its tests.
+# Exit status for a test kernel that stopped responding (Tools/test-kernel), and the maximum number of attempts at its
+# tests.
 SILENT, KERNEL_ATTEMPTS = 126, 3
 # How the addresses begin where scripts are started with their modules (preload.py).
 PRELOADED = f"ringtap-tests-{os.getpid()}"

@@ -11,8 +11,7 @@ struct Periodicity: Sendable {
   /// (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
   /// Like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of people at rest the light is
-  /// below this
-  /// share; in a hundred windows, narrow-band noise never was.
+  /// below this share; in a hundred windows, narrow-band noise never was.
   static let harmonicShare = 0.9
   /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50 a
   /// minute.

@@ -32,27 +32,18 @@ public struct RespirationWindow: Hashable, Sendable {
 }
 
 /// Measures the breathing rate in the light at rest: its mean from beat to beat rises and falls with each
-/// breath. It
-/// allocates only at the start.
+/// breath. It allocates only at the start.
 ///
 /// Breathing modulates the light's baseline, its amplitude and the intervals (Karlen et al., Multiparameter
-/// Respiratory
-/// Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et al., An
-/// assessment of
-/// algorithms to estimate respiratory rate, Physiol. Meas. 37(4), 2016). Only the baseline is used. Fusing it
-/// with
-/// amplitude and intervals as published was tried and made the rate worse. The baseline is the mean of the
-/// light between
-/// two beats, so it does not contain the pulse. Its spectrum over `RespirationWindow.seconds` under a Hann
-/// window is
-/// weighted by frequency, because slow drifts are larger. A rate is reported if it stands out and the window
-/// before has
-/// the same rate.
+/// Respiratory Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et
+/// al., An assessment of algorithms to estimate respiratory rate, Physiol. Meas. 37(4), 2016). Only the
+/// baseline is used. Fusing it with amplitude and intervals as published was tried and made the rate worse.
+/// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
+/// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
+/// larger. A rate is reported if it stands out and the window before has the same rate.
 ///
 /// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
-/// the window
-/// starts anew. This is a measurement in light, not medical advice.
-/// medical advice.
+/// the window starts anew. This is a measurement in light, not medical advice.
 public struct RespirationMeter: Sendable {
   /// Range of rates, in breaths a minute.
   public static let rates = 8...45
@@ -178,8 +169,7 @@ public struct RespirationMeter: Sendable {
   }
 
   /// Returns the rate with the most power, and the share of the power around it; `nil` at the ends of the
-  /// band, and for a
-  /// constant baseline.
+  /// band, and for a constant baseline.
   private mutating func strongest() -> (rate: Double, concentration: Double)? {
     var (best, total) = (0, 0.0)
     for (index, rate) in Self.rates.enumerated() {

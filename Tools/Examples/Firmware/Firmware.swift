@@ -3,8 +3,7 @@ import BLEStack
 import BLEWire
 
 /// The API that firmware in Embedded Swift would use. `Tools/check` compiles it, so that generic functions
-/// meet types of
-/// firmware.
+/// meet types of firmware.
 @main struct Firmware {
   static func main() {
     serve()

@@ -9,8 +9,7 @@ struct AnalysisResults: ~Copyable {
   var tables: AnalysisTables?
   var findings: AnalysisFindings?
   /// Steps of the wall clock. Analyses use the clock as it was at the start; findings have the times of the
-  /// clock as it was
-  /// set.
+  /// clock as it was set.
   var clockSteps = ClockSteps()
 
   mutating func take(_ placed: PlacedTick) throws(SystemError) {

@@ -171,8 +171,7 @@ package struct CaptureAnalysis: ~Copyable {
   }
 
   /// Merges the tables by time, by the clock as it was at the start. Among rows with the same timestamp, the
-  /// one that a ring
-  /// sends after the last row is next.
+  /// one that a ring sends after the last row is next.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
     var link = 0

@@ -23,8 +23,7 @@ package struct SignalTable {
   let transducer: String
   private let clock: Clock
   /// Whether the wall clock was set during the capture. If so, times of different fits cannot be compared,
-  /// and only tick
-  /// numbers give the distance between them.
+  /// and only tick numbers give the distance between them.
   private var numbersGoOn = false
 
   /// The columns that hold a row's measurement time.

@@ -19,8 +19,7 @@ public struct ClockStep: Hashable, Sendable {
 /// Detects steps of the wall clock and determines which timestamps come after them.
 ///
 /// It compares the wall clock with the boot clock repeatedly, because a clock that is set and later set back
-/// shows no
-/// difference at the end.
+/// shows no difference at the end.
 struct ClockWatch: Sendable {
   /// Both clocks at one moment, in nanoseconds.
   struct Reading: Sendable {
@@ -47,8 +46,7 @@ struct ClockWatch: Sendable {
   }
 
   /// Smaller differences are not steps, in nanoseconds. The share `slew` of the elapsed time is added: the
-  /// kernel slews a
-  /// clock by a tenth at most (adjtimex(2), `tick`).
+  /// kernel slews a clock by a tenth at most (adjtimex(2), `tick`).
   static let tolerance: Int64 = 5_000_000
   private static let slew = 0.1
   static let limit = Limit(

@@ -162,8 +162,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   /// Appends the queued samples and watches the wall clock. The clock is read again before a timestamp that
-  /// does not closely
-  /// follow the previous one: any step between the two has happened by then.
+  /// does not closely follow the previous one: any step between the two has happened by then.
   private mutating func drainWatched() {
     clock.look(.now())
     while let sample = samples.pop() {

@@ -17,8 +17,7 @@ public struct ATTDialogue: Hashable, Sendable {
     /// The dialogue may end before it.
     case optional
     /// A client's step that may come later and among others, together with the server's response. A server's
-    /// step that is
-    /// sent when the client's next PDU arrives, before the response to that PDU.
+    /// step that is sent when the client's next PDU arrives, before the response to that PDU.
     case deferrable
     /// A rule: applies each time, unless a step waits for the PDU.
     case always

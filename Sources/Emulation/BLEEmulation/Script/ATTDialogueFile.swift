@@ -56,8 +56,7 @@ import BLEWire
 ///   >* 06                              applies to each PDU that begins like this
 ///   usual                              the normal response; without this line, none is sent
 ///   < 01 08 0100 0a                    an additional response
-///   <+ 13                              a late response: sent when the next PDU arrives, before the response
-///   to it
+///   <+ 13                              a late response: sent just before the response to the next PDU
 ///   leave                              ends the link
 /// ```
 ///

@@ -4,8 +4,7 @@ public import BLEWire
 import Synchronization
 
 /// A device that plays dialogues and records their outcomes. The end of a link ends the dialogue, unless the
-/// dialogue itself
-/// ended the link.
+/// dialogue itself ended the link.
 public final class ScriptedPeripheral: VirtualPeripheral {
   public static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
 

@@ -23,8 +23,7 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   /// Number of packets lost since the start of the log.
   public var cumulativeDrops: UInt32 = 0
   /// Number of times that the writer's clock was set, or may have been set, before this record; 0 unless the
-  /// record comes from
-  /// a `LogTimeline`.
+  /// record comes from a `LogTimeline`.
   public var clockSteps = 0
 
   package init() {}

@@ -18,8 +18,7 @@ public import BLEWire
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
   /// `ClockSetting.offset` of the first frame's timestamp, and of those of the frames in `laterParts` if the
-  /// clock was set
-  /// between two frames, in nanoseconds.
+  /// clock was set between two frames, in nanoseconds.
   @usableFromInline var (clockOffset, laterOffset): (Int64, Int64) = (0, 0)
   /// Bit set of `Part`.
   @usableFromInline var laterParts: UInt8 = 0

@@ -19,7 +19,7 @@ struct StampOrder: Sendable {
   private var link = 0
   private var clock = ClockSetting()
   private var lastPart = Self.parts - 1
-  /// What came with the next stamp, or found no room.
+  /// The frame that did not fit: it has the next timestamp, or there was no room for it.
   private var next: (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)?
   private var isLettingGo = false
 
@@ -28,7 +28,7 @@ struct StampOrder: Sendable {
     waiting = [RingRawSample](repeating: none, count: Self.parts * Self.capacity)
   }
 
-  /// Takes the next frame. Call `pop` until it gives nothing before the next `take`.
+  /// Takes the next frame. Call `pop` until it returns `nil` before the next `take`.
   mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int, _ clock: ClockSetting) {
     guard let part = sample.part?.rawValue else { return }
     if time == self.time, link == self.link, clock == self.clock, held[part] < Self.capacity {
@@ -41,7 +41,7 @@ struct StampOrder: Sendable {
   /// Ends the input.
   mutating func finish() { isLettingGo = true }
 
-  /// The next frame in order, or `nil` until more are known.
+  /// Returns the next frame in order; `nil` if more input is needed.
   mutating func pop() -> (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)? {
     guard isLettingGo else { return nil }
     for step in 1...Self.parts {

@@ -14,8 +14,7 @@ public import Physiology
   /// Whether the fit restarted here, which makes the time since the previous tick unknown.
   public let isRestart: Bool
   /// Whether the clock of the timestamps was set by a known amount before this tick. Fitted times jump by it;
-  /// the sensor's
-  /// clock and the tick numbers continue.
+  /// the sensor's clock and the tick numbers continue.
   public let isClockSet: Bool
 
   @inlinable public init(
@@ -101,12 +100,10 @@ public struct TickClock: Sendable {
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
   /// Replaces `longestDoubt`, in nanoseconds, if ticks are not late by whole periods, or not as evenly as
-  /// before. A host
-  /// that is kept from its work causes that.
+  /// before. A host that is kept from its work causes that.
   private static let unevenDoubt: Int64 = 8_000_000_000
   /// Possible error of the ticks after a pause of the stream, in periods: one, and half a period more if the
-  /// ring restarted
-  /// its timer.
+  /// ring restarted its timer.
   private static let phaseOfPause = 1.5
   /// Number of late events from which on, even without proof, ticks may be missing.
   private static let leastDoubt = 6
@@ -250,8 +247,7 @@ public struct TickClock: Sendable {
   }
 
   /// Ends the line after the link was lost; the sensor restarts its timer with the next link. Waiting ticks
-  /// are decided with
-  /// the present knowledge. Call `next` until it returns `nil` before the next `take`.
+  /// are decided with the present knowledge. Call `next` until it returns `nil` before the next `take`.
   public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
     if pause == .unknown { self.pause = .unknown }
@@ -601,8 +597,7 @@ public struct TickClock: Sendable {
   }
 
   /// Whether a loss explains that all ticks from the next one on are late by whole periods although no tick
-  /// shows that it
-  /// missed an event.
+  /// shows that it missed an event.
   private mutating func isLoss(_ periods: Double, _ fit: ClockFit) -> Bool {
     jumps.isLoss(Int(periods), at: lastNumber + 1, intervalPeriods: fit.eventInterval / fit.period)
   }

@@ -44,8 +44,7 @@ public struct TickStream: Sendable {
   /// - Parameters:
   ///   - link: a number that is unique for each link; the sensor restarts its timer on each link.
   ///   - clock: setting of the wall clock that made `time`. The size of a step gives the elapsed time; if the
-  ///     size is
-  ///     unknown, another line begins, and the number of ticks missing before it is unknown.
+  ///     size is unknown, another line begins, and the number of ticks missing before it is unknown.
   public mutating func take(
     _ sample: RingRawSample, at time: ReceiveTime, link: Int = 0, clock: ClockSetting = ClockSetting()
   ) {

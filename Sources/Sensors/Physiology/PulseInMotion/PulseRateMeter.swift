@@ -18,10 +18,8 @@ public struct PulseRateMeter: Sendable {
   /// treadmill and the signals with known beats, each such window was correct.
   public static let beatQuality = 0.98
   /// The same without an accelerometer, if the beats of the last minute are steady; other beats are not
-  /// reported. Each such
-  /// window of four patients at rest and of six people who ran was correct. Steps that look like beats for a
-  /// minute would
-  /// pass.
+  /// reported. Each such window of four patients at rest and of six people who ran was correct. Steps that
+  /// look like beats for a minute would pass.
   public static let blindBeatQuality = 0.94
   private static let windowCapacity = 32
   private static let beatCapacity = 256
@@ -112,8 +110,7 @@ public struct PulseRateMeter: Sendable {
   }
 
   /// Returns the window with the pulse of its accepted intervals, or with the reason why it is not reported;
-  /// `nil` if there
-  /// are too few intervals.
+  /// `nil` if there are too few intervals.
   private func byBeats(_ window: PulseRateWindow) -> PulseRateWindow? {
     let (start, end) = (window.start.nanoseconds, window.end.nanoseconds)
     var sum = 0.0

@@ -74,8 +74,7 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// constant.
   public var periodicity: Double?
   /// The model's own probability that a tracked pulse is within 5 a minute, if its line passed the gate. The
-  /// quality is
-  /// derived from it.
+  /// quality is derived from it.
   package var trackingProbability: Double?
 
   public init(

@@ -11,12 +11,10 @@ import BLEWire
 /// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
 /// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
-/// derived from
-/// the model's probability that the pulse is within 5 a minute, and is at most `largestQuality`. If its line
-/// does not
-/// stand out, or little of it is left after the accelerometer's part is removed (`TrackedLine`), it is at
-/// most 0.4. Light
-/// that jumped, for example because the sensor was lifted, is left out until it has settled.
+/// derived from the model's probability that the pulse is within 5 a minute, and is at most `largestQuality`.
+/// If its line does not stand out, or little of it is left after the accelerometer's part is removed
+/// (`TrackedLine`), it is at most 0.4. Light that jumped, for example because the sensor was lifted, is left
+/// out until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
 /// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
@@ -221,8 +219,7 @@ public struct PulseTracker: Sendable {
   }
 
   /// Whether the tracked line is accepted as a pulse. Filtered noise repeats itself for 8 s nearly as well as
-  /// a pulse, but
-  /// has another form.
+  /// a pulse, but has another form.
   private func isBelieved(_ window: PulseRateWindow) -> Bool {
     guard line.standsOut else { return false }
     guard (window.motion ?? 0) < SignalQuality.largestMotion else { return line.isKept }

@@ -2,11 +2,9 @@
 /// and go.
 ///
 /// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. In
-/// people who run,
-/// a window has beats now and then, at the rate of the steps, of every second or third step, or of the pulse.
-/// A single
-/// window does not show which, so a window is judged by those of the last minute. It allocates only at the
-/// start.
+/// people who run, a window has beats now and then, at the rate of the steps, of every second or third step,
+/// or of the pulse. A single window does not show which, so a window is judged by those of the last minute.
+/// It allocates only at the start.
 struct SteadyBeats {
   /// Number of beat-meter windows that are compared: a minute.
   static let count = 6
@@ -19,8 +17,7 @@ struct SteadyBeats {
   /// ones.
   static let leastShare = 0.6
   /// Faster beats may be steps, and slower ones every second or third step. These need `leastUnusual` similar
-  /// windows, or
-  /// all that there are.
+  /// windows, or all that there are.
   static let usualRates = 45.0..<100.0
   static let leastUnusual = 4
 

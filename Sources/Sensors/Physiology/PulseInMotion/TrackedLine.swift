@@ -1,20 +1,15 @@
 /// Evidence that the tracked line is a pulse, and not noise or steps that the accelerometer left.
 ///
 /// It uses two values of each window, at the rate that was found for it. The contrast is the evidence for
-/// that rate divided
-/// by the evidence for the rates beside it. The kept share is the power of the light at that rate after
-/// removing the
-/// accelerometer's part, divided by the power before. Noise is tracked like a pulse, but its lines are hardly
-/// higher than
-/// their surroundings. Residual steps stand out, but little of their power is kept. Both values are averaged
-/// over
-/// `slowMemory`, and the contrast over the last few windows, too.
+/// that rate divided by the evidence for the rates beside it. The kept share is the power of the light at
+/// that rate after removing the accelerometer's part, divided by the power before. Noise is tracked like a
+/// pulse, but its lines are hardly higher than their surroundings. Residual steps stand out, but little of
+/// their power is kept. Both values are averaged over `slowMemory`, and the contrast over the last few
+/// windows, too.
 ///
 /// The averages are a gate: a line that does not pass has a quality of at most `largestDoubtfulQuality`, and
-/// noise has no
-/// pulse. The quality of a line that passes is a step function of the model's own probability. The module's
-/// guide has the
-/// measurements.
+/// noise has no pulse. The quality of a line that passes is a step function of the model's own probability.
+/// The module's guide has the measurements.
 struct TrackedLine {
   /// Remaining weight of a window at the next one: for half a minute, and for four seconds.
   static let slowMemory = 0.93
@@ -36,8 +31,7 @@ struct TrackedLine {
   private static let usual = (contrast: 1.7, kept: 0.64)
   private static let usualWindows = 4.0
   /// Shares of windows within 5 a minute, from each of the model's own `probabilities` on. `CalibrationTests`
-  /// fits them to
-  /// six runs; they are rounded.
+  /// fits them to six runs; they are rounded.
   static let probabilities = (poor: 0.4, fair: 0.6, good: 0.72)
   static let shares = (none: 0.25, poor: 0.66, fair: 0.88, good: 0.98)
 

@@ -45,8 +45,7 @@ package final class SensorLink: Sendable {
   let connection: Connection
   package let client: GATTClient
   /// Services that have the first wanted characteristic, preferably with notifications or indications; empty
-  /// if there is no
-  /// such service.
+  /// if there is no such service.
   private let services: [GATTDatabase.Service]
   private let listening = Mutex<[Listening]>([])
 

@@ -21,8 +21,7 @@ struct LinkAvoidance: Sendable {
   var keepsTiming: Bool { parts.contains(.timing) }
 
   /// Learns the suspected reason why a device ended its link: immediately if the device ended the link
-  /// instead of
-  /// responding, otherwise if the same reason is suspected twice in a row.
+  /// instead of responding, otherwise if the same reason is suspected twice in a row.
   mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
     defer { last = found?.cause }
     guard let (suspect, isUnanswered) = found else { return }
@@ -49,8 +48,7 @@ struct LinkAvoidance: Sendable {
   }
 
   /// Returns the causes learned since the last call that should be remembered. Subscriptions are left out,
-  /// because without
-  /// one a stream starts late.
+  /// because without one a stream starts late.
   mutating func takeUntold() -> [LinkSuspect] {
     defer { untold = [] }
     return untold.filter { !$0.isSubscription }

@@ -153,8 +153,7 @@ public actor Connection: ATTRequester {
   func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic(), false) }
 
   /// Refuses requests like these locally instead of sending them, as a device without the feature would.
-  /// Applies to optional
-  /// requests and to those with a substitute.
+  /// Applies to optional requests and to those with a substitute.
   package func avoid(_ requests: Set<[UInt8]>) {
     avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
   }
@@ -500,8 +499,7 @@ public actor Connection: ATTRequester {
   }
 
   /// Whether the connection works without the response: the MTU stays as it is, values may arrive without a
-  /// subscription, and
-  /// other requests find services and descriptors, too.
+  /// subscription, and other requests find services and descriptors, too.
   private func hasSubstitute(_ request: [UInt8]) -> Bool {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findByTypeValueRequest, .findInformationRequest: true

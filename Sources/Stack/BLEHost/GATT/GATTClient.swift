@@ -11,7 +11,7 @@ public actor GATTClient {
   public internal(set) var database = GATTDatabase()
   /// Characteristics of a stream that was started before the other attributes were known.
   var streamed: [GATTDatabase.Characteristic] = []
-  /// The Generic Attribute service, which reports changes; empty if the device has none, `nil` if not known.
+  /// The Generic Attribute service, which reports changes; empty if the device lacks it, `nil` if not known.
   var generic: [GATTDatabase.Service]?
   /// Features that this client reports to a device that supports it.
   let features: ClientFeatures
@@ -44,12 +44,10 @@ public actor GATTClient {
   }
 
   /// Discovers the services of these UUIDs, as many of each as fit in one response, and the service that
-  /// reports changes of
-  /// attributes.
+  /// reports changes of attributes.
   ///
   /// - Returns: the services that exist, in the order of `services`, without those that the device refuses to
-  ///   list.
-  ///   `database` is unchanged.
+  ///   list. `database` is unchanged.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
     let hash = try await watch()
     var result = GATTDiscoveryResult(GATTDatabase(), .part, databaseHash: hash)

@@ -122,8 +122,8 @@ extension KernelAdapter {
   ///
   /// - Returns: `false` where the device refused its key: the kernel ends the link then.
   /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or uses it for
-  ///   another adapter;
-  ///   `notEncrypted` if the device does not answer until `deadline`: the kernel would wait as long as the link is up.
+  ///   another adapter; `notEncrypted` if the device does not answer until `deadline`: the kernel would wait
+  ///   as long as the link is up.
   func protect(_ connection: Connection, until deadline: MonotonicTime) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }

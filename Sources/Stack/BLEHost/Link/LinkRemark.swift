@@ -39,9 +39,8 @@ public enum LinkSuspect: Hashable, Sendable {
   }
 
   /// The part that a request has in common with others for the same purpose. If a device ends its link at one
-  /// of them, the
-  /// others are not sent either. For values, and for the characteristics of a service, handles are part of
-  /// it.
+  /// of them, the others are not sent either. For values, and for the characteristics of a service, handles
+  /// are part of it.
   static func topic(of request: [UInt8]) -> [UInt8] {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,

@@ -19,8 +19,7 @@
     /// The whole database: services with includes, characteristics and descriptors.
     ///
     /// Leaves out the parts of a service that the server refuses to list, and the secondary services if it
-    /// refuses to list
-    /// them.
+    /// refuses to list them.
     public func discoverDatabase() async throws(GATTError) -> GATTDatabase {
       let (database, refused) = try await discoverToldDatabase()
       return GATTDatabase(services: (database.services + refused).sorted { $0.range.start < $1.range.start })
@@ -29,8 +28,7 @@
     /// Discovers the whole database, and separates the services that the server refuses to describe.
     ///
     /// - Returns: the services that are fully known, and those whose characteristics or descriptors the
-    ///   server refused to
-    ///   list.
+    ///   server refused to list.
     public func discoverToldDatabase() async throws(GATTError) -> (
       GATTDatabase, refused: [GATTDatabase.Service]
     ) {
@@ -67,8 +65,7 @@
     /// Runs `body`.
     ///
     /// - Returns: `nil` if the server refuses the request, for example because it does not know it. Refusals
-    ///   for insufficient
-    ///   security or Database Out Of Sync are thrown.
+    ///   for insufficient security or Database Out Of Sync are thrown.
     func unlessRefused<Value>(
       _ body: () async throws(GATTError) -> Value
     ) async throws(GATTError) -> Value? {
@@ -181,8 +178,9 @@
       try await discoverCharacteristics(in: .all).filter { $0.uuid == uuid }
     }
 
-    /// The descriptors of a characteristic until the one that turns its values on; where it ends need not be known. Of a server
-    /// that refuses to tell its descriptors only that one, by its UUID.
+    /// Finds the descriptors of a characteristic up to the one that enables its values. The end of the
+    /// characteristic need not be known. If the server refuses to list descriptors, finds only that one, by
+    /// its UUID.
     public func findConfiguration(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
