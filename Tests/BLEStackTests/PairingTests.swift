@@ -170,8 +170,8 @@ import Testing
     #expect(pairing.deadline == MonotonicTime(nanoseconds: 30_000_000_000))
   }
 
-  /// BSFuzzer: PDUs that change nothing do not put the deadline off either. Before the features are agreed on those are all but
-  /// a Pairing Request.
+  /// BSFuzzer: PDUs that change nothing do not postpone the deadline. Before the features are agreed on,
+  /// these are all PDUs except a Pairing Request.
   @Test(arguments: ["04" + String(repeating: "00", count: 16), "08" + String(repeating: "00", count: 16)])
   func keepsItsDeadlineBeforeTheRequest(_ hex: String) {
     var pairing = Meeting(Meeting.Case(isSecure: true)).responder
@@ -180,7 +180,7 @@ import Testing
     #expect(pairing.isOver)
   }
 
-  /// The same of keys that came before, or were not agreed on, while the last one is awaited.
+  /// The same for keys that were already received, or not agreed on, while the last one is expected.
   @Test(arguments: [
     "06" + String(repeating: "01", count: 16), "08" + String(repeating: "01", count: 16),
     "09" + "01" + "010203040506",
@@ -195,7 +195,7 @@ import Testing
     #expect(meeting.initiator.takeActions() == [.finished(.failure(.timedOut))])
   }
 
-  /// Sends a PDU ten times with this many seconds between, and lets the deadline pass as the host does.
+  /// Sends a PDU ten times at intervals of `seconds`, and lets the deadline pass as the host does.
   private static func say(_ octets: [UInt8], each seconds: Int64, to pairing: inout Pairing) {
     for number in 1...10 as ClosedRange<Int64> {
       let now = MonotonicTime(nanoseconds: number * seconds * 1_000_000_000)

@@ -9,7 +9,8 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Devices that break rules (`Dialogues/odd.txt`): their values come all the same, and what is odd is told.
+/// Devices that break rules (`Dialogues/odd.txt`): their values are received nevertheless, and the oddities
+/// are reported.
 @Suite(.timeLimit(.minutes(2))) struct OddDialogueTests {
   static let dialogues = DialogueFiles.dialogues(of: "odd").map { NamedDialogue(dialogue: $0) }
 
@@ -42,7 +43,7 @@ import Testing
         == Self.dialogues.map { "| \($0.dialogue.name) | \($0.dialogue.title) | \($0.dialogue.source) |" })
   }
 
-  /// Streams, and tells what came of it in the words of the expectation.
+  /// Streams, and returns the results in the form of the expectation.
   private func stream(_ link: DialogueLink, _ request: LinkRequest, count: Int) async -> [String] {
     var plan = DeviceSession.Plan(ScriptedPeripheral.defaultAddress)
     plan.patience = .seconds(20)

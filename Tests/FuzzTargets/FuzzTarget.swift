@@ -4,7 +4,7 @@
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
   case packetLog, airLog, compressedLog, logTail, decoder, statistics, anonymiser
-  // Their times, what is no log, and packets of the air that belong together.
+  // Times of logs, files that are not logs, and related packets of the air.
   case timeline, foreignFile, advertisingChains
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting

@@ -1,7 +1,8 @@
 import BLEPacketLog
 import BLEWire
 
-/// Records of a log whose clock jumps: the timeline gives each of them once, data in their order, and counts what it lists.
+/// Records of a log whose clock jumps: the timeline returns each record once, data in order, and counts the
+/// steps that it lists.
 func fuzzTimeline(_ input: Span<UInt8>) {
   var timeline = LogTimeline()
   var (taken, packets) = ([Int](), [[UInt8]]())
@@ -16,7 +17,7 @@ func fuzzTimeline(_ input: Span<UInt8>) {
   for record in given {
     precondition(record.packet == packets[record.header.index - 1], "a packet is another one")
   }
-  // Only the events with which links begin come earlier than they stand.
+  // Only the events that begin links may come earlier than in the log.
   let others = given.filter { $0.header.type != .event }.map(\.header.index)
   precondition(others == others.sorted(), "data are out of order")
   precondition(timeline.clockSteps.count == min(timeline.clockStepCount, 64))
@@ -27,7 +28,8 @@ func fuzzTimeline(_ input: Span<UInt8>) {
   for step in timeline.clockSteps { precondition(taken.contains(step.index), "a step at no record") }
 }
 
-/// The first bytes of a file that may be no log: what is said of it is a line, and a log is not called another thing.
+/// The first bytes of a file that may not be a log: its description is one line, and a log is not described
+/// as another format.
 func fuzzForeignFile(_ input: Span<UInt8>) {
   let file = ForeignFile(input)
   if let advice = file?.advice {
@@ -40,7 +42,7 @@ func fuzzForeignFile(_ input: Span<UInt8>) {
     try reader.finish()
   } catch {
     precondition(reader.format == nil || reader.foreignFile == nil, "a log is another file")
-    // Nothing else is a log of btsnoop, pcap or pcapng.
+    // A file without a format is not btsnoop, pcap or pcapng.
     if reader.format == nil, input.count >= 4 {
       precondition(reader.foreignFile == file, "it depends on who asks")
     }
@@ -82,7 +84,7 @@ private func advertisements(
   return (records, reader.airReport())
 }
 
-/// Pcap of link type 256, little-endian, whose packets say that their check was right.
+/// A pcap of link type 256, little-endian, whose packets have a valid checksum according to their flags.
 private func advertisingLog(_ input: Span<UInt8>) -> (octets: [UInt8], packets: Int) {
   func little(_ number: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } }
   var file = little(0xA1B2_C3D4) + [2, 0, 4, 0] + little(0) + little(0) + little(65_535) + little(256)
@@ -94,7 +96,8 @@ private func advertisingLog(_ input: Span<UInt8>) -> (octets: [UInt8], packets: 
     let isRequest = channel >= 40
     let payload = array(octets).prefix(254)
     let pdu: [UInt8] = [isRequest ? 0xC3 : 0x47, UInt8(payload.count)] + payload
-    // Channel by frequency, without signal, access address known; flags: dewhitened, reference address, check done and right, LE 2M.
+    // Channel by frequency, no signal strength, access address known. Flags: dewhitened, reference address,
+    // checksum checked and valid, LE 2M.
     let place = isRequest ? channel - 40 : channel
     let frequency: UInt8 =
       place == 37 ? 0 : place == 38 ? 12 : place >= 39 ? 39 : place < 11 ? place + 1 : place + 2

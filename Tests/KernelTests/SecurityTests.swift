@@ -208,7 +208,8 @@ extension InTestKernel {
       #expect(try read("aa02", of: peer, mode) == Self.encrypted)
     }
 
-    /// A bonded device that never answers when it is asked for its key: nothing is read, and it is told in one line.
+    /// A bonded device that never responds to the encryption request: nothing is read, and one line reports
+    /// it.
     @Test(arguments: [Mode.raw, .exclusive]) func readsNothingOfADeviceThatDoesNotEncrypt(_ mode: Mode) throws
     {
       let peer = try secureBumble(mode, [])
@@ -223,8 +224,8 @@ extension InTestKernel {
       #expect(try keyFiles().count == 1)
     }
 
-    /// KNOB (Antonioli et al., ACM TOPS 2020): a device whose keys have 7 bytes. The kernel is content with such a key; it is
-    /// given up again.
+    /// KNOB (Antonioli et al., ACM TOPS 2020): a device whose keys have 7 bytes. The kernel accepts such a
+    /// key; it is removed again.
     @Test(arguments: [Mode.raw, .exclusive], [[], ["--legacy"]])
     func keepsNoShortKey(_ mode: Mode, _ kind: [String]) throws {
       let peer = try secureBumble(mode, kind + ["--key-size", "7"])
@@ -236,8 +237,8 @@ extension InTestKernel {
       #expect(try kernelKeys().isEmpty)
     }
 
-    /// A device at a static address that names another identity: its bond is found by the address at which it was paired. The
-    /// kernel leaves such an identity out (`smp_cmd_ident_addr_info`, Linux 6.1).
+    /// A device at a static address that names another identity: its bond is found by the address at which it
+    /// was paired. The kernel ignores such an identity (`smp_cmd_ident_addr_info`, Linux 6.1).
     @Test(arguments: [Mode.raw, .exclusive]) func knowsADeviceWithAnotherIdentity(_ mode: Mode) throws {
       let peer = try secureBumble(mode, ["--identity", Self.otherIdentity])
       let result = try remembering(["pair", peer.address, "--json"], mode)
@@ -276,14 +277,14 @@ extension InTestKernel {
       #expect(try keyFiles().map { $0.suffix(29) } == ["C1-02-03-04-05-06-random.bond"])
       #expect(try String(contentsOfFile: file, encoding: .utf8) == other)
       guard mode == .raw else { return }
-      // The kernel has the other device's key, and not the one that was made.
+      // The kernel has the other device's key, and not the new one.
       let stored = try #require(other.firstMatch(of: /"peerKey":.{1,3}"key": ?"([0-9a-f]{32})"/)).output.1
       let octets = stride(from: 0, to: 32, by: 2).map { stored.dropFirst($0).prefix(2) }
       let keys = try kernelKeys().filter { $0.hasPrefix(Self.otherIdentity.lowercased()) }
       #expect(keys.contains { $0.contains(octets.reversed().joined()) }, "\(keys)")
     }
 
-    /// An adapter that was switched on by ioctl, which the kernel's management interface did not see.
+    /// An adapter that was switched on by ioctl, unseen by the kernel's management interface.
     @Test func tellsOfKeysThatTheKernelDoesNotGive() throws {
       try scene.linkedControllers(at: 0..<2, "-L")
       try scene.demand("hciconfig", ["hci0", "up"])

@@ -5,8 +5,8 @@ import Physiology
 import TestKit
 import Testing
 
-/// Eight minutes of a patient at rest, light at the finger, with the rate that the monitor had: `captures/rest` of the shared
-/// folder (BIDMC, Pimentel et al., IEEE Trans. Biomed. Eng. 64(8), 2017).
+/// Eight minutes of a patient at rest: light at the finger and the monitor's heart rate, from `captures/rest`
+/// of the shared folder (BIDMC, Pimentel et al., IEEE Trans. Biomed. Eng. 64(8), 2017).
 struct RestingPatient: CustomTestStringConvertible, Sendable {
   static let rate = 125.0
   static let names = ["02", "18", "21", "40"]
@@ -14,7 +14,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
   var name: String
   /// Light, relative to its range.
   private var light: [Double]
-  /// Beats a minute for each second.
+  /// Beats a minute, for each second.
   private var heartRates: [Double]
   /// Times at which each of two annotators marked the start of a breath, in seconds.
   var breaths: [[Double]]
@@ -50,7 +50,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     return String(decoding: octets, as: UTF8.self).split(separator: "\n").dropFirst().map { $0 }
   }
 
-  /// As a ring would have counted it, in whole counts.
+  /// The samples that a ring would have sent, in whole counts.
   func samples(rate: Double) -> [SignalSample] {
     let spacing = Self.rate / rate
     return (0..<Int(Double(light.count) / spacing)).map { index in
@@ -64,7 +64,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     }
   }
 
-  /// Beats a minute of a window of 8 s.
+  /// True rate of a window of 8 s, in beats a minute.
   func truth(_ start: Double) -> Double? {
     let known = heartRates.indices.filter { start..<start + 8 ~= Double($0) }.map { heartRates[$0] }
       .filter { !$0.isNaN }
@@ -72,18 +72,18 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// Quality means its number: of the windows that are told one, that share is within 5 a minute. The table of `Physiology.md`,
-/// and the fit of the steps of a tracked pulse's quality.
+/// The quality is a share: among windows with a given quality, this share is within 5 a minute. Also makes
+/// the table of `Physiology.md`, and fits the steps of a tracked pulse's quality.
 @Suite struct CalibrationTests {
   private static let isShared = PulseInMotionTests.isShared && RestingPatient.all.count == 4
   private static let rates = [25.0, 50, 125]
 
-  /// A window whose pulse is known.
+  /// A window with a known pulse.
   private struct Known {
     var person: String
     var quality: Double
     var isRight: Bool
-    /// The tracker's own, where it passed the gate.
+    /// The tracker's own probability, if the line passed the gate.
     var probability: Double?
   }
 
@@ -110,7 +110,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     }
   }
 
-  /// Six people who run, three channels of light each.
+  /// Six people who run, with three channels of light each.
   private static func runners(rate: Double, isAlone: Bool) throws -> [Known] {
     try TreadmillRun.all.flatMap { run in
       try TreadmillRun.Channel.allCases.flatMap { channel in
@@ -126,7 +126,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     }
   }
 
-  /// Bins of 30 windows or more, a tenth wide: what was told there, on average, and the share that was right.
+  /// Bins of 30 windows or more, a tenth wide: the mean quality, and the share of correct windows.
   private static func bins(_ known: [Known]) -> [(told: Double, right: Double, count: Int)] {
     (0..<10).compactMap { bin in
       let inside = known.filter { min(9, Int($0.quality * 10)) == bin }
@@ -145,13 +145,13 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     }
   }
 
-  /// Steps of the model's probability, and the shares in use from there on.
+  /// Steps of the model's probability, and the shares in use from each step on.
   private static let steps = [0, 0.4, 0.6, 0.72]
   private static let shares = [0.25, 0.66, 0.88, 0.98]
 
   private static func step(_ probability: Double) -> Int { (steps.lastIndex { probability >= $0 }) ?? 0 }
 
-  /// The share that is right from each step to the next; `nil` with fewer than ten windows.
+  /// The share of correct windows from each step to the next; `nil` with fewer than ten windows.
   private static func fit(_ known: [Known]) -> [Double?] {
     steps.indices.map { index in
       let inside = known.filter { $0.probability.map(step) == index }
@@ -159,7 +159,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     }
   }
 
-  /// In motion, with the accelerometer: fitted to five of the people and told the sixth.
+  /// In motion, with the accelerometer: fitted to five people and tested on the sixth.
   @Test(.enabled(if: isShared, Place.noShared)) func holdsForPeopleItWasNotFittedTo() throws {
     let known = try Self.rates.flatMap { try Self.runners(rate: $0, isAlone: false) }
     #expect(known.count >= 7_500)
@@ -175,7 +175,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
         return window
       }
     }
-    // By step: what the others gave differs by who was left out.
+    // Compared by step, because the fit depends on the person who is left out.
     for step in Self.steps.indices {
       let inside = told.filter { $0.probability.map(Self.step) == step }
       guard inside.count >= 30 else { continue }
@@ -195,7 +195,7 @@ struct RestingPatient: CustomTestStringConvertible, Sendable {
     Self.expectCalibrated(try Self.runners(rate: rate, isAlone: false), "motion, \(rate) Hz")
   }
 
-  /// Steps without an accelerometer: hardly anything is told, and what is told is right.
+  /// Steps without an accelerometer: hardly any windows are reported, and those are correct.
   @Test(.enabled(if: isShared, Place.noShared), arguments: rates) func holdsForLightAlone(rate: Double) throws
   {
     let known = try Self.runners(rate: rate, isAlone: true)

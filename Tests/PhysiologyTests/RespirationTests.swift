@@ -4,7 +4,7 @@ import Physiology
 import TestKit
 import Testing
 
-/// Breathing in the light of a body at rest, against the breaths that two annotators marked.
+/// Breathing in the light of a body at rest, compared with the breaths that two annotators marked.
 @Suite struct RespirationTests {
   private static let isShared = RestingPatient.all.count == 4
 
@@ -29,13 +29,13 @@ import Testing
     }
   }
 
-  /// A pulse of a fundamental and a second harmonic, whose baseline breathes.
+  /// A pulse with a fundamental and a second harmonic.
   private func pulse(_ time: Double) -> Double {
     let turns = 72.0 / 60 * time
     return 200 * (sin(2 * .pi * turns) + 0.4 * sin(4 * .pi * turns + 1))
   }
 
-  /// Four patients: the mean of both annotators' rates, where they differ by at most 2 a minute from each other.
+  /// Four patients, compared with the mean of both annotators' rates if these differ by at most 2 a minute.
   @Test(.enabled(if: isShared, Place.noShared), arguments: [25.0, 50, 125])
   func followsPatients(rate: Double) throws {
     var all: [Double] = []
@@ -64,7 +64,7 @@ import Testing
     #expect(Double(all.count { $0 <= 2 }) >= 0.85 * Double(all.count))
   }
 
-  /// Breaths of a known rate in the baseline, a tenth of the pulse's height.
+  /// Breaths of a known rate in the baseline, at a tenth of the pulse's height.
   @Test(arguments: [10.0, 12, 15, 20, 27, 34], [25.0, 50]) func findsAKnownRate(breaths: Double, rate: Double)
     throws
   {
@@ -75,7 +75,7 @@ import Testing
     #expect(told.allSatisfy { abs($0 - breaths) <= 1 }, "\(told)")
   }
 
-  /// Nothing breathes, or what does not repeat itself; no pulse; steps.
+  /// No breathing, a baseline that does not repeat itself, no pulse, and steps.
   @Test(arguments: [25.0, 50]) func refusesWhatDoesNotBreathe(rate: Double) throws {
     var (noise, walk) = (Noise(), 0.0)
     let white = try windows(

@@ -65,7 +65,7 @@ struct ScriptPeerCommandTests {
       ])
   }
 
-  /// Two programs, and a device that has other attributes when the second one comes: what the first has remembered is dropped.
+  /// The device has other attributes when the second program connects: the remembered ones are dropped.
   @Test func discoversAnewWhatHasMoved() async throws {
     try await withFolder { folder in
       let script = """

@@ -103,10 +103,10 @@ struct SilentDeviceTests {
     }
   }
 
-  /// The stream runs and its first value has not come yet: the device is not to blame.
+  /// Interrupted while the stream runs and before its first value: the message does not blame the device.
   @Test(arguments: [["capture", "heart-rate", "--output", "FOLDER/walk"], ["heart-rate"]])
   func aSignalBeforeTheFirstValueIsTold(_ line: [String]) async throws {
-    // All but notifications. Core 5.4, Vol 3, Part F, 3.4.7.1.
+    // All packets except notifications. Core 5.4, Vol 3, Part F, 3.4.7.1.
     let isNoValue: @Sendable ([UInt8]) -> Bool = { packet in
       packet[0] != 0x02 || packet.count < 10 || packet[7] != 0x04 || packet[9] != 0x1B
     }

@@ -187,7 +187,8 @@ import Testing
 
   // MARK: Bad files
 
-  /// A row that makes no sense is left out, a line without an end ends its table; the good part is analysed and the problem told.
+  /// An invalid row is skipped, and a line without an end ends its table. The valid part is analysed and the
+  /// problem reported.
   @Test(arguments: [
     ("1700000000000000000,1,2", "it makes no sense"),
     ("1700000000000000000,1,2,3,x\n", "it makes no sense"),
@@ -217,7 +218,7 @@ import Testing
     }
   }
 
-  /// One bad row of the accelerometer costs one sample, and not the pulse of the rest.
+  /// An invalid row of the accelerometer costs one sample, but not the pulse of the others.
   @Test func bearsABadRowOfTheAccelerometer() async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
     try withFolder { folder in
@@ -231,7 +232,7 @@ import Testing
         report.problems == ["accelerometer.csv, line 201: it makes no sense; this row is left out"])
       #expect(report.tables.map(\.rows) == [2_999, 3_000, 3_000])
       #expect(report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 2_999)
-      // With an accelerometer beats of a hand at rest are told with 0.98, without one with less.
+      // With an accelerometer, beats of a hand at rest have the quality 0.98, without one less.
       let quality = try #require(report.pulse.rate.quality.mean)
       #expect(abs(quality - PulseRateMeter.beatQuality) < 1e-9)
     }

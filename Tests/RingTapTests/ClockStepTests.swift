@@ -31,12 +31,12 @@ import Testing
     }
   }
 
-  // MARK: What is told of it
+  // MARK: Reports
 
   private static let epoch: Int64 = 1_700_000_000_000_000_000
 
-  /// Records half a minute of a ring at 50 Hz with events of 30 ms, whose ticks `lost` never came. The clock is set before tick 700 and,
-  /// by as much again, before tick 1,100.
+  /// Records half a minute of a ring at 50 Hz with events of 30 ms, of which the ticks in `lost` never
+  /// arrive. The clock is set before tick 700 and, by the same amount again, before tick 1,100.
   private func record(_ seconds: Double, lost: Range<Int>, in folder: String) throws -> SessionReport {
     try Files.createDirectory(folder)
     var tables = RingTables()
@@ -97,13 +97,13 @@ import Testing
       let off = zip(written, made).first { $0 != $1 }
       #expect(written.count == made.count && off == nil, "\(String(describing: off))")
       #expect(try abs((#require(told.end) - #require(told.start)).seconds - 30) < 0.1)
-      // Each row is on time by the clock as it was, and numbers go on.
+      // Each row is on time by the clock at its time, and numbers continue.
       let rows = written.dropFirst().map { $0.split(separator: ",", omittingEmptySubsequences: false) }
       #expect(rows.count == 1_500 - count && rows.last?[1] == "1499")
       #expect(Set(rows.map { $0[3] }) == ["1", "2", "3"])
       let late = rows.map { (Int64($0[4]) ?? 0) - (Int64($0[0]) ?? .max) }
       #expect(late.allSatisfy { (-1_000_000...40_000_000).contains($0) })
-      // Formats without times have no hour in which nothing came.
+      // Formats without times have no gap of an hour.
       let capture = try RecordedCapture(folder + "/set")
       let table = try #require(try SignalTable.all(of: capture).first)
       let scan = try SignalScan(capture, table) { _ in }
@@ -112,13 +112,13 @@ import Testing
   }
 }
 
-/// Which timestamps of a stream were made after the wall clock was set. The clocks are the test's own.
+/// Tests which timestamps of a stream were made after the wall clock was set. The clocks are simulated.
 @Suite struct ClockWatchTests {
-  /// Arrivals by a clock that is never set, in nanoseconds, and the turns of a thread that takes what has come.
+  /// Arrivals by a clock that is never set, in nanoseconds, and the turns of the thread that takes them.
   struct Scene: CustomTestStringConvertible {
     var name: String
     var arrivals: [Int64]
-    /// Nanoseconds from turn to turn.
+    /// Nanoseconds between turns.
     var turn: Int64 = 250_000_000
 
     var testDescription: String { name }
@@ -126,11 +126,11 @@ import Testing
     /// A ring whose ticks of 10 ms wait for events of 50 ms.
     static let dense = Scene(
       name: "ring", arrivals: (0..<1_000).map { ($0 / 5 * 50 + 50) * 1_000_000 + $0 % 5 * 200_000 })
-    /// A strap that tells each second.
+    /// A strap that sends every second.
     static let sparse = Scene(name: "strap", arrivals: (0..<12).map { $0 * 1_003_000_000 + 417_000_000 })
     /// Frames of 73 samples at 130 Hz.
     static let frames = Scene(name: "frames", arrivals: (0..<20).map { $0 * 561_500_000 + 80_000_000 })
-    /// A machine that is late: what has come waits for most of a second.
+    /// A machine that is late: arrivals wait for up to 0.7 s.
     static let late = Scene(name: "late ring", arrivals: dense.arrivals, turn: 700_000_000)
   }
 
@@ -179,7 +179,8 @@ import Testing
     }
   }
 
-  /// Slewed by a tenth, a clock is not set; set and set back between two samples, nothing shows.
+  /// A clock that is slewed by a tenth is not set. A clock that is set and set back between two samples shows
+  /// no step.
   @Test func leavesOutWhatIsNoStep() {
     var watch = ClockWatch(ClockWatch.Reading(wall: Self.epoch, steady: 0))
     for second in 1...60 as ClosedRange<Int64> {
@@ -187,7 +188,7 @@ import Testing
         ClockWatch.Reading(wall: Self.epoch + second * 1_099_000_000, steady: second * 1_000_000_000))
     }
     #expect(watch.count == 0 && !watch.isPending)
-    // This thread stood still between its two looks.
+    // The thread was preempted between its two readings.
     watch.look(
       ClockWatch.Reading(wall: Self.epoch + 70_000_000_000, steady: 61_000_000_000, doubt: 4_000_000_000))
     #expect(watch.count == 0)

@@ -248,7 +248,7 @@ struct ConversionTests {
     }
   }
 
-  /// Rows that make no sense are left out, a file that is cut off ends, and the report says where.
+  /// Invalid rows are skipped, a truncated file ends, and the report names the places.
   @Test(
     arguments: [
       (

@@ -118,7 +118,7 @@ import Testing
       func asked(_ days: Int64) -> [LinkSuspect] {
         known.avoided(at: ReceiveTime(nanoseconds: time.nanoseconds + days * day))
       }
-      // As by a clock that is a month behind, and a day.
+      // By a clock that is a month behind, and by one that is a day behind.
       #expect(asked(-30) == [])
       #expect(asked(-1) == [read, .parameters(.phy)])
       #expect(asked(29) == [read, .parameters(.phy)])
@@ -129,7 +129,7 @@ import Testing
       let items = try #require(object["notAsked"] as? [[String: Any]])
       #expect(items.compactMap { $0["request"] as? String } == ["0a0c00"])
       #expect(items.compactMap { $0["parameters"] as? String } == ["phy"])
-      // The same once more counts from then on; of many the latest are kept.
+      // A repeated cause counts from the later time; only the latest causes are kept.
       try devices.remember(address, at: later, endedAt: read)
       #expect(devices.device(at: address)?.avoided.map(\.suspect) == [.parameters(.phy), read])
       for handle in 1...9 as ClosedRange<UInt8> {

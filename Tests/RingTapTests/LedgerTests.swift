@@ -112,8 +112,8 @@ import Testing
     }
   }
 
-  /// A log whose clock was set does not tell how much time passed there: what is missing is unknown, and not a number of ticks. Elsewhere it is
-  /// known. Ten ticks of 0.02 s are missing.
+  /// A log whose clock was set does not contain how much time passed at the step, so the number of ticks
+  /// missing there is unknown. Elsewhere it is known: ten ticks of 0.02 s are missing.
   @Test(arguments: [-3600, 3600, -2, 90] as [Double]) func saysThatAStepHidesWhatIsMissing(_ step: Double)
     throws
   {

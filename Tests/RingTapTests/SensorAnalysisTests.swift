@@ -337,7 +337,7 @@ import Testing
     }
   }
 
-  /// A broken row is left out, also one without a time, and all others are told.
+  /// An invalid row is skipped, even one without a time, and all others are analysed.
   @Test func tellsABrokenTable() throws {
     try withFolder { folder in
       let rows = ["\(Self.start),60,1,", "x,90,1,", "\(Self.start + 1_000_000_000),62,1,"]

@@ -30,7 +30,7 @@ class OddDevice: VirtualPeripheral {
 
   init() { build() }
 
-  /// As it advertises it.
+  /// The advertised name.
   var name = "Odd"
 
   // MARK: What subclasses change

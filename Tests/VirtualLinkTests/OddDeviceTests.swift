@@ -9,8 +9,9 @@ import TestKit
 import TestPeer
 import Testing
 
-/// Devices that break rules, as they were reported, over a virtual link: their values come all the same, and what is odd is told.
-/// `OddDialogueTests` has those that a dialogue can be; here are those that need a program.
+/// Devices that break rules, as reported, over a virtual link: their values are received nevertheless, and
+/// the oddities are reported. `OddDialogueTests` has the devices that a dialogue can play; these need a
+/// program.
 @Suite(.timeLimit(.minutes(1))) struct OddDeviceTests {
   private struct Outcome: Sendable {
     var rates: [UInt16] = []

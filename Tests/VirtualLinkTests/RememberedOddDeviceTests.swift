@@ -24,7 +24,8 @@ import Testing
     var length = Duration.zero
   }
 
-  /// A program of its own: connects, streams until five values have come and the facts are known, and remembers.
+  /// Runs one program: connects, streams until five values have arrived and the facts are known, and
+  /// remembers.
   private func run(
     _ devices: KnownDevices?, after days: Int64 = 0, scans: Bool = false,
     _ make: @escaping @Sendable () -> OddDevice
@@ -87,9 +88,9 @@ import Testing
     #expect(run.links == links, sourceLocation: location)
   }
 
-  // MARK: What not to ask
+  // MARK: Avoided requests
 
-  /// micropython/micropython-lib#456; and one that ends its link when its battery is read.
+  /// micropython/micropython-lib#456; also a device that ends its link when its battery is read.
   final class EndsAt: OddDevice {
     private let request: [UInt8]
     init(_ request: [UInt8]) {
@@ -120,17 +121,17 @@ import Testing
       #expect(later.remarks.filter { $0.contains("as is remembered of it") }.count == 1)
       #expect(later.facts.manufacturer == "Odd")
       #expect(request != [0x02] || !later.opcodes.contains(0x02))
-      // After a month it is asked once more: it may have other firmware.
+      // After a month the request is sent once more: the device may have other firmware.
       check(try await run(devices, after: 31, device), links: 2)
       check(try await run(devices, after: 31, device))
-      // Forgotten, it is asked, too; and nothing is remembered if that is not wanted.
+      // A forgotten device gets the request, too; and nothing is remembered without a folder.
       #expect(try devices.forget(OddDevice.address))
       check(try await run(nil, after: 31, device), links: 2)
       check(try await run(devices, after: 31, device), links: 2)
     }
   }
 
-  /// A subscription that ended a link is sent by the next program: without it a stream begins late.
+  /// A subscription that ended a link is sent by the next program, because a stream starts late without one.
   final class EndsAtFirstSubscription: OddDevice {
     override func write(_ handle: UInt16, _ value: [UInt8]) -> [[UInt8]]? {
       guard linkCount == 1 else { return nil }
@@ -149,7 +150,8 @@ import Testing
 
   // MARK: Attributes that have changed
 
-  /// Other firmware at the same address, without Service Changed: all is elsewhere. It takes what is written to old handles.
+  /// Other firmware at the same address, without Service Changed: all handles have moved. It accepts writes
+  /// to old handles.
   final class Moved: OddDevice {
     override func build() {
       service(0x1800, [(0x2A00, 0x02, Array("Odd".utf8), []), (0x2A01, 0x02, [0, 0], [])])
@@ -159,7 +161,7 @@ import Testing
     }
   }
 
-  /// The same; it refuses what is written to old handles.
+  /// The same, but it refuses writes to old handles.
   final class MovedAndStrict: OddDevice {
     override func build() {
       service(0x1800, [(0x2A00, 0x02, Array("Odd".utf8), []), (0x2A01, 0x02, [0, 0], [])])
@@ -177,7 +179,7 @@ import Testing
       let moved = try await run(devices, make)
       check(moved)
       #expect(moved.remarks.count { $0.contains("not those that were remembered") } == 1)
-      // Five values of 20 ms each, and no more than two seconds to notice.
+      // Five values of 20 ms each, and at most two seconds until the change is noticed.
       #expect(moved.length < .seconds(2))
       let next = try await run(devices, make)
       check(next)
@@ -186,7 +188,7 @@ import Testing
     }
   }
 
-  /// Under another name nothing is taken for known.
+  /// Under another name, no attributes are considered known.
   @Test func discoversAnewUnderAnotherName() async throws {
     try await withDevices { devices in
       check(try await run(devices, scans: true) { OddDevice() })
@@ -201,7 +203,7 @@ import Testing
     }
   }
 
-  /// The stream is where it was; the rest has moved, as the firmware revision tells.
+  /// The stream's handles are unchanged; the others have moved, which the firmware revision shows.
   final class NewFirmware: OddDevice {
     override func build() {
       service(0x1800, [(0x2A00, 0x02, Array("Odd".utf8), [])])

@@ -124,7 +124,7 @@ import Testing
     }
   }
 
-  /// A device that is connected to and read, and that leaves, 10,000 times.
+  /// Connects to a device, reads it and disconnects, 10,000 times.
   @Test func reconnectsToADevice() async {
     await #expect(processExitsWith: .success) {
       let reads = 10_200
@@ -146,7 +146,7 @@ import Testing
           to: SilentPeripheral.address(0), asking: LinkRequest(), timeout: .seconds(10), tap: nil)
         let value = try await connection.read(AttributeHandle(3))
         precondition(value == [5])
-        // By the host in every other case, unless the device was quicker.
+        // The host disconnects in every other case, unless the device does so first.
         if number % 2 == 0 { await connection.close() } else { _ = await connection.ended() }
       }
       await Load.requireNoMore(than: before, memory: 1024)

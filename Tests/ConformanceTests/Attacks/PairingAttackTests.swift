@@ -504,7 +504,7 @@ import Testing
         #expect(!heard.contains { if case .key = $0 { true } else { false } })
         #expect(peer.heard(0x77) == [])
         #expect(try await attacker.readsProtected(server).hasSuffix("05"))
-        // The link comes up later, and its peer has said nothing on it.
+        // The link comes up later, and its peer has sent nothing on it.
         try await attacker.arrive(0x77, from: DeviceAddress(bits: 0xC0FF_EE00_0002, type: .random))
         #expect(!peer.heard(0x77).contains { if case .security = $0 { true } else { false } })
         peer.say("01030009100000", 0x77)

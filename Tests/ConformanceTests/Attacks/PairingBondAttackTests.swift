@@ -69,7 +69,7 @@ import Testing
         #expect(try await attacker.readsProtected(server).hasSuffix("0f"))
         attacker.controller.requestKey(random: 0x0102_0304_0506_0708, diversifier: 0x1234)
         #expect(try await attacker.controller.keyAnswer() == nil)
-        // A controller that has taken another key all the same.
+        // A controller that has accepted another key nevertheless.
         attacker.controller.encryptionChanged()
         #expect(try await attacker.readsProtected(server).hasSuffix("0f"))
       }

@@ -2,7 +2,7 @@
 package enum LinkKind: String, CaseIterable, Sendable {
   case free, multiples, timers, busyHost, drops, multiplesDrops
   case earlyGaps, reconnects, tooSlowTicks, tooSlowFrames
-  // Last, since what is drawn of the others depends on their places.
+  // Last, because the random numbers of the others depend on their positions.
   case lateHost
 
   package var title: String {
@@ -119,7 +119,8 @@ package struct LinkDraw {
     }
   }
 
-  /// For a tenth of the time, in spells of 0.2 to 5 s, the host is late by up to some ticks: by chance each time, or by about the same.
+  /// For a tenth of the time, in spells of 0.2 to 5 s, the host is late by up to some ticks: by a random time
+  /// for each event, or by about the same time.
   private mutating func keepFromWork(_ link: inout LossyLink) {
     var at = uniform(6, 20)
     while at < link.seconds {

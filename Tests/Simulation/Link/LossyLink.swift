@@ -47,8 +47,8 @@ package struct LossyLink: Sendable {
   /// Mean delay until the host's kernel sees an event, in seconds. For one event in 50 it is ten times as
   /// long.
   package var hostJitter = 0.0
-  /// Spells in which the host is kept from its work: start and end, and how much later each event gets its timestamp then, at least and at
-  /// most: seconds.
+  /// Spells in which the host is late: start and end, and the minimum and maximum delay of each event's
+  /// timestamp, in seconds.
   package var lateSpells: [(start: Double, end: Double, least: Double, most: Double)] = []
   /// Share of an interval between the connection events' grid and the host's epoch.
   package var phase = 0.0

@@ -31,9 +31,9 @@ public struct LocalTime: Hashable, Sendable {
     offsetSeconds = Int(unsafe parts.tm_gmtoff)
   }
 
-  /// The time of day with microseconds, `HH:MM:SS.ffffff`.
+  /// Formats the time of day with microseconds: `HH:MM:SS.ffffff`.
   ///
-  /// - Parameter time: the time that this was made of.
+  /// - Parameter time: the time from which this value was made.
   package func text(microseconds time: ReceiveTime) -> String {
     func digits(_ number: Int, _ count: Int) -> String {
       let text = String(number)

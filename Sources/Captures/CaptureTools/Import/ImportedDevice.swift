@@ -19,9 +19,9 @@ final class ImportedTables<Tables: SampleTables> {
 
   func append(_ sample: Tables.Sample) { tables.append(sample, to: &files) }
 
-  /// The clock was set before the next sample.
+  /// Records that the clock was set before the next sample.
   ///
-  /// - Returns: rows of each table before that, by its name.
+  /// - Returns: rows of each table before the step, by table name.
   func begin(_ clock: ClockSetting) -> [String: Int] {
     tables.begin(clock)
     return files.rowsOfSamples
@@ -76,7 +76,7 @@ struct ImportedDevice {
   /// Number of cut values of which a reading was still complete.
   private var usedCuts = 0
   private(set) var unplaced = 0
-  /// Rows of a ring's tables before each time that the log's clock was set, or may have been.
+  /// Rows of a ring's tables before each time at which the log's clock was set, or may have been set.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
   /// Values for links with readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]

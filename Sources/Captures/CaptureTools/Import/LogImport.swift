@@ -278,7 +278,7 @@ private struct ImportedDevices {
     }
   }
 
-  /// The clock was set before the next packet, or may have been.
+  /// Records that the clock was set, or may have been set, before the next packet.
   mutating func noteClockStep() {
     for place in all.indices { all[place].value.noteClockStep() }
   }

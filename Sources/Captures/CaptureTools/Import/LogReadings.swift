@@ -10,7 +10,8 @@ protocol LogReadingSink {
   mutating func take(_ sample: TemperatureSample)
   mutating func take(_ sample: CyclingSample)
   mutating func take(_ sample: RingRawReading)
-  /// Before the next reading the clock of the log was set, or may have been: how much time passed there is not known.
+  /// Records that the log's clock was set, or may have been set, before the next reading. The elapsed time is
+  /// unknown.
   mutating func noteClockStep()
   /// - Parameter frame: a whole `PolarFrame`.
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)

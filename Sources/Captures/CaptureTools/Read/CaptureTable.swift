@@ -6,7 +6,8 @@ package import SensorSessions
 
 /// A table of raw samples, read row by row. Memory use does not grow with the file.
 ///
-/// A row that makes no sense is left out: `problem` says which. Where the file is damaged it ends, and the rows before are good.
+/// An invalid row is skipped; `problem` names it. A damaged file ends at the damage; the rows before it are
+/// valid.
 package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
   /// Rows read so far.

@@ -5,7 +5,8 @@ package import Recording
 
 /// Reads the rows of a recorded table. Memory use does not grow with the table.
 ///
-/// A row that makes no sense is left out: `problem` says which. Where the file is damaged it ends, and the rows before are good.
+/// An invalid row is skipped; `problem` names it. A damaged file ends at the damage; the rows before it are
+/// valid.
 package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
   /// The last row read, one word per column (`TableCell`).
@@ -25,13 +26,13 @@ struct TableDamage {
 
   var hasEnded: Bool { end != nil }
 
-  /// Notes a row that was left out.
+  /// Records a row that was skipped.
   mutating func leaveOut(_ why: @autoclosure () -> String) {
     if first == nil { first = why() }
     leftOut += 1
   }
 
-  /// Notes that nothing more can be read.
+  /// Records why reading ended early.
   mutating func end(_ why: String) { end = end ?? why }
 
   var problem: String? {
@@ -79,7 +80,7 @@ final class TextTableReader: TableReader {
     return false
   }
 
-  /// The words of a line; `false` where it is left out.
+  /// Parses the cells of a line; returns `false` if the row is skipped.
   private func readWords() -> Bool {
     words.removeAll(keepingCapacity: true)
     let line = lines.line

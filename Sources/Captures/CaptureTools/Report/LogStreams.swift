@@ -11,9 +11,9 @@ struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
   /// Samples of a ring in order, for an analysis.
   var ringSamples: [RingRawReading] { gathered.ringSamples }
-  /// Places among these before which the clock was set, or may have been.
+  /// Indices in these samples before which the clock was set, or may have been set.
   var clockSets: [Int] { gathered.clockSets }
-  /// Of other sensors, likewise.
+  /// Tables of other sensors.
   var sources: [any TableSource] { gathered.sources }
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger { gathered.ledger(isGap) }
   /// Number of restarts of a cycling sensor's counts.
@@ -27,7 +27,7 @@ struct LogStreams {
 
   mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
 
-  /// The clock was set before the next packet, or may have been.
+  /// Records that the clock was set, or may have been set, before the next packet.
   mutating func noteClockStep() { gathered.noteClockStep() }
 
   /// Nothing more comes.

@@ -163,7 +163,8 @@ package struct Ledger: Hashable, Sendable {
   /// A line about losses. The count is a minimum if the sensor's clock shows some missing samples and hides
   /// others.
   ///
-  /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30 …`.
+  /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or, if the sensor does not number its
+  /// notifications, `0 dropped here of 30 …`.
   private var line: String {
     let total = loss.total
     guard total > 0 else {

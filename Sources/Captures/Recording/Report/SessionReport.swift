@@ -46,7 +46,7 @@ public struct SessionReport: Hashable, Sendable {
   /// The first steps of the wall clock, and the number of all.
   public var clockSteps: [ClockStep] = []
   public var clockStepCount = 0
-  /// Pauses of an imported log that may as well be times at which its clock was set forward.
+  /// Pauses of an imported log at which its clock may have been set forward.
   package var clockDoubts: [ClockStep] = []
   /// Notifications that arrived while recording.
   public var received = 0
@@ -139,7 +139,7 @@ public struct SessionReport: Hashable, Sendable {
     lost.sampleQueue = counts.dropped
   }
 
-  /// Takes over how many notifications the writer of a replayed log cut.
+  /// Takes the number of notifications that the writer of a replayed log truncated.
   mutating func takeCut(_ count: Int) {
     received += count
     lost.cut += count

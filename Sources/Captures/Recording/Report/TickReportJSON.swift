@@ -37,7 +37,7 @@ extension TickReport.Part {
     if let rate { line.member("rateHz", rate) }
     line.member("residualRmsNs", residual)
     line.member("residualP99Ns", residualP99)
-    // More may be missing, and nothing tells.
+    // An unknown number may be missing in addition.
     if !mayLackMore { line.member("missing", missing) }
   }
 }

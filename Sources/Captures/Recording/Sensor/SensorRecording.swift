@@ -35,7 +35,7 @@ public struct SensorRecording: Sendable {
     /// Path of the files: another than requested if the directory was moved meanwhile; `nil` if it was
     /// removed.
     public var directory: String?
-    /// Whether it was cancelled.
+    /// Whether the recording was cancelled.
     public var isInterrupted = false
   }
 

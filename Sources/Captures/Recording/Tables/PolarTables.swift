@@ -84,7 +84,7 @@ package struct PolarRows {
   private var order = FrameOrder()
   /// Frames whose place in the order the next ones tell.
   private var held: [(frame: PolarFrameSample, offset: Int64)] = []
-  /// By how much the clock of the timestamps had been set before the next frame: nanoseconds.
+  /// `ClockSetting.offset` of the next frame's timestamp, in nanoseconds.
   private var offset: Int64 = 0
   private var times = FrameTimes()
   fileprivate private(set) var hasRows = false
@@ -144,7 +144,7 @@ package struct PolarRows {
     }
   }
 
-  /// The clock of the timestamps was set before the next frame.
+  /// Records that the clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
   /// Takes the next frame of the stream, and lends the rows that became certain with it. A repeated frame
@@ -234,7 +234,8 @@ package struct PolarRows {
     return digest
   }
 
-  /// Lends the rows of a frame. They are placed by the clock as it was at the start, and have the times of the clock as it was set.
+  /// Lends the rows of a frame. They are placed by the clock as it was at the start, and have the times of
+  /// the clock as it was set.
   private mutating func write(
     _ sample: PolarFrameSample, _ offset: Int64, _ body: (borrowing PolarRow, Bool) -> Void
   ) {

@@ -49,9 +49,9 @@ package protocol SampleTables: Sendable {
   var tables: [RecordedTable] { get }
   /// Appends the rows of a sample. A table's number is its index in `tables`.
   mutating func append(_ sample: Sample, to files: inout RecordingFiles)
-  /// When the kernel had a sample.
+  /// Time at which the kernel received a sample.
   static func time(of sample: Sample) -> ReceiveTime
-  /// The clock of the timestamps was set before the next sample.
+  /// Records that the clock of the timestamps was set before the next sample.
   mutating func begin(_ clock: ClockSetting)
   /// Nothing more comes.
   mutating func finish(_ files: inout RecordingFiles)

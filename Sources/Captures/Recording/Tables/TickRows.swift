@@ -15,7 +15,7 @@ package struct TickRows: Sendable {
       },
     content: .derived)
 
-  /// Counts from 1; each restart of the clock begins another, and so does a wall clock that was set.
+  /// Counts from 1. Each restart of the clock begins another fit, and so does each step of the wall clock.
   private var fit = 1
 
   /// The row of the next tick.

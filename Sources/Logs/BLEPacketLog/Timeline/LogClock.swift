@@ -167,8 +167,8 @@ struct LogClock {
 private struct LogPace {
   private static let maximumStreams = 32
   private static let maximumIntervals = 8
-  /// Updates that come closer together than this came in one connection event, as those of a ring do: nanoseconds. Events are 7.5 ms
-  /// apart or more (Core 5.4, Vol 6, Part B, 4.5.1).
+  /// Updates that are closer together than this arrived in one connection event, like those of a ring, in
+  /// nanoseconds. Events are at least 7.5 ms apart (Core 5.4, Vol 6, Part B, 4.5.1).
   private static let sameEvent: Int64 = 5_000_000
 
   private struct Stream {

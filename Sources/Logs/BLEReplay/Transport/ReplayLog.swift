@@ -13,7 +13,7 @@ public struct ReplayPacket: Hashable, Sendable {
   public let adapter: UInt16
   /// Packet with the H4 type byte first.
   public let octets: [UInt8]
-  /// Whether the log has only a part of it.
+  /// Whether the log contains only a part of the packet.
   public let isCut: Bool
 
   public init(
@@ -30,7 +30,7 @@ public struct ReplayPacket: Hashable, Sendable {
 }
 
 extension ReplayPacket {
-  /// Whether it is data for the host that no host could use.
+  /// Whether the packet is truncated data for the host, which a host cannot use.
   var isCutData: Bool {
     isCut && direction == .controllerToHost && octets[0] == HCIPacketType.acl.rawValue
   }

@@ -6,7 +6,8 @@ import BLEWire
 /// The part of a log that is played to our host, and the source of the replies to its commands.
 struct ReplayPlan {
   let packets: [ReplayPacket]
-  /// Numbers of the records with data for the host that the log's writer cut, in order: they are not among `packets`.
+  /// Numbers of the records with data for the host that the log's writer truncated, in order. They are not in
+  /// `packets`.
   let cuts: [Int]
   /// Attributes of servers that the log contains in addition to these packets.
   let servers: [ConnectionHandle: RecordedAttributes]

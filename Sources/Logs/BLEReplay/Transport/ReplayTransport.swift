@@ -44,7 +44,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private let descriptor: FileDescriptor
   private let reports: [ReplayPacket]
   private let isScan: Bool
-  /// Records of cut data that are still to come.
+  /// Records of truncated data that have not been counted yet.
   private var cuts: ArraySlice<Int>
   private var token: UInt64?
   private var client: TransportClient?
@@ -167,7 +167,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     shared.withLock { $0.failure = .unsuitable(why) }
   }
 
-  /// Counts what the log's writer cut before a record.
+  /// Counts the records before `index` that the log's writer truncated.
   private func countCuts(before index: Int) {
     let count = cuts.prefix { $0 < index }.count
     guard count > 0 else { return }

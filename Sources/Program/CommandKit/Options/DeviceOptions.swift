@@ -294,7 +294,8 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`; once more if it fails by attributes that an earlier program has found and that have changed since.
+  /// Runs `body`. Repeats it once if it fails because attributes that an earlier program discovered have
+  /// changed.
   private static func runTrusting<Value: Sendable>(
     _ connection: Connection, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {

@@ -96,7 +96,7 @@ enum AnalysisText {
     ] + respirationLines(pulse.respiration)
   }
 
-  /// No line without half a minute of good beats.
+  /// Returns no line without half a minute of good beats.
   private static func respirationLines(_ found: AnalysisReport.Respiration) -> [String] {
     guard found.windows > 0 else { return [] }
     guard let rate = perMinute(found.rate) else {

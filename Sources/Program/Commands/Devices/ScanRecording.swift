@@ -58,7 +58,7 @@ final class ScanRecording: Sendable {
     return outcome
   }
 
-  /// How long after a signal the tables may take: the log of a flood is read for many seconds.
+  /// Maximum time for making the tables after a signal. Reading the log of a flood takes many seconds.
   private static let patience = Duration.milliseconds(300)
 
   private func tables(into draft: String) async -> Result<LogImport.Outcome, LogImport.Failure> {
@@ -77,7 +77,7 @@ final class ScanRecording: Sendable {
     var log = PacketLogFile.Outcome()
     var captures: [LogImport.Capture] = []
     var problems: [String] = []
-    /// A signal came before they were made.
+    /// Whether a signal came before the tables were made.
     var hasNoTables = false
 
     init(directory: String) { self.directory = directory }

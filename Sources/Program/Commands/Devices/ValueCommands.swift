@@ -189,7 +189,7 @@ private struct ValueLine: Sendable {
   /// The value in its presentation formats.
   var texts: [String] = []
 
-  /// - Parameter isTimed: a line of text begins with the time of day.
+  /// - Parameter isTimed: whether a line of text begins with the time of day.
   func show(json: Bool, isTimed: Bool = false) throws(Console.WriteError) {
     let name = uuid.flatMap { UUIDNames.name(of: $0) }
     let decoded = uuid.flatMap { DecodedValue(value.span, of: $0, by: operation) }

@@ -170,7 +170,7 @@ private struct PolarWriter: SensorWriter {
     row.appendRow(to: &text)
   }
 
-  /// Frames whose place in the order was still open have no line of JSON.
+  /// Frames whose place in the order was still unknown have no JSON line.
   mutating func finish() throws -> Int? {
     var (text, columns) = ([UInt8](), columns)
     rows.finish { row, _ in Self.append(row, &columns, to: &text) }

@@ -22,7 +22,7 @@ struct SensorStream: Sendable {
     var lost = 0
     /// Number of missing samples by the sensor's clock; `nil` if the sensor has no clock.
     var missing: Int?
-    /// Links that were lost.
+    /// Number of lost links.
     var gaps = 0
     /// The error that ended the stream early.
     var failure: HostError?
@@ -107,7 +107,7 @@ private final class Shown<Writer: SensorWriter>: Sendable {
 
   func finish() throws -> Int? { try state.withLock { try $0.writer.finish() } }
 
-  /// Once only.
+  /// Introduces the sensor, on the first call only.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     try state.withLock { state in
       guard !state.isIntroduced else { return }

@@ -184,9 +184,10 @@ package final class SensorLink: Sendable {
     return try await noteFirmware(hasStrays ? try await read(reader) : facts)
   }
 
-  /// Other firmware than an earlier program met may have other attributes.
+  /// Reports the firmware revision, and compares it with that of an earlier program: other firmware may have
+  /// other attributes.
   ///
-  /// - Returns: `nil` if it has.
+  /// - Returns: `nil` if the attributes have changed.
   private func noteFirmware(_ facts: SensorFacts) async throws(HostError) -> SensorFacts? {
     if let recalled = await connection.recalledFirmware, recalled != facts.firmwareRevision {
       let changes = await connection.attributeChangeCount
@@ -197,7 +198,8 @@ package final class SensorLink: Sendable {
     return facts
   }
 
-  /// All attributes; of a device that refuses to tell them those that have facts, service by service.
+  /// Finds all attributes. If the device refuses to list them, finds those with facts about it, service by
+  /// service.
   private func findAll() async throws(HostError) -> GATTDatabase? {
     do throws(GATTError) {
       do throws(GATTError) { return try await client.complete() } catch {

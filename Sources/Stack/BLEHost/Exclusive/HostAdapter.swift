@@ -118,7 +118,7 @@ public actor HostAdapter: Adapter {
 
   public var cutFrames: Int { transport.cutFrames }
 
-  // Asynchronous, or a caller in an asynchronous function would get the protocol's own.
+  // Asynchronous; otherwise a caller in an asynchronous function would get the protocol's own method.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }

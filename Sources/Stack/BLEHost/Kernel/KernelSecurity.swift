@@ -120,7 +120,7 @@ extension KernelAdapter {
 
   /// Encrypts a link if the device is bonded.
   ///
-  /// - Returns: `false` where the device refused its key: the kernel ends the link then.
+  /// - Returns: `false` if the device refused its key; the kernel then ends the link.
   /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or uses it for
   ///   another adapter; `notEncrypted` if the device does not answer until `deadline`: the kernel would wait
   ///   as long as the link is up.

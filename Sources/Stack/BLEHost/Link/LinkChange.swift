@@ -75,10 +75,10 @@ public struct LinkState: Hashable, Sendable {
     for change in changes { apply(change.value) }
   }
 
-  /// How secure the link is; `nil` if that is not known.
+  /// Security of the link; `nil` if unknown.
   ///
-  /// - Parameter isSeen: the link is our own host's, which sees each change of encryption: without one the link is not
-  ///   encrypted. The kernel's host encrypts unseen.
+  /// - Parameter isSeen: whether the link is our own host's, which sees each change of encryption: without a
+  ///   change, the link is not encrypted. The kernel encrypts unseen.
   package func security(seenByOwnHost isSeen: Bool) -> LinkSecurity? {
     security ?? (isSeen ? LinkSecurity(isEncrypted: false, isBonded: false) : nil)
   }

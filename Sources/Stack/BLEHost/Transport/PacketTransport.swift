@@ -20,7 +20,7 @@ public protocol PacketTransport: AnyObject, Sendable {
   /// Number of data packets whose end is missing because the log that replaces a controller does not contain
   /// it.
   var cutFrames: Int { get }
-  /// Octets of a stream that belonged to no packet.
+  /// Number of bytes of a stream that belonged to no packet.
   var garbage: Int { get }
   /// Why the transport was lost, if it knows more than that the peer closed it.
   var failure: HostError? { get }

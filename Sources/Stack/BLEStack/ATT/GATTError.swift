@@ -92,6 +92,6 @@ extension BearerEnd: CustomStringConvertible {
 }
 
 extension ATTErrorCode {
-  /// More security would change the answer. Core 5.4, Vol 3, Part C, 10.3.2.
+  /// Whether the request may succeed with more security. Core 5.4, Vol 3, Part C, 10.3.2.
   public var wantsSecurity: Bool { self == .insufficientAuthentication || self == .insufficientEncryption }
 }

@@ -42,11 +42,11 @@ extension AnalysisReport {
     }
   }
 
-  /// The breathing of a body at rest, over windows of half a minute with good beats.
+  /// Breathing at rest, over windows of half a minute with good beats.
   package struct Respiration: Sendable {
     package var windows = 0
     package var absences: [RespirationAbsence: Int] = [:]
-    /// Over the windows with a rate: breaths a minute.
+    /// Mean and range over the windows with a rate, in breaths a minute.
     package var rate = NumberRange()
 
     mutating func add(_ window: RespirationWindow) {
@@ -70,7 +70,7 @@ extension AnalysisReport {
   package struct Pulse: Sendable {
     package var rate = Rate()
     package var respiration = Respiration()
-    /// Why no pulse was looked for.
+    /// The reason why no pulse was measured.
     package var refusal: String?
     package var windows = 0
     package var rejections: [PulseRejection: Int] = [:]

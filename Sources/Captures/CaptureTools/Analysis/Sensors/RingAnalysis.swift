@@ -21,8 +21,8 @@ struct RingAnalysis: ~Copyable {
   private static let clockTicks = 64
 
   /// - Parameters:
-  ///   - link: the number of its link.
-  ///   - clock: which setting of the wall clock its time is by.
+  ///   - link: number of the sample's link.
+  ///   - clock: setting of the wall clock for the sample's time.
   mutating func take(
     _ row: RingRawReading, link: Int, _ clock: ClockSetting, to results: inout AnalysisResults
   ) throws(SystemError) {

@@ -303,7 +303,8 @@ public struct Pairing {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
 
-  /// Whether a PDU changes nothing: a stray one before the features are agreed on, and a key that is not awaited.
+  /// Whether a PDU changes nothing: a stray one before the features are agreed on, or a key that is not
+  /// expected.
   private func isUseless(_ pdu: SecurityManagerPDU) -> Bool {
     switch step {
     case .features: role == .responder && pdu.code != .pairingRequest
