@@ -65,7 +65,7 @@ package struct HeartRateRelay: RelaySource {
 }
 
 extension RelayedValue {
-  /// A rate of 0 has the same meaning as the contact bit. Heart Rate Service 1.0, 3.1.1.1.2.
+  /// A heart rate of 0, which means no skin contact, like the contact bit. Heart Rate Service 1.0, 3.1.1.1.2.
   static func noContact(at time: ReceiveTime) -> RelayedValue {
     RelayedValue(.heartRate(HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)), at: time)
   }

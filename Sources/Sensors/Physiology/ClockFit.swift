@@ -98,7 +98,7 @@ public struct ClockFit: Sendable {
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
-  /// Shortest and longest period by the previous lines, in nanoseconds; `nil` on the first line.
+  /// Bounds of the period from the previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
 
   /// - Parameters:

@@ -88,7 +88,7 @@ extension Adapter {
   public var faults: Int { 0 }
   public var cutFrames: Int { 0 }
 
-  /// The kernel reassembles long advertisements.
+  /// Always 0: the kernel reassembles long advertisements.
   public var unfinishedReports: Int { 0 }
 
   /// If the kernel's host keeps the bonds, its controller resolves addresses.

@@ -283,7 +283,7 @@ private struct ImportedDevices {
     for place in all.indices { all[place].value.noteClockStep() }
   }
 
-  /// Records that may have been a device's.
+  /// Number of truncated records that may belong to the device.
   func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
 
   /// Attributes identified only by a ring's samples in them.

@@ -22,7 +22,7 @@ package struct StraightClock: Sendable {
   package let pace: Double
   private let fit: ClockFit
   private let first: Int64
-  /// Sensor count per index of the fit.
+  /// Counts of the sensor's clock per index of the fit.
   private let unit: Int64
   private var tables: [String: Table] = [:]
 

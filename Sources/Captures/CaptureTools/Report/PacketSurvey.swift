@@ -158,7 +158,7 @@ extension PacketSurvey.Device {
       }
   }
 
-  /// Combines the durations by key, and returns the keys with the most durations.
+  /// Combines the durations by key, and returns the keys with the largest number of durations.
   private static func most<Key: Equatable>(
     _ parts: [(Key, LogLinearHistogram)]
   ) -> [(key: Key, durations: LogLinearHistogram)] {

@@ -17,7 +17,7 @@ struct HeartRateEvidence {
   private static let largestMeanStep = 8
   /// Time between two values that counts as a pause, in nanoseconds.
   private static let pause: Int64 = 10_000_000_000
-  /// Average time between values in nanoseconds: about one per second.
+  /// Accepted average interval between values, in nanoseconds.
   private static let spacing: ClosedRange<Int64> = 500_000_000...3_000_000_000
   /// Possible RR intervals, in units of 1/1024 s.
   private static let intervalTicks: ClosedRange<UInt16> = 200...3_000

@@ -166,7 +166,7 @@ final class ServedBonds: BondStore {
 
   private struct State: Sendable {
     var added = 0
-    /// The device whose keys came last, if by legacy pairing.
+    /// The device that distributed keys last, if it used legacy pairing.
     var lastLegacy: DeviceAddress?
     var passing: [StoredBond] = []
   }

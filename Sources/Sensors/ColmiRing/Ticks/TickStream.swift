@@ -199,7 +199,7 @@ struct EventLoad: Sendable {
     frames += 1
   }
 
-  /// Whether the events after lost ones brought no more frames than others.
+  /// Whether events after a loss contained no more frames than usual, so that there was no backlog.
   private func catchesNothingUp(_ full: Int) -> Bool {
     var (all, above) = (0, 0)
     for frames in afterLost.indices {

@@ -22,7 +22,7 @@ package struct ScanInterruption: Hashable {
   /// Whether other programs use the controller; a scan that is on is theirs.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
-  /// When to turn our scan on again; `nil` if it is on, or if other programs are still active.
+  /// Time to resume the scan; `nil` if it is on, or if other programs are still active.
   package var resumption: MonotonicTime? {
     began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }

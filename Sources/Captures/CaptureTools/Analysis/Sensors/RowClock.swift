@@ -45,7 +45,7 @@ struct RowClock {
     if table.stampIsOfFrame { frames = FrameClock() }
   }
 
-  /// Takes the next row.
+  /// Returns the place of the next row.
   mutating func place(_ words: [UInt64]) -> Place {
     let moment = table.moment(words)
     let index = walk.next(words)

@@ -194,7 +194,7 @@ enum AirCRC {
     (0..<24).reduce(0) { $0 | (number >> UInt32($1) & 1) << UInt32(23 - $1) }
   }
 
-  /// Table for x²⁴ + x¹⁰ + x⁹ + x⁶ + x⁴ + x³ + x + 1, with the first bit in the lowest.
+  /// CRC-24 table for x²⁴ + x¹⁰ + x⁹ + x⁶ + x⁴ + x³ + x + 1, least significant bit first.
   private static let table: [UInt32] = (0..<256).map { octet in
     (0..<8).reduce(UInt32(octet)) { state, _ in state >> 1 ^ (state & 1 == 0 ? 0 : 0xDA_6000) }
   }

@@ -208,7 +208,7 @@ public struct Pairing {
     if case .over = step { true } else { false }
   }
 
-  /// Returns the actions to perform since the last call.
+  /// Returns the actions queued since the last call.
   public mutating func takeActions() -> [PairingAction] {
     defer { actions = [] }
     return actions
