@@ -71,7 +71,8 @@ import Testing
     let windows = try windows(
       signal(120, rate: rate) { 10_000 + pulse($0) + 20 * sin(2 * .pi * breaths / 60 * $0) }, rate: rate)
     let told = windows.compactMap(\.breathsPerMinute)
-    #expect(windows.count >= 8 && told.count >= windows.count - 1)
+    // The first four windows have no earlier one that does not overlap.
+    #expect(windows.count >= 8 && told.count >= windows.count - 4)
     #expect(told.allSatisfy { abs($0 - breaths) <= 1 }, "\(told)")
   }
 
@@ -86,9 +87,9 @@ import Testing
         walk += 4 * (noise.next() - 0.5) * (50 / rate).squareRoot()
         return 10_000 + pulse($0) + walk
       }, rate: rate)
-    withKnownIssue("a baseline that wanders at random has a rate now and then", isIntermittent: true) {
-      #expect(drift.count >= 25 && 5 * drift.count { $0.breathsPerMinute != nil } <= drift.count)
-    }
+    let reported = drift.count { $0.breathsPerMinute != nil }
+    Figures.note("a baseline that wanders at random, \(rate) Hz: told \(reported) of \(drift.count)")
+    #expect(drift.count >= 25 && 10 * reported <= drift.count)
     #expect(try windows(signal(120, rate: rate) { _ in 10_000 }, rate: rate).isEmpty)
     #expect(
       try windows(signal(120, rate: rate) { _ in 10_000 + 80 * (noise.next() - 0.5) }, rate: rate).isEmpty)

@@ -10,7 +10,7 @@ import Testing
 @testable import Recording
 @testable import SensorSessions
 
-/// Frames to ticks, clock, pulse, movement and rest, without any allocation after initialisation.
+/// Frames to ticks, clock, pulse, breathing, movement and rest, without any allocation after initialisation.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
 struct SignalAllocationTests {
   /// All stages of an analysis; a recorder has the first of them.
@@ -20,6 +20,8 @@ struct SignalAllocationTests {
     var rate: PulseRateMeter
     var motion: MotionMeter
     var rest = SleepRule()
+    var respiration = RespirationMeter()
+    var breathing = 0
     var windows = 0
     var rates = 0
     var minutes = 0
@@ -34,7 +36,10 @@ struct SignalAllocationTests {
     mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
       stream.take(sample, at: time)
       while let placed = stream.next() {
-        if pulse.take(placed.signal) != nil { windows += 1 }
+        if pulse.take(placed.signal) != nil {
+          windows += 1
+          for index in 0..<pulse.beatCount where respiration.take(pulse.beat(index)) != nil { breathing += 1 }
+        }
         _ = rate.take(placed.signal)
         while rate.next() != nil { rates += 1 }
         if let minute = motion.take(placed.signal) {
@@ -87,7 +92,7 @@ struct SignalAllocationTests {
     }
     let calls = malloc_counter_calls() - before
     #expect(calls == 0)
-    #expect(stages.windows >= 6 && stages.minutes >= 1 && stages.rates >= 20)
+    #expect(stages.windows >= 6 && stages.minutes >= 1 && stages.rates >= 20 && stages.breathing >= 1)
   }
 
   /// The review of the first ticks, after `FirstTicks.limit` of them: nine of a thousand were dropped, and

@@ -4,7 +4,7 @@ public import BLEWire
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   /// No rate between 8 and 45 a minute stands out in the light.
   case noRhythm
-  /// The window eight seconds earlier has another rate, or no rate.
+  /// The window eight seconds earlier, or the one before this one, has another rate or no rate.
   case unsteady
 
   /// A short description of the reason.
@@ -40,7 +40,8 @@ public struct RespirationWindow: Hashable, Sendable {
 /// baseline is used. Fusing it with amplitude and intervals as published was tried and made the rate worse.
 /// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
 /// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
-/// larger. A rate is reported if it stands out and the window before has the same rate.
+/// larger. A rate is reported if it stands out, and if the window that overlaps most and the last one that does not
+/// overlap have the same rate: a baseline that wanders at random often has one rate in overlapping windows.
 ///
 /// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
 /// the window starts anew. This is a measurement in light, not medical advice.
@@ -48,7 +49,7 @@ public struct RespirationMeter: Sendable {
   /// Range of rates, in breaths a minute.
   public static let rates = 8...45
   public static let leastConcentration = 0.55
-  /// Largest difference between the rates of two successive windows, in breaths a minute.
+  /// Largest difference from the rates of earlier windows, in breaths a minute.
   public static let largestChange = 2.0
   /// Longest distance between two accepted beats in a window, in seconds.
   public static let longestInterval = 3.0
@@ -66,7 +67,9 @@ public struct RespirationMeter: Sendable {
   private var count = 0
   private var start: ReceiveTime?
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  private var lastRate: Double?
+  /// Rates of the last windows, the latest last: as many as it takes until two do not overlap.
+  private var earlierRates = [Double?](
+    repeating: nil, count: Int(RespirationWindow.seconds / RespirationWindow.stepSeconds))
   private var signal = [Double](repeating: 0, count: points)
   private var power = [Double](repeating: 0, count: rates.count)
   private let taper: [Double]
@@ -86,7 +89,8 @@ public struct RespirationMeter: Sendable {
     let isNear =
       abs(TimeSpan(from: lastTime.nanoseconds, to: beat.time.nanoseconds).seconds) <= Self.longestInterval
     if start == nil || !isNear || count == Self.capacity {
-      (start, count, lastRate) = (beat.time, 0, nil)
+      (start, count) = (beat.time, 0)
+      for index in earlierRates.indices { earlierRates[index] = nil }
     }
     lastTime = beat.time
     guard let start else { return nil }
@@ -104,9 +108,8 @@ public struct RespirationMeter: Sendable {
       start: start,
       end: ReceiveTime(nanoseconds: start.nanoseconds &+ Int64(RespirationWindow.seconds * 1e9)),
       concentration: found?.concentration ?? 0)
-    let change = found.flatMap { found in lastRate.map { abs($0 - found.rate) } }
     if let found, found.concentration >= Self.leastConcentration {
-      if let change, change <= Self.largestChange {
+      if isNear(earlierRates[earlierRates.count - 1], found.rate), isNear(earlierRates[0], found.rate) {
         window.breathsPerMinute = found.rate
       } else {
         window.absence = .unsteady
@@ -114,9 +117,14 @@ public struct RespirationMeter: Sendable {
     } else {
       window.absence = .noRhythm
     }
-    lastRate = found?.rate
+    for index in 1..<earlierRates.count { earlierRates[index - 1] = earlierRates[index] }
+    earlierRates[earlierRates.count - 1] = found?.rate
     advance(start)
     return window
+  }
+
+  private func isNear(_ earlier: Double?, _ rate: Double) -> Bool {
+    earlier.map { abs($0 - rate) <= Self.largestChange } ?? false
   }
 
   /// Moves the start by one step.
