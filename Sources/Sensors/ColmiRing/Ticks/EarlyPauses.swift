@@ -65,8 +65,7 @@ struct EarlyPauses: Sendable {
       start = place
     }
     guard steps.count >= 8 else { return }
-    steps.sort()
-    let usual = steps[steps.count / 2]
+    let usual = medianStep()
     // The mean period includes the pauses and is too long; they are subtracted as they are found.
     var period = times[count - 1] / Double(count - 1)
     for _ in 0..<3 {
@@ -85,6 +84,27 @@ struct EarlyPauses: Sendable {
       }
       period = (times[count - 1] - paused) / Double(count - 1)
     }
+  }
+
+  /// Returns the median of `steps`, and reorders them. Hoare's selection does not allocate, unlike `sort`.
+  private mutating func medianStep() -> Double {
+    let middle = steps.count / 2
+    var (low, high) = (0, steps.count - 1)
+    while low < high {
+      let pivot = steps[(low + high) / 2]
+      var (left, right) = (low, high)
+      while left <= right {
+        while steps[left] < pivot { left += 1 }
+        while steps[right] > pivot { right -= 1 }
+        guard left <= right else { break }
+        steps.swapAt(left, right)
+        left += 1
+        right -= 1
+      }
+      if middle > right, middle < left { break }
+      if middle <= right { high = right } else { low = left }
+    }
+    return steps[middle]
   }
 
   /// Whether delayed ticks arrive after a pause.
