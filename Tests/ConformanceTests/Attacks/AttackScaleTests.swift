@@ -12,7 +12,8 @@ import Testing
 /// Attacks that need large numbers. Resources are compared with those at the beginning, each in a process of
 /// its own.
 @Suite(.timeLimit(.minutes(10))) struct AttackScaleTests {
-  /// Resources of this process: resident memory in KiB, descriptors and threads.
+  /// Resources of this process: its own resident memory in KiB, descriptors and threads. Pages of files, such as code, are not
+  /// counted: they come and go with the machine's load.
   struct Load: CustomStringConvertible {
     let memory: Int
     let descriptors: Int
@@ -23,8 +24,10 @@ import Testing
         (try? FileManager.default.contentsOfDirectory(atPath: folder).count) ?? 0
       }
       let statm = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
-      let pages = statm.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
-      return Load(memory: pages * 4, descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"))
+      let pages = statm.split(separator: " ").compactMap { Int($0) }
+      return Load(
+        memory: pages.count > 2 ? (pages[1] - pages[2]) * 4 : 0, descriptors: count("/proc/self/fd"),
+        threads: count("/proc/self/task"))
     }
 
     /// Waits until this process uses no more resources than before, because a thread that was told to end may
