@@ -48,7 +48,7 @@ public struct RespirationWindow: Hashable, Sendable {
 public struct RespirationMeter: Sendable {
   /// Range of rates, in breaths a minute.
   public static let rates = 8...45
-  public static let leastConcentration = 0.55
+  public static let leastConcentration = 0.62
   /// Largest difference from the rates of earlier windows, in breaths a minute.
   public static let largestChange = 2.0
   /// Longest distance between two accepted beats in a window, in seconds.
@@ -155,7 +155,7 @@ public struct RespirationMeter: Sendable {
     // Orthogonal on points that are evenly spaced around the middle: 1, u, and u² less its mean.
     let middle = Double(Self.points - 1) / 2
     let square = (Double(Self.points * Self.points) - 1) / 12
-    for degree in 0...2 {
+    for degree in 0..<3 {
       var (sum, norm) = (0.0, 0.0)
       for index in signal.indices {
         let shape = Self.shape(Double(index) - middle, degree, square)
@@ -180,7 +180,8 @@ public struct RespirationMeter: Sendable {
   /// band, and for a constant baseline.
   private mutating func strongest() -> (rate: Double, concentration: Double)? {
     var (best, total) = (0, 0.0)
-    for (index, rate) in Self.rates.enumerated() {
+    for index in power.indices {
+      let rate = Self.rates.lowerBound + index
       let turn = 2 * sineAndCosine(2 * .pi * Double(rate) / 60 / Self.pointRate).cosine
       var (last, before) = (0.0, 0.0)
       for place in signal.indices {
@@ -192,7 +193,7 @@ public struct RespirationMeter: Sendable {
     }
     guard total > 0, best > 0, best < power.count - 1 else { return nil }
     var line = 0.0
-    for index in max(0, best - Self.lineWidth)...min(power.count - 1, best + Self.lineWidth) {
+    for index in max(0, best - Self.lineWidth)..<min(power.count, best + Self.lineWidth + 1) {
       line += power[index]
     }
     let (low, here, high) = (power[best - 1], power[best], power[best + 1])
