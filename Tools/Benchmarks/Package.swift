@@ -12,7 +12,6 @@ let package = Package(
         .product(name: "BLEEmulation", package: "ringtap"),
         .product(name: "BLEPacketLog", package: "ringtap"),
         .product(name: "ColmiRing", package: "ringtap"),
-        .product(name: "EmulatedSensors", package: "ringtap"),
         .product(name: "Physiology", package: "ringtap"),
       ]),
     .executableTarget(
