@@ -74,12 +74,14 @@ struct SignalAllocationTests {
   /// apart, and every hundredth tick is lost.
   @Test(arguments: [(50.0, 24_000), (1_000, 66_000)])
   func allocatesNothingPerSample(rate: Double, ticks: Int) throws {
-    let made = try Stages(rate: rate)
-    var stages = try #require(made)
+    // A second copy of the stages would make each array copy itself when it is first written.
+    guard var stages = try Stages(rate: rate) else {
+      Issue.record("no stages for \(rate) Hz")
+      return
+    }
     var before: UInt64 = 0
     for tick in 0..<ticks where tick % 100 != 99 {
-      // After the first window of each meter, which makes the runtime load types.
-      if tick == ticks * 7 / 10 { before = malloc_counter_calls() }
+      if tick == ticks / 4 { before = malloc_counter_calls() }
       let seconds = Double(tick) / rate
       let place = (seconds / 0.8).truncatingRemainder(dividingBy: 1)
       let wave = place < 0.3 ? place / 0.3 : (1 - place) / 0.7
@@ -197,8 +199,7 @@ struct SignalAllocationTests {
     var before: UInt64 = 0
     var placedTicks = 0
     for tick in 0..<ticks where tick % 100 != 99 {
-      // After the first window of each meter, which makes the runtime load types.
-      if tick == ticks * 7 / 10 { before = malloc_counter_calls() }
+      if tick == ticks / 4 { before = malloc_counter_calls() }
       if text.count > 1 << 15 { text.removeAll(keepingCapacity: true) }
       let event = (tick * 1_000_000_000 / rate / 30_000_000 + 1) * 30_000_000
       for place in samples.indices {
