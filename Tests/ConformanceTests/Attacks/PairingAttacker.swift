@@ -328,6 +328,13 @@ final class HandController: Sendable {
     }
   }
 
+  /// Sends events before the test learns of the packet: what the test sends next follows them on the wire.
+  private func note(_ heard: Heard, _ link: UInt16, after events: [UInt8]...) -> [[UInt8]] {
+    for event in events { peer.send(event) }
+    note(heard, link)
+    return []
+  }
+
   // MARK: Answers
 
   private func answers(to packet: [UInt8]) -> [[UInt8]] {
@@ -354,24 +361,24 @@ final class HandController: Sendable {
     case 0x200D: return [begun(opcode), made()]
     case 0x2019:
       let (link, key) = (Self.number(parameters, 0), Self.key(parameters[12...]))
-      note(.encryption(key), link)
       let refusal = state.withLock { $0.keys.contains(key) ? nil : $0.refusal }
-      return [begun(opcode), Self.event(0x08, [refusal ?? 0] + Self.two(link) + [refusal == nil ? 1 : 0])]
+      return note(
+        .encryption(key), link,
+        after: begun(opcode), Self.event(0x08, [refusal ?? 0] + Self.two(link) + [refusal == nil ? 1 : 0]))
     case 0x201A:
       let (link, key) = (Self.number(parameters, 0), Self.key(parameters[2...]))
-      note(.key(key), link)
       let isSame = state.withLock { $0.keys.contains(key) }
-      return [
-        complete(opcode, [0] + Self.two(link)),
+      return note(
+        .key(key), link, after: complete(opcode, [0] + Self.two(link)),
         isSame
-          ? Self.event(0x08, [0] + Self.two(link) + [1]) : Self.event(0x05, [0] + Self.two(link) + [0x3D]),
-      ]
+          ? Self.event(0x08, [0] + Self.two(link) + [1]) : Self.event(0x05, [0] + Self.two(link) + [0x3D]))
     case 0x201B:
-      note(.key(nil), Self.number(parameters, 0))
-      return [complete(opcode, [0] + Array(parameters[..<2]))]
+      return note(
+        .key(nil), Self.number(parameters, 0), after: complete(opcode, [0] + Array(parameters[..<2])))
     case 0x0406:
-      note(.disconnection, Self.number(parameters, 0))
-      return [begun(opcode), Self.event(0x05, [0] + Array(parameters[..<2]) + [0x16])]
+      return note(
+        .disconnection, Self.number(parameters, 0),
+        after: begun(opcode), Self.event(0x05, [0] + Array(parameters[..<2]) + [0x16]))
     default: return [complete(opcode, returned(of: opcode))]
     }
   }

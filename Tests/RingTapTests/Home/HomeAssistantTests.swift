@@ -152,7 +152,7 @@ import Testing
       #expect(after[Self.available] == "online")
       capture.signal(SIGINT)
       #expect(try await capture.status("capture") == 0, "\(capture.said)")
-      try home.expectNoProblems()
+      try home.expectNoProblems(brokerWasKilled: true)
       #expect(capture.text.contains("0 dropped here of "))
     }
   }
