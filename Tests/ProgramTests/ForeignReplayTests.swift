@@ -19,9 +19,10 @@ import Testing
         Place.bumblePython(), [Place.peer("bumble_polar_client.py"), "tcp-client:\(place)", name, "8", log])
       await sensor.end()
       #expect(told.status == 0, "\(told.errors)")
-      let microvolts = try told.outputLines.filter { $0.hasPrefix("frame ") }.flatMap { line in
-        try Self.samples(octetsOf(String(line.dropFirst(6))))
+      let frames = told.outputLines.filter { $0.hasPrefix("frame ") }.map {
+        octetsOf(String($0.dropFirst(6)))
       }
+      let microvolts = try frames.flatMap(Self.samples)
       #expect(microvolts.count > 100)
 
       let result = try await Ringtap.run(
@@ -36,7 +37,44 @@ import Testing
       let recorded = try await Ringtap.run(
         ["capture", "polar", "--transport", "replay:\(log),speed=max", "--output", folder + "/walk"])
       #expect(recorded.status == 0 && recorded.output.contains("0 lost of "), "\(recorded.errors)")
+
+      // One frame that is not in the log, and one that the log's writer cut: their samples are lost.
+      let lost = try Self.samples(frames[3]).count
+      for isCut in [false, true] {
+        let short = folder + (isCut ? "/cut.btsnoop" : "/short.btsnoop")
+        try Self.leaveOut(frames[3], of: log, into: short, isCut: isCut)
+        let result = try await Ringtap.run(
+          ["polar", "--stream", "ecg", "--transport", "replay:\(short),speed=max"])
+        #expect(result.status == 3 && result.errors.contains("\(lost) samples"), "\(result.errors)")
+        #expect(result.outputLines.dropFirst().count == rows.count - lost)
+        let recorded = try await Ringtap.run(
+          ["capture", "polar", "--transport", "replay:\(short),speed=max", "--output", short + "-walk"])
+        #expect(recorded.status == 3, "\(recorded.errors)")
+        #expect(
+          recorded.output.contains(isCut ? "\n1 lost of " : "\n\(lost) lost "), "\(recorded.output)")
+      }
     }
+  }
+
+  /// Copies a btsnoop log without the record of a frame, or with only the first 14 octets of that record. Each
+  /// record begins with its original and its included length; data follows after 24 octets.
+  private static func leaveOut(_ frame: [UInt8], of log: String, into output: String, isCut: Bool) throws {
+    let octets = [UInt8](try Data(contentsOf: URL(filePath: log)))
+    var (kept, place, edited) = (Array(octets[..<16]), 16, 0)
+    while place < octets.count {
+      let length = octets[place + 4..<place + 8].reduce(0) { $0 << 8 | Int($1) }
+      var record = Array(octets[place..<place + 24 + length])
+      place += record.count
+      if record.count > frame.count, record.suffix(frame.count) == frame[...] {
+        edited += 1
+        guard isCut else { continue }
+        record = Array(record[..<38])
+        record.replaceSubrange(4..<8, with: [0, 0, 0, 14])
+      }
+      kept += record
+    }
+    try #require(edited == 1)
+    try Data(kept).write(to: URL(filePath: output))
   }
 
   private static func samples(_ frame: [UInt8]) throws -> [Int] {
