@@ -88,7 +88,7 @@ public struct GATTDatabase: Hashable, Sendable {
   public func characteristics(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil
   ) -> [Characteristic] {
-    services.filter { service == nil || $0.uuid == service }.flatMap(\.characteristics).filter {
+    services.filter { service == nil || $0.uuid == service }.flatMap { $0.characteristics }.filter {
       $0.uuid == uuid
     }
   }
