@@ -1,4 +1,5 @@
 import BLELinux
+import BLEStack
 import BLEWire
 import ColmiRing
 import TestKit
@@ -109,6 +110,30 @@ import Testing
       let scan = try SignalScan(capture, table) { _ in }
       #expect(scan.length == 1_500 && scan.gapCount == 1 && scan.gaps.first?.length == count)
     }
+  }
+}
+
+/// A link is lost 90 s after the start and samples arrive again 12 s after the last one. Meanwhile, and once
+/// long before, the clock is set.
+@Suite struct ClockStepGapTests {
+  @Test(arguments: [0, 3600, -3600, 0.3, 86_400 * 400, -60] as [Double], [0, 50, -50] as [Double])
+  func measuresGaps(_ seconds: Double, _ earlier: Double) throws {
+    let epoch: Int64 = 1_700_000_000_000_000_000
+    func time(_ since: Double, _ setting: Double) -> ReceiveTime {
+      ReceiveTime(nanoseconds: epoch + Int64((since + setting) * 1e9))
+    }
+    var report = SessionReport(
+      device: .any, deviceName: nil, adapter: "hci0", mode: "test", startedAt: time(0, 0))
+    for (since, step, all) in [(20.0, earlier, earlier), (95, seconds, earlier + seconds)] where step != 0 {
+      report.clockSteps.append(
+        ClockStep(seenAt: time(since, all), span: TimeSpan(nanoseconds: Int64(step * 1e9))))
+    }
+    var gap = SessionGap(
+      end: .transactionTimeout, lastSampleAt: time(90, earlier), lostAt: time(92, earlier))
+    gap.firstSampleAt = time(102, earlier + seconds)
+    report.gaps = [gap]
+    #expect(report.lengthNanoseconds(gap) == 12_000_000_000)
+    #expect(report.medianRecoveryNanoseconds == 10_000_000_000)
   }
 }
 

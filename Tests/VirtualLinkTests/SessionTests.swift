@@ -89,7 +89,9 @@ import Testing
   private static func report(_ gaps: [SessionGap]) {
     for kind in LossScript.Loss.allCases {
       let gaps = zip(gaps, LossScript.losses(gaps.count)).filter { $0.1 == kind }.map(\.0)
-      guard let median = gaps.medianRecoveryNanoseconds else { continue }
+      let recoveries = gaps.compactMap(\.recoveryNanoseconds).sorted()
+      guard !recoveries.isEmpty else { continue }
+      let median = recoveries[recoveries.count / 2]
       print(
         "from the loss to the first new sample, \(kind): median \(median / 1_000_000) ms of \(gaps.count)")
     }

@@ -1,7 +1,7 @@
 import BLEHost
 import BLEWire
 import JSONText
-import SensorSessions
+package import SensorSessions
 
 /// Effects of lost links: the members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`,
 /// `attRequests`, `medianRecoveryMs`, `unsubscribedValues` and `gaps` of `session.json`.
@@ -11,7 +11,7 @@ extension SessionReport {
     if let time = firstSampleAt { line.member("firstSampleAtNs", time) }
     if let time = lastSampleAt { line.member("lastSampleAtNs", time) }
     if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
-    if let median = gaps.medianRecoveryNanoseconds {
+    if let median = medianRecoveryNanoseconds {
       line.member("medianRecoveryMs", Self.milliseconds(median))
     }
     line.member("attRequests") { line in
@@ -27,10 +27,10 @@ extension SessionReport {
       line.member("remarks", array: { line in for remark in remarks { line.value("\(remark)") } })
     }
     line.member("gapCount", gapCount)
-    line.member("gaps", array: { line in for gap in gaps { line.object { Self.encode(gap, &$0) } } })
+    line.member("gaps", array: { line in for gap in gaps { line.object { encode(gap, &$0) } } })
   }
 
-  private static func encode(_ gap: SessionGap, _ line: inout JSONLine) {
+  private func encode(_ gap: SessionGap, _ line: inout JSONLine) {
     line.member("cause", "\(gap.end)")
     if let reason = gap.reason { line.member("reason", reason) }
     if let time = gap.lastSampleAt { line.member("lastSampleAtNs", time) }
@@ -54,13 +54,56 @@ extension SessionReport {
     if let time = gap.connectedAt { line.member("connectedAtNs", time) }
     if let time = gap.firstSampleAt { line.member("firstSampleAtNs", time) }
     if let count = gap.requestsBeforeFirstSample { line.member("attRequests", count) }
-    if let recovery = gap.recoveryNanoseconds { line.member("recoveryMs", milliseconds(recovery)) }
-    if let length = gap.lengthNanoseconds { line.member("lengthMs", milliseconds(length)) }
+    if let recovery = recoveryNanoseconds(gap) { line.member("recoveryMs", Self.milliseconds(recovery)) }
+    if let length = lengthNanoseconds(gap) { line.member("lengthMs", Self.milliseconds(length)) }
   }
 
   /// Rounded to the microsecond.
   static func milliseconds(_ nanoseconds: Int64) -> Double {
     (Double(nanoseconds) / 1000).rounded() / 1000
+  }
+}
+
+/// Lengths of gaps, in nanoseconds, in which the wall clock may have been set.
+extension SessionReport {
+  /// Time from the last sample before a gap to the first one after; `nil` if either is missing.
+  package func lengthNanoseconds(_ gap: SessionGap) -> Int64? {
+    guard let start = gap.lastSampleAt, let end = gap.firstSampleAt else { return nil }
+    return elapsed(from: start, to: end)
+  }
+
+  /// Time from a loss to the first new sample; `nil` also if samples have the timestamps of a log.
+  func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
+    gap.firstSampleAt.map { elapsed(from: gap.lostAt, to: $0) }.flatMap { $0 < 0 ? nil : $0 }
+  }
+
+  /// Median time from a loss to the first new sample; `nil` if no gap has ended.
+  package var medianRecoveryNanoseconds: Int64? {
+    let sorted = gaps.compactMap(recoveryNanoseconds).sorted()
+    return sorted.isEmpty ? nil : sorted[sorted.count / 2]
+  }
+
+  /// Time between two wall-clock times, the second one being later, without the steps of the clock between.
+  ///
+  /// A clock that was set back passes the same times twice. The first of them counts for `start`, and the
+  /// first one that is not before `start` for `end`.
+  private func elapsed(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
+    // Times during which the clock was set in the same way, and its offset from the clock at the start.
+    var settings: [(times: ClosedRange<Int64>, offset: Int64)] = []
+    var (first, offset) = (min(startedAt, start).nanoseconds, 0 as Int64)
+    for step in clockSteps where step.isElapsedKnown {
+      let last = step.seenAt.nanoseconds &- step.span.nanoseconds
+      settings.append((first...max(first, last), offset))
+      offset &+= step.span.nanoseconds
+      first = step.seenAt.nanoseconds
+    }
+    settings.append((first...max(first, .max), offset))
+    let before = settings.firstIndex { $0.times.contains(start.nanoseconds) } ?? 0
+    let after = settings.indices[before...].first {
+      settings[$0].times.contains(end.nanoseconds)
+        && ($0 > before || end >= start)
+    } ?? settings.count - 1
+    return (end - start).nanoseconds &- (settings[after].offset &- settings[before].offset)
   }
 }
 

@@ -57,14 +57,14 @@ enum CaptureText {
   /// next sample`.
   static func gaps(_ report: SessionReport) -> String? {
     guard report.gapCount > 0 else { return nil }
-    let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
+    let length = report.gaps.compactMap(report.lengthNanoseconds).reduce(0, +)
     let causes = Dictionary(grouping: report.gaps) { gap in
       gap.reason.map { "0x" + hexadecimal($0.rawValue) } ?? "\(gap.end)"
     }.map { "\($1.count) of \($0)" }.sorted()
     var line =
       "\(report.gapCount) \(report.gapCount == 1 ? "gap" : "gaps"), \(time(length)) without samples: "
       + causes.joined(separator: ", ")
-    if let median = report.gaps.medianRecoveryNanoseconds {
+    if let median = report.medianRecoveryNanoseconds {
       line += "; median \(time(median)) from a lost link to the next sample"
     }
     return line

@@ -76,14 +76,6 @@ public struct SessionGap: Hashable, Sendable {
   }
 }
 
-extension [SessionGap] {
-  /// Median time from a loss to the first new sample, in nanoseconds; `nil` if no gap has ended.
-  public var medianRecoveryNanoseconds: Int64? {
-    let sorted = compactMap(\.recoveryNanoseconds).sorted()
-    return sorted.isEmpty ? nil : sorted[sorted.count / 2]
-  }
-}
-
 /// Pause before a session reconnects. It is zero at first and doubles up to 30 s, or up to 1 s if the links
 /// deliver samples. A link that lasts 3 s resets it.
 public struct BackOff: Hashable, Sendable {
