@@ -99,10 +99,11 @@ extension SessionReport {
     }
     settings.append((first...max(first, .max), offset))
     let before = settings.firstIndex { $0.times.contains(start.nanoseconds) } ?? 0
-    let after = settings.indices[before...].first {
-      settings[$0].times.contains(end.nanoseconds)
-        && ($0 > before || end >= start)
-    } ?? settings.count - 1
+    let after =
+      settings.indices[before...].first {
+        settings[$0].times.contains(end.nanoseconds)
+          && ($0 > before || end >= start)
+      } ?? settings.count - 1
     return (end - start).nanoseconds &- (settings[after].offset &- settings[before].offset)
   }
 }
