@@ -106,7 +106,7 @@ extension InTestKernel {
       try scene.linkedControllers()
       let ring = try scene.bumbleRing()
       let troubles = try doctor("--adapter", "hci1")
-      #expect(troubles["adapterState"]?.says("the kernel's host does not have hci1") == true)
+      #expect(troubles["adapterState"]?.says("the kernel's host does not use hci1") == true)
       #expect(troubles["holders"]?.state == "obstacle")
       #expect(troubles["holders"]?.says("(process \(ring.program.identifier))") == true)
       // If any adapter will do, this is only a note.

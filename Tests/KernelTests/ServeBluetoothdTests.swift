@@ -197,7 +197,7 @@ extension InTestKernel {
       #expect(found.contains(heartRate) && !found.contains(deviceInformation))
       try program.line(containing: #""event":"connected""#)
       let doctor = try scene.ringtap("doctor", "--adapter", "hci1")
-      #expect(doctor.output.contains("the kernel advertises hci1"))
+      #expect(doctor.output.contains("the kernel is advertising on hci1"))
       program.send(SIGTERM)
       let result = try program.ended()
       #expect(result.status == 0, "\(result.errors)")

@@ -165,15 +165,15 @@ extension InTestKernel {
     func isToldOfByTheDoctor(_ way: ServeWay) throws {
       try scene.strapControllers(way, central: true)
       let program = try scene.serveStrap(way)
-      #expect(try advertising() == "hci1 advertises by HCI commands")
+      #expect(try advertising() == "hci1 is advertising, started by HCI commands")
       program.end()
-      #expect(try advertising() == "hci1 advertises by HCI commands")
+      #expect(try advertising() == "hci1 is advertising, started by HCI commands")
       let again = try scene.ringtap("serve", scene.path("strap.txt"), "--adapter", "hci1", "--mode", "raw")
       again.expectFailure(saying: "hci1 advertises already", "ringtap doctor")
       // The remedy that it gives.
       try scene.takeDown(1)
       try scene.takeUp(1)
-      #expect(try advertising() == "nothing is advertised that can be told of")
+      #expect(try advertising() == "no advertising was found")
     }
   }
 }

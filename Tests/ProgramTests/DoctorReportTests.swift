@@ -11,7 +11,7 @@ import Testing
         "doctor", "--folder", folder, "--report", folder + "/fault", "--log", log,
       ])
       let last = try #require(run.errorLines.last)
-      #expect(last.hasSuffix("look at what is in them before you show them to others"))
+      #expect(last.hasSuffix("review the contents before sharing"))
       let text = try String(contentsOfFile: folder + "/fault.txt", encoding: .utf8)
       #expect(text.hasPrefix("ringtap ") && text.contains("\nLinux version "))
       for line in run.outputLines where !line.contains(":0") { #expect(text.contains(line)) }

@@ -39,8 +39,8 @@ extension Doctor {
         findings.append(
           Finding(
             .rfkill, weight, "\(name) is blocked by a switch",
-            cause: "a switch or key of the machine (rfkill, hard)",
-            nextStep: "turn the machine's radio switch on; `rfkill list bluetooth` tells whether it is"))
+            cause: "a hardware switch or key on the machine (rfkill, hard)",
+            nextStep: "turn the machine's radio switch on; check with `rfkill list bluetooth`"))
       } else if value("soft") == "1" {
         findings.append(
           Finding(
@@ -49,7 +49,7 @@ extension Doctor {
             nextStep: "sudo rfkill unblock bluetooth"))
       }
     }
-    return findings.isEmpty ? [Finding(.rfkill, .good, "no switch keeps a Bluetooth radio off")] : findings
+    return findings.isEmpty ? [Finding(.rfkill, .good, "no Bluetooth radio is blocked")] : findings
   }
 
   func adapters() -> [DoctorFinding] {
@@ -78,24 +78,24 @@ extension Doctor {
       let index = String(info.index)
       if isHanded(info) {
         return Finding(
-          .adapterState, .good, "\(name) is this program's alone: its user channel was handed over")
+          .adapterState, .good, "this process inherited the user channel of \(name)")
       }
       switch facts.views[info.index] {
       case .refused(let status) where status != .permissionDenied:
         return Finding(
-          .adapterState, weight, "the kernel's host does not have \(name) (\(status.name))",
-          cause: "a program has it alone, by its user channel, or it is still being set up",
+          .adapterState, weight, "the kernel's host does not use \(name) (\(status.name))",
+          cause: "a program has opened its user channel, or the adapter is still being set up",
           nextStep: "stop that program (see `holders`), then ringtap doctor --adapter \(name)")
       case .settings(let settings) where info.isUp && settings.isPowered && !settings.isLowEnergy:
         return Finding(
-          .adapterState, weight, "LE is switched off on \(name)", cause: "a setting of the kernel's host",
+          .adapterState, weight, "LE is switched off on \(name)", cause: "a setting in the kernel's host",
           nextStep: "sudo btmgmt --index \(index) le on")
       default:
         guard info.isUp else {
           return Finding(
             .adapterState, weight, "\(name) is down",
-            cause: "nobody has switched it on, or rfkill keeps it off",
-            nextStep: "sudo btmgmt --index \(index) power on (exclusive mode wants it down)")
+            cause: "it was not powered on, or rfkill blocks it",
+            nextStep: "sudo btmgmt --index \(index) power on (exclusive mode needs it down)")
         }
         return Finding(.adapterState, .good, "\(name) is up")
       }
@@ -118,7 +118,7 @@ extension Doctor {
         Finding(
           .holders, weight, "\(info.name) is held by \(others.isEmpty ? "another program" : name(others))",
           cause: others.isEmpty
-            ? "who it is is seen by root only" : "it has the adapter's user channel, or another HCI socket",
+            ? "only root can see which" : "it has opened the adapter's user channel or another HCI socket",
           nextStep: others.isEmpty
             ? "sudo \(facts.program) doctor" : "kill \(others.map(String.init).joined(separator: " "))"))
     }
@@ -126,9 +126,9 @@ extension Doctor {
       findings.append(
         Finding(
           .holders, .note, "bluetoothd (process \(daemon)) is running",
-          cause: "it scans and connects too, and holds the ATT channel of devices that it is connected to",
+          cause: "it also scans and connects, and holds the ATT channel of each device it is connected to",
           nextStep:
-            "nothing: --mode auto takes coexist mode; to have the adapter alone, sudo systemctl stop bluetooth"
+            "nothing: --mode auto selects coexist mode; for exclusive use, sudo systemctl stop bluetooth"
         ))
     }
     let rest = users.filter { $0 != daemon }
@@ -136,11 +136,11 @@ extension Doctor {
       findings.append(
         Finding(
           .holders, .note, "HCI sockets are open in \(name(rest))",
-          cause: "a monitor only listens; any other may scan or change settings",
+          cause: "a monitor socket only listens; any other may scan or change settings",
           nextStep:
-            "nothing, unless a scan is refused: then kill \(rest.map(String.init).joined(separator: " "))"))
+            "nothing, unless a scan is refused; then kill \(rest.map(String.init).joined(separator: " "))"))
     }
-    return findings.isEmpty ? [Finding(.holders, .good, "nobody else uses the adapters")] : findings
+    return findings.isEmpty ? [Finding(.holders, .good, "no other program uses the adapters")] : findings
   }
 
   func scans() -> [DoctorFinding] {
@@ -148,21 +148,21 @@ extension Doctor {
       switch facts.scans[info.index] {
       case .busy:
         let users = users(of: "hci")
-        let who = users.isEmpty ? "somebody" : name(users)
+        let who = users.isEmpty ? "another program" : name(users)
         return Finding(
           .scan, daemon == nil ? weight(ofScanOn: info) : .note,
           "\(info.name) is scanning or connecting for \(who)",
-          cause: "a controller scans for one program at a time; coexist mode shares the scan of bluetoothd",
+          cause: "a controller scans for one program at a time; coexist mode shares bluetoothd's scan",
           nextStep: daemon == nil
             ? "kill \(users.map(String.init).joined(separator: " "))" : "bluetoothctl scan off")
       case .unknown(let why):
         return Finding(
-          .scan, .note, "whether \(info.name) is scanning cannot be told", cause: why,
+          .scan, .note, "cannot determine whether \(info.name) is scanning", cause: why,
           nextStep: "sudo \(facts.program) doctor")
       case .idle, nil: return nil
       }
     }
-    return findings.isEmpty ? [Finding(.scan, .good, "nobody is scanning")] : findings
+    return findings.isEmpty ? [Finding(.scan, .good, "no program is scanning")] : findings
   }
 
   private func weight(ofScanOn info: AdapterInfo) -> DoctorFinding.State {
@@ -178,43 +178,43 @@ extension Doctor {
       switch facts.advertising[info.index] {
       case .byKernel:
         return Finding(
-          .advertising, .note, "the kernel advertises \(info.name)",
+          .advertising, .note, "the kernel is advertising on \(info.name)",
           cause: daemon == nil
-            ? "`btmgmt`, or a program that has ended and left it on" : "bluetoothd, or another program",
+            ? "`btmgmt`, or a program that ended and left it on" : "bluetoothd, or another program",
           nextStep: daemon == nil
             ? "sudo btmgmt --index \(index) clr-adv; sudo btmgmt --index \(index) advertising off"
-            : "nothing, if that is meant to be; else bluetoothctl advertise off")
+            : "nothing if this is intended; else bluetoothctl advertise off")
       case .byCommands:
         let users = users(of: "hci").filter { $0 != daemon }
         return Finding(
-          .advertising, .note, "\(info.name) advertises by HCI commands",
+          .advertising, .note, "\(info.name) is advertising, started by HCI commands",
           cause: users.isEmpty
-            ? "a program was killed and left it on, as `ringtap serve --mode raw` does by `kill -9`"
+            ? "a program was killed and left it on, such as `ringtap serve --mode raw` after `kill -9`"
             : name(users) + ", or a program that was killed",
           nextStep: users.isEmpty
             ? "sudo btmgmt --index \(index) power off; sudo btmgmt --index \(index) power on"
-            : "nothing, if that is meant to be")
+            : "nothing if this is intended")
       case .unknown(let why):
         return Finding(
-          .advertising, .note, "whether \(info.name) advertises cannot be told", cause: why,
+          .advertising, .note, "cannot determine whether \(info.name) is advertising", cause: why,
           nextStep: "sudo \(facts.program) doctor")
       case .off, nil: return nil
       }
     }
     return findings.isEmpty
-      ? [Finding(.advertising, .good, "nothing is advertised that can be told of")] : findings
+      ? [Finding(.advertising, .good, "no advertising was found")] : findings
   }
 
   /// Existing links: their ATT channel cannot be opened a second time.
   func links() -> [DoctorFinding] {
     let holders = users(of: "l2cap")
     let who =
-      holders.isEmpty ? "a program that has ended a moment ago, or that only root sees" : name(holders)
+      holders.isEmpty ? "a program that has just ended, or that only root can see" : name(holders)
     let findings = chosen.flatMap { info in
       (facts.links[info.index] ?? []).filter(\.isLowEnergy).map { link in
         Finding(
           .links, .note, "\(info.name) is connected to \(link.peer)",
-          cause: "by \(who); whoever has the device's ATT channel has it alone",
+          cause: "by \(who); only one program can use the device's ATT channel",
           nextStep: "bluetoothctl disconnect \(link.peer)")
       }
     }

@@ -41,12 +41,12 @@ public struct Doctor: Sendable {
     if hasModule { return Finding(.bluetooth, .good, "the kernel has Bluetooth") }
     guard error.condition == .unsupported else {
       return Finding(
-        .bluetooth, .obstacle, "\(error)", cause: error.guide?.cause ?? "the kernel does not say",
+        .bluetooth, .obstacle, "\(error)", cause: error.guide?.cause ?? "unknown",
         nextStep: error.guide?.remedy ?? "sudo dmesg")
     }
     return Finding(
       .bluetooth, .obstacle, "the kernel has no Bluetooth sockets (\(error))",
-      cause: "the bluetooth module is not loaded, or the kernel is built without",
+      cause: "the bluetooth module is not loaded, or the kernel was built without Bluetooth",
       nextStep: "sudo modprobe bluetooth")
   }
 
@@ -58,14 +58,14 @@ public struct Doctor: Sendable {
     }
     guard hasModule, error.condition == .unsupported else {
       return Finding(
-        .networkNamespace, .note, "whether this is the first network namespace cannot be told",
-        cause: "without Bluetooth in the kernel no socket tells", nextStep: "see to the kernel first")
+        .networkNamespace, .note, "cannot determine whether this is the first network namespace",
+        cause: "the check needs a Bluetooth socket", nextStep: "make Bluetooth work in the kernel first")
     }
     let isFiltered = facts.start?.isFiltered ?? (ProcessFacts.status("Seccomp", root: facts.root) == "2")
     return Finding(
-      .networkNamespace, .obstacle, "no Bluetooth sockets here, though the kernel has Bluetooth (\(error))",
-      cause: "they exist in the first network namespace only: this process is in a container or a sandbox"
-        + (isFiltered ? ", or its filter of system calls (seccomp) forbids AF_BLUETOOTH" : ""),
+      .networkNamespace, .obstacle, "no Bluetooth sockets here although the kernel has Bluetooth (\(error))",
+      cause: "they exist only in the first network namespace; this process runs in a container or sandbox"
+        + (isFiltered ? ", or its seccomp filter forbids AF_BLUETOOTH" : ""),
       nextStep: "sudo nsenter --target 1 --net \(facts.program) doctor"
         + " (a container: start it with --network=host)")
   }
@@ -73,10 +73,10 @@ public struct Doctor: Sendable {
   private func capabilities() -> Finding {
     let raw = ProcessFacts.has(.netRaw, root: facts.root)
     let admin = ProcessFacts.has(.netAdmin, root: facts.root)
-    if raw, admin { return Finding(.capabilities, .good, "CAP_NET_RAW and CAP_NET_ADMIN are there") }
+    if raw, admin { return Finding(.capabilities, .good, "this process has CAP_NET_RAW and CAP_NET_ADMIN") }
     if !facts.handed.isEmpty {
       let names = facts.handed.map(\.name).sorted().joined(separator: ", ")
-      return Finding(.capabilities, .good, "open sockets were handed over: \(names)")
+      return Finding(.capabilities, .good, "inherited open sockets: \(names)")
     }
     let cannotGain =
       facts.start?.hasNoNewPrivileges ?? (ProcessFacts.status("NoNewPrivs", root: facts.root) == "1")
@@ -89,12 +89,12 @@ public struct Doctor: Sendable {
     case (true, _):
       effect = "no CAP_NET_ADMIN: coexist mode cannot scan, and exclusive mode cannot open an adapter"
     case (_, true): effect = "no CAP_NET_RAW: raw mode cannot scan; coexist mode can"
-    default: effect = "neither CAP_NET_RAW nor CAP_NET_ADMIN: no scan; a connect by address needs neither"
+    default: effect = "neither CAP_NET_RAW nor CAP_NET_ADMIN: no scans; connecting by address needs neither"
     }
     return Finding(
       .capabilities, raw || admin ? .note : .obstacle, effect,
-      cause: "this process is not root, and its program's file has no capabilities"
-        + (cannotGain ? "; with no_new_privs it would not get them either" : ""),
+      cause: "this process is not root, and its executable file has no capabilities"
+        + (cannotGain ? "; with no_new_privs it could not gain them" : ""),
       nextStep: nextStep)
   }
 
@@ -103,9 +103,9 @@ public struct Doctor: Sendable {
     let names = facts.held.map(\.name).sorted().joined(separator: " and ")
     let rights =
       switch (facts.isRoot, facts.held.isEmpty) {
-      case (true, _): "root keeps its capabilities where a radio is reached"
-      case (_, true): "no capability is held"
-      case (_, false): "\(names): held by one thread, until the sockets are open"
+      case (true, _): "running as root: commands that use a radio keep all capabilities"
+      case (_, true): "no capabilities held"
+      case (_, false): "\(names): held by one thread until the sockets are open"
       }
     switch facts.filter {
     case .on: return Finding(.confinement, .good, "\(rights); system calls are filtered")
@@ -117,9 +117,9 @@ public struct Doctor: Sendable {
       return Finding(
         .confinement, .note, "\(rights); system calls are not filtered (\(error))",
         cause:
-          "the kernel has no filters of system calls (CONFIG_SECCOMP_FILTER), a sandbox forbids them, or this "
-          + "processor's calls are not known here",
-        nextStep: "nothing: all works without; `grep Seccomp /proc/self/status` tells what the kernel has")
+          "the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER), a sandbox forbids them, or ringtap "
+          + "has no filter for this processor architecture",
+        nextStep: "nothing: everything works without; `grep Seccomp /proc/self/status` shows kernel support")
     }
   }
 
@@ -134,16 +134,16 @@ public struct Doctor: Sendable {
     guard let version = KernelVersion(root: facts.root) else {
       return Finding(
         .kernelVersion, .note, "the kernel's version cannot be read",
-        cause: "/proc is not there or is hidden",
+        cause: "/proc is not mounted or is hidden",
         nextStep: "mount -t proc proc /proc")
     }
     guard Self.lockedReceive.contains(where: { $0.contains(version) }) else {
-      return Finding(.kernelVersion, .good, "Linux \(version) is not known for mistakes that matter here")
+      return Finding(.kernelVersion, .good, "Linux \(version): no known bugs that matter here")
     }
     return Finding(
       .kernelVersion, .note,
-      "Linux \(version) stops who sends on a Bluetooth socket while another thread waits in recv",
-      cause: "the receive holds the socket's lock; ringtap waits in epoll, and is not hurt, but others are",
+      "Linux \(version) blocks sends on a Bluetooth socket while another thread waits in recv",
+      cause: "recv holds the socket's lock; ringtap waits in epoll and is not affected, other programs are",
       nextStep: "sudo apt-get upgrade (the fix is f7b94bdc1ec1: 6.8.2, 6.6.23, 6.1.83 and later have it)")
   }
 
@@ -151,11 +151,11 @@ public struct Doctor: Sendable {
     let path = "\(facts.root)/dev/vhci"
     do throws(SystemError) {
       try Files.checkWritable(path)
-      return Finding(.emulation, .good, "virtual adapters can be made (/dev/vhci)")
+      return Finding(.emulation, .good, "virtual adapters can be created (/dev/vhci)")
     } catch {
       let isThere = Files.exists(path)
       return Finding(
-        .emulation, .note, "no virtual adapters can be made; `ringtap emulate` works over streams only",
+        .emulation, .note, "cannot create virtual adapters; `ringtap emulate` works over byte streams only",
         cause: isThere ? "only root may open /dev/vhci" : "the hci_vhci module is not loaded",
         nextStep: isThere ? "sudo setfacl -m u:$USER:rw /dev/vhci" : "sudo modprobe hci_vhci")
     }
@@ -170,14 +170,14 @@ public struct Doctor: Sendable {
     switch facts.freeByteCount {
     case .failure(let error):
       return Finding(
-        .folder, .obstacle, "nothing can be recorded in \(facts.folder) (\(error))",
-        cause: error.guide?.cause ?? "the kernel does not say",
-        nextStep: "cd to a folder of your own, or give one with --output (here: --folder)")
+        .folder, .obstacle, "cannot record in \(facts.folder) (\(error))",
+        cause: error.guide?.cause ?? "unknown",
+        nextStep: "cd to a writable folder, or name one with --output (for doctor: --folder)")
     case .success(let count) where count < Self.leastByteCount:
       return Finding(
         .folder, .obstacle, "\(count >> 20) MiB are free in \(facts.folder)",
-        cause: "a long capture takes more; it would end when the disk is full",
-        nextStep: "df -h \(facts.folder), and free some room, or record elsewhere (--output)")
+        cause: "a long capture needs more, and ends when the disk is full",
+        nextStep: "df -h \(facts.folder); free some space, or record elsewhere (--output)")
     case .success(let count):
       return Finding(.folder, .good, "\(count >> 20) MiB are free in \(facts.folder)")
     }
@@ -189,45 +189,45 @@ public struct Doctor: Sendable {
   private func clock() -> Finding {
     guard facts.time.nanoseconds < Self.earliest else { return Finding(.clock, .good, "the clock is set") }
     return Finding(
-      .clock, .obstacle, "the clock says \(facts.time.nanoseconds / 1_000_000_000) s since 1970",
-      cause: "it was not set since the machine started; every row of a capture would have a wrong time",
+      .clock, .obstacle, "the clock is not set: \(facts.time.nanoseconds / 1_000_000_000) s since 1970",
+      cause: "it has not been set since boot; every row of a capture would have a wrong time",
       nextStep: "sudo timedatectl set-ntp true")
   }
 
   private func timeStamps() -> Finding {
-    let nextStep = "nothing: all works without; use another kernel for times that no load delays"
+    let nextStep = "nothing: everything works without; on another kernel, load does not delay the times"
     if let error = facts.untold[.time] {
       return Finding(
-        .timeStamps, .note, "the kernel does not stamp what it receives (\(error))",
+        .timeStamps, .note, "the kernel does not timestamp received packets (\(error))",
         cause:
-          "\(Self.strange); rows have the time at which this program took them: `withoutKernelStamp` counts",
+          "\(Self.strange); rows get the time when ringtap read them (counted as `withoutKernelStamp`)",
         nextStep: nextStep)
     }
     if let error = facts.untold[.advertisingTime] {
       return Finding(
-        .timeStamps, .note, "the kernel does not stamp advertisements (\(error))",
-        cause: "\(Self.strange); they have the time at which this program took them", nextStep: nextStep)
+        .timeStamps, .note, "the kernel does not timestamp advertisements (\(error))",
+        cause: "\(Self.strange); they get the time when ringtap read them", nextStep: nextStep)
     }
-    return Finding(.timeStamps, .good, "the kernel stamps what it receives")
+    return Finding(.timeStamps, .good, "the kernel timestamps received packets")
   }
 
-  private static let strange = "this kernel, or what stands for one (qemu-user, a sandbox), cannot do that"
+  private static let strange = "this kernel, or its emulation (qemu-user, a sandbox), does not support it"
 
   private func drops() -> Finding {
     guard let error = facts.untold[.drops] else {
-      return Finding(.drops, .good, "the kernel tells what it drops where a queue is full")
+      return Finding(.drops, .good, "the kernel reports packets dropped from full queues")
     }
     guard let laterError = facts.untold[.laterDrops] else {
       return Finding(
-        .drops, .note, "the kernel tells what it drops with the next packet only (\(error))",
-        cause: "it is older than Linux 4.12; what is dropped after the last packet of a link is not counted",
-        nextStep: "nothing: all works without; update the kernel for counts without a gap")
+        .drops, .note, "the kernel reports dropped packets only with the next packet (\(error))",
+        cause: "it is older than Linux 4.12; drops after a link's last packet are not counted",
+        nextStep: "nothing: everything works without; update the kernel for complete counts")
     }
     return Finding(
-      .drops, .note, "the kernel does not tell what it drops where a queue is full (\(error); \(laterError))",
-      cause: "\(Self.strange); `kernelQueue` stays 0 in a capture's losses, whatever is dropped",
+      .drops, .note, "the kernel does not report packets dropped from full queues (\(error); \(laterError))",
+      cause: "\(Self.strange); `kernelQueue` in a capture's losses stays 0",
       nextStep:
-        "nothing: all works without; samples that the sensor numbers are told as missing all the same")
+        "nothing: everything works without; missing samples that the sensor numbers are still reported")
   }
 
   // MARK: Processes

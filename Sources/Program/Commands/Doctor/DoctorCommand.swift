@@ -65,7 +65,7 @@ struct DoctorCommand: AsyncParsableCommand {
     if let report {
       let written = try report.write(findings)
       Console.note(
-        "\(written.joined(separator: " and ")): look at what is in them before you show them to others")
+        "wrote \(written.joined(separator: " and ")); review the contents before sharing")
     }
     if findings.contains(where: { $0.state == .obstacle }) { throw ExitCode.failure }
   }
