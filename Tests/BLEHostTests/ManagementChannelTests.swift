@@ -139,7 +139,7 @@ import Testing
     try await channel.stopDiscovery()
     #expect(!kernel.received.map(hexOf).contains(Self.stop))
     #expect(notes.all.count == 1)
-    #expect(notes.all.first?.contains("discovers on hci0 already") == true)
+    #expect(notes.all.first?.contains("already runs discovery on hci0") == true)
     await close(channel)
   }
 

@@ -74,7 +74,7 @@ extension InTestKernel {
       try control.line(containing: "Device \(ring.address)")
       let scan = try scene.startRingtap("scan", "--json")
       try scan.line(on: .errors, containing: "bluetoothd is running")
-      try scan.line(on: .errors, containing: "discovers on hci0 already: listening to what it finds")
+      try scan.line(on: .errors, containing: "already runs discovery on hci0; using its results")
       // The controller reports a device once; the next round is due within 10.24 s.
       try scan.line(containing: ring.address)
       scan.send(SIGINT)
@@ -350,7 +350,7 @@ extension InTestKernel {
       }
       try scene.unprivileged(["read", ring.address, "2a26", "--mode", "coexist"], with: []).expectSuccess()
       try scene.ringtap("scan", "--mode", "coexist", "--passive")
-        .expectFailure(saying: "listen only with --mode raw")
+        .expectFailure(saying: "use --mode raw for a passive scan")
     }
 
     @Test func autoGoesByTheDaemonAndTheCapabilities() throws {

@@ -107,7 +107,8 @@ extension InTestKernel {
       // No user can compare or type numbers here, and Just Works is not sufficient.
       let unchecked = try remembering(
         ["pair", peer.address, "--address-type", "random", "--authenticated"], mode)
-      unchecked.expectFailure(saying: "cannot pair with \(peer.address)", "somebody could be in the middle")
+      unchecked.expectFailure(
+        saying: "cannot pair with \(peer.address)", "an attacker could be in the middle")
       #expect(try keyFiles() == [])
       #expect(try kernelKeys().isEmpty)
     }
@@ -291,7 +292,7 @@ extension InTestKernel {
       try scene.demand("hciconfig", ["hci1", "down"])
       let peer = try scene.bumble("bumble_secure.py", ["--numbers", numbers])
       let result = try remembering(["pair", peer.address, "--json"], .raw)
-      result.expectFailure(saying: "gave no key", "power off")
+      result.expectFailure(saying: "reported no key", "power off")
     }
 
     /// The device's request takes the channel out of the state in which it waits for encryption

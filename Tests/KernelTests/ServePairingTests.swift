@@ -115,7 +115,7 @@ extension InTestKernel {
       try scene.strapControllers(ServeWay(mode: "raw"), central: false)
       let options = ["--private", "--adapter", "hci1", "--mode", "raw"]
       try scene.run(Place.ringtap, ["serve", try scene.strapFile()] + options)
-        .expectFailure(saying: "the kernel does not hide hci1", "privacy on KEY")
+        .expectFailure(saying: "the kernel does not hide the address of hci1", "privacy on KEY")
     }
 
     nonisolated private struct Found: Decodable {

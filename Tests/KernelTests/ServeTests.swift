@@ -169,7 +169,7 @@ extension InTestKernel {
       program.end()
       #expect(try advertising() == "hci1 is advertising, started by HCI commands")
       let again = try scene.ringtap("serve", scene.path("strap.txt"), "--adapter", "hci1", "--mode", "raw")
-      again.expectFailure(saying: "hci1 advertises already", "ringtap doctor")
+      again.expectFailure(saying: "hci1 is already advertising", "ringtap doctor")
       // The remedy that it gives.
       try scene.takeDown(1)
       try scene.takeUp(1)

@@ -199,16 +199,19 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     ("link \(device) --supervision-timeout 65530", "it must be a whole number, 100 to 32000 ms"),
     ("link \(device) --interval 4001-5000", "'--interval <ms>': it must be 7.5 to 4000 ms"),
     ("link \(device) --interval nan", "'--interval <ms>': it must be 7.5 to 4000 ms"),
-    ("link \(device) --interval 100 --latency 10 --supervision-timeout 2200", "must exceed two intervals"),
+    (
+      "link \(device) --interval 100 --latency 10 --supervision-timeout 2200",
+      "must exceed 2 × (latency + 1) × interval"
+    ),
     ("log record -o a --rotate-size 9999999999G", "it must be 1 to 1048576G bytes"),
     ("capture --transport virtual:ring,rate=1e-300", "'rate=1e-300': 0.001 … 1000000 a second is wanted"),
     ("capture --transport virtual:ring,rate=nan", "'rate=nan'"),
     ("capture --transport virtual:ring,real-time,loss=inf", "'loss=inf'"),
     ("capture --transport virtual:ring,count=18446744073709551616", "'count=18446744073709551616'"),
     ("capture --transport virtual:ring,clock-ppm=1e300", "'clock-ppm=1e300'"),
-    ("capture --transport serial:/dev/ttyS0,4294967296", "is no transport"),
-    ("capture --transport tcp-client:127.0.0.1:65536", "is no transport"),
-    ("capture --transport replay:a,speed=1e9x", "is no transport"),
+    ("capture --transport serial:/dev/ttyS0,4294967296", "is not a transport"),
+    ("capture --transport tcp-client:127.0.0.1:65536", "is not a transport"),
+    ("capture --transport replay:a,speed=1e9x", "is not a transport"),
   ]) func tellsOptionValueAndRange(_ line: String, _ message: String) async throws {
     let result = try await Ringtap.run(line.split(separator: " ").map(String.init))
     #expect(result.status == 2 && result.errorLines.first?.contains(message) == true, "\(result.errors)")

@@ -188,7 +188,7 @@ import Testing
     (["relay", "rnig"], "no recording's directory, and no sensor"),
     (["relay", "ring", "--quality", "2"], "it must be 0 to 1"),
     (["relay", "ring", "--speed", "1x"], "directory of a recording"),
-    (["relay", "ring", "--advertise-on", "tcp-client:"], "is no transport"),
+    (["relay", "ring", "--advertise-on", "tcp-client:"], "is not a transport"),
   ]) func refuses(_ arguments: [String], _ reason: String) async throws {
     let run = try await Ringtap.run(arguments)
     #expect(run.status == 2 && run.errors.contains(reason), "\(run.status) \(run.errors)")

@@ -100,7 +100,7 @@ struct ScriptPeerCommandTests {
         #expect(result.status == 0, "\(result.errors)")
         values.append(result.outputLines.last ?? "")
         if values.count == 3 {
-          #expect(result.errors.contains("not those that were remembered of it"), "\(result.errors)")
+          #expect(result.errors.contains("differ from the stored ones"), "\(result.errors)")
         }
       }
       #expect(values[1] != values[2])

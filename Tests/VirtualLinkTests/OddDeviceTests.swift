@@ -245,7 +245,7 @@ import Testing
     check(outcome)
     #expect(
       outcome.remarks == [
-        "2 characteristics 2a37 can send values, at handles 0x6, 0xa; the first that sends is taken"
+        "2 characteristics 2a37 can send values, at handles 0x6, 0xa; using the first that sends"
       ])
   }
 

@@ -86,8 +86,8 @@ extension HostError: CustomStringConvertible {
       "\(address) (\(address.type.name)) did not answer within \(seconds) s; it is off, out of range, "
         + "connected to another host, or has the other --address-type"
     case .startTimedOut(let address, let seconds):
-      "\(address) was connected, but its stream did not start within \(seconds) s: it answers too slowly, or not at all; "
-        + "bring it near, switch it off and on, or give it longer with --timeout"
+      "\(address) was connected, but its stream did not start within \(seconds) s: it answers too slowly, or "
+        + "not at all; bring it near, switch it off and on, or raise --timeout"
     case .channelBusy(let address, let holder):
       "the ATT channel of \(address) is held by \(holder ?? "another program"); disconnect it there "
         + "first (`bluetoothctl disconnect \(address)`)"
@@ -99,13 +99,13 @@ extension HostError: CustomStringConvertible {
     case .pairing(let address, let error):
       "cannot pair with \(address): \(ErrorGuide.text(of: error))"
     case .notEncrypted(let address, let status):
-      "\(address) is bonded and did not encrypt the link (\(status?.name ?? "no answer")): it has lost its key, or "
-        + "another device uses its address; run `ringtap pair --forget \(address)` and pair again, or go on in clear "
-        + "text with --accept-unencrypted"
+      "\(address) is bonded and did not encrypt the link (\(status?.name ?? "no answer")): it has lost its "
+        + "key, or another device uses its address; run `ringtap pair --forget \(address)` and pair again, "
+        + "or continue unencrypted with --accept-unencrypted"
     case .controller(let name, let failure): Self.controllerFailure(name, failure)
     case .adapterBusy(let name, let holder):
       "\(name) is in use by \(holder ?? "the kernel or another program"); free it with "
-        + "`btmgmt --index \(name.drop { !$0.isNumber }) power off`, and stop what holds it"
+        + "`btmgmt --index \(name.drop { !$0.isNumber }) power off`, and stop the program that uses it"
     case .notFound(let what, let seconds):
       "no \(what) found within \(seconds) s; wake it, bring it near, disconnect it from other hosts, "
         + "or give its address"
@@ -121,8 +121,9 @@ extension HostError: CustomStringConvertible {
     _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
   ) -> HostError {
     .unsuitable(
-      "\(device) was paired with this computer as \(local), and the adapter is \(own): use the adapter that it was paired "
-        + "with, run `ringtap pair --forget \(device)` and pair again, or go on in clear text with --accept-unencrypted"
+      "\(device) was paired with this computer as \(local), but the adapter is \(own); use the adapter that "
+        + "it was paired with, run `ringtap pair --forget \(device)` and pair again, or continue unencrypted "
+        + "with --accept-unencrypted"
     )
   }
 
@@ -130,7 +131,7 @@ extension HostError: CustomStringConvertible {
     switch failure {
     case .startUpRefused(let opcode, let status):
       ErrorGuide.text(
-        "\(name): the controller refused command 0x\(String(opcode.rawValue, radix: 16)) of the start-up: "
+        "\(name): the controller refused command 0x\(String(opcode.rawValue, radix: 16)) during start-up: "
           + status.text, status.guide?.remedy)
     case .commandTimedOut(let opcode):
       "\(name): the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)) within 2 s; "
@@ -139,13 +140,15 @@ extension HostError: CustomStringConvertible {
       "\(name): the controller reports hardware error 0x\(String(code, radix: 16)) again, after "
         + "\(HCIHost.resetLimit) resets in a minute; replug it"
     case .unaskedReset, .restarted:
-      "\(name): the controller resets itself again and again, \(HCIHost.resetLimit) times in a minute; "
+      "\(name): the controller keeps resetting itself, \(HCIHost.resetLimit) times in a minute; "
         + "check its power supply"
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
     case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
     case .dataBuffersTooSmall(let byteCount):
-      "\(name): the controller takes data of \(byteCount) bytes at most, and Bluetooth LE needs 27; use another one"
-    case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
+      "\(name): the controller accepts at most \(byteCount) bytes of data, but Bluetooth LE needs 27; use "
+        + "another one"
+    case .transportLost:
+      "\(name): the controller disappeared; replug it, or restart the program at the other end"
     }
   }
 }

@@ -41,10 +41,10 @@ public actor CoexistAdapter: Adapter {
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {
     guard kind == .active else {
-      throw .unsuitable("the kernel's discovery asks for scan responses; listen only with --mode raw")
+      throw .unsuitable("the kernel's discovery sends scan requests; use --mode raw for a passive scan")
     }
     if duplicates == .reportAll {
-      note("the kernel's discovery reports a device about once in 10 s; see every report with --mode raw")
+      note("the kernel's discovery reports a device about once in 10 s; use --mode raw for every report")
     }
     try await openChannel().startDiscovery(sink)
   }

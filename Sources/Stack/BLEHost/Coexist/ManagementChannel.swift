@@ -105,7 +105,7 @@ actor ManagementChannel {
     }
     guard settings.isPowered else { throw .adapterDown(name) }
     guard settings.isLowEnergy else {
-      throw .unsuitable("LE is switched off on \(name); `btmgmt --index \(index) le on`")
+      throw .unsuitable("LE is switched off on \(name); switch it on with `btmgmt --index \(index) le on`")
     }
   }
 
@@ -215,7 +215,7 @@ actor ManagementChannel {
       if case .managementRefused(_, .busy) = error {
         let holder = HostError.daemon ?? "another program"
         tell(
-          "\(holder) discovers on \(name) already: listening to what it finds, each device about once in 10 s"
+          "\(holder) already runs discovery on \(name); using its results, each device about once in 10 s"
         )
       } else if begun == nil {
         tell("discovery on \(name) is interrupted: \(error)")

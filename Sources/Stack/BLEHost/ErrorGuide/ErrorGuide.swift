@@ -78,20 +78,20 @@ extension GATTError {
     switch self {
     case .refused(let error): error.code.guide?.remedy
     case .timedOut, .closed(.transactionTimeout):
-      "bring the device near and connect again; restart it if it stays so"
-    case .closed(.linkLost(.silence)): "bring the device near; see that its battery is charged"
-    case .closed(.linkLost(.closedByPeer)): "wake the device, or end what else is connected to it"
+      "bring the device near and connect again; restart it if it happens again"
+    case .closed(.linkLost(.silence)): "bring the device near; check its battery"
+    case .closed(.linkLost(.closedByPeer)): "wake the device, or disconnect other hosts from it"
     case .closed(.linkLost(.controllerReset)): "connect again; if it happens again, replug the adapter"
     case .closed(.linkLost(.unknown)): "bring the device near and connect again"
     case .closed(.encryptionLost):
       "connect again; if it happens again, another device may be using the address"
-    case .closed(.silent): "switch the device off and on; see that its battery is charged"
+    case .closed(.silent): "switch the device off and on; check its battery"
     case .malformed, .closed(.answersNotTaken):
-      "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
-    case .valueTooLong: "write less, or with a device that takes a larger MTU"
+      "this is a fault of the device: look for newer firmware, and record a log (`btmon -w FILE`)"
+    case .valueTooLong: "write less, or use a device that accepts a larger MTU"
     case .writeNotVerified: "write again"
-    case .cannotSign: "pair with the device (`ringtap pair ADDRESS`), and keep its keys"
-    case .notSupported: "`ringtap gatt ADDRESS` tells what each characteristic can do"
+    case .cannotSign: "pair with the device (`ringtap pair ADDRESS`) and store its keys"
+    case .notSupported: "`ringtap gatt ADDRESS` shows what each characteristic supports"
     case .cancelled, .closed(.closedLocally): nil
     }
   }
@@ -103,11 +103,11 @@ extension PairingError {
     switch self {
     case .refused(let reason), .failed(let reason): reason.guide?.remedy
     case .notEncrypted(let status): status.guide?.remedy
-    case .timedOut: "bring the device near, make it ready to pair, and connect again"
+    case .timedOut: "bring the device near, put it into pairing mode, and connect again"
     case .identityRefused, .weakerThanBond:
       "if you have reset or replaced the device, run `ringtap pair --forget ADDRESS` and pair again"
     case .notSecureConnections: "look for newer firmware, or accept legacy pairing"
-    case .tooSoon: "wait half a minute, and try again"
+    case .tooSoon: "wait half a minute and try again"
     case .linkLost: "bring the device near and try again"
     case .cancelled: nil
     }

@@ -170,7 +170,8 @@ extension EventLoop {
         throw .notPermitted(action: "a real-time priority", capability: "CAP_SYS_NICE")
       case (.invalid, let processor?, _):
         throw .unsuitable(
-          "processor \(processor) is not there, or this process may not use it; `taskset -p $$` tells which it may"
+          "processor \(processor) does not exist, or this process may not use it; `taskset -p $$` shows "
+            + "which it may"
         )
       default: throw HostError(error)
       }

@@ -89,7 +89,7 @@ extension KernelAdapter {
     guard let bond = made else {
       await restoreKeys(of: connection.peer, channel)
       throw .unsuitable(
-        "the kernel paired with \(connection.peer) and gave no key: nothing is kept; switch \(name) off and on "
+        "the kernel paired with \(connection.peer) but reported no key to store; switch \(name) off and on "
           + "(`btmgmt --index \(name.dropFirst(3)) power off`, `power on`) and pair again")
     }
     let identity = bond.peerIdentity?.address ?? connection.peer
@@ -106,7 +106,7 @@ extension KernelAdapter {
   private func restoreKeys(of peer: DeviceAddress, _ channel: ManagementChannel) async {
     guard let settings = security.settings, storedBond(of: peer) != nil else { return }
     do throws(HostError) { try await loadKeys(settings, channel) } catch {
-      note("the kernel does not take the key of \(peer) back (\(error)); the next command loads it again")
+      note("cannot reload the key of \(peer) into the kernel (\(error)); the next command retries")
     }
   }
 
@@ -137,8 +137,8 @@ extension KernelAdapter {
       else { return true }
       guard isOurs else { throw .bonded(connection.peer, as: bond.local, not: info.address) }
       throw .unsuitable(
-        "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
-          + "text with --accept-unencrypted")
+        "\(connection.peer) is bonded, but the kernel does not have its key; run as root to load it, or "
+          + "continue unencrypted with --accept-unencrypted")
     }
     let rest = loop.clock.monotonic().duration(to: deadline)
     let limit = loop.after(rest) { await connection.abandonRaising() }
@@ -224,7 +224,7 @@ extension KernelAdapter {
     let outcome = await connection.raiseSecurity(to: level)
     if outcome == .failed {
       note(
-        "\(connection.peer) could not be paired with, and the kernel does not let its channel go on: it is closed"
+        "pairing with \(connection.peer) failed and the kernel blocks its channel; the channel was closed"
       )
     }
     return outcome == .held
@@ -303,8 +303,8 @@ extension KernelAdapter {
     guard let store = settings.store else { return }
     guard let present = KernelKeys(of: name) else {
       note(
-        "the kernel's keys cannot be read (/sys/kernel/debug/bluetooth, root only), so none are added: others' would be "
-          + "lost. Devices must be paired with again; or use --mode exclusive")
+        "cannot read the kernel's keys (/sys/kernel/debug/bluetooth, root only); stored keys are not loaded, "
+          + "because this would delete those of other devices. Pair again, or use --mode exclusive")
       return
     }
     var keys = present

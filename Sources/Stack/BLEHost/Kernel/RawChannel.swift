@@ -245,7 +245,8 @@ actor RawChannel {
   private func tellInterruption(since began: MonotonicTime) {
     let milliseconds = Int(began.duration(to: SystemClock.monotonic()) / .milliseconds(1))
     note(
-      "the scan was off for \(milliseconds) ms: the adapter connected to a device, or somebody else scanned")
+      "the scan was off for \(milliseconds) ms: the adapter connected to a device, or another program "
+        + "scanned")
   }
 
   private func switchOff(_ commands: ScanCommands) async throws(HostError) {

@@ -65,13 +65,13 @@ extension LinkRemark: CustomStringConvertible {
     case .several(let uuid, let handles, let taken):
       "\(handles.count) characteristics \(name(uuid)) can send values, at handles "
         + "\(handles.map { hex($0) }.joined(separator: ", ")); "
-        + (taken.map { "\(hex($0)) is taken" } ?? "the first that sends is taken")
+        + (taken.map { "using \(hex($0))" } ?? "using the first that sends")
     case .notAskedAgain(let suspect):
       "the device ended the link when it was \(suspect); it is not asked again"
     case .notAsked(let suspect):
-      "the device has ended an earlier link when it was \(suspect); it is not asked, as is remembered of it"
+      "the device ended an earlier link when it was \(suspect); ringtap skips this now"
     case .attributesReplaced:
-      "the device's attributes are not those that were remembered of it; they were discovered anew"
+      "the device's attributes differ from the stored ones; they were discovered again"
     }
   }
 }

@@ -76,10 +76,10 @@ public struct LinkRequest: Hashable, Sendable {
   /// 7.8.18 and 7.8.33.
   public var fault: String? {
     if let timing, !timing.isValid {
-      return "the supervision time-out must exceed two intervals of a peripheral that skips all it may: "
-        + "interval 7.5 … 4000 ms, latency 0 … 499, supervision time-out 100 … 32000 ms"
+      return "the supervision timeout must exceed 2 × (latency + 1) × interval: "
+        + "interval 7.5 … 4000 ms, latency 0 … 499, supervision timeout 100 … 32000 ms"
     }
-    if let dataLength, !(27...251).contains(dataLength) { return "the data length must be 27 … 251 octets" }
+    if let dataLength, !(27...251).contains(dataLength) { return "the data length must be 27 … 251 bytes" }
     return nil
   }
 }

@@ -79,7 +79,7 @@ extension TransportSpecification {
     } catch { throw HostError(opening: description, error) }
     switch self {
     case .replay: throw .unsuitable("\(self): a log is opened by ReplayTransport")
-    case .virtual: throw .unsuitable("\(self): virtual peripherals are attached by whoever emulates them")
+    case .virtual: throw .unsuitable("\(self): a virtual peripheral is attached by its emulation")
     default: throw .unsuitable("\(self): wait for the peer first, then take the stream over")
     }
   }

@@ -57,8 +57,8 @@ public enum TransportSpecification: Hashable, Sendable {
       self = .replay(source)
     default:
       throw ParseError(
-        "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, tcp-server:, unix:, pty:, "
-          + "virtual:, replay:"
+        "'\(text)' is not a transport; choose one of hci-socket:, serial:, tcp-client:, tcp-server:, unix:, "
+          + "pty:, virtual:, replay:"
       )
     }
   }
@@ -79,7 +79,7 @@ public enum TransportSpecification: Hashable, Sendable {
   }
 
   private static func error(_ text: String, _ example: String) -> ParseError {
-    ParseError("'\(text)' is no transport; it looks like \(example)")
+    ParseError("'\(text)' is not a transport; it looks like \(example)")
   }
 }
 

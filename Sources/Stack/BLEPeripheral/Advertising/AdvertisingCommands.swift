@@ -34,7 +34,7 @@ struct AdvertisingCommands: Sendable {
       try await adapter.command(LESetExtendedScanResponseData(set, advertisement.scanResponse))
     } else {
       guard advertisement.form == .legacy else {
-        throw .unsuitable("\(adapter.name) has no extended advertising; leave it at the legacy form")
+        throw .unsuitable("\(adapter.name) does not support extended advertising; use legacy advertising")
       }
       try await adapter.command(
         LESetAdvertisingParameters(kind: .connectable, interval: interval, ownType: ownType))

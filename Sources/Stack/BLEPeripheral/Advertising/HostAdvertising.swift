@@ -10,9 +10,9 @@ extension HostAdapter: AdvertisingAdapter {
   public func advertise(
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError) {
-    guard server.loop === loop else { throw .unsuitable("a server lives on the event loop of its adapter") }
+    guard server.loop === loop else { throw .unsuitable("the server must use the event loop of its adapter") }
     guard accept(await server.acceptor(tap: tap, bonds: bondStore)) else {
-      throw .adapterBusy(name, holder: "this program, which advertises already")
+      throw .adapterBusy(name, holder: "this program, which is already advertising")
     }
     let identity = advertisement.isPrivate ? makeIdentity() : nil
     let commands = AdvertisingCommands(
@@ -21,7 +21,7 @@ extension HostAdapter: AdvertisingAdapter {
     var outcome: Result<Void, HostError> = .success(())
     do throws(HostError) {
       if advertisement.isPrivate, identity == nil {
-        throw .unsuitable("private addresses need security: nobody could be told who is behind them")
+        throw .unsuitable("private addresses need security: only bonded centrals can resolve them")
       }
       // Advertising that is still on from earlier is turned off first.
       try await stopAdvertising()

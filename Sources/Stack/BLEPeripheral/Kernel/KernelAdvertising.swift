@@ -31,7 +31,7 @@ extension KernelAdapter: AdvertisingAdapter {
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError) {
     guard info.address.bits != 0 else {
-      throw .unsuitable("\(name) has no address of its own; use --mode exclusive, which makes one up")
+      throw .unsuitable("\(name) has no address of its own; use --mode exclusive, which generates one")
     }
     // The identity key and the private addresses are the kernel's.
     if advertisement.isPrivate {
@@ -52,7 +52,7 @@ extension KernelAdapter: AdvertisingAdapter {
   func advertise(
     by advertiser: some KernelAdvertiser, serving server: GATTServer, _ limit: Int, _ tap: PacketTap?
   ) async throws(HostError) {
-    guard server.loop === loop else { throw .unsuitable("a server lives on the event loop of its adapter") }
+    guard server.loop === loop else { throw .unsuitable("the server must use the event loop of its adapter") }
     let centrals = try await listen(for: server, tap, advertiser)
     var outcome: Result<Void, HostError> = .success(())
     do throws(HostError) {
@@ -107,8 +107,9 @@ struct CommandedAdvertiser: KernelAdvertiser {
     do throws(HostError) { try await commands.configure(advertisement, by: adapter) } catch {
       guard case .commandRefused(_, .commandDisallowed) = error else { throw error }
       throw .unsuitable(
-        "\(adapter.name) advertises already: by another program, by the kernel (switch that off with `btmgmt --index "
-          + "\(adapter.info.index) advertising off`), or left on by one that was killed (`ringtap doctor` tells)"
+        "\(adapter.name) is already advertising: by another program, by the kernel (switch that off with "
+          + "`btmgmt --index \(adapter.info.index) advertising off`), or left on by a killed program (see "
+          + "`ringtap doctor`)"
       )
     }
   }

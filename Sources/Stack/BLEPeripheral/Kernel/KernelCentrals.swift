@@ -99,7 +99,7 @@ extension KernelAdapter {
     } changed: {
       for handle in Array(centrals.links.keys) { self.look(handle, centrals, again: true) }
     }
-    guard isFirst else { throw .unsuitable("\(name) is advertised by this program already") }
+    guard isFirst else { throw .unsuitable("this program is already advertising on \(name)") }
     do throws(HostError) { try await tell(observer) } catch {
       endCentrals()
       throw error

@@ -34,13 +34,14 @@ extension KernelAdapter {
     } catch { throw .malformedReply(error) }
     guard let free else {
       throw .unsuitable(
-        "the kernel advertises as many as \(name) can already; `btmgmt --index \(info.index) advinfo` tells them, and "
-          + "`rm-adv NUMBER` there takes one away")
+        "all advertising instances of \(name) are in use; `btmgmt --index \(info.index) advinfo` lists them, "
+          + "and `rm-adv NUMBER` there removes one")
     }
     guard isPrivate || !advertisement.isPrivate else {
       throw .unsuitable(
-        "the kernel does not hide \(name): `btmgmt --index \(info.index)` with `power off`, `privacy on KEY` and `power on` "
-          + "has it do so, or Privacy = device in bluetoothd's main.conf; or bring \(name) down and use --mode exclusive"
+        "the kernel does not hide the address of \(name): use `btmgmt --index \(info.index)` (`power off`, "
+          + "`privacy on KEY`, `power on`), set Privacy = device in bluetoothd's main.conf, or bring \(name) "
+          + "down and use --mode exclusive"
       )
     }
     return ManagedAdvertiser(self, free, advertisement)

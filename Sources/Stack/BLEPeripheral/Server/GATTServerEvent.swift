@@ -39,10 +39,10 @@ extension GATTServerError: CustomStringConvertible {
   public var description: String {
     switch self {
     case .notSubscribed: "the central is not subscribed to this characteristic"
-    case .disconnected: "the central is not connected any more"
+    case .disconnected: "the central is no longer connected"
     case .notConfirmed: "the central did not confirm the indication within 30 s; its link was ended"
     case .cancelled: "it was cancelled"
-    case .closed: "the device is not advertised any more"
+    case .closed: "the device is no longer advertised"
     }
   }
 }

@@ -61,7 +61,7 @@ extension GATTError: CustomStringConvertible {
     case .closed(let end): "\(end)"
     case .cancelled: "cancelled"
     case .valueTooLong(let byteCount, let limit):
-      "the value has \(byteCount) octets; at most \(limit) go"
+      "the value has \(byteCount) bytes; at most \(limit) fit"
     case .writeNotVerified(let handle):
       "the device echoed another value than was written to handle \(hex(handle.rawValue)); "
         + "the write was cancelled"
@@ -86,7 +86,8 @@ extension BearerEnd: CustomStringConvertible {
     case .transactionTimeout: "the connection was closed after a request without an answer"
     case .encryptionLost: "the connection was closed because its encryption ended"
     case .silent(let seconds): "silent: no sample for \(seconds) s on a link that stayed up"
-    case .answersNotTaken(let count): "the device asked on and on without taking the answers: \(count) waited"
+    case .answersNotTaken(let count):
+      "the device kept sending requests without accepting the responses: \(count) were queued"
     }
   }
 }

@@ -70,22 +70,22 @@ public enum PairingError: Error, Hashable, Sendable {
 extension PairingError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .refused(.pairingNotSupported): "the device does not pair"
-    case .refused(.repeatedAttempts), .tooSoon: "the last attempt failed a moment ago"
+    case .refused(.pairingNotSupported): "the device does not support pairing"
+    case .refused(.repeatedAttempts), .tooSoon: "the last attempt failed too recently"
     case .refused(let reason): "the device refused: \(reason.name)"
     case .failed(.confirmValueFailed), .failed(.dhKeyCheckFailed):
-      "the values do not agree: a wrong passkey, or somebody in the middle"
+      "the confirm values differ: wrong passkey, or an attacker in the middle"
     case .failed(.authenticationRequirements):
-      "the device cannot show or be told a passkey, so that somebody could be in the middle"
-    case .failed(.numericComparisonFailed): "the numbers were not confirmed to be the same"
+      "the device can neither show nor enter a passkey, so an attacker could be in the middle"
+    case .failed(.numericComparisonFailed): "the numbers were not confirmed as equal"
     case .failed(.passkeyEntryFailed): "no passkey was given"
     case .failed(let reason): "invalid pairing data: \(reason.name)"
-    case .timedOut: "the device said nothing for 30 s"
+    case .timedOut: "the device did not respond for 30 s"
     case .notEncrypted(let status): "the link could not be encrypted: \(status.name)"
     case .identityRefused(let address):
       address.isValidIdentity
-        ? "the device says that it is \(address), which is another bonded device"
-        : "the device says that it is \(address), which is no public or static address"
+        ? "the device claims to be \(address), which is another bonded device"
+        : "the device claims to be \(address), which is not a public or static address"
     case .weakerThanBond: "the device has a stronger bond, which is kept"
     case .notSecureConnections: "the device offers legacy pairing only"
     case .linkLost: "the link ended"
