@@ -97,7 +97,7 @@ extension WithoutKernel {
       #expect(try status { _ in true }.devices.count == 1)
       try write(Self.ring + "," + Self.absent)
       daemon.send(SIGHUP)
-      try daemon.line(on: .errors, containing: "read again, 2 devices")
+      try daemon.line(on: .errors, containing: "reloaded, 2 devices")
       let both = try status { $0.devices.count == 2 }
       // The device that is in both files is not interrupted.
       #expect(both.devices[0].directory == standing.devices[0].directory)
@@ -111,14 +111,14 @@ extension WithoutKernel {
       let folder = try CaptureFolder(try #require(folders.first))
       #expect(folder.session.received == folder.rowCount && folder.rowCount > 100)
       let nobody = try scene.ringtap("status", "--socket", socket)
-      nobody.expectFailure(saying: "no daemon answers at \(socket)", "ringtap daemon FILE")
+      nobody.expectFailure(saying: "no daemon responds at \(socket)", "ringtap daemon FILE")
     }
 
     /// Without a radio the daemon waits for one and prints one message.
     @Test func waitsForItsRadio() throws {
       try write(Self.ring, radio: "unix:\(scene.path("controller"))")
       let daemon = try scene.start(Place.ringtap, ["daemon", file])
-      try daemon.line(on: .errors, containing: "trying again every 5 s")
+      try daemon.line(on: .errors, containing: "retrying every 5 s")
       let text = try scene.ringtap("status", "--socket", socket)
       #expect(text.output == "no adapter yet\n")
       daemon.send(SIGINT)
@@ -128,7 +128,7 @@ extension WithoutKernel {
     @Test func saysWhatIsWrongWithItsFile() throws {
       try write(Self.ring)
       let good = try scene.ringtap("daemon", "--check", file)
-      #expect(good.status == 0 && good.output == "\(file): good: 1 device\n")
+      #expect(good.status == 0 && good.output == "\(file): valid, 1 device\n")
       try write(
         #"{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring", "link": {"interval": "fast"}}"#,
         radio: "virtual:ring\", \"mode\": \"sideways")

@@ -117,7 +117,7 @@ extension WithoutKernel {
       let path = scene.path("log")
       try Data("mine".utf8).write(to: URL(filePath: path))
       let result = try scene.ringtap("log", "record", "-o", path, "--synthetic", "100")
-      result.expectFailure(saying: "is there already", "--append")
+      result.expectFailure(saying: "already exists", "--append")
       try scene.ringtap("log", "record", "-o", path, "--synthetic", "100", "--append")
         .expectFailure(saying: "no btsnoop log")
       #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))

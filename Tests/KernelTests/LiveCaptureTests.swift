@@ -91,7 +91,7 @@ extension WithoutKernel {
       try ringtap("log", "record", "--capture", processID, "-o", path)
         .expectFailure(saying: "has several logs", log, packetLog("walk"))
       try ringtap("log", "record", "--capture", "nothing", "-o", path)
-        .expectFailure(saying: "no running capture", log)
+        .expectFailure(saying: "not a running capture", log)
       _ = try recording(of: capture, "walk", "log", "record", "--capture", log, "-o", path)
       let found = try packets(path)
       #expect(found == (try packets(log)))

@@ -47,7 +47,7 @@ struct EndTests {
   /// It is not reported as interrupted if the log ends before the ring has replied, or if the device is of
   /// another kind.
   @Test(arguments: [
-    (["ring", "battery"], "ringtap: the log was over before the command was done"),
+    (["ring", "battery"], "ringtap: the log ended before the command finished"),
     (["heart-rate", "--duration", "60"], "ringtap: 70:CB:0D:00:A1:B2 has no heart-rate service (180d)"),
   ])
   func aLogThatHasNotWhatIsAskedFor(_ line: [String], _ reason: String) async throws {

@@ -150,7 +150,7 @@ import Testing
       #expect(log.outputLines.count { $0.contains("[161, ") } == received)
 
       let again = try await Examples.run("Record", [directory, "2", "virtual:ring,rate=300"])
-      #expect(again.status == 1 && again.errors.contains("is there already and not empty"))
+      #expect(again.status == 1 && again.errors.contains("already exists and is not empty"))
     }
   }
 

@@ -136,7 +136,7 @@ import Testing
   @Test(
     .enabled(if: Place.treadmill != nil, Place.noShared),
     arguments: [
-      (["ring"], "colmi-r12-qring-sync", "is what it asks for in the log?"),
+      (["ring"], "colmi-r12-qring-sync", "check that it contains what the command asks for"),
       (["ring", "--source", "ring"], "colmi-r12-qring-sync", "does not measure the heart rate"),
       (["heart-rate"], "android-treadmill", "has no heart-rate service"),
     ]) func makesNothingUp(_ sensor: [String], _ log: String, _ reason: String) async throws

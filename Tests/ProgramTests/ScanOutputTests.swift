@@ -43,7 +43,7 @@ import Testing
       let again = try await Ringtap.run([
         "scan", "--transport", "virtual:core", "--duration", "1", "--output", place,
       ])
-      #expect(again.status == 1 && again.errors.contains("is there already and not empty"))
+      #expect(again.status == 1 && again.errors.contains("already exists and is not empty"))
     }
   }
 

@@ -205,7 +205,7 @@ struct ConversionTests {
       } else {
         try write("mine", output)
       }
-      #expect(message(folder, format, output) == "\(output) is there already; give another --output")
+      #expect(message(folder, format, output) == "\(output) already exists; choose another --output")
       let file = Files.names(in: output).isEmpty ? output : output + "/file"
       #expect(contents(file) == Array("mine".utf8))
     }

@@ -61,7 +61,7 @@ import Testing
     #expect(
       faults("{\"directory\": \"/data\",\n \"homeAssistant\": {\"form\": \"mqtt://b\"}, \(devices)}") == [
         #"2: "to" is missing: the broker, such as mqtts://ward@broker.example"#,
-        #"2: nobody knows "form"; "to" is meant?"#,
+        #"2: unknown key "form"; did you mean "to"?"#,
       ])
   }
 
@@ -85,17 +85,17 @@ import Testing
           "newCaptureHours": 0
         }
         """) == [
-          #"1: "directory" is missing: where captures go"#,
-          #"2: nobody knows "directroy"; "directory" is meant?"#,
-          #"4: "keepDays" stands twice"#,
-          "5: '9469' is no address and port, such as 127.0.0.1:9469",
-          "7: '../left' is no name for a folder: letters, digits, '-', '_' and '.'",
-          "7: '70:CB:0D:00:A1' is no device address, such as 70:CB:0D:00:A1:B2",
-          "8: 'rign' is none of ring, heart-rate, thermometer, cycling, polar",
-          #"8: nobody knows "colour"; there are address, addressType, format, link, name, sensor"#,
-          "9: 70:CB:0D:00:A1:B2 stands twice",
-          "9: two are named b",
-          "10: interval must be a text or a number",
+          #"1: "directory" is missing: the directory for captures"#,
+          #"2: unknown key "directroy"; did you mean "directory"?"#,
+          #"4: "keepDays" appears twice"#,
+          "5: '9469' is not an address and port such as 127.0.0.1:9469",
+          "7: '../left' is not a folder name: use letters, digits, '-', '_' and '.'",
+          "7: '70:CB:0D:00:A1' is not a device address such as 70:CB:0D:00:A1:B2",
+          "8: 'rign' is not one of ring, heart-rate, thermometer, cycling, polar",
+          #"8: unknown key "colour"; known keys are address, addressType, format, link, name, sensor"#,
+          "9: 70:CB:0D:00:A1:B2 appears twice",
+          "9: two devices are named b",
+          "10: interval must be a string or a number",
           "11: each of devices must be an object in braces",
           "13: newCaptureHours must be 0.01 … 8784",
         ])
@@ -103,10 +103,10 @@ import Testing
     #expect(
       faults("{\"directory\": \"/d\", \"devices\": [\n\(polar)]}") == ["2: rate must be a whole number"])
     #expect(faults("{}").count == 2)
-    #expect(faults("[]") == ["1: the file is no JSON object: it begins with { and ends with }"])
+    #expect(faults("[]") == ["1: the file is not a JSON object: it must begin with { and end with }"])
     #expect(
       faults("{\n \"directory\": \"/data\"\n \"devices\": []}")
-        == ["3: no JSON from here on: a comma, quote or bracket is missing or too many before it"])
+        == ["3: invalid JSON from here on: a comma, quote or bracket before it is missing or superfluous"])
     #expect(faults("{\n")[0].hasPrefix("2: the file ends too early"))
     #expect(faults("{\"directory\": \"/d\", \"devices\": []}").count == 1)
   }

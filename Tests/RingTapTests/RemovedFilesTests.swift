@@ -133,11 +133,11 @@ import Testing
     try await withFolder { folder in
       let program = try await capture(folder + "/walk", ["--packet-log", folder + "/hci.btsnoop"])
       try Files.remove(folder + "/hci.btsnoop")
-      _ = try await program.line(on: .errors, containing: "the packet log takes nothing more")
+      _ = try await program.line(on: .errors, containing: "the packet log stopped")
       program.send(SIGINT)
       let result = try await program.finish()
       #expect(result.status == 1)
-      #expect(result.errorLines.last?.hasSuffix("packets are missing in the packet log") == true)
+      #expect(result.errorLines.last?.hasSuffix("packets are missing from the packet log") == true)
       #expect(try json(folder + "/walk/session.json")["removedFiles"] == nil)
     }
   }

@@ -43,7 +43,7 @@ import Testing
       let reformatted = Self.good.replacing(", ", with: ",\n\n").replacing(": 4000", with: ":\n\"4000\"")
       try scene.write(reformatted)
       daemon.send(SIGHUP)
-      _ = try await daemon.line(on: .errors, containing: "read again, 1 device")
+      _ = try await daemon.line(on: .errors, containing: "reloaded, 1 device")
 
       for (wrong, line) in [
         (#""interval": "fast""#, 4), (#""interval": "30-50", "latency": 65535"#, 4),

@@ -66,7 +66,7 @@ package enum Confinement {
         try ProcessRights.begin(
           keeping: [], everywhere: ProcessFacts.isRoot ? rootsFiles : [], thread: .unfiltered)
       }
-    } catch { Console.note("privileges stay as they are: \(error)") }
+    } catch { Console.note("cannot drop privileges: \(error)") }
   }
 
   /// Whether `begin` has left installing the filter to the command; false if a command runs inside another

@@ -9,7 +9,9 @@ package enum OpenFiles {
 
   package static func check() throws {
     guard !ProcessFacts.canOpen(needed) else { return }
-    throw Failure("the limit of open files leaves less than \(needed); raise it, as with `ulimit -n 1024`")
+    throw Failure(
+      "the limit of open files is too low: \(needed) more are needed; raise it, for example with "
+        + "`ulimit -n 1024`")
   }
 }
 
@@ -30,7 +32,8 @@ package enum ThreadLimit {
   package static func check() throws {
     guard let error = outcome else { return }
     throw Failure(
-      "the limit of processes leaves too few threads (\(error)); raise it, as with `ulimit -u 1024`, or the service's TasksMax"
+      "cannot start enough threads (\(error)); raise the limit of processes, for example with `ulimit -u "
+        + "1024`, or the service's TasksMax"
     )
   }
 }

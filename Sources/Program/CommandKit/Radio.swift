@@ -56,7 +56,8 @@ package struct Radio: Sendable {
     }
     controller.replay?.whenOver {
       Interruption.interrupt(
-        because: "the log was over before the command was done; is what it asks for in the log?")
+        because: "the log ended before the command finished; check that it contains what the command asks for"
+      )
     }
     var log: PacketLogFile?
     do throws(HostError) {
@@ -65,11 +66,11 @@ package struct Radio: Sendable {
         let file = try await PacketLogFile.start(
           path,
           announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive")
-        ) { Console.note(failure: "the packet log takes nothing more: \($0)") }
+        ) { Console.note(failure: "the packet log stopped: \($0)") }
         transport = file.capturing(transport, keys: keys)
         if keys == .logged {
           Console.note(
-            "warning: \(path) will hold keys: whoever has it can listen to the links of these devices")
+            "warning: \(path) will contain keys: anyone who has it can decrypt the links of these devices")
         }
         log = file
       }
@@ -93,7 +94,7 @@ package struct Radio: Sendable {
     if let replay { for note in ReplayText.notes(of: replay) { Console.note(note) } }
     defer { adapter.loop.stop() }
     guard let outcome = await log?.finish() else { return }
-    if let failure = outcome.failure { Console.note(failure: "the packet log is cut: \(failure)") }
-    if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing in the packet log") }
+    if let failure = outcome.failure { Console.note(failure: "the packet log is incomplete: \(failure)") }
+    if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing from the packet log") }
   }
 }

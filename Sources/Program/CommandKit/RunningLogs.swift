@@ -52,12 +52,12 @@ package struct AnnouncedLog {
     let found = below.isEmpty ? all.filter { Int(text) == $0.processID || text == $0.name } : below
     if found.count == 1 { return found[0] }
     guard found.isEmpty else {
-      throw Failure("\(text) has several logs; give one of them: \(paths(found))")
+      throw Failure("\(text) has several logs; choose one of them: \(paths(found))")
     }
     throw Failure(
       all.isEmpty
-        ? "no capture is running; `ringtap log convert` copies a log that is complete"
-        : "\(text) is no running capture; there are \(paths(all))")
+        ? "no capture is running; `ringtap log convert` copies a finished log"
+        : "\(text) is not a running capture; these are running: \(paths(all))")
   }
 
   private static func paths(_ logs: [AnnouncedLog]) -> String {

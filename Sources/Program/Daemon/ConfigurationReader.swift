@@ -21,15 +21,15 @@ struct ConfigurationReader {
   init(_ octets: [UInt8]) throws(NoJSON) {
     do throws(JSONDocument.Failure) { (root, places) = try JSONDocument.read(octets) } catch {
       let line = JSONDocument.line(of: error.offset, in: octets)
-      let what = error.offset < octets.count ? "no JSON from here on" : "the file ends too early"
-      throw NoJSON(line: line, text: "\(what): a comma, quote or bracket is missing or too many before it")
+      let what = error.offset < octets.count ? "invalid JSON from here on" : "the file ends too early"
+      throw NoJSON(line: line, text: "\(what): a comma, quote or bracket before it is missing or superfluous")
     }
     object = root
     guard case .object = root else {
-      throw NoJSON(line: 1, text: "the file is no JSON object: it begins with { and ends with }")
+      throw NoJSON(line: 1, text: "the file is not a JSON object: it must begin with { and end with }")
     }
     for place in places.repeated {
-      problems.append(.init(line: place.line, text: "\(Self.name(place.pointer)) stands twice"))
+      problems.append(.init(line: place.line, text: "\(Self.name(place.pointer)) appears twice"))
     }
   }
 
@@ -37,7 +37,7 @@ struct ConfigurationReader {
 
   func has(_ key: String) -> Bool { object[key] != nil }
 
-  mutating func text(_ key: String) -> String? { value(key, "a text in quotes") { $0.text } }
+  mutating func text(_ key: String) -> String? { value(key, "a string in quotes") { $0.text } }
 
   mutating func number(_ key: String, _ range: ClosedRange<Double>) -> Double? {
     guard let number = value(key, "a number", \.real) else { return nil }
@@ -58,7 +58,7 @@ struct ConfigurationReader {
   mutating func choice(_ key: String, _ choices: [String]) -> String? {
     guard let text = text(key) else { return nil }
     guard !choices.contains(text) else { return text }
-    note(key, "'\(text)' is none of \(choices.joined(separator: ", "))")
+    note(key, "'\(text)' is not one of \(choices.joined(separator: ", "))")
     return nil
   }
 
@@ -73,11 +73,11 @@ struct ConfigurationReader {
     }
     within(document, key) { reader in
       for name in names {
-        guard let value = reader.value(name, "a text or a number", { $0 }) else { continue }
+        guard let value = reader.value(name, "a string or a number", { $0 }) else { continue }
         switch value {
         case .text(let text), .number(let text):
           options.options.append(.init(name: name, value: text, line: reader.line(of: name)))
-        default: reader.note(name, "\(name) must be a text or a number")
+        default: reader.note(name, "\(name) must be a string or a number")
         }
       }
     }
@@ -147,8 +147,9 @@ struct ConfigurationReader {
       let near = known.min { Self.distance($0, key) < Self.distance($1, key) }
       let isTypo = near.map { Self.distance($0, key) <= 3 } ?? false
       let hint =
-        isTypo ? "\"\(near ?? "")\" is meant?" : "there are \(known.sorted().joined(separator: ", "))"
-      note(key, "nobody knows \"\(key)\"; \(hint)")
+        isTypo
+        ? "did you mean \"\(near ?? "")\"?" : "known keys are \(known.sorted().joined(separator: ", "))"
+      note(key, "unknown key \"\(key)\"; \(hint)")
     }
   }
 

@@ -182,7 +182,7 @@ package actor Daemon {
       }
     }
     for link in inventory.links where toldLinks.insert(link).inserted {
-      note("\(link) is a link: what it leads to is not counted, and retention removes nothing there")
+      note("\(link) is a symbolic link: its target is not counted, and retention removes nothing there")
     }
     // Read after listing the folders, as above.
     let open = openDirectories

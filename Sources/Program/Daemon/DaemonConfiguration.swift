@@ -144,7 +144,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
   // MARK: Reading
 
   private mutating func read(_ reader: inout ConfigurationReader) {
-    directory = reader.text("directory") ?? reader.missing("directory", "where captures go", "")
+    directory = reader.text("directory") ?? reader.missing("directory", "the directory for captures", "")
     if let hours = reader.number("newCaptureHours", 0.01...24 * 366) {
       newCaptureAfter = .seconds(hours * 3600)
     }
@@ -156,14 +156,14 @@ package struct DaemonConfiguration: Hashable, Sendable {
     if let text = reader.text("metrics") {
       metrics = Self.place(text)
       if metrics == nil {
-        reader.note("metrics", "'\(text)' is no address and port, such as 127.0.0.1:9469")
+        reader.note("metrics", "'\(text)' is not an address and port such as 127.0.0.1:9469")
       }
     }
     publishing = reader.options("publish", ["to", "as", "backlog", "ca", "password-file"])
     homeAssistant = reader.options("homeAssistant", ["to", "ca", "password-file"])
     radio = reader.options("radio", ["adapter", "mode", "transport"])
     devices = reader.objects("devices") { reader in Device(&reader) }
-    if devices.isEmpty { reader.note("devices", "no device is named: there is nothing to record") }
+    if devices.isEmpty { reader.note("devices", "no devices are listed: there is nothing to record") }
     checkNames(&reader)
     checkPublishing(&reader)
     checkBroker("homeAssistant", homeAssistant, "mqtts://ward@broker.example", &reader)
@@ -180,7 +180,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     checkBroker("publish", publishing, "mqtts://ward@broker.example/fleet", &reader)
     guard reader.has("publish") else { return }
     for (index, device) in devices.enumerated() where device.format != .csv {
-      reader.note("devices/\(index)/format", "what is published is tables of text: format must be csv")
+      reader.note("devices/\(index)/format", "format must be csv: only text tables can be published")
     }
   }
 
@@ -188,10 +188,10 @@ package struct DaemonConfiguration: Hashable, Sendable {
     for (index, device) in devices.enumerated() {
       for earlier in devices.prefix(index) {
         if earlier.name == device.name {
-          reader.note("devices/\(index)/name", "two are named \(device.name)")
+          reader.note("devices/\(index)/name", "two devices are named \(device.name)")
         }
         if earlier.address == device.address {
-          reader.note("devices/\(index)/address", "\(device.address) stands twice")
+          reader.note("devices/\(index)/address", "\(device.address) appears twice")
         }
       }
     }
@@ -209,9 +209,9 @@ package struct DaemonConfiguration: Hashable, Sendable {
 
 extension DaemonConfiguration.Device {
   fileprivate init(_ reader: inout ConfigurationReader) {
-    let name = reader.text("name") ?? reader.missing("name", "it names the folder", "?")
+    let name = reader.text("name") ?? reader.missing("name", "the name of the device's folder", "?")
     if !Self.isFolderName(name) {
-      reader.note("name", "'\(name)' is no name for a folder: letters, digits, '-', '_' and '.'")
+      reader.note("name", "'\(name)' is not a folder name: use letters, digits, '-', '_' and '.'")
     }
     let type: AddressType =
       reader.choice("addressType", ["public", "random"]) == "random" ? .random : .public
@@ -219,7 +219,7 @@ extension DaemonConfiguration.Device {
     if let text = reader.text("address") {
       address = DeviceAddress(text, type: type)
       if address == nil {
-        reader.note("address", "'\(text)' is no device address, such as 70:CB:0D:00:A1:B2")
+        reader.note("address", "'\(text)' is not a device address such as 70:CB:0D:00:A1:B2")
       }
     } else {
       _ = reader.missing("address", "such as 70:CB:0D:00:A1:B2", "")

@@ -77,7 +77,7 @@ final class DaemonDevice: Sendable {
     let lost = await recordAll(home?.watcher)
     // Runs in a task of its own, because this task may be cancelled.
     if let problem = await Task(operation: { await home?.finish() }).value {
-      events.note("\(job.device.name): Home Assistant was not told everything: \(problem)")
+      events.note("\(job.device.name): Home Assistant did not receive everything: \(problem)")
     }
     return lost
   }
@@ -90,7 +90,7 @@ final class DaemonDevice: Sendable {
         events.note("\(device.name): \($0)")
       }
     } catch {
-      events.note("\(device.name): Home Assistant is told nothing: \(error)")
+      events.note("\(device.name): cannot publish to Home Assistant: \(error)")
       return nil
     }
   }

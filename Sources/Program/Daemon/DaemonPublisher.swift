@@ -109,13 +109,13 @@ actor DaemonPublisher {
       else { continue }
       keep(report)
       guard let problem = report.problem else {
-        note("\(capture.path) is published, \(report.confirmed) rows")
+        note("\(capture.path) was published, \(report.confirmed) rows")
         faults[capture.path] = nil
         behind -= 1
         continue
       }
       let isNew = faults[capture.path] != problem
-      if isNew, !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
+      if isNew, !Task.isCancelled { note("\(capture.path) was not published completely: \(problem)") }
       faults[capture.path] = problem
       // If the broker is the problem, the next capture would fail, too.
       guard report.isCapturesFault else { return }

@@ -177,10 +177,10 @@ extension DaemonStatus {
     let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
     var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
     if let publishing {
-      let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures wait" : ""
+      let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures waiting" : ""
       lines.append(
-        "\(publishing.broker): of what is written \(publishing.confirmed) rows are collected, "
-          + "\(publishing.waiting) wait\(behind)")
+        "\(publishing.broker): of the current captures \(publishing.confirmed) rows collected, "
+          + "\(publishing.waiting) waiting\(behind)")
       if let problem = publishing.lastProblem { lines.append("  \(problem)") }
     }
     let widest = devices.map(\.name.count).max() ?? 0
@@ -218,40 +218,41 @@ extension DaemonStatus {
   /// The metrics in the text exposition format 0.0.4.
   package var metrics: String {
     var page = MetricsPage()
-    page.add("ringtap_start_time_seconds", .gauge, "Since the Unix epoch, when the daemon began.")
+    page.add("ringtap_start_time_seconds", .gauge, "Start time of the daemon, since the Unix epoch.")
     page.sample("ringtap_start_time_seconds", [], NumberText.fixed(Double(startedAt.nanoseconds) / 1e9, 3))
     if let freeByteCount {
-      page.add("ringtap_free_bytes", .gauge, "Room on the disk of the captures.")
+      page.add("ringtap_free_bytes", .gauge, "Free space on the disk of the captures.")
       page.sample("ringtap_free_bytes", [], "\(freeByteCount)")
     }
-    page.add("ringtap_captures_removed_total", .counter, "Captures that retention has taken away.")
+    page.add("ringtap_captures_removed_total", .counter, "Captures removed by the retention policy.")
     page.sample("ringtap_captures_removed_total", [], "\(removedCaptures)")
     if let publishing {
       page.add(
-        "ringtap_published_rows", .gauge, "Rows of the captures that are written which the broker has.")
+        "ringtap_published_rows", .gauge, "Rows of the current captures that the broker has acknowledged.")
       page.sample("ringtap_published_rows", [], "\(publishing.acknowledged)")
       page.add(
-        "ringtap_confirmed_rows", .gauge, "Rows of the captures that are written which a collector has.")
+        "ringtap_confirmed_rows", .gauge, "Rows of the current captures that a collector has confirmed.")
       page.sample("ringtap_confirmed_rows", [], "\(publishing.confirmed)")
       page.add(
-        "ringtap_waiting_rows", .gauge, "Rows of the captures that are written which no collector has.")
+        "ringtap_waiting_rows", .gauge, "Rows of the current captures that no collector has confirmed.")
       page.sample("ringtap_waiting_rows", [], "\(publishing.waiting)")
-      page.add("ringtap_captures_behind", .gauge, "Ended captures of which no collector has all.")
+      page.add(
+        "ringtap_captures_behind", .gauge, "Ended captures that no collector has confirmed completely.")
       page.sample("ringtap_captures_behind", [], "\(publishing.behind)")
     }
     let perDevice: [(String, MetricsPage.Kind, String, (Device) -> Int)] = [
-      ("ringtap_streaming", .gauge, "1 while the device's samples come.", { $0.isStreaming ? 1 : 0 }),
+      ("ringtap_streaming", .gauge, "1 while the device is streaming.", { $0.isStreaming ? 1 : 0 }),
       ("ringtap_notifications_total", .counter, "Notifications received.", \.counts.received),
-      ("ringtap_malformed_total", .counter, "Notifications that broke their format.", \.counts.malformed),
+      ("ringtap_malformed_total", .counter, "Malformed notifications.", \.counts.malformed),
       ("ringtap_gaps_total", .counter, "Links lost.", \.counts.gaps),
       ("ringtap_captures_total", .counter, "Captures ended.", \.counts.captures),
-      ("ringtap_failed_starts_total", .counter, "Captures that could not begin.", \.counts.failedStarts),
+      ("ringtap_failed_starts_total", .counter, "Captures that failed to start.", \.counts.failedStarts),
     ]
     for (name, kind, help, value) in perDevice {
       page.add(name, kind, help)
       for device in devices { page.sample(name, [("device", device.name)], "\(value(device))") }
     }
-    page.add("ringtap_lost_total", .counter, "What is in no table, by where it was lost.")
+    page.add("ringtap_lost_total", .counter, "Data missing from the tables, by where it was lost.")
     for device in devices {
       for place in SessionReport.Loss.Place.allCases {
         page.sample(
@@ -259,13 +260,13 @@ extension DaemonStatus {
           "\(device.counts.loss[place])")
       }
     }
-    page.add("ringtap_rows", .gauge, "Rows of the tables of the capture that is written.")
+    page.add("ringtap_rows", .gauge, "Rows in the tables of the current capture.")
     for device in devices {
       for stream in device.streams {
         page.sample("ringtap_rows", [("device", device.name), ("table", stream.name)], "\(stream.count)")
       }
     }
-    page.add("ringtap_battery_percent", .gauge, "As the device told it last.")
+    page.add("ringtap_battery_percent", .gauge, "Battery level last reported by the device.")
     for device in devices {
       if let battery = device.battery {
         page.sample("ringtap_battery_percent", [("device", device.name)], "\(battery)")
@@ -285,11 +286,13 @@ extension DaemonStatus {
   private static let values: [(table: String, name: String, decimals: Int, help: String)] = [
     (
       "heart_rate", "ringtap_heart_rate_bpm", 0,
-      "As a strap told it last; absent without contact, without a link, and after 15 s of silence."
+      "Heart rate last reported by a strap; absent without contact, without a link, and after 15 s of "
+        + "silence."
     ),
     (
       "temperature", "ringtap_body_temperature_celsius", 2,
-      "As a thermometer told it last; absent off the body, without a link, and after 15 s of silence."
+      "Body temperature last reported by a thermometer; absent off the body, without a link, and after 15 s "
+        + "of silence."
     ),
   ]
 }

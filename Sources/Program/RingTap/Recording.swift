@@ -53,7 +53,7 @@ public struct Recording: Sendable {
     within searchTime: Duration = Radio.searchTime, patience: Duration = .zero, as format: TableFormat = .csv
   ) async throws(HostError) -> Recording {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
-      throw .unsuitable("\(directory) is there already and not empty; record into another directory")
+      throw .unsuitable("\(directory) already exists and is not empty; record into another directory")
     }
     await radio.scans.end()
     var (peer, advertisedName) = (address, name)

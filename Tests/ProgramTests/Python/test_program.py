@@ -121,7 +121,7 @@ class RealFailureTests(Case):
     def test_does_not_overwrite(self):
         folder = self.folder()
         (folder / "file").touch()
-        with self.fails("is there already", status=1):
+        with self.fails("already exists", status=1):
             ringtap.record("virtual:ring", folder, count=10)
 
 

@@ -69,7 +69,7 @@ import Testing
 
       try await broker.start()
       let second = try Running(["daemon", file], in: folder)
-      try await eventually("the first capture is whole") { second.said.contains("\(early) is published, ") }
+      try await eventually("the first capture is whole") { second.said.contains("\(early) was published, ") }
       let late = try #require(Self.captures(folder).last)
       try await eventually("the second one is on its way") {
         (try? PublishCursor.read(in: late))?.tables["ppg"]?.rows ?? 0 > 0
@@ -133,7 +133,7 @@ import Testing
           ["capture", "--transport", "virtual:ring", "--count", "60", "--output", path])
         try #require(result.status == 0)
       }
-      let whole = "is published, \(Self.rows(in: [paths[0]])) rows"
+      let whole = "was published, \(Self.rows(in: [paths[0]])) rows"
       try "{".write(toFile: paths[1] + "/publish.json", atomically: true, encoding: .utf8)
       let collect = try Running(
         ["collect", broker.url, "--output", folder + "/collected", "--name", "test", "--sessions", "2"],
@@ -168,7 +168,7 @@ import Testing
     (#"{"to": "http://broker"}"#, "csv", ":2: publish: "),
     (#"{"to": "mqtt://broker", "as": "ward/3"}"#, "csv", "'ward/3' is no name"),
     (#"{"to": "mqtt://broker", "topic": "x"}"#, "csv", #":2: nobody knows "topic""#),
-    (#"{"to": "mqtt://broker"}"#, "npy", ":4: what is published is tables of text: format must be csv"),
+    (#"{"to": "mqtt://broker"}"#, "npy", ":4: format must be csv: only text tables can be published"),
   ])
   func refuses(_ publish: String, _ format: String, _ message: String) async throws {
     try await withFolder { folder in

@@ -137,7 +137,7 @@ import Testing
       try await eventually("a rate") { try home.states(entity).contains { Double($0) != nil } }
       let before = try await broker.retained()
       await broker.kill()
-      try await eventually("that is told") { capture.said.contains("; the recording goes on, without Home") }
+      try await eventually("that is told") { capture.said.contains("; the recording continues without Home") }
       let (rows, states) = (Self.recorded(folder), try home.states(entity).count)
       try await eventually("it records without a broker") { Self.recorded(folder) > rows + 2 }
       try await broker.start()
@@ -232,8 +232,8 @@ import Testing
       let why =
         "cannot reach the broker at 127.0.0.1:\(broker.port) (connect: Connection refused); start it, or correct the URL"
       #expect(
-        capture.said.contains("\(why); the recording goes on, without Home Assistant"), "\(capture.said)")
-      #expect(capture.said.contains("Home Assistant was not told everything: \(why)"))
+        capture.said.contains("\(why); the recording continues without Home Assistant"), "\(capture.said)")
+      #expect(capture.said.contains("Home Assistant did not receive everything: \(why)"))
     }
   }
 
@@ -345,7 +345,7 @@ import Testing
       try await eventually("and is withdrawn") { try await broker.retained()[Self.rate] == "None" }
       daemon.signal(SIGTERM)
       #expect(try await daemon.status("daemon") == 0, "\(daemon.said)")
-      #expect(!daemon.said.contains("not told everything"), "\(daemon.said)")
+      #expect(!daemon.said.contains("not receive everything"), "\(daemon.said)")
       try home.expectNoProblems()
       try write(#""homeAssistant": {"to": "http://broker"},"#)
       let check = try await Ringtap.run(["daemon", "--check", file])

@@ -68,11 +68,11 @@ import Testing
       let ride = try Self.record(database.writeURL, folder)
       try await eventually("it has some") { try await !database.export("heart_rate_bpm").isEmpty }
       try await database.stop()
-      try await eventually("that is told") { ride.said.contains("/write does not take lines: ") }
+      try await eventually("that is told") { ride.said.contains("/write does not accept lines: ") }
       let before = Self.recorded(folder)
       try await eventually("it records without") { Self.recorded(folder) > before + 20 }
       try await database.start()
-      try await eventually("it goes on") { ride.said.contains("/write takes lines again") }
+      try await eventually("it goes on") { ride.said.contains("/write accepts lines again") }
       ride.signal(SIGINT)
       #expect(try await ride.status("ride") == 0, "\(ride.said)")
       let wanted = try Self.column("bpm", of: folder + "/ride/heart_rate.csv")
@@ -125,9 +125,9 @@ import Testing
       let ride = try Self.record(server.url, folder)
       try await eventually("one stands still") { try server.posts.contains { $0.answer == "still" } }
       try await server.kill()
-      try await eventually("that is told") { ride.said.contains("/write does not take lines: ") }
+      try await eventually("that is told") { ride.said.contains("/write does not accept lines: ") }
       try await server.start()
-      try await eventually("it goes on") { ride.said.contains("/write takes lines again") }
+      try await eventually("it goes on") { ride.said.contains("/write accepts lines again") }
       ride.signal(SIGINT)
       #expect(try await ride.status("ride") == 0, "\(ride.said)")
       #expect(server.lines.filter { $0.hasPrefix("heart_rate,") }.count == Self.recorded(folder))
@@ -141,7 +141,7 @@ import Testing
       #expect(try await ride.status("ride", within: .seconds(20)) == 4, "\(ride.said)")
       #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(ride.said.contains("/write has confirmed 0 lines; "), "\(ride.said)")
-      #expect(ride.said.contains(" still wait (") && ride.said.contains("what was recorded is whole"))
+      #expect(ride.said.contains(" still wait (") && ride.said.contains("the recording is complete"))
       let posts = try server.posts.count
       // An interrupt does not have to wait long.
       let other = try Self.record(server.url, folder + "/other")
@@ -161,7 +161,8 @@ import Testing
       #expect(try await ride.status("ride") == 4, "\(ride.said)")
       #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(
-        ride.said.contains("127.0.0.1:\(port)/write does not take lines: Failed to connect"), "\(ride.said)")
+        ride.said.contains("127.0.0.1:\(port)/write does not accept lines: Failed to connect"), "\(ride.said)"
+      )
       #expect(ride.said.contains(" still wait (Failed to connect"), "\(ride.said)")
     }
   }
@@ -173,8 +174,8 @@ import Testing
       let ride = try Self.record(server.url + "?db=rides", folder, "--duration", "6", "--format", "npy")
       #expect(try await ride.status("ride") == 0, "\(ride.said)")
       #expect(server.lines == (try await Self.converted(folder + "/ride")))
-      #expect(ride.said.contains("/write does not take lines: HTTP status 500: "), "\(ride.said)")
-      #expect(ride.said.contains("/write takes lines again"))
+      #expect(ride.said.contains("/write does not accept lines: HTTP status 500: "), "\(ride.said)")
+      #expect(ride.said.contains("/write accepts lines again"))
       let posts = try server.posts
       #expect(posts[2].time - posts[1].time >= 2 && posts[0].lines == posts[2].lines)
       #expect(posts.allSatisfy { $0.query == ["db": "rides", "precision": "ns"] })

@@ -12,7 +12,7 @@ package enum ConversionError: Error, Sendable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .noCapture(let directory, let why): "\(directory) is not a capture's directory: \(why)"
-    case .outputExists(let path): "\(path) is there already; give another --output"
+    case .outputExists(let path): "\(path) already exists; choose another --output"
     case .unsuitable(let why): why
     case .output(let error): "\(error)"
     }

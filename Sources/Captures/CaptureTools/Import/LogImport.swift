@@ -25,7 +25,7 @@ package struct LogImport {
     package var description: String {
       switch self {
       case .unreadable(let error): "\(error)"
-      case .outputExists(let path): "\(path) is there already and not empty; give another --output"
+      case .outputExists(let path): "\(path) already exists and is not empty; choose another --output"
       case .noReadings(let text): text
       case .output(let error): "\(error)"
       case .interrupted: "interrupted"

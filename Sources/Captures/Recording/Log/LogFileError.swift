@@ -16,7 +16,7 @@ public enum LogFileError: Error, Hashable, Sendable {
 extension LogFileError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .exists(let path): "\(path) is there already; give another name, or --append to go on with it"
+    case .exists(let path): "\(path) already exists; choose another name, or continue it with --append"
     case .foreign(let path, let format): "\(path) is no \(format.name), so it cannot be continued as one"
     case .damaged(let path, let offset):
       "\(path) is broken at octet \(offset), and not only cut at its end; record into another file"

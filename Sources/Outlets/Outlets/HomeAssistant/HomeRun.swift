@@ -122,7 +122,7 @@ package final class HomeRun: Sendable {
     }
     guard told != text else { return }
     if let text {
-      note("\(text); the recording goes on, without Home Assistant")
+      note("\(text); the recording continues without Home Assistant")
     } else {
       note("\(plan.broker): Home Assistant is told again")
     }

@@ -184,9 +184,9 @@ package final class InfluxWriter: Sendable {
     }
     guard isNews else { return }
     if let trouble {
-      note("\(plan.place) does not take lines: \(trouble); the recording goes on, and they wait")
+      note("\(plan.place) does not accept lines: \(trouble); the recording continues, and lines wait")
     } else {
-      note("\(plan.place) takes lines again")
+      note("\(plan.place) accepts lines again")
     }
   }
 
@@ -197,7 +197,9 @@ package final class InfluxWriter: Sendable {
       return told.refusal == nil
     }
     if isNews {
-      note("\(plan.place) refuses lines: \(refusal); check its URL and --influx-token; the recording goes on")
+      note(
+        "\(plan.place) refuses lines: \(refusal); check its URL and --influx-token; the recording "
+          + "continues")
     }
   }
 }

@@ -69,12 +69,12 @@ package struct AdapterOptions: ParsableArguments {
   package func validate() throws {
     if packetLog != nil, try specification() == nil {
       throw ValidationError(
-        "--packet-log is for exclusive mode; in the others the kernel has the packets: `btmon -w FILE`")
+        "--packet-log is for exclusive mode; in other modes record the kernel's packets with `btmon -w FILE`")
     }
     if logKeys, packetLog == nil { throw ValidationError("--log-keys needs --packet-log") }
     guard transport != nil else { return }
     if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
-    if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
+    if adapter != nil { throw ValidationError("give --adapter or --transport, not both") }
     _ = try specification()
   }
 
@@ -92,7 +92,7 @@ package struct AdapterOptions: ParsableArguments {
     }
     let name = adapter ?? handed ?? "hci0"
     guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
-      throw ValidationError("'\(name)' is no adapter; it looks like hci0")
+      throw ValidationError("'\(name)' is not an adapter name such as hci0")
     }
     return .hciSocket(index: index)
   }
@@ -144,8 +144,8 @@ package struct AdapterOptions: ParsableArguments {
       || radio.adapter.exclusive == nil && ProcessFacts.processID(named: "bluetoothd") != nil
     {
       Console.note(
-        "bluetoothd keeps its own bonds and decides which links are encrypted: the bonds of `ringtap pair` do not count in "
-          + "\(radio.adapter.mode) mode, and a device without its key is not noticed")
+        "bluetoothd keeps its own bonds and decides which links are encrypted: the bonds of `ringtap pair` "
+          + "are not used in \(radio.adapter.mode) mode, and a device that lost its key is not detected")
     }
     guard let adapter = radio.adapter.securing else { return }
     var settings = SecuritySettings(store: bonds)
@@ -247,7 +247,8 @@ package struct DeviceReach: Sendable {
     let known = radio.knownDevices?.named(text) ?? []
     guard let device = known.first else {
       throw ValidationError(
-        "'\(text.printable)' is no device address, such as 70:CB:0D:00:A1:B2, and no name that `ringtap devices` tells"
+        "'\(text.printable)' is neither a device address such as 70:CB:0D:00:A1:B2 nor a name listed by "
+          + "`ringtap devices`"
       )
     }
     guard known.count == 1 else {
@@ -264,8 +265,8 @@ package struct DeviceReach: Sendable {
       return nil
     }
     Console.note(
-      "\(name.printable) is \(known[0].address) as remembered; "
-        + "`ringtap devices forget \(known[0].address)` to have it looked for")
+      "\(name.printable) is known as \(known[0].address); to search for it, run `ringtap devices forget "
+        + "\(known[0].address)`")
     return known[0].address
   }
 

@@ -74,7 +74,7 @@ extension HomeAssistant {
       problem = "the broker was too slow"
     }
     guard let problem else { return true }
-    Console.note("Home Assistant was not told everything: \(problem); what was recorded is whole")
+    Console.note("Home Assistant did not receive everything: \(problem); the recording is complete")
     return false
   }
 }

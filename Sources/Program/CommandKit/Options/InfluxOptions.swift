@@ -63,7 +63,7 @@ extension InfluxWriter {
     if isOver == nil { await leave() }
     guard let problem else { return true }
     Console.note(
-      "\(problem); what was recorded is whole, and `ringtap convert DIR --to influx` has all of it")
+      "\(problem); the recording is complete, and `ringtap convert DIR --to influx` writes all of it")
     return false
   }
 }

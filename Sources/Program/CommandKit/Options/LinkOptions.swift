@@ -82,7 +82,7 @@ package enum LinkText {
     if let timing = state.timing {
       parts.append("interval \(number(timing.intervalMilliseconds)) ms")
       parts.append("latency \(timing.latency)")
-      parts.append("supervision time-out \(timing.supervisionTimeoutMilliseconds) ms")
+      parts.append("supervision timeout \(timing.supervisionTimeoutMilliseconds) ms")
     }
     if let transmit = state.transmitPHY, let receive = state.receivePHY {
       parts.append(transmit == receive ? "PHY \(transmit.name)" : "PHY \(transmit.name)/\(receive.name)")
@@ -116,7 +116,7 @@ package enum LinkText {
   package static func refusals(_ changes: [LinkChange]) -> [String] {
     changes.compactMap { change in
       guard case .refused(let part, let error) = change.value else { return nil }
-      return "\(name(part)) stays as it is: \(error)"
+      return "\(name(part)) was not changed: \(error)"
     }
   }
 

@@ -24,11 +24,11 @@ package struct OverwriteOptions: ParsableArguments {
   package func check(_ path: String?, _ option: String, inputs: [String] = []) throws {
     guard let path, path != "-", Files.isOccupied(path) else { return }
     if let input = inputs.first(where: { Files.areSame($0, path) }) {
-      throw Failure("\(path) would be overwritten while \(input) is read; give another \(option)")
+      throw Failure("\(path) would be overwritten while \(input) is read; choose another \(option)")
     }
-    guard !Files.isDirectory(path) else { throw Failure("\(path) is a directory; give another \(option)") }
+    guard !Files.isDirectory(path) else { throw Failure("\(path) is a directory; choose another \(option)") }
     guard force else {
-      throw Failure("\(path) is there already; give another \(option), or --force to replace it")
+      throw Failure("\(path) already exists; choose another \(option), or replace it with --force")
     }
   }
 
@@ -38,7 +38,8 @@ package struct OverwriteOptions: ParsableArguments {
     guard !force, Files.isOccupied(path) else { return }
     guard Files.isDirectory(path), Files.names(in: path).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure(
-        "\(path) is there already and not empty; give another \(option), or --force to replace what has the same name"
+        "\(path) already exists and is not empty; choose another \(option), or replace files of the same "
+          + "name with --force"
       )
     }
   }

@@ -23,7 +23,7 @@ package struct StreamOptions: ParsableArguments {
   /// Refuses --stream without a recording.
   package func validate(output: String?) throws {
     if output == nil, !stream.isEmpty {
-      throw ValidationError("--stream needs an --output directory; without, --json prints what comes")
+      throw ValidationError("--stream needs an --output directory; without one, --json prints the samples")
     }
   }
 
@@ -75,7 +75,7 @@ extension SampleStream {
     return try failing { () throws(SystemError) in
       try SampleStream(targets) { news in
         switch news {
-        case .refused: Console.note("a reader of the stream was refused: there are as many as there may be")
+        case .refused: Console.note("a reader of the stream was refused: the limit of readers is reached")
         case .outputEnded(let error): tell(Console.WriteError(error), end)
         }
       }
@@ -84,9 +84,9 @@ extension SampleStream {
 
   private static func tell(_ error: Console.WriteError, _ end: OutputEnd) {
     if case .failed(let error) = error {
-      Console.note(failure: Failure(error).message + (end == .goesOn ? "; the recording goes on" : ""))
+      Console.note(failure: Failure(error).message + (end == .goesOn ? "; the recording continues" : ""))
     }
-    if end == .ends { Interruption.interrupt(because: "nobody reads standard output any more") }
+    if end == .ends { Interruption.interrupt(because: "standard output was closed by its reader") }
   }
 
   /// Sends the remaining samples, and reports how many the reader of standard output missed.
@@ -95,6 +95,8 @@ extension SampleStream {
     try? await Interruption.leaving(after: Self.leavingPatience) { await self.finish() }
     let missed = missed
     guard missed > 0 else { return }
-    Console.note("standard output's reader was too slow for \(missed) lines; what was recorded has them")
+    Console.note(
+      "the reader of standard output was too slow and missed \(missed) lines; the recording has "
+        + "them")
   }
 }

@@ -14,7 +14,7 @@ package enum ReplayText {
   package static func notes(of replay: ReplayTransport) -> [String] {
     let findings = replay.findings
     var notes = [
-      "replay: \(findings.played) packets played, \(findings.reproduced) of ours as recorded, "
+      "replay: \(findings.played) packets played, \(findings.reproduced) sent as recorded, "
         + "\(findings.differenceCount) differences"
     ]
     notes += findings.examples.prefix(exampleLimit).map { "replay: \($0.kind.rawValue): \($0.description)" }
@@ -35,10 +35,10 @@ package enum ReplayText {
       lines.append("  ring      \(streams.joined(separator: ", ")), \(report.otherFrames) other frames")
     }
     if findings.notPlayed > 0 {
-      lines.append("  left out  \(findings.notPlayed) packets that are not of LE links")
+      lines.append("  left out  \(findings.notPlayed) packets that do not belong to LE links")
     }
-    if log.cut > 0 { lines.append("  cut       \(log.cut) packets that the log has only a part of") }
-    if log.drops > 0 { lines.append("  lost      \(log.drops) packets, as the log's writer says") }
+    if log.cut > 0 { lines.append("  cut       \(log.cut) packets that the log contains only in part") }
+    if log.drops > 0 { lines.append("  lost      \(log.drops) packets, as reported by the log's writer") }
     for kind in ReplayDifference.Kind.allCases {
       guard let count = findings.counts[kind] else { continue }
       lines.append("\(count) \(kind.rawValue): \(meaning(kind))")
@@ -52,13 +52,13 @@ package enum ReplayText {
 
   private static func meaning(_ kind: ReplayDifference.Kind) -> String {
     switch kind {
-    case .missing: "the recorded host sent it, ours does not"
-    case .unexpected: "ours sends it, the recorded host did not"
-    case .different: "both answer, not with the same octets"
-    case .heldBack: "ours waits for room in the controller"
-    case .unanswered: "the log has no answer to it"
-    case .unasked: "the log has not what it answers"
-    case .refused: "our stack does not accept it"
+    case .missing: "the recorded host sent it, ringtap does not"
+    case .unexpected: "ringtap sends it, the recorded host did not"
+    case .different: "both respond, with different bytes"
+    case .heldBack: "ringtap waits for a free buffer in the controller"
+    case .unanswered: "the log has no response to it"
+    case .unasked: "the log does not have the request that it answers"
+    case .refused: "ringtap does not accept it"
     }
   }
 

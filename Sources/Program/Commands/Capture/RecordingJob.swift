@@ -47,7 +47,7 @@ struct RecordingJob: Sendable {
   /// - Parameter json: whether to print the reports as JSON.
   func run(_ view: ViewOptions, json: Bool) async throws {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
-      throw Failure("\(directory) is there already and not empty; give another --output")
+      throw Failure("\(directory) already exists and is not empty; choose another --output")
     }
     let request = try device.link.request()
     let lab = isForLab ? try LabStreaming.open() : nil
@@ -240,10 +240,10 @@ extension LabStreaming {
         switch news {
         case .unavailable(let name):
           Console.note(
-            failure: "liblsl cannot make the stream '\(name)': there is none; the recording goes on")
+            failure: "liblsl cannot create the stream '\(name)'; the recording continues without it")
         case .refused(let device, let count):
           Console.note(
-            failure: "liblsl did not take \(count) samples of \(device.address); what was recorded has them")
+            failure: "liblsl did not accept \(count) samples of \(device.address); the recording has them")
         }
       }
     } catch { throw Failure("\(error)") }

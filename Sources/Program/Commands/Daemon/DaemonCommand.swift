@@ -67,7 +67,7 @@ struct DaemonCommand: AsyncParsableCommand {
     let plan = try DaemonPlan(file)
     guard !check else {
       let count = plan.jobs.count
-      return try Console.print("\(file): good: \(count) device\(count == 1 ? "" : "s")")
+      return try Console.print("\(file): valid, \(count) device\(count == 1 ? "" : "s")")
     }
     let keeper = DaemonKeeper(file, plan)
     try await Interruption.cancelling { try await keeper.run() }
@@ -124,7 +124,7 @@ struct DaemonPlan: Sendable {
 
   /// The faults, one per line in the format of compilers.
   private static func text(_ invalid: DaemonConfiguration.Invalid) -> String {
-    (["the configuration has faults"]
+    (["the configuration is invalid"]
       + invalid.problems.map { "\(invalid.path):\($0.line): \($0.text.printable)" }).joined(separator: "\n")
   }
 }
@@ -169,7 +169,7 @@ private actor DaemonKeeper {
       let radio: Radio
       do { radio = try await plan.radio.open() } catch {
         let text = (error as? Failure)?.message ?? "\(error)"
-        if text != last { Console.note("\(text); trying again every \(Self.pause.components.seconds) s") }
+        if text != last { Console.note("\(text); retrying every \(Self.pause.components.seconds) s") }
         last = text
         notifier.status(text)
         try? await Task.sleep(for: Self.pause)
@@ -188,7 +188,7 @@ private actor DaemonKeeper {
       (self.daemon, self.running) = (nil, nil)
       await radio.close()
       if let lost, !Task.isCancelled {
-        Console.note("\(lost); looking for it again")
+        Console.note("\(lost); reopening the adapter")
         try? await Task.sleep(for: Self.pause)
       } else if !mustReopen {
         return
@@ -218,18 +218,18 @@ private actor DaemonKeeper {
       let old = plan
       plan = new
       if new.configuration.radio != old.configuration.radio {
-        Console.note("\(file): another radio; all captures end and begin again there")
+        Console.note("\(file): the radio changed; all captures restart on the new one")
         mustReopen = true
         running?.cancel()
       } else {
         await daemon?.reload(new.configuration, new.jobs, publishing: new.publishing)
-        Console.note("\(file): read again, \(new.jobs.count) devices")
+        Console.note("\(file): reloaded, \(new.jobs.count) devices")
       }
       if new.configuration.statusSocket != old.configuration.statusSocket
         || new.configuration.metrics?.host != old.configuration.metrics?.host
         || new.configuration.metrics?.port != old.configuration.metrics?.port
       {
-        Console.note("\(file): statusSocket and metrics take effect when the daemon is started anew")
+        Console.note("\(file): changes of statusSocket and metrics take effect when the daemon is restarted")
       }
     } catch {
       Console.note("\((error as? Failure)?.message ?? "\(error)")")
@@ -268,7 +268,7 @@ private actor DaemonKeeper {
           return Array("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
         }
         let page = Array(
-          "# HELP ringtap_up 1 while there is an adapter.\n# TYPE ringtap_up gauge\nringtap_up \(status == nil ? 0 : 1)\n\(status?.metrics ?? "")"
+          "# HELP ringtap_up 1 while an adapter is open.\n# TYPE ringtap_up gauge\nringtap_up \(status == nil ? 0 : 1)\n\(status?.metrics ?? "")"
             .utf8)
         let head =
           "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: \(page.count)\r\n"
@@ -290,7 +290,7 @@ private actor DaemonKeeper {
       servers.append(server)
     } catch {
       throw Failure(
-        "\(what) cannot be had (\(error)); is another daemon running? Give another one in \(file)")
+        "cannot open \(what) (\(error)); is another daemon running? Change it in \(file)")
     }
   }
 

@@ -45,7 +45,7 @@ struct StatusCommand: ParsableCommand {
       return
     }
     throw Failure(
-      "no daemon answers at \(places.joined(separator: " or ")) (\(failure.map { "\($0)" } ?? "")); "
-        + "start one by `ringtap daemon FILE`, or give its --socket")
+      "no daemon responds at \(places.joined(separator: " or ")) (\(failure.map { "\($0)" } ?? "")); "
+        + "start one with `ringtap daemon FILE`, or give its --socket")
   }
 }

@@ -21,7 +21,7 @@ final class ScanRecording: Sendable {
 
   func start() async throws {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
-      throw Failure("\(directory) is there already and not empty; give another --output")
+      throw Failure("\(directory) already exists and is not empty; choose another --output")
     }
     let file = try await failing { () async throws(HostError) in
       do throws(SystemError) { try Files.createDirectory(directory) } catch { throw .system(error) }

@@ -148,7 +148,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   ) async throws {
     if let alsoRecord {
       guard Files.names(in: alsoRecord).allSatisfy({ $0 == "." || $0 == ".." }) else {
-        throw Failure("\(alsoRecord) is there already and not empty; give another --also-record")
+        throw Failure("\(alsoRecord) already exists and is not empty; choose another --also-record")
       }
     }
     let tuning = thread.tuning
