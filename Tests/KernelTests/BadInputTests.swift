@@ -88,7 +88,7 @@ extension InTestKernel {
       try scene.ringtap("read", ring.address, "2a26", "--adapter", "hci2", "--timeout", "2")
         .expectFailure(saying: "the ATT channel of \(ring.address) is held by another program")
       other.send(SIGINT)
-      try other.finish().expectFailure(saying: "no value came")
+      try other.finish().expectFailure(saying: "no value received")
     }
 
     @Test func saysThatBluetoothdHoldsTheChannel() throws {

@@ -102,7 +102,7 @@ extension WithoutKernel {
     @Test func wantsAnAddressOrAnEmulation() throws {
       let result = try scene.ringtap("bench", "notify", "--transport", "unix:/nowhere")
       #expect(result.status == 2)
-      #expect(result.errors.contains("an address is needed"))
+      #expect(result.errors.contains("give an address"))
     }
   }
 }

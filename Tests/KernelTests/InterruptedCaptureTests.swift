@@ -62,7 +62,7 @@ extension OverEachWay {
       let result = try scene.ringtap(
         reaching: ring, "capture", ring.address, "--count", "\(samples)", "--timeout", "3", "--output", path)
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.messages.count { $0.contains(cause) && $0.contains("connecting again") } == gaps)
+      #expect(result.messages.count { $0.contains(cause) && $0.contains("reconnecting") } == gaps)
       #expect(result.messages.count { $0.contains("streaming again") } == gaps)
       #expect(result.output.contains("\(gaps) gaps, "))
       let capture = try scene.wholeCapture(path)

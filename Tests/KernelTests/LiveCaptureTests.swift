@@ -202,7 +202,7 @@ extension WithoutKernel {
 
     @Test func refusesWhatItDoesNotKnow() throws {
       try ringtap("--capture", "--extcap-interface", "eth0", "--fifo", scene.path("none"))
-        .expectFailure(saying: "no interface of ringtap")
+        .expectFailure(saying: "not an interface of ringtap")
       try ringtap("--capture", "--extcap-interface", "ringtap-1-1", "--fifo", scene.path("none"))
         .expectFailure(saying: "has ended")
       for arguments in [["extcap"], ["extcap", "--capture"], ["extcap", "--extcap-dlts"]] {

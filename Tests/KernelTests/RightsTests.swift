@@ -199,7 +199,7 @@ extension InTestKernel {
         "capture", ring.address, "--mode", "raw", "--interval", "30-50", "--count", "900", "--output", path)
       let result = try capture.finish()
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.errors.contains("connecting again") && !result.errors.contains("was not changed"))
+      #expect(result.errors.contains("reconnecting") && !result.errors.contains("was not changed"))
       #expect(try LinkRecord.read(path).refused.isEmpty)
     }
 

@@ -84,7 +84,7 @@ extension OverEachWay {
       #expect(values.count == 10)
       #expect(end.malformed == 3)
       #expect(end.lost == 0)
-      #expect(result.errors.contains("3 values were malformed"))
+      #expect(result.errors.contains("skipped 3 malformed values"))
     }
 
     /// Found by its service, because no address and no name is given.
@@ -230,7 +230,7 @@ extension WithoutKernel {
       let result = try scene.ringtap(
         command, "--transport", "virtual:\(sensor),rate=50,disconnect-after=5", "--count", "12", "--json")
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.messages.count { $0.contains("(0x08, Connection Timeout); connecting again") } == 2)
+      #expect(result.messages.count { $0.contains("(0x08, Connection Timeout); reconnecting") } == 2)
       #expect(result.messages.count { $0.contains("streaming again") } == 2)
       let events = try result.outputLines.map { line in
         try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])

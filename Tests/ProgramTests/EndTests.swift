@@ -67,7 +67,7 @@ struct EndTests {
       ])
       #expect(result.status == 0, "\(result.errors)")
       let news = result.errorLines.filter {
-        $0.contains("connecting again") || $0.hasPrefix("ringtap: streaming again")
+        $0.contains("reconnecting") || $0.hasPrefix("ringtap: streaming again")
       }
       #expect(news.count == 20)
       let more = result.errorLines.compactMap {

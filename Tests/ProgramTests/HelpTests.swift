@@ -38,14 +38,14 @@ import Testing
     #expect(try await Ringtap.run(["help"]).outputLines == Ringtap.run(["--help"]).outputLines)
     let unknown = try await Ringtap.run(["help", "log", "shew"])
     #expect(unknown.status == 2)
-    #expect(unknown.errorLines.contains { $0.contains("no command and no topic 'log shew'") })
+    #expect(unknown.errorLines.contains { $0.contains("there is no command or topic 'log shew'") })
   }
 
   @Test(arguments: [
-    ("captur", "'captur' is no command; did you mean 'capture'?"),
-    ("gat", "'gat' is no command; did you mean 'gatt'?"),
-    ("analyz", "'analyz' is no command; did you mean 'analyze'?"),
-    ("\u{1B}[2J", "is no command; `ringtap --help` lists all"),
+    ("captur", "'captur' is not a command; did you mean 'capture'?"),
+    ("gat", "'gat' is not a command; did you mean 'gatt'?"),
+    ("analyz", "'analyz' is not a command; did you mean 'analyze'?"),
+    ("\u{1B}[2J", "is not a command; `ringtap --help` lists all commands"),
   ]) func guessesWhatWasMeant(_ word: String, _ answer: String) async throws {
     let run = try await Ringtap.run([word, "--json"])
     #expect(run.status == 2 && run.outputLines.isEmpty)

@@ -219,7 +219,7 @@ import Testing
         try Data(log(Self.events(2, from: 70))).write(to: file, options: [])
       }
       try run.wait("the new file") { $0.contains("\"timeNs\":\"71000000000\",") }
-      #expect(run.text.contains("ringtap: \(file.path) was replaced; going on with the new one\n"))
+      #expect(run.text.contains("ringtap: \(file.path) was replaced; continuing with the new one\n"))
       #expect(run.text.contains("{\"index\":1,\"timeNs\":\"70000000000\","))
       try run.type("\u{3}")
       #expect(try run.status() == 130)

@@ -98,7 +98,7 @@ struct PairCommandTests {
       #expect(after.status == 0, "\(after.errorLines)")
       try await recordsEncrypted(way, transport, folder)
       let forget = try await run(["pair", Self.address, "--forget", "--mode", "exclusive"], state: folder)
-      #expect(forget.status == 0 && forget.outputLines == ["forgot the keys of \(Self.address)"])
+      #expect(forget.status == 0 && forget.outputLines == ["removed the keys of \(Self.address)"])
       #expect(try bonds(folder).isEmpty)
       #expect(try await run(read, state: folder).status == 1)
     }

@@ -185,7 +185,7 @@ import Testing
   }
 
   @Test(arguments: [
-    (["relay", "rnig"], "no recording's directory, and no sensor"),
+    (["relay", "rnig"], "neither the directory of a recording nor a sensor"),
     (["relay", "ring", "--quality", "2"], "it must be 0 to 1"),
     (["relay", "ring", "--speed", "1x"], "directory of a recording"),
     (["relay", "ring", "--advertise-on", "tcp-client:"], "is not a transport"),

@@ -112,13 +112,13 @@ import Testing
           $0.hasPrefix("line")
         }
           == [
-            "line 1 of standard input: no JSON object",
+            "line 1 of standard input: not a JSON object",
             "line 2 of standard input: no \"value\" in hexadecimal",
             "line 3 of standard input: no \"value\" in hexadecimal",
             "line 4 of standard input: there is no characteristic 2AFF",
-            "line 5 of standard input: 0x0013 is no value of a characteristic",
+            "line 5 of standard input: 0x0013 is not a characteristic value",
             "line 6 of standard input: neither \"handle\" nor \"uuid\"",
-            "line 7 of standard input: more than 512 octets",
+            "line 7 of standard input: more than 512 bytes",
           ])
     }
   }

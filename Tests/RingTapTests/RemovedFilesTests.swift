@@ -50,7 +50,7 @@ import Testing
       #expect(removed(report).count == 5)
       #expect(
         result.errorLines.contains { $0.contains("walk was removed") && $0.hasSuffix("the recording ends") })
-      #expect(result.errorLines.last?.hasSuffix("nothing is left: record again") == true)
+      #expect(result.errorLines.last?.hasSuffix("nothing was saved: record again") == true)
     }
   }
 

@@ -342,7 +342,7 @@ import Testing
       #expect(run.status == 0)
       let octets = contents(folder + "/report.html").count
       #expect(
-        run.outputLines.first?.hasPrefix("\(folder)/report.html  \(octets) octets, 100 samples") == true,
+        run.outputLines.first?.hasPrefix("\(folder)/report.html  \(octets) bytes, 100 samples") == true,
         "\(run)")
       let output = try await Ringtap.run(["report", folder, "--output", "-", "--title", "A & B"])
       #expect(
@@ -350,7 +350,7 @@ import Testing
           && output.outputLines.contains("<title>A &amp; B</title>"))
       let refused = try await Ringtap.run(["report", folder, "-o", folder + "/none/page.html"])
       #expect(refused.status == 1)
-      #expect(refused.errorLines.last?.hasSuffix("choose another place by --output") == true)
+      #expect(refused.errorLines.last?.hasSuffix("choose another file with --output") == true)
       let nothing = try await Ringtap.run(["report", folder + "/none"])
       #expect(nothing.status == 1 && nothing.errorLines.count == 1)
       let stream = try await Ringtap.run(["report", "-"])
@@ -363,8 +363,8 @@ import Testing
     arguments: [
       (["--stream", "ppq"], 1, "no stream 'ppq'; there are ppg"),
       (["--stream", "ppg,"], 2, "--stream: a name is empty"),
-      (["--from", "soon"], 2, "--from: 'soon' is no time; give seconds since the start, 90 or 1:30, or "),
-      (["--to", "1:75"], 2, "--to: '1:75' is no time; "),
+      (["--from", "soon"], 2, "--from: 'soon' is not a time; give seconds since the start, 90 or 1:30, or "),
+      (["--to", "1:75"], 2, "--to: '1:75' is not a time; "),
       (["--from", "1.5", "--to", "0:01"], 1, "--from 1.5 is not before --to 0:01"),
       (["--from", "1", "--to", "1"], 1, "--from 1 is not before --to 1"),
       (

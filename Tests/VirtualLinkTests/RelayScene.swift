@@ -156,7 +156,7 @@ final class RelayScene: Sendable {
       return "\(parts[0]) / \(parts[1]) ms"
     }
     let delays = outcome.delays
-    return "\(outcome.values) values, \(outcome.silences) times none, p50 / p99: estimator "
+    return "\(outcome.values) values, \(outcome.silences) silences, p50 / p99: estimator "
       + "\(figure(delays.estimator)), transport \(figure(delays.transport)), total \(figure(delays.total))"
   }
 }

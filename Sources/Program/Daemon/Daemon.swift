@@ -268,7 +268,7 @@ struct DaemonEvents: Sendable {
 
   func link(_ news: SensorRecording.News, of device: String, in directory: String) {
     switch news {
-    case .lost(let gap): links.note("\(device): \(gap.end); connecting again")
+    case .lost(let gap): links.note("\(device): \(gap.end); reconnecting")
     case .remark(let remark): links.note("\(device): \(remark)")
     case .back(let gap):
       let seconds = gap.recoveryNanoseconds.map { " after \($0 / 1_000_000_000) s" } ?? ""

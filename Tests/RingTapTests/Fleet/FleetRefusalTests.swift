@@ -178,13 +178,13 @@ import Testing
   @Test(arguments: [
     (["capture", "--publish", "broker.local"], "mqtt://"),
     (["capture", "--publish", "mqtt://h:99999"], "no port"),
-    (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "no name"),
+    (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "not a name"),
     (["capture", "--publish", "mqtt://h", "--publish-backlog", "x"], "4k to 1048576G bytes"),
     (["capture", "--publish", "mqtt://h", "--format", "npy"], "--format csv"),
     (["capture", "--publish-as", "x"], "--publish"),
     (["cycling", "--publish", "mqtt://h"], "--output"),
     (["collect", "mqtt://h"], "--output"),
-    (["collect", "mqtt://h", "-o", "x", "--name", "a/b"], "no name"),
+    (["collect", "mqtt://h", "-o", "x", "--name", "a/b"], "not a name"),
     (["collect", "mqtt://h", "-o", "x", "--sessions", "0"], "--sessions"),
   ])
   func wrongUsage(_ arguments: [String], _ word: String) async throws {

@@ -35,7 +35,7 @@ package enum GapText {
   /// Why the link ended, and when the next attempt starts: `…; connecting again in 2 s: 5 links in a row
   /// ended within 3 s`.
   package static func lost(_ gap: SessionGap) -> String {
-    let start = cause(gap) + "; connecting again"
+    let start = cause(gap) + "; reconnecting"
     guard gap.pause > .zero else { return start }
     let seconds = Double(gap.pause / .milliseconds(1)) / 1_000
     return start + " in \(seconds) s: \(gap.shortLinks) links in a row ended within 3 s"

@@ -125,7 +125,7 @@ enum BenchTarget {
     if let text { return try device.parse(text) }
     let prefix = "virtual:"
     guard let transport = device.radio.transport, transport.hasPrefix(prefix) else {
-      throw ValidationError("an address is needed, but with --transport virtual:…")
+      throw ValidationError("give an address, or --transport virtual:…")
     }
     let specification: VirtualPeripheralSpecification
     do throws(VirtualPeripheralSpecification.ParseError) {

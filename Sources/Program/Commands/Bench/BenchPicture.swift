@@ -30,7 +30,7 @@ struct BenchPicture {
   private init(_ reports: [BenchReport]) {
     if reports.count > 1 {
       bars("notifications a second", reports) { $0.measurement.perSecond }
-      bars("p99 from the kernel's stamp to the call, µs", reports) {
+      bars("p99 from the kernel's timestamp to the callback, µs", reports) {
         Double($0.measurement.latency.summary?.p99 ?? 0) / 1000
       }
     }
@@ -59,7 +59,7 @@ struct BenchPicture {
     let title = report.label.isEmpty ? "\(report.device) by \(report.adapter)" : report.label
     text(
       20, y,
-      "\(title): stamp to call p50 \(Self.microseconds(summary.p50)) µs, p99 "
+      "\(title): timestamp to callback p50 \(Self.microseconds(summary.p50)) µs, p99 "
         + "\(Self.microseconds(summary.p99)) µs, max \(Self.microseconds(summary.max)) µs", size: 13)
     let top = y + 10
     let bottom = top + Self.histogramHeight

@@ -55,7 +55,7 @@ struct BenchReport: Sendable {
     var lines = [
       "\(device) by \(adapter), \(mode) mode, MTU \(mtu)"
         + (LinkText.inForce(link).map { "; \($0)" } ?? ""),
-      "\(m.count) notifications of \(payload) octets in \(BenchText.number(m.seconds)) s: "
+      "\(m.count) notifications of \(payload) bytes in \(BenchText.number(m.seconds)) s: "
         + "\(BenchText.number(m.perSecond))/s, \(BenchText.number(kilobytesPerSecond)) kB/s" + share,
       "",
       String(repeating: " ", count: 16) + Durations.Summary.heading,
@@ -74,11 +74,12 @@ struct BenchReport: Sendable {
         + "\(BenchText.precise(each(m.systemCalls))) system calls, \(BenchText.precise(each(m.mallocs))) mallocs",
       "batches: \(BenchText.number(meanBatch)) on average, p99 \(m.batches.summary?.p99 ?? 0), "
         + "most \(m.batches.summary?.max ?? 0)",
-      "lost: \(lost) (kernel's queue \(lostInKernel), our queue \(m.lostInQueue), gaps in the numbers \(lostInSequence))",
+      "lost: \(lost) (kernel queue \(lostInKernel), ringtap queue \(m.lostInQueue), gaps in the numbers "
+        + "\(lostInSequence))",
     ]
-    if let requests { lines.append("\(requests) requests on the same link meanwhile") }
+    if let requests { lines.append("\(requests) requests on the same link at the same time") }
     if let receiveThread { lines.append("receive thread: \(receiveThread)") }
-    if unstamped > 0 { lines.append("\(unstamped) without the kernel's stamp: theirs is ours") }
+    if unstamped > 0 { lines.append("\(unstamped) without a kernel timestamp: timestamped by ringtap") }
     return lines.joined(separator: "\n")
   }
 

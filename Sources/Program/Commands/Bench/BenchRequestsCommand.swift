@@ -69,7 +69,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
       {
         target = found
       } else {
-        throw Failure("\(address) has no device name to read; name a characteristic with --characteristic")
+        throw Failure("\(address) has no device name to read; choose a characteristic with --characteristic")
       }
       return try await failing { () async throws(GATTError) in
         try await Self.measure(client, target, write: write, count, payload)

@@ -135,7 +135,7 @@ struct BenchRun: Sendable {
       return Stream(characteristic: replies, command: command)
     }
     throw Failure(
-      "\(address) is neither a ring nor an emulated source; name what it notifies with --characteristic "
-        + "(see `ringtap gatt \(address)`)")
+      "\(address) is neither a ring nor an emulated source; choose what to subscribe to with "
+        + "--characteristic (see `ringtap gatt \(address)`)")
   }
 }

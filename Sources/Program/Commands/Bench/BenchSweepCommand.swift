@@ -62,7 +62,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     var payload: String
     var rate: String
 
-    var label: String { "\(interval) ms, \(phy), MTU \(mtu), \(payload) octets, rate \(rate)" }
+    var label: String { "\(interval) ms, \(phy), MTU \(mtu), \(payload) bytes, rate \(rate)" }
   }
 
   private var points: [Point] {
@@ -87,14 +87,14 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
 
   func validate() throws {
     guard device.link.interval == nil, device.link.phy == nil else {
-      throw ValidationError("a sweep takes --intervals and --phys, which are lists")
+      throw ValidationError("a sweep uses the lists --intervals and --phys instead")
     }
     guard device.radio.transport == nil || address != nil else {
-      throw ValidationError("without an address a sweep has an emulated source of its own")
+      throw ValidationError("without an address, a sweep uses its own emulated source")
     }
     let points = points
     guard (1...Self.limit).contains(points.count) else {
-      throw ValidationError("that is \(points.count) combinations; 1 … \(Self.limit) are possible")
+      throw ValidationError("these are \(points.count) combinations; the limit is 1 … \(Self.limit)")
     }
     for point in points { _ = try run(of: point) }
   }
@@ -118,7 +118,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     var (device, options) = (device, options)
     device.link.interval = point.interval
     guard let phy = LinkOptions.PHY(rawValue: point.phy) else {
-      throw ValidationError("'\(point.phy)' is no PHY; there are 1m, 2m and coded")
+      throw ValidationError("'\(point.phy)' is not a PHY; choose 1m, 2m or coded")
     }
     device.link.phy = phy
     do { options.mtu = try BenchOptions.mtus.parse(point.mtu) } catch {

@@ -94,7 +94,7 @@ struct AnalyseCommand: ParsableCommand {
     }
     if report.clockStepCount > 0 {
       let times = report.clockStepCount == 1 ? "" : " \(report.clockStepCount) times"
-      Console.note("the wall clock was set\(times) meanwhile: `clockSteps` in session.json says when")
+      Console.note("the wall clock was set\(times) during the recording: see `clockSteps` in session.json")
     }
     for problem in report.problems { Console.note(problem) }
     return report

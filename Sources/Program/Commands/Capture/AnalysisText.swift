@@ -39,7 +39,7 @@ enum AnalysisText {
       line(
         "samples",
         "\(samples); \(report.ticks.ticks) ticks in \(seconds) s, "
-          + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole"),
+          + "\(report.ticks.ticks - report.ticks.wholeTicks) of them incomplete"),
       line("dropouts", dropouts.isEmpty ? "none" : dropouts.joined(separator: ", ")),
     ]
   }
@@ -54,7 +54,7 @@ enum AnalysisText {
         "rate", "\(ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock" + certainty),
       line(
         "clock",
-        "stamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
+        "timestamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
           + "\(milliseconds(clock.residual)) ms RMS, \(milliseconds(clock.earliest)) … "
           + "\(milliseconds(clock.latest)) ms"),
     ]
@@ -62,17 +62,17 @@ enum AnalysisText {
       lines.append(line("", "all times may be late by the same, at most \(milliseconds(uncertainty)) ms"))
     }
     lines.append(line("missing", missing(clock)))
-    if clock.restarts > 0 { lines.append(line("", "the clock began anew \(clock.restarts) times")) }
+    if clock.restarts > 0 { lines.append(line("", "the clock restarted \(clock.restarts) times")) }
     return lines
   }
 
   private static func missing(_ clock: ClockReport) -> String {
     if clock.isLinkTooSlow {
-      return "unknown: the link is too slow for this rate. Ask for a shorter interval or a slower ring"
+      return "unknown: the link is too slow for this rate. Use a shorter interval or a slower ring"
     }
     guard let most = clock.missingAtMost else {
       return (clock.missing > 0 ? "\(clock.missing) ticks or more" : "unknown")
-        + ": the times of arrival do not tell how many ticks the sensor made"
+        + ": the arrival times do not show how many ticks the sensor made"
     }
     let doubtful = most - clock.missing
     guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) ticks" : "none" }
@@ -142,7 +142,7 @@ enum AnalysisText {
           "ecg", "no heart rate in \(ecg.windows) windows of 10 s: \(reasons.joined(separator: ", "))")
       ]
     }
-    let correlation = ecg.correlation.mean.map { ", beats alike by \(fixed($0, 2))" } ?? ""
+    let correlation = ecg.correlation.mean.map { ", beat correlation \(fixed($0, 2))" } ?? ""
     return [
       line("ecg", "\(rate)\(correlation); \(windows)"),
       line("beats", "\(ecg.beats), \(ecg.acceptedIntervals) intervals accepted"),
@@ -153,7 +153,7 @@ enum AnalysisText {
     let measurements = heartRate.contacts + heartRate.losses
     let contact =
       measurements > 0
-      ? "contact in \(heartRate.contacts) of \(measurements) measurements" : "it tells nothing of its contact"
+      ? "contact in \(heartRate.contacts) of \(measurements) measurements" : "it does not report contact"
     let energy = heartRate.energy.map { "; \(fixed($0, 0)) kJ" } ?? ""
     let rate = perMinute(heartRate.rate) ?? "no measurement"
     return [line("heart", "\(rate) by the sensor; \(contact)\(energy)")]
@@ -204,7 +204,8 @@ enum AnalysisText {
       : [
         line(
           "",
-          "its counts began anew or went back \(cycling.restarts) \(cycling.restarts == 1 ? "time" : "times"): no rate there"
+          "its counts restarted or went back \(cycling.restarts) "
+            + "\(cycling.restarts == 1 ? "time" : "times"): no rate there"
         )
       ]
     return (lines.isEmpty ? [line("cycling", "nothing was counted")] : lines) + restarts
@@ -234,7 +235,7 @@ enum AnalysisText {
           "\(rest[.asleep, default: 0]) minutes at rest, \(rest[.awake, default: 0]) awake, "
             + "\(rest[.unknown, default: 0]) unknown (Cole and Kripke's rule; an estimate)"))
     } else {
-      lines.append(line("rest", "too short to say: needs \(SleepRule.minimumMinutes) minutes"))
+      lines.append(line("rest", "too short: needs \(SleepRule.minimumMinutes) minutes"))
     }
     return lines
   }

@@ -147,10 +147,10 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     if output == "-" {
       throw ValidationError("a capture is a directory; for samples on standard output: --stream -")
     }
-    if !sensors.isEmpty, rings != 1 { throw ValidationError("sensors or --rings, not both") }
+    if !sensors.isEmpty, rings != 1 { throw ValidationError("give sensors or --rings, not both") }
     let wanted = try wanted()
     if name != nil, wanted.count > 1 || wanted[0].address != nil {
-      throw ValidationError("an address or --name, not both; and --name is of one sensor")
+      throw ValidationError("give an address or --name, not both; --name selects a single sensor")
     }
     let addresses = wanted.compactMap(\.address)
     guard Set(addresses).count == addresses.count else { throw ValidationError("duplicate address") }

@@ -84,7 +84,7 @@ enum CaptureText {
     if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
     guard let most = clock.missingAtMost else {
       return (clock.missing > 0 ? "\(clock.missing) or more missing" : "unknown how many are missing")
-        + ": the times of arrival do not tell"
+        + ": the arrival times do not show it"
     }
     let doubtful = most - clock.missing
     guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) may be missing" : "none missing" }
@@ -100,11 +100,11 @@ enum CaptureText {
   static func losses(_ report: SessionReport) -> [String] {
     var lines = Ledger(report).lines
     if report.adapterFaults > 0 {
-      lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
+      lines.append("\(report.adapterFaults) controller faults: notifications may be missing")
     }
     if let line = LinkText.unsubscribed(report.unsubscribedValues) { lines.append(line) }
     if report.withoutKernelStamp > 0 {
-      lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
+      lines.append("\(report.withoutKernelStamp) without a kernel timestamp: timestamped on arrival")
     }
     return lines
   }

@@ -84,10 +84,14 @@ struct ConvertCommand: ParsableCommand {
   var json = false
 
   func validate() throws {
-    if grid != nil, tableFormat == nil { throw ValidationError("--grid goes with --to csv or npy") }
+    if grid != nil, tableFormat == nil { throw ValidationError("--grid needs --to csv or npy") }
     guard output == "-" else { return }
-    if to != .ndjson, to != .influx { throw ValidationError("only ndjson and influx go to standard output") }
-    if json { throw ValidationError("--json would stand among the lines of --output -") }
+    if to != .ndjson, to != .influx {
+      throw ValidationError("only ndjson and influx can be written to standard output")
+    }
+    if json {
+      throw ValidationError("--json cannot be combined with --output -: both write to standard output")
+    }
   }
 
   func run() throws { try CaptureInput.withDirectory(of: path, keys: air.keys) { try convert($0) } }
@@ -138,10 +142,10 @@ struct ConvertCommand: ParsableCommand {
     }
     for signal in report.signals where !signal.isExact {
       lines.append(
-        "  \(signal.label) is rounded to \(signal.resolution) \(signal.unit): bdf holds more bits")
+        "  \(signal.label) is rounded to \(signal.resolution) \(signal.unit): bdf has more bits")
     }
     lines += (report.ledger?.lines ?? []).map { "  " + $0 }
-    if let why = report.unknownLoss { lines.append("  what was lost is not known: \(why)") }
+    if let why = report.unknownLoss { lines.append("  losses not known: \(why)") }
     return lines.joined(separator: "\n")
   }
 }

@@ -60,7 +60,7 @@ struct ImportCommand: AsyncParsableCommand {
   var json = false
 
   func validate() throws {
-    if log == "-" { throw ValidationError("a log is read twice: give a file") }
+    if log == "-" { throw ValidationError("a log is read twice: give a file, not -") }
   }
 
   func run() async throws {
@@ -82,8 +82,7 @@ struct ImportCommand: AsyncParsableCommand {
     if !outcome.others.isEmpty {
       let count = outcome.others.count
       Console.note(
-        "of \(count) other \(count == 1 ? "device" : "devices") the log has no values of a sensor that is known"
-      )
+        "the log has no known sensor values of \(count) other \(count == 1 ? "device" : "devices")")
     }
     for remark in outcome.remarks { Console.note(remark) }
     for problem in outcome.problems { Console.note(problem) }
@@ -96,9 +95,9 @@ struct ImportCommand: AsyncParsableCommand {
       try Console.print(CaptureText.summary(capture.report, capture.directory))
       if let text = PayloadKnowledge(capture.report.origin).text { try Console.print("  " + text) }
       let messages = capture.directory + "/messages.ndjson"
-      if Files.exists(messages) { try Console.print("  what was said  \(messages)") }
+      if Files.exists(messages) { try Console.print("  messages  \(messages)") }
       let history = capture.directory + "/history"
-      return Files.exists(history) ? try Console.print("  what the ring had stored  \(history)") : ()
+      return Files.exists(history) ? try Console.print("  ring history  \(history)") : ()
     }
     var line = JSONLine()
     capture.report.encode(into: &line)
@@ -119,7 +118,8 @@ enum AttributeFile {
       guard !text.allSatisfy(\.isWhitespace), !text.hasPrefix("#") else { continue }
       guard let found = text.hasPrefix("{") ? try? attribute(Array(line)) : attribute(text) else {
         throw Failure(
-          "\(path): line \(index + 1) is no attribute; it looks like 0x0012 2a37, or is one of `ringtap gatt --json`"
+          "\(path): line \(index + 1) is not an attribute such as 0x0012 2a37, nor a line of `ringtap gatt "
+            + "--json`"
         )
       }
       if let attribute = found { attributes.append(attribute) }

@@ -189,15 +189,15 @@ struct RecordingJob: Sendable {
           isInterrupted = true
         } else if result.failure == nil, result.report.isEmpty {
           failures.append(
-            "\(outcome.recording.plan.peer) sent nothing: it may be asleep, worn by nobody, or send to another host; "
-              + "see what it has with `ringtap gatt \(outcome.recording.plan.peer)`")
+            "\(outcome.recording.plan.peer) sent nothing: it may be asleep, not worn, or sending to another "
+              + "host; `ringtap gatt \(outcome.recording.plan.peer)` shows its characteristics")
         }
         if let failure = result.failure {
           let isThere = result.directory != nil
           failures.append(
             "\(failure); "
               + (isThere
-                ? "what was recorded until then is in \(directory)" : "nothing is left: record again"))
+                ? "the recording up to then is in \(directory)" : "nothing was saved: record again"))
         }
       case .failure(let error): failures.append("\(error)")
       }
@@ -211,7 +211,7 @@ struct RecordingJob: Sendable {
       throw ExitCode.failure
     }
     if outcomes.contains(where: \.fellSilent) {
-      Console.note("samples may be missing: a stream fell silent on a link that stayed up")
+      Console.note("samples may be missing: a stream stopped on a link that stayed up")
       throw ExitCode(3)
     }
     try CaptureText.end(lost: outcomes.reduce(0) { $0 + $1.lostCount })

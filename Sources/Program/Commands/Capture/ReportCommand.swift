@@ -113,7 +113,8 @@ struct ReportCommand: ParsableCommand {
   private static func moment(_ text: String, _ option: String) throws -> ReportView.Moment {
     guard let moment = ReportView.Moment(text) else {
       throw ValidationError(
-        "\(option): '\(text)' is no time; give seconds since the start, 90 or 1:30, or 2026-11-21T06:50:00Z")
+        "\(option): '\(text)' is not a time; give seconds since the start, 90 or 1:30, or "
+          + "2026-11-21T06:50:00Z")
     }
     return moment
   }
@@ -132,11 +133,11 @@ struct ReportCommand: ParsableCommand {
     do throws(SystemError) {
       try Files.write(octets.span, to: file, ifExists: overwriting.existing)
     } catch {
-      throw Failure("cannot write \(file): \(error); choose another place by --output")
+      throw Failure("cannot write \(file): \(error); choose another file with --output")
     }
     guard let document else { return try Console.print("\(file)  \(octets.count) octets") }
     try Console.print(
-      "\(file)  \(octets.count) octets, \(document.sampleCount) samples, \(document.missingText)"
+      "\(file)  \(octets.count) bytes, \(document.sampleCount) samples, \(document.missingText)"
     )
   }
 
@@ -164,7 +165,7 @@ struct ReportCommand: ParsableCommand {
     try? converter.command.write(picture.span)
     guard converter.command.finish() == 0 else {
       throw Failure(
-        "rsvg-convert has not drawn \(file); install it (Debian: librsvg2-bin), or take --svg")
+        "rsvg-convert failed to write \(file); install it (Debian: librsvg2-bin), or use --svg")
     }
     do throws(SystemError) { try converter.output.commit() } catch {
       throw Failure("cannot write \(file): \(error)")

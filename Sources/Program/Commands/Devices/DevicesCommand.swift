@@ -36,7 +36,7 @@ struct DevicesCommand: ParsableCommand {
 
   fileprivate static func known() throws -> KnownDevices {
     guard let folder = KnownDevices.standardFolder else {
-      throw Failure("neither XDG_STATE_HOME nor HOME is set: nothing is remembered")
+      throw Failure("neither XDG_STATE_HOME nor HOME is set: no devices are stored")
     }
     return KnownDevices(in: folder) { Console.note($0) }
   }
@@ -45,7 +45,7 @@ struct DevicesCommand: ParsableCommand {
   fileprivate static func devices(_ text: String, in known: KnownDevices) throws -> [KnownDevice] {
     let devices = known.named(text)
     guard !devices.isEmpty else {
-      throw Failure("\(text.printable) is not known; `ringtap devices` shows what is")
+      throw Failure("\(text.printable) is unknown; `ringtap devices` lists the known devices")
     }
     return devices
   }
@@ -64,7 +64,7 @@ struct DevicesCommand: ParsableCommand {
 
     func run() throws {
       let devices = try DevicesCommand.known().all()
-      if devices.isEmpty, !json { Console.note("no device is known yet") }
+      if devices.isEmpty, !json { Console.note("no known devices yet") }
       for device in devices {
         if json {
           try Console.json { device.encodeSummary(into: &$0) }
@@ -109,8 +109,9 @@ struct DevicesCommand: ParsableCommand {
         try GATTTree().show(device.discovery.database)
         switch device.discovery.extent {
         case .whole: break
-        case .part: Console.note("only what was asked for; `ringtap gatt \(device.address)` asks for all")
-        case .none: Console.note("not used any more: `ringtap gatt \(device.address)` asks anew")
+        case .part:
+          Console.note("partly discovered; `ringtap gatt \(device.address)` discovers all attributes")
+        case .none: Console.note("outdated; `ringtap gatt \(device.address)` discovers the attributes again")
         }
       }
     }
@@ -132,7 +133,7 @@ struct DevicesCommand: ParsableCommand {
     var all = false
 
     func validate() throws {
-      guard all != (device != nil) else { throw ValidationError("a device, or --all") }
+      guard all != (device != nil) else { throw ValidationError("give a device or --all") }
     }
 
     func run() throws {

@@ -56,7 +56,7 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   private func lines(_ facts: LinkFacts, _ state: LinkState) -> [String] {
-    var lines = ["signal    \(facts.rssi.map { "\($0) dBm" } ?? "not told")"]
+    var lines = ["signal    \(facts.rssi.map { "\($0) dBm" } ?? "unknown")"]
     if let version = facts.version {
       lines.append(
         "peer      link layer \(version.versionName), company \(version.company.handleText), "
@@ -65,7 +65,7 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
     if let features = facts.features {
       lines.append("features  0x\(String(features.bits, radix: 16)): \(features.text)")
     }
-    let unknown = "not told: needs CAP_NET_RAW, and a link that begins now"
+    let unknown = "unknown: needs CAP_NET_RAW and a new link"
     lines.append("link      \(LinkText.inForce(state) ?? unknown)")
     return lines
   }
@@ -92,6 +92,6 @@ extension LEFeatures {
     if hasDataPacketLengthExtension { names.append("long data packets") }
     if hasPHY2M { names.append("2M PHY") }
     if hasPHYCoded { names.append("coded PHY") }
-    return names.isEmpty ? "none that matter here" : names.joined(separator: ", ")
+    return names.isEmpty ? "none that matter to ringtap" : names.joined(separator: ", ")
   }
 }

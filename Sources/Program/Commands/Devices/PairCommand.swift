@@ -76,18 +76,20 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     if forget {
       var wasKept = false
       if let store { wasKept = try failing { () throws(SystemError) in try store.forget(address) } }
-      guard wasKept else { throw Failure("no keys of \(address) are kept") }
-      guard json else { return try Console.print("forgot the keys of \(address)") }
+      guard wasKept else { throw Failure("no keys of \(address) are stored") }
+      guard json else { return try Console.print("removed the keys of \(address)") }
       return try Console.json { line in
         line.member("address", address.description)
         line.member("forgotten", true)
       }
     }
-    if bond, store == nil { Console.note("keys are not kept here: this pairing ends with its link") }
+    if bond, store == nil { Console.note("keys are not stored: this pairing ends with its link") }
     let settings = try settings(keeping: bond ? store : nil)
     let (device, request) = (device, try device.link.request())
     let result = try await device.withRadio { radio in
-      guard let adapter = radio.adapter.securing else { throw Failure("nobody pairs over this adapter") }
+      guard let adapter = radio.adapter.securing else {
+        throw Failure("this adapter does not support pairing")
+      }
       if radio.adapter.exclusive == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
         Console.note("bluetoothd is running: it keeps the keys, and its agent answers (`bluetoothctl`)")
       }
@@ -122,8 +124,9 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   private func show(_ bond: Bond?, of address: DeviceAddress) throws {
     if let bond, !bond.isSecureConnections, !legacy {
       Console.note(
-        "paired without Secure Connections: the device has none, or somebody in the middle has hidden them, and whoever "
-          + "listened can find the keys; --secure-connections refuses that")
+        "paired without Secure Connections: the device does not support them, or an attacker in the middle "
+          + "hid them. Anyone who recorded the pairing can find the keys; --secure-connections refuses such "
+          + "a pairing")
     }
     guard json else {
       let text = bond.map { "paired with \(address): \($0)" }
@@ -159,13 +162,14 @@ private struct PairingPrompt: Sendable {
       capability,
       showPasskey: {
         Console.note(
-          "passkey \(Self.digits($0)): type it on the device; if the device shows a number itself, refuse it there"
+          "passkey \(Self.digits($0)): type it on the device; if the device shows a number itself, reject it "
+            + "there"
         )
       },
       askPasskey: { [passkey] in
         if let passkey { return passkey }
         return await Self.line(
-          "nothing if the device asks for a comparison, else the passkey that the device shows: "
+          "press Enter if the device asks for a comparison, else type the passkey that the device shows: "
         ).flatMap { UInt32($0) }
       },
       compare: { [takesAnyNumber] number in

@@ -76,12 +76,12 @@ struct ScanCommand: AsyncParsableCommand {
   private static let patience = Duration.milliseconds(300)
 
   func validate() throws {
-    if passive, active { throw ValidationError("--passive or --active, not both") }
+    if passive, active { throw ValidationError("give --passive or --active, not both") }
     if let service, BluetoothUUID(service) == nil {
-      throw ValidationError("'\(service)' is no UUID; it looks like 180d or the full 36 characters")
+      throw ValidationError("'\(service)' is not a UUID; give 4 digits such as 180d, or all 36 characters")
     }
     if let name, (try? Regex(name)) == nil {
-      throw ValidationError("'\(name)' is no regular expression")
+      throw ValidationError("'\(name)' is not a regular expression")
     }
   }
 

@@ -106,7 +106,8 @@ final class ScanRecording: Sendable {
       }
       if hasNoTables {
         Console.note(
-          "interrupted before the tables were made; `ringtap import \(directory)/packets.pcapng -o FOLDER` makes them"
+          "interrupted before the tables were written; `ringtap import \(directory)/packets.pcapng -o "
+            + "FOLDER` writes them"
         )
       }
       for problem in problems { Console.note(problem) }

@@ -167,12 +167,12 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       // Unsubscribe even if Ctrl-C has cancelled the task.
       await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
       if shown == 0, values.dropped == 0, statistics.kernelQueueDrops == 0 {
-        throw Failure("no value came: the device may send some only when they change, or to another host")
+        throw Failure("no value received: the device may send only changes, or send to another host")
       }
       return values.dropped + statistics.kernelQueueDrops
     }
     if lost > 0 {
-      Console.note("\(lost) values were lost: what reads our output is too slow")
+      Console.note("\(lost) values were lost: the reader of the output is too slow")
       throw ExitCode(3)
     }
   }

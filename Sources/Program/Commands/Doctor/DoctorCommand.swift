@@ -46,7 +46,7 @@ struct DoctorCommand: AsyncParsableCommand {
     if log != nil, report == nil { throw ValidationError("--log needs --report") }
     guard let adapter else { return }
     guard adapter.hasPrefix("hci"), UInt16(adapter.dropFirst(3)) != nil else {
-      throw ValidationError("'\(adapter.printable)' is no adapter; it looks like hci0")
+      throw ValidationError("'\(adapter.printable)' is not an adapter name such as hci0")
     }
   }
 

@@ -127,7 +127,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
   func validate() throws {
     _ = try wearer()
     guard (1...26).contains(name.utf8.count) else {
-      throw ValidationError("--name must have 1 to 26 octets")
+      throw ValidationError("--name must have 1 to 26 bytes")
     }
     if options.adapter != nil, rings > 1 || sleepsAfter != nil {
       throw ValidationError("--rings and --sleeps-after are for a virtual controller, not an --adapter")

@@ -43,7 +43,7 @@ struct EmulatedSensorOptions: ParsableArguments {
     if let name { model.name = name }
     if let address = address.flatMap({ DeviceAddress($0, type: .public) }) { model.address = address }
     guard (1...31).contains(model.advertisingData.count), !model.name.isEmpty else {
-      throw ValidationError("--name must fit the advertisement: 31 octets with all else that is in it")
+      throw ValidationError("--name is too long: the whole advertisement has 31 bytes")
     }
     var configuration = EmulatedSensor.Configuration()
     configuration.ticksPerSecond = rate

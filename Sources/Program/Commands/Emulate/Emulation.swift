@@ -87,13 +87,13 @@ struct EmulationOptions: ParsableArguments {
       throw ValidationError("a device of --io-capability none cannot be authenticated")
     }
     guard (vhci ? 1 : 0) + (transport.isEmpty ? 0 : 1) + (adapter == nil ? 0 : 1) == 1 else {
-      throw ValidationError("say where to attach: --vhci, --transport or --adapter")
+      throw ValidationError("give one of --vhci, --transport and --adapter")
     }
     if mode != nil, adapter == nil { throw ValidationError("--mode is for an --adapter") }
     if adapter != nil, extended || realTime || loss > 0 || privateAddress || legacyPairing {
       throw ValidationError(
-        "--extended, --real-time, --loss, --legacy-pairing and --private-address are a virtual controller's; an --adapter "
-          + "is as it is")
+        "--extended, --real-time, --loss, --legacy-pairing and --private-address are for a virtual "
+          + "controller, not an --adapter")
     }
     if loss > 0, !realTime { throw ValidationError("--loss needs --real-time") }
     _ = try specifications()
@@ -107,7 +107,7 @@ struct EmulationOptions: ParsableArguments {
         case .tcpServer, .unix, .pseudoTerminal: return specification
         default:
           throw TransportSpecification.ParseError(
-            "\(text) cannot be served; tcp-server:, unix: and pty: can")
+            "\(text) cannot be served; use tcp-server:, unix: or pty:")
         }
       } catch { throw ValidationError(error.description) }
     }
@@ -339,7 +339,7 @@ struct Emulation: Sendable {
 
   private func end(_ total: Sent, _ options: EmulationOptions) throws(Console.WriteError) {
     guard options.json else {
-      let dropped = total.dropped > 0 ? ", \(total.dropped) had no room" : ""
+      let dropped = total.dropped > 0 ? ", \(total.dropped) dropped" : ""
       return try Console.print("end" + (key == nil ? "" : " \(total.sent) \(noun) sent\(dropped)"))
     }
     try Console.json { line in

@@ -104,9 +104,10 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
       if let address { _ = try device.parse(address) }
       return
     }
-    if address != nil { throw ValidationError("a recording is of one device: no address") }
+    if address != nil { throw ValidationError("a recording has one device: give no address") }
     if advertiseOn != nil {
-      throw ValidationError("a recording needs one controller: --adapter, --mode and --transport name it")
+      throw ValidationError(
+        "a recording needs one controller: choose it with --adapter, --mode and --transport")
     }
   }
 
@@ -189,10 +190,10 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     _ device: CommandKit.Radio
   ) async throws -> RelayOutcome {
     guard device.replay == nil else {
-      throw Failure("a log is no radio to be a device by; name a controller with --advertise-on")
+      throw Failure("a log cannot advertise; choose a controller with --advertise-on")
     }
     guard let advertiser = device.adapter.advertising else {
-      throw Failure("\(device.adapter.name) cannot advertise; name a controller with --advertise-on")
+      throw Failure("\(device.adapter.name) cannot advertise; choose a controller with --advertise-on")
     }
     let found = try await find(kind.search, on: sensor)
     var plan = DeviceSession.Plan(found.address)
@@ -257,7 +258,7 @@ private struct RelayedCapture {
     guard Files.exists(directory) else {
       let kinds = RelayKind.allCases.map(\.rawValue).joined(separator: ", ")
       throw ValidationError(
-        "'\(directory.printable)' is no recording's directory, and no sensor; there are \(kinds)")
+        "'\(directory.printable)' is neither the directory of a recording nor a sensor; sensors are \(kinds)")
     }
     let capture: RecordedCapture
     do throws(ConversionError) { capture = try RecordedCapture(directory) } catch { throw Failure(error) }
@@ -267,12 +268,12 @@ private struct RelayedCapture {
     ]
     guard let kind = known.first(where: { names.contains($0.table) })?.kind else {
       throw Failure(
-        "\(directory) has no heart rate, temperature, cycling or ring's light to relay; it has "
+        "\(directory) has no heart rate, temperature, cycling or ring data to relay; it has "
           + names.sorted().joined(separator: ", "))
     }
     let logs = CaptureLogFormat.allCases.map(\.fileName).filter { Files.exists(directory + "/" + $0) }
     guard let log = logs.first else {
-      throw Failure("\(directory) has no packet log, which is what is played")
+      throw Failure("\(directory) has no packet log to replay")
     }
     // Opening a pipe in place of the log would block.
     try failing { () throws(SystemError) in _ = try FileDescriptor.regularFile("\(directory)/\(log)") }

@@ -23,7 +23,7 @@ struct RelayText: Sendable {
     case .central(let event, let attributes): try ServeText(isJSON: isJSON).show(event, attributes)
     case .gap(let gap, let change):
       let cause = GapText.cause(gap)
-      gaps.note(change == .lost ? "\(cause); connecting again" : "streaming again")
+      gaps.note(change == .lost ? "\(cause); reconnecting" : "streaming again")
       guard isJSON else { return }
       try Console.json { line in
         line.member("event", "gap")
@@ -106,14 +106,15 @@ struct RelayText: Sendable {
 
   func end(_ outcome: RelayOutcome) throws(Console.WriteError) {
     let delays: [(key: String, words: String, histogram: LogLinearHistogram)] = [
-      ("estimator", "until a value is known", outcome.delays.estimator),
-      ("transport", "from then to the link", outcome.delays.transport),
-      ("total", "together", outcome.delays.total),
+      ("estimator", "from sample to value", outcome.delays.estimator),
+      ("transport", "from value to link", outcome.delays.transport),
+      ("total", "total", outcome.delays.total),
     ]
     guard isJSON else {
       var lines = [
-        "end \(outcome.values) values, \(outcome.silences) times none, \(outcome.centrals.notifications) notified, "
-          + "\(outcome.centrals.indications) indicated, \(outcome.dropped) dropped, \(outcome.gaps) gaps"
+        "end \(outcome.values) values, \(outcome.silences) silences, \(outcome.centrals.notifications) "
+          + "notified, \(outcome.centrals.indications) indicated, \(outcome.dropped) dropped, "
+          + "\(outcome.gaps) gaps"
       ]
       for delay in delays {
         guard let summary = DurationSummary(delay.histogram) else { continue }

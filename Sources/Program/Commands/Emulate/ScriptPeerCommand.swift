@@ -72,13 +72,13 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
   @OptionGroup var options: EmulationOptions
 
   func validate() throws {
-    guard options.transport.count <= 1 else { throw ValidationError("one --transport at a time") }
+    guard options.transport.count <= 1 else { throw ValidationError("give only one --transport") }
   }
 
   func run() async throws {
     let dialogues = try read()
     guard Set(dialogues.map(\.role)).count == 1 else {
-      throw Failure("\(file) has dialogues for centrals and for peripherals: pick one with --dialogue")
+      throw Failure("\(file) has dialogues for centrals and for peripherals: choose one with --dialogue")
     }
     let (outcomes, continuation) = AsyncStream.makeStream(of: DialogueSession.Outcome.self)
     let session = DialogueSession(dialogues) { continuation.yield($0) }

@@ -69,7 +69,7 @@ package struct ServeCommand: AsyncParsableCommand {
     guard let adapter = opened.adapter.advertising, let securing = opened.adapter.securing else {
       await opened.close()
       throw Failure(
-        "\(opened.adapter.name) cannot advertise: it is a log; give an --adapter or a --transport")
+        "\(opened.adapter.name) cannot advertise: it is a log; choose an --adapter or a --transport")
     }
     let (file, bonds) = (device, radio.bondFiles)
     do {
@@ -115,18 +115,21 @@ package struct ServeCommand: AsyncParsableCommand {
     let (passkey, yes, isAsked) = (passkey, yes, OneShot<Void>())
     let agent = PairingAgent(
       capability,
-      showPasskey: { Console.note("passkey \(ServeText.passkey($0)), to be typed, not compared") },
+      showPasskey: {
+        Console.note("passkey \(ServeText.passkey($0)), to type on the central, not to compare")
+      },
       askPasskey: {
         if isAsked.current != nil {
           Console.note(
-            "the passkey is used again: each pairing tells who listens more of it; start anew with another one"
+            "the passkey is used again: each pairing reveals more of it to eavesdroppers; restart with "
+              + "another one"
           )
         }
         isAsked.set(())
         return passkey
       },
       compare: { number in
-        Console.note("passkey \(ServeText.passkey(number)), to be compared, not typed")
+        Console.note("passkey \(ServeText.passkey(number)), to compare, not to type")
         return yes
       })
     var settings = SecuritySettings(
@@ -186,8 +189,9 @@ final class ServedBonds: BondStore {
     }
     if !bond.bond.isSecureConnections, !isTold {
       Console.note(
-        "\(bond.device) paired without Secure Connections: it has none, or somebody in the middle has hidden them, and whoever "
-          + "listened can find the keys; --secure-connections refuses that")
+        "\(bond.device) paired without Secure Connections: it does not support them, or an attacker in the "
+          + "middle hid them. Anyone who recorded the pairing can find the keys; --secure-connections "
+          + "refuses such a pairing")
     }
     if let files {
       let isKnown = files.bonds().contains { $0.device == bond.device }

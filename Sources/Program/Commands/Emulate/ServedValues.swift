@@ -23,7 +23,7 @@ struct ServedValues: Sendable {
       do {
         guard let line = try await input.next() else { return }
         guard case .text(let text) = line else {
-          throw Problem("longer than \(InputLines.octets.count) octets")
+          throw Problem("longer than \(InputLines.octets.count) bytes")
         }
         guard text.contains(where: { !$0.isWhitespace }) else { continue }
         try await take(text)
@@ -44,7 +44,7 @@ struct ServedValues: Sendable {
 
   private func take(_ line: String) async throws {
     guard let object = try? JSONDocument(Array(line.utf8)), case .object = object else {
-      throw Problem("no JSON object")
+      throw Problem("not a JSON object")
     }
     guard let value = object["value"]?.text.flatMap({ [UInt8](hex: $0) }) else {
       throw Problem("no \"value\" in hexadecimal")
@@ -52,9 +52,9 @@ struct ServedValues: Sendable {
     let handle = try await handle(of: object)
     guard let attribute = await server.attributes.first(where: { $0.handle == handle }),
       attribute.role == .value
-    else { throw Problem("\(handle.rawValue.handleText) is no value of a characteristic") }
+    else { throw Problem("\(handle.rawValue.handleText) is not a characteristic value") }
     guard value.count <= attribute.maximumByteCount else {
-      throw Problem("more than \(attribute.maximumByteCount) octets")
+      throw Problem("more than \(attribute.maximumByteCount) bytes")
     }
     await server.setValue(value, of: handle)
     try await push(value, of: handle)
@@ -65,7 +65,9 @@ struct ServedValues: Sendable {
       let digits = number.text.flatMap {
         $0.hasPrefix("0x") ? UInt16($0.dropFirst(2), radix: 16) : UInt16($0)
       }
-      guard let raw = number.integer(UInt16.self) ?? digits else { throw Problem("\"handle\" is no number") }
+      guard let raw = number.integer(UInt16.self) ?? digits else {
+        throw Problem("\"handle\" is not a number")
+      }
       return AttributeHandle(raw)
     }
     guard let text = object["uuid"]?.text, let uuid = BluetoothUUID(text) else {

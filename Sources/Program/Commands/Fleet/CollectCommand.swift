@@ -71,13 +71,13 @@ struct CollectCommand: AsyncParsableCommand {
 
   private func plan() throws -> CollectRun.Plan {
     guard FleetName.isValid(name) else {
-      throw ValidationError("'\(name.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
+      throw ValidationError("'\(name.printable)' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'")
     }
     var plan = CollectRun.Plan(
       try BrokerOptions.broker(url, passwordFile: broker.passwordFile), into: output, name: name)
     if let group, !FleetName.isValid(group) {
       throw ValidationError(
-        "--group '\(group.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
+        "--group '\(group.printable)' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'")
     }
     plan.certificates = broker.ca
     plan.group = group
@@ -93,8 +93,8 @@ struct CollectCommand: AsyncParsableCommand {
         Console.note($0)
       } progress: { progress in
         Console.progress(
-          "\(progress.elapsed.components.seconds) s  \(progress.publishers) publishers  \(progress.received) rows  "
-            + "\(progress.duplicated) twice   (Ctrl-C ends)")
+          "\(progress.elapsed.components.seconds) s  \(progress.publishers) publishers  \(progress.received) "
+            + "rows  \(progress.duplicated) duplicates   (Ctrl-C ends)")
       }
     }
     let report = try await Interruption.cancelling {
@@ -114,20 +114,22 @@ struct CollectCommand: AsyncParsableCommand {
   private func text(_ report: CollectReport) -> String {
     var lines = report.sessions.map { session in
       "\(session.publisher)/\(session.session)  \(session.rows) rows, \(session.received) of them now, "
-        + "\(session.duplicated) twice, \(session.missing) missing; \(session.state)"
+        + "\(session.duplicated) duplicates, \(session.missing) missing; \(session.state)"
         + (session.isComplete ? ", complete" : "")
     }
     lines.append(
-      "\(report.received) rows received, \(report.duplicated) twice, \(report.missing) missing, in \(output)")
+      "\(report.received) rows received, \(report.duplicated) duplicates, \(report.missing) missing, in "
+        + "\(output)")
     if report.setAside > 0 {
-      lines.append("\(report.setAside) sessions set aside for others; their files stay")
+      lines.append("\(report.setAside) sessions set aside to make room; their files remain")
     }
     if report.refused > 0 {
       lines.append("\(report.refused) messages refused")
       for entry in report.refusals.entries {
-        lines.append("  \(entry.count) of \(entry.publisher ?? "nobody"); the last: \(entry.last)")
+        lines.append(
+          "  \(entry.count) from \(entry.publisher ?? "unknown publishers"); the last: \(entry.last)")
       }
-      if report.refusals.forgotten > 0 { lines.append("  \(report.refusals.forgotten) of others") }
+      if report.refusals.forgotten > 0 { lines.append("  \(report.refusals.forgotten) from others") }
     }
     return lines.joined(separator: "\n")
   }

@@ -103,7 +103,7 @@ struct PublishCommand: AsyncParsableCommand {
     if json { try show(report) } else { PublishText.tell(report, plan.broker) }
     guard let problem = report.problem else { return }
     guard report.connections > 0, !report.isCapturesFault else { throw Failure(problem) }
-    Console.note("not everything was published: \(problem); the same command goes on")
+    Console.note("not everything was published: \(problem); run the same command again to continue")
     throw ExitCode(4)
   }
 

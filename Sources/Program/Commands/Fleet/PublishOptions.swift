@@ -65,7 +65,7 @@ struct PublishOptions: ParsableArguments {
     _ name: String?, _ backlog: ByteCount, _ patience: Double, into plan: inout PublishRun.Plan
   ) throws {
     if let name, !FleetName.isValid(name) {
-      throw ValidationError("'\(name.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
+      throw ValidationError("'\(name.printable)' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'")
     }
     plan.name = name
     plan.backlogByteCount = backlog.value
@@ -75,7 +75,7 @@ struct PublishOptions: ParsableArguments {
   /// The publication for a command that records.
   func publishing(_ format: TableOptions.Format) throws -> Publishing? {
     guard let plan = try plan() else { return nil }
-    if format != .csv { throw ValidationError("--publish sends tables of text; record with --format csv") }
+    if format != .csv { throw ValidationError("--publish needs text tables; record with --format csv") }
     return Publishing(plan)
   }
 }
@@ -119,7 +119,7 @@ final class Publishing: Sendable {
       let run = try PublishRun(directory, plan) { Console.note($0) }
       try run.start()
       runs.withLock { $0.append(run) }
-    } catch { Console.note("nothing is published: \(error)") }
+    } catch { Console.note("cannot publish: \(error)") }
   }
 
   /// Stops publishing, because nothing was recorded or the rest is not wanted.
@@ -145,7 +145,8 @@ final class Publishing: Sendable {
       guard let problem = report.problem else { continue }
       isWhole = false
       Console.note(
-        "not everything was published: \(problem); then `ringtap publish \(run.directory) \(plan.broker)` sends the rest"
+        "not everything was published: \(problem); later, `ringtap publish \(run.directory) \(plan.broker)` "
+          + "sends the rest"
       )
     }
     return isWhole
@@ -165,13 +166,13 @@ enum PublishText {
     let seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
     Console.note(
       "published \(report.confirmed) rows as \(broker)/\(report.publisher)/\(report.session)\(skipped); "
-        + "\(confirmation); \(NumberText.fixed(seconds, 2)) s of the processor")
+        + "\(confirmation); \(NumberText.fixed(seconds, 2)) s of processor time")
     if !report.isConfirmed, report.waiting > 0 {
       let tables = report.tables.filter { $0.waiting > 0 }.map { "\($0.waiting) of \($0.name)" }
       Console.note("not confirmed: \(report.waiting) rows, \(tables.joined(separator: ", "))")
     }
     if report.isDocumentLeftOut {
-      Console.note("session.json is too large, or no JSON, and was not published")
+      Console.note("session.json is too large or not JSON and was not published")
     }
   }
 }

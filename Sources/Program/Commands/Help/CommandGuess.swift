@@ -12,8 +12,8 @@ enum CommandGuess {
     guard !word.hasPrefix("-"), !names.contains(word) else { return nil }
     let near = names.map { (name: $0, steps: steps(from: word, to: $0)) }.filter { $0.steps <= 2 }
       .min { $0.steps < $1.steps }
-    return "'\(word.printable)' is no command"
-      + (near.map { "; did you mean '\($0.name)'?" } ?? "; `ringtap --help` lists all")
+    return "'\(word.printable)' is not a command"
+      + (near.map { "; did you mean '\($0.name)'?" } ?? "; `ringtap --help` lists all commands")
   }
 
   /// Number of letters to insert, remove or change (V. Levenshtein, 1965).

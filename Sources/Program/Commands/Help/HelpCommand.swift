@@ -27,7 +27,7 @@ struct HelpCommand: ParsableCommand {
     var command: any ParsableCommand.Type = Ringtap.self
     for word in words {
       guard let next = command.configuration.subcommands.first(where: { $0._commandName == word }) else {
-        throw ValidationError("no command and no topic '\(words.joined(separator: " "))'")
+        throw ValidationError("there is no command or topic '\(words.joined(separator: " "))'")
       }
       command = next
     }

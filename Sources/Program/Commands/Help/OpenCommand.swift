@@ -58,7 +58,7 @@ struct OpenCommand: ParsableCommand {
     var sockets: [InheritedSocket] = []
     for name in userChannel {
       guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
-        throw ValidationError("'\(name.printable)' is no adapter; it looks like hci0")
+        throw ValidationError("'\(name.printable)' is not an adapter name such as hci0")
       }
       sockets.append(.userChannel(index))
     }
@@ -66,7 +66,7 @@ struct OpenCommand: ParsableCommand {
     if monitor { sockets.append(.monitor) }
     guard Set(sockets).count == sockets.count else { throw ValidationError("an adapter is named twice") }
     guard !sockets.isEmpty else {
-      throw ValidationError("say what to open: --user-channel, --management, --monitor")
+      throw ValidationError("give at least one of --user-channel, --management and --monitor")
     }
     return sockets
   }
@@ -82,7 +82,7 @@ struct OpenCommand: ParsableCommand {
       owner = SystemUser.own
     }
     guard owner.number != 0 else {
-      throw ValidationError("say with --user whose the command is to be; root's it cannot be")
+      throw ValidationError("give a user other than root with --user")
     }
     return owner
   }

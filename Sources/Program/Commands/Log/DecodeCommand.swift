@@ -49,7 +49,7 @@ package struct DecodeCommand: ParsableCommand {
         if text.allSatisfy(\.isWhitespace) { continue }
         let line = try DecodeLine(text)
         guard decoder.decode(line.frames, of: line.source, line.context, into: &output) else {
-          throw WrongLine("the characteristic \(line.characteristic) is not known")
+          throw WrongLine("the characteristic \(line.characteristic) is unknown")
         }
         output.endLine()
       } catch {
@@ -147,8 +147,8 @@ private struct DecodeLine {
   private static func reason(_ error: any Error) -> String {
     guard case .typeMismatch(_, let context) = error as? DecodingError, let key = context.codingPath.first
     else {
-      return "it is not a JSON object with the keys that 'ringtap decode --help' tells"
+      return "it is not a JSON object with the keys listed by `ringtap decode --help`"
     }
-    return "'\(key.stringValue)' is of another type"
+    return "'\(key.stringValue)' has the wrong type"
   }
 }

@@ -72,7 +72,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
     let jobs = [install, uninstall, extcapInterfaces, extcapDlts, extcapConfig, capture].count { $0 }
     // Wireshark also passes its version alone, to ask for options to configure.
     guard jobs == 1 || jobs == 0 && extcapVersion != nil else {
-      throw ValidationError("one of --install, --uninstall, --extcap-interfaces, --capture is needed")
+      throw ValidationError("give one of --install, --uninstall, --extcap-interfaces and --capture")
     }
     if extcapDlts || extcapConfig || capture, extcapInterface == nil {
       throw ValidationError("--extcap-interface is missing")
@@ -115,7 +115,9 @@ package struct ExtcapCommand: AsyncParsableCommand {
   // MARK: Capture
 
   private func record(_ interface: String, _ fifo: String) async throws {
-    guard interface.hasPrefix(Self.prefix) else { throw Failure("'\(interface)' is no interface of ringtap") }
+    guard interface.hasPrefix(Self.prefix) else {
+      throw Failure("'\(interface)' is not an interface of ringtap")
+    }
     let source = try source(String(interface.dropFirst(Self.prefix.count)))
     // Opening the pipe blocks until it has a reader; a signal meanwhile ends the process immediately.
     try failing { () throws(SystemError) in try Files.becomeStandardOutput(fifo) }
@@ -160,7 +162,7 @@ enum ExtcapFolders {
   }
 
   static func install() throws {
-    guard let program = ProcessFacts.ownPath else { throw Failure("this program's path is not known") }
+    guard let program = ProcessFacts.ownPath else { throw Failure("this program's path is unknown") }
     for folder in try paths() {
       let path = folder + "/" + name
       try failing { () throws(SystemError) in

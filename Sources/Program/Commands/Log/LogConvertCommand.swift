@@ -85,19 +85,19 @@ extension LogCommand {
     mutating func validate() throws {
       guard let output = outputName else {
         throw ValidationError(
-          "--output is missing: ringtap log convert IN ... --output OUT; all other names are of logs to read")
+          "--output is missing: ringtap log convert IN ... --output OUT; all other names are input logs")
       }
-      if inputs.isEmpty { throw ValidationError("no log to read is given") }
+      if inputs.isEmpty { throw ValidationError("give a log to read") }
       if format == nil, try named(output, split: split) == nil {
-        throw ValidationError("The name '\(output)' tells no format: add --format.")
+        throw ValidationError("'\(output)' has no known extension: add --format")
       }
-      if inputs.count(where: { $0 == "-" }) > 1 { throw ValidationError("'-' can be read once only.") }
+      if inputs.count(where: { $0 == "-" }) > 1 { throw ValidationError("'-' can be given only once") }
       if anonymise, inputs.contains("-") {
-        throw ValidationError("--anonymise reads its input three times, so it cannot be '-'.")
+        throw ValidationError("--anonymise reads its input three times, so it cannot be '-'")
       }
-      if split != nil, output == "-" { throw ValidationError("--split needs the name of a folder.") }
+      if split != nil, output == "-" { throw ValidationError("--split needs the name of a folder") }
       if let connection, Self.choice(connection) == nil {
-        throw ValidationError("'\(connection)' is neither a handle nor an address.")
+        throw ValidationError("'\(connection)' is neither a handle nor an address")
       }
     }
 
@@ -127,12 +127,13 @@ extension LogCommand {
       // If no log could be read, keep an existing output file.
       if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
       tell(
-        sink.leftOut, split == nil ? "records have no place in the format" : "records belong to no connection"
+        sink.leftOut, split == nil ? "records do not fit the format" : "records belong to no connection"
       )
-      tell(hidden, "notes may say anything")
+      tell(hidden, "notes may contain personal data")
       if let blanked = anonymiser?.blankedRecords, blanked > 0 {
         Console.note(
-          "\(blanked) records have parts that may say anything and were blanked: their length stays")
+          "\(blanked) records have parts that may contain personal data; these were blanked, keeping their "
+            + "length")
       }
       for message in failures { Console.note(message) }
       for remark in remarks { Console.note(remark.text) }
@@ -153,8 +154,8 @@ extension LogCommand {
           anonymiser.learn(record)
           guard !anonymiser.isFull else {
             throw Failure(
-              "more addresses, names or keys than can be kept apart; nothing was written: anonymise parts of the log, "
-                + "such as --connection's")
+              "too many addresses, names or keys; nothing was written: anonymise parts of the log, for "
+                + "example with --connection")
           }
         }
       }

@@ -95,7 +95,7 @@ struct LogRecordCommand: AsyncParsableCommand {
   func validate() throws {
     _ = try adapterIndex()
     if capture != nil, adapter != nil || synthetic != nil {
-      throw ValidationError("--capture or --adapter, not both")
+      throw ValidationError("give --capture or --adapter, not both")
     }
     let isSeries = rotateSize != nil || rotateTime != nil || rotateCount != nil
     if ring != nil, !isSeries {
@@ -110,7 +110,7 @@ struct LogRecordCommand: AsyncParsableCommand {
   private func adapterIndex() throws -> UInt16? {
     guard let adapter else { return nil }
     guard adapter.hasPrefix("hci"), let index = UInt16(adapter.dropFirst(3)) else {
-      throw ValidationError("'\(adapter)' is no adapter; it looks like hci0")
+      throw ValidationError("'\(adapter)' is not an adapter name such as hci0")
     }
     return index
   }
@@ -159,7 +159,7 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   private func finish(_ report: LogRecordingReport) throws {
     if report.repairedByteCount > 0 {
-      Console.note("cut \(report.repairedByteCount) octets of a torn record off \(output)")
+      Console.note("removed \(report.repairedByteCount) bytes of a partial record from \(output)")
     }
     // The reader has closed the pipe.
     if output == "-", report.failure?.number == EPIPE { return }
@@ -173,7 +173,7 @@ struct LogRecordCommand: AsyncParsableCommand {
       try Console.print(text(report))
     }
     if let failure = report.failure {
-      let before = report.packets == 0 ? "" : "; the \(report.packets) packets before are in \(output)"
+      let before = report.packets == 0 ? "" : "; the \(report.packets) packets before that are in \(output)"
       throw Failure("\(failure)\(before)")
     }
     if report.lost.total > 0 { throw ExitCode(3) }

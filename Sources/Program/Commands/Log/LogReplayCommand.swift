@@ -56,7 +56,9 @@ extension LogCommand {
     var json = false
 
     func validate() throws {
-      if ReplaySpeed(speed) == nil { throw ValidationError("--speed is 1x, 10x, any whole factor, or max") }
+      if ReplaySpeed(speed) == nil {
+        throw ValidationError("--speed must be 1x, 10x, any whole factor, or max")
+      }
     }
 
     func run() async throws {

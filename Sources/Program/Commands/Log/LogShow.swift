@@ -112,7 +112,7 @@ extension LogCommand {
       if let remark {
         Console.note("\(LogProblem.name(file)): \(remark)")
       } else if isEmpty {
-        Console.note("\(LogProblem.name(file)): none of the \(records) packets is shown: nothing matches")
+        Console.note("\(LogProblem.name(file)): none of the \(records) packets match")
       }
       if isForeign { throw ExitCode.failure }
     }
@@ -177,7 +177,7 @@ extension LogCommand {
         if isReplaced {
           input = try CompressedInput(path: file)
           reader = AnyLogReader(keys: air.keys)
-          Console.note("\(file) was replaced; going on with the new one")
+          Console.note("\(file) was replaced; continuing with the new one")
           continue
         }
         // A fifth of a second is fast enough for a human reader.

@@ -61,7 +61,7 @@ struct LogSelection: ParsableArguments {
       return try Self.required(UInt16(digits), "--adapter: '\(text)' is not like hci0")
     }
     filter.handle = try handle.map { text in
-      let number = try Self.required(Self.number(text), "--handle: '\(text)' is no number")
+      let number = try Self.required(Self.number(text), "--handle: '\(text)' is not a number")
       guard number <= 0x0FFF else { throw ValidationError("--handle: a connection handle has 12 bits") }
       return ConnectionHandle(number)
     }

@@ -40,7 +40,7 @@ package struct RingStepsCommand: AsyncParsableCommand {
       try options.show(
         .activityLog(log),
         lines + ["\(log.steps) steps, \(log.distanceMeters) m\(kilocalories)"]
-          + (log.isComplete ? [] : ["not complete: \(log.missingRecords.count) records did not come"]))
+          + (log.isComplete ? [] : ["not complete: \(log.missingRecords.count) records are missing"]))
     }
   }
 }
@@ -122,7 +122,7 @@ package struct RingOxygenCommand: AsyncParsableCommand {
     let options = ring
     try await options.withRing { ring in
       let answer = try await failing { () async throws(RingError) in try await ring.oxygen() }
-      guard case .spO2(let days) = answer.reply else { throw Failure("the ring's answer makes no sense") }
+      guard case .spO2(let days) = answer.reply else { throw Failure("the ring's reply is invalid") }
       let lines = days.flatMap { day in
         [RingText.daysAgo(day.daysAgo)]
           + day.hours.map { hour in
@@ -198,7 +198,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
           try await ring.temperature(days: UInt8(RingSync.defaultDays))
         }
         guard case .temperature(let days) = answer.reply else {
-          throw Failure("the ring's answer makes no sense")
+          throw Failure("the ring's reply is invalid")
         }
         let lines = days.flatMap { [RingText.daysAgo($0.daysAgo)] + Self.lines($0.readings) }
         return try options.show(.bigData(answer), lines)
@@ -207,7 +207,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
         try await ring.intervalTemperature(daysAgo: daysAgo)
       }
       guard let log else { return Console.note("nothing stored \(RingText.daysAgo(daysAgo))") }
-      let missing = log.isComplete ? [] : ["not complete: \(log.missingPackets.count) packets did not come"]
+      let missing = log.isComplete ? [] : ["not complete: \(log.missingPackets.count) packets are missing"]
       try options.show(.intervalTemperature(log), Self.lines(log.readings) + missing)
     }
   }

@@ -35,7 +35,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   var json = false
 
   func validate() throws {
-    if address != nil, name != nil { throw ValidationError("an address or --name, not both") }
+    if address != nil, name != nil { throw ValidationError("give an address or --name, not both") }
     _ = try address.map { try device.parse($0) }
   }
 
@@ -83,8 +83,8 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     }
     if isVerbose {
       Console.note(
-        "\(counters.foreign) replies that nobody waited for, \(counters.unasked) frames unasked, "
-          + "\(counters.timeouts) time-outs")
+        "\(counters.foreign) replies without a request, \(counters.unasked) unsolicited frames, "
+          + "\(counters.timeouts) timeouts")
     }
   }
 
@@ -124,7 +124,7 @@ enum RingText {
 
   static func capabilities(_ all: RingCapabilities) -> String {
     let has = names(of: all)
-    return has.isEmpty ? "capabilities: none of those known" : "capabilities: " + has.joined(separator: ", ")
+    return has.isEmpty ? "capabilities: none known" : "capabilities: " + has.joined(separator: ", ")
   }
 
   static func names(of all: RingCapabilities) -> [String] {
@@ -139,7 +139,7 @@ enum RingText {
   /// A line for each slot with a value.
   static func log(_ log: RingDayLog, unit: String) -> [String] {
     let lines = log.entries.map { "\(clock($0.slot * log.intervalMinutes))  \($0.value) \(unit)" }
-    return lines + (log.isComplete ? [] : ["not complete: \(log.missingFrames.count) frames did not come"])
+    return lines + (log.isComplete ? [] : ["not complete: \(log.missingFrames.count) frames are missing"])
   }
 
   static func daysAgo(_ days: UInt8) -> String {

@@ -13,7 +13,7 @@ struct RingConsent: ParsableArguments {
   func ask(_ question: String) throws {
     guard !yes else { return }
     guard StandardStream.input.isTerminal else {
-      throw Failure("\(question) Nobody is there to be asked: give --yes")
+      throw Failure("\(question) There is no terminal to confirm this: give --yes")
     }
     Console.note("\(question) Type yes:")
     guard readLine() == "yes" else { throw Failure("nothing was done") }

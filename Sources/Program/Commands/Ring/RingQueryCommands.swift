@@ -53,8 +53,8 @@ package struct RingInfoCommand: AsyncParsableCommand {
             [
               RingText.capabilities(told ?? support)
                 + (told == nil
-                  ? " (without --set-time, a ring tells of bond and interval temperature only)"
-                  : " (told in reply to setting the clock)")
+                  ? " (without --set-time, a ring reports only bond and interval temperature)"
+                  : " (reported in reply to setting the clock)")
             ])
           guard options.json else { continue }
           try Console.json { line in
@@ -88,7 +88,7 @@ package struct RingBatteryCommand: AsyncParsableCommand {
     let options = ring
     try await options.withRing { ring in
       let reply = try await failing { () async throws(RingError) in try await ring.ask(.battery) }
-      guard case .battery(let battery) = reply else { throw Failure("the ring's answer makes no sense") }
+      guard case .battery(let battery) = reply else { throw Failure("the ring's reply is invalid") }
       try options.show(.reply(reply), [RingText.battery(battery)])
     }
   }
@@ -183,8 +183,8 @@ package struct RingTimeCommand: AsyncParsableCommand {
   static func warning(_ finding: RingClockCheck.Finding, _ options: RingOptions) -> String? {
     switch finding {
     case .otherConvention(let minutes):
-      "the ring's logs are \(minutes) minutes off, as after a program that keeps the other of local time and UTC: "
-        + "read them with\(options.utc ? "out" : "") --utc, or set the clock"
+      "the ring's logs are \(minutes) minutes off, as if another program had set local time instead of UTC, "
+        + "or the reverse: read them with\(options.utc ? "out" : "") --utc, or set the clock"
     case .shifted(let minutes): "the ring's logs are \(minutes) minutes in the future: set its clock"
     case .inStep, .undecided: nil
     }

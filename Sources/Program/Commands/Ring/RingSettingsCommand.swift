@@ -140,10 +140,10 @@ package struct RingSettingsCommand: AsyncParsableCommand {
 
   func validate() throws {
     if (touchApplication == nil) != (touchStrength == nil) {
-      throw ValidationError("--touch-application and --touch-strength go together")
+      throw ValidationError("--touch-application and --touch-strength need each other")
     }
     if let phoneName, (try? RingPhoneName(name: phoneName)) == nil {
-      throw ValidationError("--phone-name must be ASCII and have at most 12 octets")
+      throw ValidationError("--phone-name must be ASCII and have at most 12 bytes")
     }
     if let heartRateInterval, !heartRateInterval.isMultiple(of: 5) {
       throw ValidationError("--heart-rate-interval must be a multiple of 5 up to 60")

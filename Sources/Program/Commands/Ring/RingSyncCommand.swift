@@ -38,7 +38,7 @@ package struct RingSyncCommand: AsyncParsableCommand {
     let parts = since.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
     guard parts.count == 3, let year = parts[0], let month = parts[1], let day = parts[2],
       let date = try? RingDate(year: year, month: month, day: day)
-    else { throw ValidationError("'\(since)' is no date; it looks like 2025-12-11") }
+    else { throw ValidationError("'\(since)' is not a date such as 2025-12-11") }
     return date
   }
 

@@ -59,14 +59,16 @@ struct PolarCommand: AsyncParsableCommand {
     _ = try StreamOptions.targets(streamTo, "--stream-to")
     guard let settings else {
       let names = PolarSession.Settings.named.map(\.name).joined(separator: ", ")
-      throw ValidationError("--stream '\(stream)': \(names), each once, with commas between them")
+      throw ValidationError("--stream '\(stream)': \(names), each once, separated by commas")
     }
     if settings.streams.count > 1 {
-      if rate != nil { throw ValidationError("--rate is of one stream; several have their usual ones") }
+      if rate != nil {
+        throw ValidationError("--rate is for a single stream; several streams use their default rates")
+      }
       if sensor.output == nil { throw ValidationError("several streams need an --output directory") }
     }
     if sensor.output == nil, !streamTo.isEmpty {
-      throw ValidationError("--stream-to needs an --output directory; without, --json prints what comes")
+      throw ValidationError("--stream-to needs an --output directory; without one, --json prints the samples")
     }
   }
 

@@ -89,7 +89,7 @@ struct RingToolCommand: ParsableCommand {
       init(_ failure: RingTranscript.Failure) {
         switch failure {
         case .noPackets: reason = "'packets' is empty"
-        case .severalFrames: reason = "frames that are no log stand alone, each on a line of its own"
+        case .severalFrames: reason = "frames that are not a log must each be on a line of their own"
         }
       }
     }
@@ -106,7 +106,7 @@ struct RingToolCommand: ParsableCommand {
       else { throw Wrong("'direction' is neither \"host->ring\" nor \"ring->host\"") }
       guard let members = object["packets"]?.array, case let texts = members.compactMap(\.text),
         texts.count == members.count
-      else { throw Wrong("'packets' is no list of strings") }
+      else { throw Wrong("'packets' is not a list of strings") }
       var packets: [[UInt8]] = []
       for (index, text) in texts.enumerated() {
         guard let packet = [UInt8](hex: text) else {

@@ -49,7 +49,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   func validate() throws {
     if output == "-" {
       throw ValidationError(
-        "a recording is a directory; values go to standard output without --output, as JSON with --json")
+        "--output is a directory; without it, values go to standard output, as JSON with --json")
     }
     if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
@@ -65,7 +65,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     }
     if output == nil, database.influx != nil { throw ValidationError("--influx needs an --output directory") }
     if let address {
-      if name != nil { throw ValidationError("an address or --name, not both") }
+      if name != nil { throw ValidationError("give an address or --name, not both") }
       _ = try device.parse(address)
     }
   }

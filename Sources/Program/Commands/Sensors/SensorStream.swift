@@ -31,8 +31,8 @@ struct SensorStream: Sendable {
     var isInterrupted = false
 
     private static let silence =
-      "the sensor sent nothing: it may be asleep, worn by nobody, or send to another host; see what it has with "
-      + "`ringtap gatt ADDRESS`"
+      "the sensor sent nothing: it may be asleep, not worn, or sending to another host; `ringtap gatt "
+      + "ADDRESS` shows its characteristics"
 
     private var reason: String? {
       failure.map { "\($0)" } ?? (isEndedBySensor ? "the sensor stopped the stream by itself" : nil)
@@ -52,9 +52,9 @@ struct SensorStream: Sendable {
         }
       }
       if malformed > 0 {
-        Console.note("\(malformed) values were malformed: shorter than their own flags say; skipped")
+        Console.note("skipped \(malformed) malformed values: shorter than their flags require")
       }
-      if lost > 0 { Console.note("\(lost) values were lost: what reads our output is too slow") }
+      if lost > 0 { Console.note("\(lost) values were lost: the reader of the output is too slow") }
       if let missing, missing > 0 {
         Console.note("\(missing) \(missing == 1 ? "sample is" : "samples are") missing by the sensor's clock")
       }
