@@ -105,7 +105,7 @@ extension WithoutKernel {
       try scene.ringtap("log", "replay", scene.path("none")).expectFailure(saying: "none")
       let text = scene.path("text")
       try Data("this is no packet log, whatever it is".utf8).write(to: URL(filePath: text))
-      try scene.ringtap("log", "replay", text).expectFailure(saying: "is no packet log")
+      try scene.ringtap("log", "replay", text).expectFailure(saying: "is not a packet log")
       try scene.ringtap("log", "replay", log, "--link", "9").expectFailure(saying: "there is no link 9")
       #expect(try scene.ringtap("log", "replay", log, "--speed", "fast").status == 2)
     }

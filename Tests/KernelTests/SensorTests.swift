@@ -323,7 +323,7 @@ extension WithoutKernel {
       try scene.run(Place.ringtap, ["polar"] + polar).expectFailure(
         saying: "does not offer 500 Hz; it has 130")
       let strap = ["--transport", "virtual:heart-rate", "70:CB:0D:00:18:0D"]
-      try scene.run(Place.ringtap, ["polar"] + strap).expectFailure(saying: "no raw data of Polar's")
+      try scene.run(Place.ringtap, ["polar"] + strap).expectFailure(saying: "no Polar raw data service")
     }
   }
 

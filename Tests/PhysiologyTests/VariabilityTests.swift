@@ -214,8 +214,8 @@ struct IntervalFixture: Decodable, CustomTestStringConvertible {
     #expect(
       texts == [
         "3 good intervals are too few: 30 are needed", "12 s of intervals are too short: 60 s are needed",
-        "8 % of the intervals are artefacts: at most 5 % may be",
-        "20 % of the time is without good intervals: at most 10 % may be",
+        "8 % of the intervals are artefacts: the limit is 5 %",
+        "20 % of the time is without good intervals: the limit is 10 %",
       ])
   }
 

@@ -38,7 +38,7 @@ import Testing
     ("btmon", Array("Bluetooth monitor ver 5.66\n= Note: Linux\n".utf8), ["text", "btmon -w"]),
     ("web page", Array("\n<!DOCTYPE html><html>".utf8), ["web page"]),
     ("xz", [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0, 0, 4, 1, 2, 3, 4, 5, 6, 7, 8], ["xz", "unxz"]),
-    ("noise", (0..<64).map { UInt8(truncatingIfNeeded: 0x81 &+ $0 &* 37) }, ["none of btsnoop"]),
+    ("noise", (0..<64).map { UInt8(truncatingIfNeeded: 0x81 &+ $0 &* 37) }, ["does not begin like btsnoop"]),
   ]
 
   private static let commands = [

@@ -234,7 +234,7 @@ struct LiveOutputTests {
   // MARK: Wrong usage
 
   @Test(arguments: [
-    (["capture", "--stream", "file"], "'file' is nowhere to stream to; give -, unix:PATH or tcp:HOST:PORT"),
+    (["capture", "--stream", "file"], "'file' is not a stream target; give -, unix:PATH or tcp:HOST:PORT"),
     (["capture", "--stream", "tcp:7007"], "give one such as tcp:127.0.0.1:7007"),
     (["capture", "--stream", "-", "--stream", "-"], "'-' is given twice"),
     (["heart-rate", "--stream", "-"], "--stream needs an --output directory"),

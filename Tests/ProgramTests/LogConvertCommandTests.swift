@@ -65,7 +65,7 @@ import Testing
       try octets[..<(octets.count / 2)].write(to: packed)
       let cut = try convert([packed.path, "-o", out.path, "--format", "btsnoop", "--force"])
       #expect(cut.status == 1)
-      #expect(cut.errors.contains("the compressed data ends early, at octet \(octets.count / 2)"))
+      #expect(cut.errors.contains("the compressed data ends early, at byte \(octets.count / 2)"))
       // Damaged in the middle: no crash, and the damage is noticed.
       var damaged = octets
       for index in octets.count / 2..<octets.count / 2 + 64 { damaged[index] ^= 0x5A }

@@ -55,7 +55,7 @@ import Testing
       let drift = clock("strap") / clock("chest") - 1
       #expect(abs(try #require(strap.clockDrift) - drift) < min(1e-6, strap.clockUncertainty ?? 0))
       #expect(
-        strap.refusals == [Alignment.Refusal(with: Self.ring, why: "no heart beats that both have seen")])
+        strap.refusals == [Alignment.Refusal(with: Self.ring, why: "no heartbeats that both recorded")])
     }
   }
 

@@ -284,7 +284,7 @@ import Testing
       let texts = document.problemTexts
       #expect(
         texts.contains { $0.hasPrefix("ppg.csv, line 51: it is cut off; the 49 rows before it are good") })
-      #expect(texts.contains { $0.hasPrefix("session.json is damaged (no JSON from octet 10 on)") })
+      #expect(texts.contains { $0.hasPrefix("session.json is damaged (invalid JSON from byte 10 on)") })
       #expect(texts.contains { $0.contains("packets.btsnoop: ") && $0.contains("records before are good") })
     }
   }

@@ -20,7 +20,7 @@ import Testing
     }.value
     #expect(first == (1...20).map { "\($0)" })
     await loop.task { try? await loop.wait(for: .seconds(61)) }.value
-    let number = "… and 180 more in the last minute: links that are lost and made again"
+    let number = "… and 180 more in the last minute: links lost and restored"
     #expect(told.lines.withLock { $0.dropFirst(20) } == [number])
     await loop.task {
       limit.note("later")
@@ -32,7 +32,7 @@ import Testing
       limit.flush()
     }.value
     #expect(
-      told.lines.withLock { $0.last } == "… and 6 more in the last minute: links that are lost and made again"
+      told.lines.withLock { $0.last } == "… and 6 more in the last minute: links lost and restored"
     )
   }
 

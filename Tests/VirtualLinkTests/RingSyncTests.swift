@@ -199,7 +199,7 @@ import Testing
     try await withFolder { folder in
       try "time_ns,x\n1,2\n".write(toFile: folder + "/stress.csv", atomically: true, encoding: .utf8)
       let outcomes = try await withStoredRing { try await Self.sync($0, folder) }
-      #expect(outcomes[2].note?.contains("left alone") == true)
+      #expect(outcomes[2].note?.contains("left unchanged") == true)
       #expect(try String(contentsOfFile: folder + "/stress.csv", encoding: .utf8) == "time_ns,x\n1,2\n")
     }
   }

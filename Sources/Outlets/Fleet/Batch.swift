@@ -65,12 +65,12 @@ extension Batch {
       document["table"]?.text == table
     else { throw Refusal("the batch names another table than its topic") }
     guard let header = document["header"]?.text, Self.isHeader(header) else {
-      throw Refusal("the header is no line of CSV")
+      throw Refusal("the header is not a line of CSV")
     }
     let numbers = ["row", "count", "from"].map { document[$0]?.integer(Int.self) ?? -1 }
     guard numbers.allSatisfy({ (0..<Self.rowLimit).contains($0) }), numbers[1] > 0, numbers[2] <= numbers[0]
     else {
-      throw Refusal("row, count and from do not fit each other")
+      throw Refusal("row, count and from are inconsistent")
     }
     guard body.count <= Self.byteCountLimit, Self.lineCount(body) == numbers[1] else {
       throw Refusal("the rows are not \(numbers[1]) lines of CSV in \(Self.byteCountLimit) octets")

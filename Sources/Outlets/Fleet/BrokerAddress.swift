@@ -68,12 +68,12 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
       $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
     }
     guard !name.isEmpty, name.utf8.count <= 253, isHost else {
-      throw ParseError(description: "'\(name)' is no host; it looks like broker.local or 192.0.2.1")
+      throw ParseError(description: "'\(name)' is not a host; it looks like broker.local or 192.0.2.1")
     }
     guard !rest.isEmpty else { return (String(name), standard) }
     guard let port = UInt16(rest.dropFirst()), port > 0 else {
       throw ParseError(
-        description: "'\(rest.dropFirst())' is no port; it is a number, 1 … 65535, such as \(standard)")
+        description: "'\(rest.dropFirst())' is not a port; it is a number, 1 … 65535, such as \(standard)")
     }
     return (String(name), Int(port))
   }
@@ -101,7 +101,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     guard levels.count <= prefixLevelLimit, levels.allSatisfy({ FleetName.isValid($0) }) else {
       throw ParseError(
         description:
-          "the prefix '\(text)' is no topic of ours; its levels are letters, digits, '.', '_' and '-', "
+          "the prefix '\(text)' is not allowed; its levels are letters, digits, '.', '_' and '-', "
           + "such as /clinic/ward-3")
     }
     return String(text)

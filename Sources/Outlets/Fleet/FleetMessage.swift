@@ -17,7 +17,7 @@ enum FleetMessage {
     let line = copy(payload.extracting(..<end))
     let document: JSONDocument
     do throws(JSONDocument.Failure) { document = try JSONDocument(line) } catch {
-      throw Batch.Refusal("the first line is no JSON")
+      throw Batch.Refusal("the first line is not JSON")
     }
     guard document["version"]?.integer(Int.self) == version else {
       throw Batch.Refusal("its version is not \(version): both sides need the same ringtap")
@@ -95,13 +95,13 @@ extension SessionEnd {
       guard FleetTopic.isTable(name), let header = member["header"]?.text, Batch.isHeader(header),
         let rows = member["rows"]?.integer(Int.self), let from = member["from"]?.integer(Int.self),
         (0..<Batch.rowLimit).contains(rows), (0...rows).contains(from)
-      else { throw Batch.Refusal("the end has a table that is none") }
+      else { throw Batch.Refusal("the end has an invalid table") }
       tables[name] = Table(header: header, rows: rows, from: from)
     }
     // It becomes a file that programs read.
     if !body.isEmpty {
       do throws(JSONDocument.Failure) { _ = try JSONDocument(body) } catch {
-        throw Batch.Refusal("session.json is no JSON")
+        throw Batch.Refusal("session.json is not JSON")
       }
     }
     self.init(session: session, tables: tables, document: body)
@@ -212,11 +212,11 @@ extension Receipt {
     guard let session = line["session"]?.text, let collector = line["collector"]?.text,
       FleetName.isValid(collector),
       case .object(let members)? = line["tables"], members.count <= SessionEnd.tableLimit.count
-    else { throw Batch.Refusal("no receipt") }
+    else { throw Batch.Refusal("not a receipt") }
     var tables: [String: Int] = [:]
     for (name, member) in members {
       guard let rows = member.integer(Int.self), (0..<Batch.rowLimit).contains(rows) else {
-        throw Batch.Refusal("a receipt with a number that is none")
+        throw Batch.Refusal("a receipt with an invalid number")
       }
       tables[name] = rows
     }

@@ -6,7 +6,7 @@ package enum ScanText {
   /// The number of reports, and the other counts that are not 0.
   package static func note(_ report: ScanReport) -> String {
     let counts = [
-      (report.malformed, "malformed"), (report.unfinished, "incomplete long advertisements"),
+      (report.malformed, "malformed"), (report.unfinished, "long advertisements incomplete"),
       (report.forgotten, "advertisers forgotten"),
       (report.leftOut, "services and data left out"),
       (report.lost, "advertisers not shown: printing was too slow"),

@@ -43,7 +43,8 @@ public final class PacketLog: Sequence, IteratorProtocol {
     }
     while packets.isEmpty, !isOver { read() }
     if reader.format == nil {
-      throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? problem ?? "it is empty")")
+      throw .unsuitable(
+        "\(path) is not a packet log: \(reader.foreignFile?.advice ?? problem ?? "it is empty")")
     }
   }
 

@@ -15,7 +15,7 @@ package indirect enum JSONDocument: Hashable, Sendable {
   package struct Failure: Error, Hashable, CustomStringConvertible {
     package let offset: Int
 
-    package var description: String { "no JSON from octet \(offset) on" }
+    package var description: String { "invalid JSON from byte \(offset) on" }
   }
 
   package init(_ octets: [UInt8]) throws(Failure) {

@@ -53,7 +53,7 @@ public struct PulseMeter: Sendable {
         "\((rate * 10).rounded() / 10) samples a second are too few for a pulse: the method needs "
           + "\(Int(PulseDetector.minimumRate))"
       case .tooFast(let rate):
-        "times at which \(rate.rounded()) samples a second came are no sensor's"
+        "wrong times: no sensor sends \(rate.rounded()) samples a second"
       }
     }
   }

@@ -123,8 +123,8 @@ import Testing
     #expect(report.encrypted == 2 && report.decrypted == 6)
     #expect(
       translation.remark
-        == "2 of 22 packets are encrypted and stay so: the program that decrypted the others left them so; "
-        + "give the link's key with --ltk")
+        == "2 of 22 packets could not be decrypted: the program that decrypted the others did not "
+        + "decrypt them; give the link's key with --ltk")
   }
 
   /// With the key, too: packet counters continue over packets that were already decrypted.

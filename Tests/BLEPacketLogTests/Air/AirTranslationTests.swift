@@ -48,7 +48,7 @@ import Testing
     let file = try AirSession("sample").file(.withHeader)
     let without = Translation(file)
     #expect(without.frames().isEmpty && without.report?.links.first?.encryption == .noKey)
-    #expect(without.remark == "9 of 24 packets are encrypted and stay so: give the link's key with --ltk")
+    #expect(without.remark == "9 of 24 packets could not be decrypted: give the link's key with --ltk")
     let other = Translation(file, keys: ["00112233445566778899aabbccddeeff"])
     #expect(other.frames().isEmpty && other.report?.links.first?.encryption == .wrongKey)
     let secure = Translation(try AirSession("secure").file(.withHeader))
@@ -171,8 +171,8 @@ import Testing
   @Test func saysWhatIsNotRead() {
     let wifi = Translation(AirSession.header(105))
     #expect(wifi.error.flatMap { PcapHeader.foreignLinkType($0) } == 105)
-    #expect(LinkTypes.unread(105).hasPrefix("link type 105 (Wi-Fi), which is not read"))
-    #expect(Translation(AirSession.header(256)).remark == "it holds no packet")
+    #expect(LinkTypes.unread(105).hasPrefix("link type 105 (Wi-Fi), which is not supported"))
+    #expect(Translation(AirSession.header(256)).remark == "it contains no packets")
     // A section, an Ethernet interface, one of its packets.
     let section: [UInt8] =
       little(0x0A0D_0D0A) + little(28) + little(0x1A2B_3C4D) + [1, 0, 0, 0] + little(.max) + little(.max)
@@ -184,7 +184,8 @@ import Testing
     let ethernet = Translation(section + interface + packet)
     #expect(ethernet.error == nil && ethernet.records.count == 1)
     #expect(
-      ethernet.remark?.hasPrefix("all 1 packets are of link type 1 (Ethernet), which is not read") == true)
+      ethernet.remark?.hasPrefix("all 1 packets are of link type 1 (Ethernet), which is not supported")
+        == true)
   }
 
   /// The number of connections is limited: the one that was silent longest is dropped and reported. Reports

@@ -167,7 +167,7 @@ import Testing
     (#"{"as": "ward"}"#, "csv", #":2: "to" is missing: the broker"#),
     (#"{"to": "http://broker"}"#, "csv", ":2: publish: "),
     (#"{"to": "mqtt://broker", "as": "ward/3"}"#, "csv", "'ward/3' is not a name"),
-    (#"{"to": "mqtt://broker", "topic": "x"}"#, "csv", #":2: nobody knows "topic""#),
+    (#"{"to": "mqtt://broker", "topic": "x"}"#, "csv", #":2: unknown key "topic""#),
     (#"{"to": "mqtt://broker"}"#, "npy", ":4: format must be csv: only text tables can be published"),
   ])
   func refuses(_ publish: String, _ format: String, _ message: String) async throws {

@@ -197,7 +197,8 @@ import Testing
       try expectCollected(folder + "/walk", in: folder + "/collected")
       for said in [said, collect.said] {
         #expect(
-          said.contains("speaks no MQTT 5") && said.contains("cannot keep messages of up to 256 MB out"),
+          said.contains("does not support MQTT 5")
+            && said.contains("cannot keep messages of up to 256 MB out"),
           "\(said)")
       }
       try await old.kill()

@@ -270,7 +270,7 @@ import Testing
         } catch { return "\(error)" }
       }
       #expect(try message(good) == "taken")
-      #expect(try message("{") == "\(path) is damaged; remove it, and all is published as a new session")
+      #expect(try message("{") == "\(path) is damaged; remove it to publish everything as a new session")
       #expect(
         try message(good.replacingOccurrences(of: "\"p\"", with: "\"../p\"")).hasPrefix("\(path) is damaged"))
       // Inside a line, before the first line, and beyond the end.

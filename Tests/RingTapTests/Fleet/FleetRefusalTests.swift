@@ -48,7 +48,7 @@ import Testing
       try await broker.start()
       let (status, said) = try await Self.capture(folder, ["--publish", broker.url])
       #expect(status == 4)
-      #expect(said.contains("nobody is subscribed to \(broker.url); start `ringtap collect"), "\(said)")
+      #expect(said.contains("no collector is subscribed to \(broker.url); start `ringtap collect"), "\(said)")
     }
   }
 
@@ -91,7 +91,7 @@ import Testing
       try await broker.start()
       let (status, said) = try await Self.capture(folder, ["--publish", broker.url, "--publish-as", "p"])
       #expect(status == 4)
-      #expect(said.contains("the broker refuses what is published to fleet/p/"), "\(said)")
+      #expect(said.contains("the broker refuses messages to fleet/p/"), "\(said)")
       #expect(said.contains("allow it in the broker's access control"))
     }
   }
@@ -149,12 +149,12 @@ import Testing
         folder, ["--publish", url, "--publish-ca", folder + "/ca.pem"])
       #expect(status == 4)
       #expect(
-        said.contains("is for another host than 'localhost'; use the name that it was made for"), "\(said)")
+        said.contains("is for another host than 'localhost'; use the name in the certificate"), "\(said)")
       // Another authority; a file that is not a certificate; the system's authorities; no encryption.
       let wrong = [
-        (["--ca", folder + "/other.pem"], "is not vouched for by \(folder)/other.pem"),
+        (["--ca", folder + "/other.pem"], "cannot be verified with \(folder)/other.pem"),
         (["--ca", folder + "/none.pem"], "cannot read \(folder)/none.pem"),
-        ([], "is not vouched for by the system's certificates"),
+        ([], "cannot be verified with the system's certificates"),
       ]
       for (options, words) in wrong {
         let run = try await Ringtap.run(
@@ -168,7 +168,7 @@ import Testing
           "0.5",
         ])
       #expect(
-        plain.status == 1 && plain.errorLines.last?.contains("see that it runs") == true,
+        plain.status == 1 && plain.errorLines.last?.contains("check that it runs") == true,
         "\(plain.errorLines)")
     }
   }
@@ -177,7 +177,7 @@ import Testing
 
   @Test(arguments: [
     (["capture", "--publish", "broker.local"], "mqtt://"),
-    (["capture", "--publish", "mqtt://h:99999"], "no port"),
+    (["capture", "--publish", "mqtt://h:99999"], "not a port"),
     (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "not a name"),
     (["capture", "--publish", "mqtt://h", "--publish-backlog", "x"], "4k to 1048576G bytes"),
     (["capture", "--publish", "mqtt://h", "--format", "npy"], "--format csv"),
@@ -199,7 +199,7 @@ import Testing
       #expect(run.status == 1)
       #expect(
         run.errorLines.last?.hasSuffix(
-          "\(folder) has no tables of text; give a capture's directory (--format csv)") == true)
+          "\(folder) has no text tables; give a capture's directory (--format csv)") == true)
     }
   }
 }

@@ -147,7 +147,7 @@ import Testing
     #expect(refusals.line(Self.time(9)) == nil)
     #expect(
       refusals.line(Self.time(10))
-        == "1001 messages are refused, 1000 of them of evil; the last: the last")
+        == "1001 messages are refused, 1000 of them from evil; the last: the last")
     #expect(refusals.line(Self.time(30)) == nil)
   }
 

@@ -317,7 +317,7 @@ import Testing
       let (few, many) = (try taken(64), try taken(4))
       #expect(few.count < many.count && many.count < 100 && few.count > 40)
       #expect(few.collector.refusals.count == 200 - few.count)
-      #expect(few.collector.refusals.last?.contains("of memory already; start another collector") == true)
+      #expect(few.collector.refusals.last?.contains("of memory, the limit; start another collector") == true)
     }
   }
 }

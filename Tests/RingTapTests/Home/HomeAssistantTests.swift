@@ -141,7 +141,7 @@ import Testing
       let (rows, states) = (Self.recorded(folder), try home.states(entity).count)
       try await eventually("it records without a broker") { Self.recorded(folder) > rows + 2 }
       try await broker.start()
-      try await eventually("it is told again") { capture.said.contains("Home Assistant is told again") }
+      try await eventually("it is told again") { capture.said.contains("publishing to Home Assistant again") }
       try await eventually("values go on", within: .seconds(60)) {
         try home.states(entity).dropFirst(states).contains { Double($0) != nil }
       }
@@ -252,7 +252,7 @@ import Testing
       let rows = Self.recorded(folder)
       try await eventually("it records on") { Self.recorded(folder) > rows + 2 }
       broker.signal(SIGCONT)
-      try await eventually("it is told again") { capture.said.contains("Home Assistant is told again") }
+      try await eventually("it is told again") { capture.said.contains("publishing to Home Assistant again") }
       broker.signal(SIGSTOP)
       let before = ContinuousClock.now
       capture.signal(SIGINT)
@@ -273,7 +273,7 @@ import Testing
       let capture = try Self.strap(broker, folder, "", ["--count", "4"])
       #expect(try await capture.status("capture") == 4, "\(capture.said)")
       #expect(
-        capture.said.contains("the broker refuses what is published to homeassistant/sensor/\(Self.strap)/"),
+        capture.said.contains("the broker refuses messages to homeassistant/sensor/\(Self.strap)/"),
         "\(capture.said)")
       let strict = try MosquittoBroker(in: folder + "/walk", ["allow_anonymous false"])
       try await strict.start()

@@ -141,7 +141,7 @@ import Testing
       #expect(try await ride.status("ride", within: .seconds(20)) == 4, "\(ride.said)")
       #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(ride.said.contains("/write has confirmed 0 lines; "), "\(ride.said)")
-      #expect(ride.said.contains(" still wait (") && ride.said.contains("the recording is complete"))
+      #expect(ride.said.contains(" are still waiting (") && ride.said.contains("the recording is complete"))
       let posts = try server.posts.count
       // An interrupt does not have to wait long.
       let other = try Self.record(server.url, folder + "/other")
@@ -150,7 +150,7 @@ import Testing
       other.signal(SIGINT)
       #expect(try await other.status("ride") == 4, "\(other.said)")
       #expect(ContinuousClock.now - before < .seconds(5), "\(other.said)")
-      #expect(other.said.contains(" still wait ("), "\(other.said)")
+      #expect(other.said.contains(" are still waiting ("), "\(other.said)")
     }
   }
 
@@ -163,7 +163,7 @@ import Testing
       #expect(
         ride.said.contains("127.0.0.1:\(port)/write does not accept lines: Failed to connect"), "\(ride.said)"
       )
-      #expect(ride.said.contains(" still wait (Failed to connect"), "\(ride.said)")
+      #expect(ride.said.contains(" are still waiting (Failed to connect"), "\(ride.said)")
     }
   }
 
@@ -264,7 +264,7 @@ import Testing
       let taken = server.lines
       #expect(taken.count < count && taken.count > 200_000)
       #expect(
-        problem.contains("confirmed \(taken.count) lines; \(count - taken.count) found no room"), "\(problem)"
+        problem.contains("confirmed \(taken.count) lines; \(count - taken.count) were dropped"), "\(problem)"
       )
     }
   }

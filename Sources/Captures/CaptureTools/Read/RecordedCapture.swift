@@ -99,7 +99,7 @@ package struct RecordedCapture {
       if let table = RecordedTable.known(name, columns) ?? OwnTables.arrays(name, member, session) {
         tables.append(table)
       } else {
-        leftOut.append("\(ColumnIndex.fileName): nobody knows the columns of \(name); left out")
+        leftOut.append("\(ColumnIndex.fileName): skipping \(name): unknown columns")
       }
     }
     return (tables, leftOut)

@@ -10,14 +10,14 @@ enum AirText {
     let counts = [
       (report.retransmissions, "sent again"), (report.decrypted, "decrypted"),
       (report.encrypted, "encrypted, and left so"), (report.badCRC, "with a bad CRC"),
-      (report.unreadable, "records that are no packets, or are cut"),
-      (report.joinedAdvertisements, "extended advertisements of more than one packet, heard to their end"),
-      (report.incompleteAdvertisements, "extended advertisements of which a packet was not heard"),
-      (report.keysForgotten, "keys forgotten, since there were more than are kept"),
+      (report.unreadable, "records that are truncated, or not packets"),
+      (report.joinedAdvertisements, "extended advertisements of several packets, received completely"),
+      (report.incompleteAdvertisements, "extended advertisements with a missing packet"),
+      (report.keysForgotten, "keys dropped, because there were too many"),
     ]
     for (count, what) in counts where count > 0 { lines.append("  \(count) \(what)") }
     for (index, link) in report.links.enumerated() { lines += Self.lines(link, index + 1, from: start) }
-    if report.omittedLinks > 0 { lines.append("\(report.omittedLinks) links more, which are not listed") }
+    if report.omittedLinks > 0 { lines.append("\(report.omittedLinks) further links are not listed") }
     return lines
   }
 
@@ -45,10 +45,10 @@ enum AirText {
     }
     if let rate = link.packetErrorRate {
       lines.append(
-        "  packet error rate \(StatisticsText.fixed(rate * 100, 2)) %: the part that was sent again")
+        "  packet error rate \(StatisticsText.fixed(rate * 100, 2)) %: share of packets sent again")
     }
     if let missed = link.missedEvents {
-      lines.append("  \(missed) connection events in which nothing was heard")
+      lines.append("  \(missed) connection events without a received packet")
     }
     if let channels = link.channels {
       let off = link.packetsOffMap > 0 ? "; \(link.packetsOffMap) packets on others" : ""
@@ -64,7 +64,7 @@ enum AirText {
     case .bySniffer: "encrypted, and decrypted before it was logged"
     case .noKey: "encrypted; no key is known"
     case .noKeyOfSecureConnections: "encrypted by Secure Connections; no key is known"
-    case .startNotSeen: "encrypted; the log does not show how that began"
+    case .startNotSeen: "encrypted; the start of encryption is not in the log"
     case .wrongKey: "encrypted; no key fits"
     }
   }

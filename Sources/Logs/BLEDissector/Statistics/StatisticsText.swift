@@ -14,7 +14,7 @@ package struct StatisticsText {
       print(connection, number: index + 1, logStart: report.firstTime ?? connection.startTime)
     }
     if report.omittedConnections > 0 {
-      line("\n\(report.omittedConnections) connections more, which are not listed")
+      line("\n\(report.omittedConnections) further connections are not listed")
     }
   }
 
@@ -66,11 +66,12 @@ package struct StatisticsText {
       let amount = "\(seconds(Int64(clamping: span.magnitude))) s"
       let place = "at record \(step.index)"
       return step.isCertain
-        ? "the clock was set \(span < 0 ? "back" : "forward") by \(amount) \(place); times go on from those before it"
+        ? "the clock was set \(span < 0 ? "back" : "forward") by \(amount) \(place); times continue from "
+          + "those before it"
         : "a pause of \(amount) before record \(step.index), or the clock was set forward: the log does not show which"
     }
     if report.clockStepCount > texts.count {
-      texts.append("the clock was set \(report.clockStepCount - texts.count) times more")
+      texts.append("the clock was set \(report.clockStepCount - texts.count) more times")
     }
     return texts
   }
@@ -80,7 +81,7 @@ package struct StatisticsText {
   private mutating func print(_ connection: ConnectionReport, number: Int, logStart: ReceiveTime) {
     let start = nanoseconds(from: logStart, to: connection.startTime)
     line("\nConnection \(number): \(Self.title(connection))")
-    let origin = connection.origin == .connected ? "connected" : "seen from the middle on,"
+    let origin = connection.origin == .connected ? "connected" : "recorded from the middle on,"
     line(
       "  \(origin) at \(Self.seconds(start)) s, for \(Self.seconds(connection.duration)) s; "
         + Self.text(connection.end))
@@ -100,9 +101,9 @@ package struct StatisticsText {
       line("  ! \(uncompleted) packets sent without a completion at the end")
     }
     let losses = [
-      (connection.drops, "packets dropped by the log's writer meanwhile"),
+      (connection.drops, "packets dropped by the log's writer"),
       (connection.cut, "cut by the log's writer"), (connection.malformed, "malformed"),
-      (connection.unaskedResponses, "responses that nothing asked for"),
+      (connection.unaskedResponses, "responses without a request"),
       (
         connection.omittedUpdates, "updates of attributes beyond the \(ConnectionAccount.maximumAttributes)th"
       ),
@@ -178,9 +179,9 @@ package struct StatisticsText {
   package static func text(_ end: ConnectionReport.End) -> String {
     switch end {
     case .disconnected(let reason): "ended: \(name(reason))"
-    case .replaced: "its end is missing: the handle came back"
+    case .replaced: "its end is missing: the handle was reused"
     case .evicted: "no longer followed: too many connections at once"
-    case .endOfLog: "still there at the end of the log"
+    case .endOfLog: "still connected at the end of the log"
     }
   }
 

@@ -100,18 +100,18 @@ extension AirReport {
       let advice: String
       switch links.first(where: { $0.fromCentral.encrypted + $0.fromPeripheral.encrypted > 0 })?.encryption {
       case .noKeyOfSecureConnections:
-        advice = "nobody who listens gets a key of Secure Connections; give it with --ltk"
-      case .wrongKey: advice = "no key fits; give that of the link with --ltk"
-      case .startNotSeen: advice = "the log does not show how their encryption began, so that no key helps"
-      case .decrypted: advice = "too many packets before them were not heard"
+        advice = "Secure Connections keys cannot be derived from a capture; give the key with --ltk"
+      case .wrongKey: advice = "no key fits; give the link's key with --ltk"
+      case .startNotSeen: advice = "the log does not contain the start of their encryption, so no key helps"
+      case .decrypted: advice = "too many packets before them were missed"
       case .bySniffer:
-        advice = "the program that decrypted the others left them so; give the link's key with --ltk"
+        advice = "the program that decrypted the others did not decrypt them; give the link's key with --ltk"
       default: advice = "give the link's key with --ltk"
       }
-      return "\(encrypted) of \(packets) packets are encrypted and stay so: \(advice)"
+      return "\(encrypted) of \(packets) packets could not be decrypted: \(advice)"
     }
     if unreadable > 0 {
-      return "\(unreadable) of \(packets + unreadable) records are no packets of the air, or are cut"
+      return "\(unreadable) of \(packets + unreadable) records are truncated, or are not packets from the air"
     }
     return nil
   }

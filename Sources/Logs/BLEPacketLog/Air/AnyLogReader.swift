@@ -74,7 +74,7 @@ public struct AnyLogReader: ~Copyable {
         "\(all ? "all \(reader.recordCount)" : "\(reader.foreignPackets) of \(reader.recordCount)") packets are of "
         + LinkTypes.unread(number)
     }
-    return reader.format != nil && reader.recordCount == 0 ? "it holds no packet" : nil
+    return reader.format != nil && reader.recordCount == 0 ? "it contains no packets" : nil
   }
 
   /// Whether no packet of the log is readable.

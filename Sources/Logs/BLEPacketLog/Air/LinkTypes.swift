@@ -4,8 +4,8 @@ public enum LinkTypes {
   public static func unread(_ number: UInt32) -> String {
     let name = names[number].map { " (\($0))" } ?? ""
     return
-      "link type \(number)\(name), which is not read; read are HCI (187, 201, 254) and Bluetooth LE from the air "
-      + "(192, 251, 256, 272)"
+      "link type \(number)\(name), which is not supported; supported are HCI (187, 201, 254) and Bluetooth "
+      + "LE from the air (192, 251, 256, 272)"
   }
 
   /// Names of link types that are often confused with the supported ones, or found beside them.

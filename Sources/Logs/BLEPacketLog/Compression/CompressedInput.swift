@@ -19,8 +19,8 @@ public struct CompressedInput: ~Copyable {
 
     public var description: String {
       switch self {
-      case .damaged(let offset): "the compressed data is damaged before octet \(offset)"
-      case .truncated(let offset): "the compressed data ends early, at octet \(offset)"
+      case .damaged(let offset): "the compressed data is damaged before byte \(offset)"
+      case .truncated(let offset): "the compressed data ends early, at byte \(offset)"
       case .system(let error): "\(error)"
       }
     }

@@ -46,7 +46,7 @@ public enum ForeignFile: Hashable, Sendable {
     case .short(byteCount: 0): "it is empty"
     case .short(let count):
       "it has \(count) \(count == 1 ? "byte" : "bytes"), fewer than any log: was the copy interrupted?"
-    case .zeros: "it begins with zeros only: the disk did not keep it"
+    case .zeros: "it begins with zeros only: the disk lost its contents"
     case .zip:
       "it is a zip archive: unzip it, and give the log inside; in a bug report of Android that is btsnoop_hci.log, in "
         + "FS/data/misc/bluetooth/logs or FS/data/log/bt"
@@ -63,13 +63,13 @@ public enum ForeignFile: Hashable, Sendable {
     case .rawHCI:
       "it seems to be raw HCI packets (H4) without times: record them as btsnoop, for example with `btmon -w FILE` or "
         + "`ringtap log record`"
-    case .json: "it is JSON: give the packet log that it was made of"
+    case .json: "it is JSON: give the packet log that it was made from"
     case .monitorText: "it is the text that btmon or hcidump prints: record with `btmon -w FILE` instead"
     case .webPage: "it is a web page: was the download a login or an error?"
-    case .xml: "it is XML: give the packet log that it was made of"
+    case .xml: "it is XML: give the packet log that it was made from"
     case .text: "it is text"
     case .other(let name): "it is \(name)"
-    case .unknown: "it begins as none of btsnoop, pcap, pcapng and PacketLogger"
+    case .unknown: "it does not begin like btsnoop, pcap, pcapng or PacketLogger"
     }
   }
 

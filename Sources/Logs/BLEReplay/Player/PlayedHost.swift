@@ -112,10 +112,11 @@ final class PlayedHost {
     if commands.match(unit, &findings) { return }
     if !host.isReady {
       findings.add(
-        ReplayDifference(.missing, packet, why: "our start-up had not come so far; a stand-in ends it"))
+        ReplayDifference(
+          .missing, packet, why: "ringtap had not finished its start-up; a stand-in finishes it"))
       bringUp()
     }
-    if commands.differ(unit, why: { _ in "ours answers by itself" }, &findings) { return }
+    if commands.differ(unit, why: { _ in "ringtap responds by itself" }, &findings) { return }
     if opcode == .leRemoteConnectionParameterRequestReply
       || opcode == .leRemoteConnectionParameterRequestNegativeReply
     {
@@ -123,12 +124,12 @@ final class PlayedHost {
       return
     }
     guard host.submit(recorded: octets.extracting(1...)) else {
-      findings.add(ReplayDifference(.missing, packet, why: "too many commands wait for the controller"))
+      findings.add(ReplayDifference(.missing, packet, why: "too many commands are queued for the controller"))
       return
     }
     pump(packet, &findings)
     if !commands.match(unit, &findings) {
-      commands.wait(unit, why: "the controller has not said that it takes another command", &findings)
+      commands.wait(unit, why: "the controller has not allowed another command", &findings)
     }
   }
 
@@ -149,14 +150,14 @@ final class PlayedHost {
     let payload = unit.payload.span
     guard host.send(recorded: payload, on: unit.channelID, of: link.handle) else {
       findings.add(
-        ReplayDifference(.missing, packet, recorded: unit.packets, why: "too much waits on the link"))
+        ReplayDifference(.missing, packet, recorded: unit.packets, why: "too much is queued on the link"))
       return
     }
     pump(packet, &findings)
     if link.data.match(unit, &findings) || link.data.differ(unit, why: { Self.reason(unit, $0) }, &findings) {
       return
     }
-    link.data.wait(unit, why: "the controller has not said that it has room", &findings)
+    link.data.wait(unit, why: "the controller has not reported a free buffer", &findings)
   }
 
   /// Returns whether the recorded host initiated the unit rather than responding to the peer.
@@ -175,10 +176,10 @@ final class PlayedHost {
   }
 
   private static func reason(_ unit: ReplayUnit, _ ours: ReplayUnit?) -> String? {
-    if let ours, ours.payload == unit.payload { return "the same in other fragments" }
+    if let ours, ours.payload == unit.payload { return "the same in different fragments" }
     switch unit.channelID {
-    case ATT.channelID: return ours == nil ? "ours does not say it" : "another server database"
-    case L2CAPFrame.FixedChannel.securityManager: return "our stack does not pair"
+    case ATT.channelID: return ours == nil ? "ringtap does not send it" : "another server database"
+    case L2CAPFrame.FixedChannel.securityManager: return "ringtap does not pair in a replay"
     default: return nil
     }
   }
@@ -219,7 +220,7 @@ final class PlayedHost {
     switch event {
     case .disconnected(let handle, _): links.removeValue(forKey: handle)?.finish(isLogOver: false, &findings)
     case .failed(let failure):
-      findings.add(ReplayDifference(.refused, packet, why: "our host gives the controller up: \(failure)"))
+      findings.add(ReplayDifference(.refused, packet, why: "ringtap gives up the controller: \(failure)"))
       restart(&findings)
       bringUp()
     default: break

@@ -91,7 +91,7 @@ final class PlayedLink {
       return []
     case .failed(let error):
       request = nil
-      findings.add(ReplayDifference(.refused, packet, why: "no answer to what was asked: \(error)"))
+      findings.add(ReplayDifference(.refused, packet, why: "no response to the request: \(error)"))
       return []
     case .serve: return server.answer(octets, mtu: machine.mtu)
     case .stray:

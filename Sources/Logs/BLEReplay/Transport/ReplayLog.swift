@@ -77,7 +77,7 @@ public struct ReplayLog: Sendable {
       try reader.finish { timeline.take($0) { log.take($0, &tracker) } }
     } catch {
       guard reader.format != nil else {
-        throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? "\(error)")")
+        throw .unsuitable("\(path) is not a packet log: \(reader.foreignFile?.advice ?? "\(error)")")
       }
       log.problem = "\(error); the \(reader.recordCount) records before are good"
     }

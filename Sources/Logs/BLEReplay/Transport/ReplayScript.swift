@@ -194,7 +194,7 @@ struct ReplayScript: Sendable {
       return settle(index, role, octets)
     }
     let expected = find { _ in true }.map { packets[$0] }
-    let why = expected.map { "the log goes on with packet \($0.index): \(ReplayWords.name($0.octets))" }
+    let why = expected.map { "the log continues with packet \($0.index): \(ReplayWords.name($0.octets))" }
     if isAtEnd {
       findings.afterEnd += 1
     } else {
@@ -270,7 +270,7 @@ struct ReplayScript: Sendable {
       findings.add(ReplayDifference(.unanswered, packets[index]))
       if let answer = self.answer(octets, role) { return .answer(answer) }
       return .unanswered(
-        "the log has no answer to packet \(packets[index].index), \(ReplayWords.name(octets))"
+        "the log has no response to packet \(packets[index].index), \(ReplayWords.name(octets))"
           + " (\(ReplayWords.hexadecimal(octets)))")
     }
     known[octets] = answer
@@ -288,7 +288,7 @@ struct ReplayScript: Sendable {
 
   private mutating func skipAll(before end: Int) {
     for index in cursor..<end where !isDone[index] && packets[index].direction == .hostToController {
-      skip(index, "ours went on with packet \(packets[end].index)")
+      skip(index, "ringtap continued with packet \(packets[end].index)")
     }
   }
 
@@ -307,7 +307,7 @@ struct ReplayScript: Sendable {
   private mutating func skipRequests(of handle: ConnectionHandle, before end: Int) {
     for index in cursor..<end where !isDone[index] {
       guard case .att(handle, let opcode) = roles[index], opcode.kind == .request else { continue }
-      skip(index, "ours went on with packet \(packets[end].index)")
+      skip(index, "ringtap continued with packet \(packets[end].index)")
     }
   }
 
@@ -316,7 +316,7 @@ struct ReplayScript: Sendable {
     guard let (place, _) = written(octets) else { return }
     for index in cursor..<end where !isDone[index] {
       guard let (other, _) = written(packets[index].octets), other == place else { continue }
-      skip(index, "ours went on with packet \(packets[end].index)")
+      skip(index, "ringtap continued with packet \(packets[end].index)")
     }
   }
 

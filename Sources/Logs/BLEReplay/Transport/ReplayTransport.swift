@@ -246,7 +246,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       return
     }
     if isPlaying, script.awaited != nil, !script.isNearEnd {
-      script.skip("ours does not do it")
+      script.skip("ringtap does not do this")
       isSkipping = true
       publish()
       return
@@ -260,11 +260,11 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       }
     }
     guard isPlaying, let awaited = script.awaited else {
-      fail(isPlaying ? "the log has ended" : "the log's link is not asked for")
+      fail(isPlaying ? "the log has ended" : "the command does not ask for the log's link")
       end()
       return
     }
-    script.skip("ours does not do it")
+    script.skip("ringtap does not do this")
     publish()
     // Skipping a request ends the replay only if nothing follows it.
     if script.isAtEnd {

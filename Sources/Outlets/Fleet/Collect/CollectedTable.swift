@@ -81,7 +81,7 @@ struct CollectedTable {
       place += piece.count
     }
     guard lines == 0 || first == Array(header.utf8) else {
-      throw .refused(Batch.Refusal("its file is there with other columns", .columns))
+      throw .refused(Batch.Refusal("its file exists with other columns", .columns))
     }
     if end < length {
       do throws(SystemError) { try Files.cut(path, to: end) } catch { throw .system(error) }

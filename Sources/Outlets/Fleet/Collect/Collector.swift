@@ -94,7 +94,7 @@ package struct Collector {
         let name = SessionName(publisher: publisher, session: status.session)
         try change(name, tables: [], makes: false, now) { $0.state = status.state }
       case .receipt: break
-      case nil: throw Batch.Refusal("no topic of a publisher", .topic)
+      case nil: throw Batch.Refusal("not a topic of a publisher", .topic)
       }
     } catch let error as Batch.Refusal { throw .refused(error) } catch let error as CollectProblem {
       throw error

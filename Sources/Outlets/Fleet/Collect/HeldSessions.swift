@@ -102,7 +102,7 @@ struct HeldSessions {
     while (publishers[name.publisher]?.places ?? 0) + needed.places > shareLimit {
       guard let own = silent(for: name, now) else {
         throw .refused(
-          Batch.Refusal("its publisher has \(shareLimit) sessions and tables, as many as one may", .share))
+          Batch.Refusal("its publisher has \(shareLimit) sessions and tables, the limit for one", .share))
       }
       remove(own)
     }
@@ -113,8 +113,8 @@ struct HeldSessions {
       guard let other = yielding(to: name, needed.places, now) else {
         let what =
           isFull
-          ? "there are \(placeLimit) sessions and tables already"
-          : "sessions and tables take \(byteLimit >> 10) KiB of memory already"
+          ? "there are \(placeLimit) sessions and tables, the limit"
+          : "sessions and tables take \(byteLimit >> 10) KiB of memory, the limit"
         throw .refused(Batch.Refusal("\(what); start another collector", .full))
       }
       remove(other)

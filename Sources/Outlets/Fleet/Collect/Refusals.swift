@@ -86,7 +86,7 @@ package struct Refusals: Sendable {
     if untold > 1 {
       line = "\(untold) messages are refused"
       if let most = table.values.max(by: { $0.untold < $1.untold }), let publisher = most.publisher {
-        line += ", \(most.untold) of them of \(publisher)"
+        line += ", \(most.untold) of them from \(publisher)"
       }
       line += "; the last: \(last)"
     }

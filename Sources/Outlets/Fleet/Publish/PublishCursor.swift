@@ -86,12 +86,12 @@ extension PublishCursor {
       let session = document["session"]?.text, FleetName.isValid(session),
       let publisher = document["publisher"]?.text, FleetName.isValid(publisher),
       case .object(let members)? = document["tables"]
-    else { throw Batch.Refusal("no cursor") }
+    else { throw Batch.Refusal("not a cursor") }
     self.init(session: session, publisher: publisher, isComplete: document["isComplete"]?.flag ?? false)
     for (name, member) in members {
       let numbers = ["rows", "octets", "skipped", "from"].map { member[$0]?.integer(Int.self) ?? -1 }
       guard FleetName.isValid(name), numbers.allSatisfy({ (0..<Batch.rowLimit).contains($0) }) else {
-        throw Batch.Refusal("no cursor")
+        throw Batch.Refusal("not a cursor")
       }
       tables[name] = Table(rows: numbers[0], octets: numbers[1], skipped: numbers[2], from: numbers[3])
     }

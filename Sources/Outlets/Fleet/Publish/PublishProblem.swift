@@ -32,12 +32,12 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
     case .broker(let text), .final(let text), .oldBroker(let text): text
     case .system(let error): ErrorGuide.text(of: error)
     case .damaged(let path):
-      "\(path) is damaged; remove it, and all is published as a new session"
+      "\(path) is damaged; remove it to publish everything as a new session"
     case .otherCapture(let path):
       "\(path) is not the table that was published before; remove \(PublishCursor.fileName) beside it to publish it as a "
         + "new session"
-    case .noTable(let path): "\(path) is no table of text; move it out of the capture's directory"
-    case .noCapture(let path): "\(path) has no tables of text; give a capture's directory (--format csv)"
+    case .noTable(let path): "\(path) is not a text table; move it out of the capture's directory"
+    case .noCapture(let path): "\(path) has no text tables; give a capture's directory (--format csv)"
     }
   }
 }
@@ -46,8 +46,8 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
 package struct ProtocolVersion {
   /// Text for the user after falling back to 3.1.1.
   package static let warning =
-    "going on by MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such as Mosquitto "
-    + "1.6 or later"
+    "continuing with MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such "
+    + "as Mosquitto 1.6 or later"
 
   package private(set) var is5 = true
 
@@ -84,43 +84,44 @@ extension BrokerAddress {
     case .noLibrary(let why):
       return "MQTT needs Mosquitto's client library (\(why)); install it: sudo apt-get install libmosquitto1"
     case .noAddress:
-      return "the broker's host '\(host)' is not known; correct the URL, or see to the name service"
+      return "the broker's host '\(host)' is unknown; correct the URL, or check the name service"
     case .system(let error) where error.number == EPERM || error.number == EACCES:
       return
-        "cannot reach \(place) (\(error)): a firewall or the service's unit forbids it; allow its address, in a unit by "
-        + "IPAddressAllow="
+        "cannot reach \(place) (\(error)): a firewall or the service's unit forbids it; allow its address, "
+        + "in a unit with IPAddressAllow="
     case .system(let error):
       return "cannot reach \(place) (\(error)); start it, or correct the URL"
     case .tls(let why):
       if why.has("host name verification") {
         return
-          "the certificate of \(place) is for another host than '\(host)'; use the name that it was made for"
+          "the certificate of \(place) is for another host than '\(host)'; use the name in the certificate"
       }
       if why.has("cannot read") {
-        return "\(why); name a file of PEM certificates that can be read by \(option)-ca"
+        return "\(why); give a readable file of PEM certificates with \(option)-ca"
       }
       if why.has("certificate") {
         let trusted = certificates ?? "the system's certificates"
         return
-          "the certificate of \(place) is not vouched for by \(trusted) (\(why)); give that of its authority by "
-          + "\(option)-ca"
+          "the certificate of \(place) cannot be verified with \(trusted) (\(why)); give that of its "
+          + "authority with \(option)-ca"
       }
       return
-        "no encrypted connection with \(place) (\(why)); see that it speaks TLS at this port, or use mqtt://"
+        "cannot encrypt the connection with \(place) (\(why)); check that it speaks TLS at this port, or use "
+        + "mqtt://"
     case .refused(134, let name), .refused(135, let name):
       let who = user.map { "user '\($0)'" } ?? "a client without a user"
       return
         "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD or "
         + "\(option)-password-file"
     case .refused(132, let name), .refused(1, let name):
-      return "\(place) speaks no MQTT 5 (\(name))"
+      return "\(place) does not support MQTT 5 (\(name))"
     case .refused(142, _):
       return
-        "another process took over this session at \(place); let only one publish a directory, or tell of a device, and "
-        + "give each collector a --name of its own"
+        "another process took over this session at \(place); publish a directory or device by one process "
+        + "only, and give each collector its own --name"
     case .refused(let reason, let name):
-      return "\(place) refuses (\(name), \(reason)); its log says why"
-    case .other(let why): return "\(place): \(why); see that it runs, and that it is an MQTT broker"
+      return "\(place) refused (\(name), \(reason)); see its log for the reason"
+    case .other(let why): return "\(place): \(why); check that it runs and is an MQTT broker"
     }
   }
 }

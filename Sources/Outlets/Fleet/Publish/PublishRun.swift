@@ -181,17 +181,18 @@ public final class PublishRun: Sendable {
     if !told.isEmpty { return told }
     switch publisher.refusal ?? publisher.reception {
     case .nobody:
-      return "nobody is subscribed to \(plan.broker); start `ringtap collect \(plan.broker) --output DIR`"
+      return "no collector is subscribed to \(plan.broker); start `ringtap collect \(plan.broker) --output "
+        + "DIR`"
     case .refused(let reason, let topic):
       return
-        "the broker refuses what is published to \(topic) (\(MQTTClient.name(ofReason: reason)), \(reason)); allow it "
+        "the broker refuses messages to \(topic) (\(MQTTClient.name(ofReason: reason)), \(reason)); allow it "
         + "in the broker's access control, or change the prefix in the URL"
     case .good where publisher.waitingByteCount == 0:
       guard let collector = publisher.report.collector else {
         return "no collector confirmed what was sent; start `ringtap collect \(plan.broker) --output DIR`"
       }
-      return "\(collector) did not confirm that it has everything; see whether it runs"
-    case .good: return "the time was over; --publish-patience gives more"
+      return "\(collector) did not confirm everything; check that it runs"
+    case .good: return "the time limit was reached; raise --publish-patience"
     }
   }
 
@@ -270,7 +271,7 @@ public final class PublishRun: Sendable {
     guard publisher.reception != told else { return }
     told = publisher.reception
     if told == .good {
-      note("\(plan.broker): rows are taken")
+      note("\(plan.broker): accepting rows")
     } else {
       note(why(publisher, "") + "; rows wait in \(directory)")
     }

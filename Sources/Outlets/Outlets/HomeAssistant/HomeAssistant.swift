@@ -53,7 +53,7 @@ package final class HomeAssistant: Sendable {
       runs.withLock { $0.append(run) }
       return run.watcher
     } catch {
-      note("Home Assistant is told nothing of \(address): \(error)")
+      note("cannot publish \(address) to Home Assistant: \(error)")
       return nil
     }
   }

@@ -124,7 +124,7 @@ package final class HomeRun: Sendable {
     if let text {
       note("\(text); the recording continues without Home Assistant")
     } else {
-      note("\(plan.broker): Home Assistant is told again")
+      note("\(plan.broker): publishing to Home Assistant again")
     }
   }
 
@@ -184,8 +184,8 @@ package final class HomeRun: Sendable {
   private var complaint: String? {
     let (refusal, since) = feed.withBoard { ($0.refusal, $0.waitingSince) }
     if let refusal {
-      return "the broker refuses what is published to \(refusal.topic) "
-        + "(\(MQTTClient.name(ofReason: refusal.reason)), \(refusal.reason)); allow it in the broker's access control"
+      return "the broker refuses messages to \(refusal.topic) (\(MQTTClient.name(ofReason: refusal.reason)), "
+        + "\(refusal.reason)); allow it in the broker's access control"
     }
     guard let since, since.advanced(by: Self.slowness) <= SystemClock.monotonic() else { return nil }
     return "\(plan.broker) has not answered for \(Self.slowness.components.seconds) s"

@@ -34,14 +34,14 @@ package struct InfluxPlan: Hashable, Sendable {
       if name == "p" { throw Self.secret }
       guard name == "precision" else { continue }
       guard ["ns", "n", "nanosecond"].contains(item.dropFirst(10)) else {
-        throw ParseError(description: "times are nanoseconds: leave '\(item)' out of the URL")
+        throw ParseError(description: "times are nanoseconds: remove '\(item)' from the URL")
       }
     }
     let hasPrecision = items.contains { $0.hasPrefix("precision=") }
     self.url = hasPrecision ? url : url + (parts.count > 1 ? "&" : "?") + "precision=ns"
     if let token, token.isEmpty || !token.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) {
       throw ParseError(
-        description: "the token is empty, or not of ASCII's printable characters; it is the file's first line"
+        description: "the token, the file's first line, is empty or has characters other than printable ASCII"
       )
     }
     (self.place, self.token, self.certificates, self.version) = (place, token, certificates, version)
@@ -51,7 +51,8 @@ package struct InfluxPlan: Hashable, Sendable {
   private static func check(_ place: String, _ url: String) throws(ParseError) {
     guard url.utf8.allSatisfy({ (0x21..<0x7F).contains($0) && $0 != UInt8(ascii: "#") }) else {
       throw ParseError(
-        description: "'\(place.printable)…' has a space, a '#' or a letter that no URL has; write it %20, say"
+        description:
+          "'\(place.printable)…' has a space, a '#' or a letter not allowed in URLs; encode it, such as %20"
       )
     }
     guard let scheme = ["http://", "https://"].first(where: { place.hasPrefix($0) }) else {
@@ -74,7 +75,7 @@ package struct InfluxPlan: Hashable, Sendable {
 
   private static let secret = ParseError(
     description:
-      "a password in the URL is seen by other users of the machine (ps); put the token, or user:password, into a "
-      + "file: --influx-token FILE"
+      "other users of the machine can see a password in the URL (ps); put the token, or user:password, into "
+      + "a file: --influx-token FILE"
   )
 }

@@ -91,10 +91,10 @@ package final class InfluxWriter: Sendable {
   package var problem: String? {
     let (counts, told) = (buffer.counts, told.withLock { $0 })
     var parts: [String] = []
-    if counts.dropped > 0 { parts.append("\(counts.dropped) found no room while others waited") }
+    if counts.dropped > 0 { parts.append("\(counts.dropped) were dropped, because too many waited") }
     if counts.refused > 0 { parts.append("\(counts.refused) were refused (\(told.refusal ?? "unknown"))") }
     if counts.waiting > 0 {
-      parts.append("\(counts.waiting) still wait (\(told.trouble ?? "the time is over"))")
+      parts.append("\(counts.waiting) are still waiting (\(told.trouble ?? "the time limit was reached"))")
     }
     return parts.isEmpty
       ? nil : "\(plan.place) has confirmed \(counts.confirmed) lines; " + parts.joined(separator: ", ")

@@ -23,13 +23,13 @@ package enum StreamTarget: Hashable, Sendable {
     case ("tcp", 2): self = .port(try Self.tcp(parts[1], text))
     default:
       throw ParseError(
-        description: "'\(text)' is nowhere to stream to; give -, unix:PATH or tcp:HOST:PORT")
+        description: "'\(text)' is not a stream target; give -, unix:PATH or tcp:HOST:PORT")
     }
   }
 
   private static func tcp(_ place: Substring, _ text: String) throws(ParseError) -> ReaderPort.Place {
     let failure = ParseError(
-      description: "'\(text)' is no address to listen at; give one such as tcp:127.0.0.1:7007")
+      description: "'\(text)' is not an address to listen at; give one such as tcp:127.0.0.1:7007")
     guard let colon = place.lastIndex(of: ":"), let port = UInt16(place[place.index(after: colon)...]),
       port > 0
     else { throw failure }

@@ -20,17 +20,18 @@ public struct SharedEvidence: Hashable, Sendable {
 
     public var description: String {
       switch self {
-      case .nothing(.movement): "no movement that both have seen"
-      case .nothing(.beats): "no heart beats that both have seen"
-      case .unlike(.movement): "their movements are not alike"
-      case .unlike(.beats): "their beats are not those of one heart"
+      case .nothing(.movement): "no movement that both recorded"
+      case .nothing(.beats): "no heartbeats that both recorded"
+      case .unlike(.movement): "their movements do not match"
+      case .unlike(.beats): "their beats are not from one heart"
       case .ambiguous(.movement, let seconds):
-        "the movement is as alike \(Self.text(seconds)) s apart: shake both, or clap"
+        "the movement matches as well \(Self.text(seconds)) s apart: shake both, or clap"
       case .ambiguous(.beats, let seconds):
-        "the beats are as regular \(Self.text(seconds)) s apart: record for longer"
+        "the beats match as well \(Self.text(seconds)) s apart: record for longer"
       case .beyond(let kind, let seconds):
-        "the \(kind.rawValue) of both fit better with clocks \(Self.text(seconds)) s apart: if that may be, give a larger --search"
-      case .tooFew(let kind): "too few places at which their \(kind.rawValue) agree"
+        "the \(kind.rawValue) of both match better with clocks \(Self.text(seconds)) s apart: if that is "
+          + "possible, raise --search"
+      case .tooFew(let kind): "too few places where their \(kind.rawValue) match"
       }
     }
 

@@ -30,7 +30,7 @@ public struct ECGMeter: Sendable {
         "\((rate * 10).rounded() / 10) samples a second are too few for an electrocardiogram: the method needs "
           + "\(Int(ECGDetector.neededRate))"
       case .tooFast(let rate):
-        "times at which \(rate.rounded()) samples a second came are no sensor's"
+        "wrong times: no sensor sends \(rate.rounded()) samples a second"
       }
     }
   }

@@ -32,19 +32,20 @@ public struct Variability: Hashable, Sendable {
       case .tooShort(let seconds, let needed):
         "\(Int(seconds)) s of intervals are too short: \(Int(needed)) s are needed"
       case .tooManyCorrected(let share):
-        "\(Self.perCent(share)) % of the intervals are artefacts: at most "
-          + "\(Self.perCent(Variability.largestCorrectedShare)) % may be"
+        "\(Self.perCent(share)) % of the intervals are artefacts: the limit is "
+          + "\(Self.perCent(Variability.largestCorrectedShare)) %"
       case .fewAccepted(let share):
         "\(Int(share * 100)) % of the intervals are good: \(Self.perCent(Variability.leastAcceptedShare)) % are needed"
       case .irregular(let share):
-        "irregular: \(Self.perCent(share)) % of the intervals differ by more than a fifth from the one before, at most "
-          + "\(Self.perCent(Variability.largestIrregularShare)) % may. These numbers are for a regular rhythm"
+        "irregular: \(Self.perCent(share)) % of the intervals differ by more than a fifth from the one "
+          + "before; the limit is \(Self.perCent(Variability.largestIrregularShare)) %. These numbers are "
+          + "for a regular rhythm"
       case .leaps(let count):
         "irregular: \(count) \(count == 1 ? "time" : "times") the intervals doubled or halved at once and "
           + "stayed so. These numbers are for a regular rhythm"
       case .gaps(let share):
-        "\(Self.perCent(share)) % of the time is without good intervals: at most "
-          + "\(Self.perCent(Variability.largestGapShare)) % may be"
+        "\(Self.perCent(share)) % of the time is without good intervals: the limit is "
+          + "\(Self.perCent(Variability.largestGapShare)) %"
       }
     }
 

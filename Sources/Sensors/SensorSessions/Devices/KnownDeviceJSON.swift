@@ -77,7 +77,7 @@ extension KnownDevice {
       let address = file["address"]?.text.flatMap({ DeviceAddress($0, type: type) })
     else { throw .damaged("it has no address") }
     guard let lastSeen = file["lastSeenNs"]?.nanoseconds else {
-      throw .damaged("it does not say when")
+      throw .damaged("it has no time")
     }
     guard let list = file["services"]?.array, let isWhole = file["isWhole"]?.flag else {
       throw .damaged("it has no services")
@@ -108,11 +108,11 @@ extension KnownDevice {
     if extent == .none { kind = file["kind"]?.text.flatMap(Kind.init) ?? kind }
     firmwareRevision = file["firmware"]?.text
     for element in file["notAsked"]?.array ?? [] {
-      guard let item = Avoided(element) else { throw .damaged("what is not asked is incomplete") }
+      guard let item = Avoided(element) else { throw .damaged("an avoided request is incomplete") }
       avoided.append(item)
     }
     if let checksum = file["checksum"] {
-      guard checksum.text == self.checksum else { throw .damaged("its checksum is of something else") }
+      guard checksum.text == self.checksum else { throw .damaged("its checksum does not match") }
     } else {
       // Written by an earlier ringtap without a checksum, so the handles may be damaged. They are shown, but
       // not used.

@@ -134,17 +134,17 @@ public struct KnownDevices: Sendable {
   private func read(_ path: String) -> KnownDevice? {
     let octets: [UInt8]
     do throws(SystemError) { octets = try Files.octets(of: path, limit: Self.fileLimit) } catch {
-      warn("a known device is left out: \(error)")
+      warn("skipping a known device: \(error)")
       return nil
     }
     do throws(KnownDevice.Unreadable) {
       let device = try KnownDevice(decoding: octets)
-      guard self.path(device.address) == path else { throw .damaged("it is of \(device.address)") }
+      guard self.path(device.address) == path else { throw .damaged("it belongs to \(device.address)") }
       return device
     } catch {
       switch error {
       case .ofLaterVersion(let version):
-        warn("\(path) is of a later ringtap (version \(version)): left alone")
+        warn("\(path) is from a later ringtap (version \(version)): ignored")
       case .damaged(let reason): setAside(path, reason)
       }
       return nil
@@ -155,8 +155,8 @@ public struct KnownDevices: Sendable {
     let aside = path + ".damaged"
     do throws(SystemError) {
       try Files.rename(path, to: aside)
-      warn("\(path) is damaged (\(reason)): set aside as \(aside); the device is as good as unknown")
-    } catch { warn("\(path) is damaged (\(reason)), and cannot be set aside: \(error)") }
+      warn("\(path) is damaged (\(reason)): moved to \(aside); treating the device as new")
+    } catch { warn("\(path) is damaged (\(reason)), and cannot be moved: \(error)") }
   }
 }
 

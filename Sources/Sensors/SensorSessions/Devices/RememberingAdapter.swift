@@ -145,7 +145,9 @@ private final class DeviceJournal: Sendable {
   func remember(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
     let (name, forgotten) = names.withLock { ($0[peer], $0.forgotten) }
     if name == nil, forgotten > 0 {
-      warn("\(peer) is remembered without its name: \(forgotten) names were forgotten, so many came")
+      warn(
+        "\(peer) is stored without its name: \(forgotten) names were dropped, because too many devices "
+          + "advertised")
     }
     write(peer) { devices throws(SystemError) in
       try devices.remember(peer, name: name, at: time, discovery)
@@ -162,7 +164,7 @@ private final class DeviceJournal: Sendable {
       writing = Task {
         await previous?.value
         do throws(SystemError) { try body(devices) } catch {
-          warn("\(peer) is not remembered: \(error)")
+          warn("cannot store \(peer): \(error)")
         }
       }
     }

@@ -42,5 +42,5 @@ package actor SocketAdapter: Adapter {
   package func close() async { descriptor = nil }
 
   private static let noRadio = HostError.unsuitable(
-    "a socket is no radio: it is one link, and knows nothing of it")
+    "not available: a socket is a single link, not a radio")
 }

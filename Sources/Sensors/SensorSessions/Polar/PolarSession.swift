@@ -157,7 +157,7 @@ public struct PolarSession: SensorSession {
     let types = settings.streams.map(\.type)
     guard let point = link.characteristic(PolarUUID.controlPoint, in: PolarUUID.service),
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
-    else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
+    else { throw link.lacks("Polar raw data service (\(PolarUUID.service))") }
     (self.link, self.point, self.data) = (link, point, data)
     let number = sink.nextLink()
     do throws(GATTError) {
@@ -183,7 +183,7 @@ public struct PolarSession: SensorSession {
     let offered: [PolarSetting]
     do throws(HostError) { offered = try await conversation.offered(type) } catch {
       guard case .unsuitable = error, await conversation.measures(type) == false else { throw error }
-      throw .unsuitable("\(conversation.link.connection.peer) does not measure this; it has another --stream")
+      throw .unsuitable("\(conversation.link.connection.peer) does not measure this; choose another --stream")
     }
     let chosen = try choose(from: offered, type, wanted.sampleRate)
     let started = try await conversation.settings(PolarRequest(.start, type, settings: chosen))
@@ -278,7 +278,7 @@ private struct PolarConversation: Sendable {
     }
     guard response.status == 0 else {
       throw .unsuitable(
-        "the sensor refuses to \(request.opcode == .start ? "start" : "go on"): status \(response.status)")
+        "the sensor refuses to \(request.opcode == .start ? "start" : "continue"): status \(response.status)")
     }
     return (try? response.settings()) ?? []
   }

@@ -24,14 +24,14 @@ extension RingError: CustomStringConvertible {
     switch self {
     case .host(let error): "\(error)"
     case .refused(let opcode, let code):
-      "the ring does not know command 0x\(String(opcode, radix: 16)) (code 0x\(String(code, radix: 16))); "
+      "the ring does not support command 0x\(String(opcode, radix: 16)) (code 0x\(String(code, radix: 16))); "
         + "its firmware lacks it"
     case .noReply(let what, let seconds):
-      "the ring did not answer within \(seconds) s (\(what)); bring it near and try again; some firmwares answer "
-        + "what they cannot with silence"
-    case .lacking(let what): "the ring says that it has no \(what)"
-    case .noBigData: "the ring has no big data channel, by which this is read"
-    case .senseless(let what): "the ring's answer makes no sense: \(what)"
+      "the ring did not answer within \(seconds) s (\(what)); bring it near and try again; some firmware "
+        + "does not answer unsupported requests"
+    case .lacking(let what): "the ring reports that it has no \(what)"
+    case .noBigData: "the ring has no big data channel, which is needed to read this"
+    case .senseless(let what): "the ring's reply is invalid: \(what)"
     case .interrupted: "interrupted"
     }
   }

@@ -274,7 +274,7 @@ extension RingConversation {
         return partial
       }
       guard case .intervalTemperature(let received) = answer.reply else {
-        throw .senseless("it is no packet of temperatures")
+        throw .senseless("it is not a temperature packet")
       }
       // Without packets, nothing is stored.
       if received.packetCount == 0 { return nil }

@@ -66,7 +66,7 @@ public struct RingSync: Sendable {
     do throws(SystemError) {
       var table = try RingTable(kind, in: directory)
       guard !table.isForeign else {
-        outcome.note = "\(directory)/\(kind.fileName) is no table of this kind: left alone"
+        outcome.note = "\(directory)/\(kind.fileName) is not a table of this kind: left unchanged"
         return outcome
       }
       let merge = table.merge(rows)

@@ -40,7 +40,7 @@ public final class BondFiles: BondStore {
       known.append(bond)
     }
     do throws(SystemError) { try write(bond) } catch {
-      warn("the keys of \(bond.device) are not kept: \(error)")
+      warn("cannot store the keys of \(bond.device): \(error)")
     }
   }
 
@@ -57,7 +57,7 @@ public final class BondFiles: BondStore {
       }
       guard let counter = stored.bond.takeSignCounter() else { return nil }
       do throws(SystemError) { try write(stored) } catch {
-        warn("nothing is signed for \(device), as what was used cannot be kept: \(error)")
+        warn("cannot sign for \(device): its sign counter cannot be stored: \(error)")
         return nil
       }
       known[place] = stored
@@ -73,7 +73,7 @@ public final class BondFiles: BondStore {
       var stored = known[place]
       guard stored.bond.accepts(command) else { return false }
       do throws(SystemError) { try write(stored) } catch {
-        warn("what \(stored.device) signs is dropped, as its number cannot be kept: \(error)")
+        warn("dropped signed data of \(stored.device): its sign counter cannot be stored: \(error)")
         return false
       }
       known[place] = stored
@@ -116,7 +116,7 @@ public final class BondFiles: BondStore {
         }
         return bond
       } catch {
-        warn("a bond is left out: \(error)")
+        warn("skipping a bond: \(error)")
         return nil
       }
     }

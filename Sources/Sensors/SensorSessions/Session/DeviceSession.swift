@@ -329,7 +329,7 @@ public actor DeviceSession {
       }
       await connection.endSubscriptions()
     }
-    throw .unsuitable("\(plan.peer) changes its attributes without end")
+    throw .unsuitable("\(plan.peer) keeps changing its attributes")
   }
 
   /// Starts the stream within a time; then closes the link.

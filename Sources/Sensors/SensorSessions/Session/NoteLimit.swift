@@ -50,6 +50,6 @@ package final class NoteLimit: Sendable {
       defer { state.heldBack = 0 }
       return state.heldBack
     }
-    if count > 0 { tell("… and \(count) more in the last minute: links that are lost and made again") }
+    if count > 0 { tell("… and \(count) more in the last minute: links lost and restored") }
   }
 }

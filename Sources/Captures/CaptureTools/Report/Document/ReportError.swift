@@ -20,7 +20,7 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
     case .interrupted: "interrupted"
     case .noStream(let name, let names):
       names.isEmpty
-        ? "no stream '\(name)': there is none at all"
+        ? "no stream '\(name)': the capture has no streams"
         : "no stream '\(name)'; there are \(names.joined(separator: ", "))"
     case .outside(let option, let recording):
       "\(option) is outside of the recording, which has \(ReportText.length(ReportText.difference(recording.lowerBound, recording.upperBound))) "

@@ -114,7 +114,8 @@ struct SessionFacts {
     }
     if let count: Int = session["withoutKernelStamp"]?.integer(), count > 0 {
       problems.append(
-        ReportProblem(.warning, "\(count) samples have our stamp, which is later, for want of the kernel's."))
+        ReportProblem(
+          .warning, "\(count) samples have no kernel timestamp; they have ringtap's, which is later."))
     }
     if let count: Int = session["adapterFaults"]?.integer(), count > 0 {
       problems.append(
