@@ -50,7 +50,7 @@ struct SessionEnd: Hashable, Sendable {
   /// Keeps the message just below the maximum packet size that the collector announces to the broker.
   static let documentByteCountLimit = Limit(
     2_097_152, "bytes of a published `session.json`", by: .broker,
-    whenFull: "a publisher leaves it out, a collector gets no such message",
+    whenFull: "a publisher omits it",
     counted: "`isDocumentLeftOut` of `publish`")
   private static let version = 1
 

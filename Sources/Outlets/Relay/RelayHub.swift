@@ -25,7 +25,7 @@ package actor RelayHub {
   }
 
   package static let queueLimit = Limit(
-    16, "values that wait for one central of a relay", by: .air, whenFull: "the oldest goes",
+    16, "values that wait for one central of a relay", by: .air, whenFull: "the oldest is dropped",
     counted: "`dropped` of `relay`")
   /// Maximum number of queued events.
   private static let eventLimit = 1024

@@ -13,8 +13,8 @@ package final class RequestServer: Sendable {
   private static let patience = Duration.seconds(2)
   private static let questionByteCount = 4096
   private static let peerLimit = Limit(
-    64, "peers of a daemon's port that have not asked yet", by: .program,
-    whenFull: "the one that has waited longest is given up", counted: "nowhere: it is disconnected")
+    64, "peers of a daemon's port that have sent no request", by: .program,
+    whenFull: "the one that has waited longest is disconnected", counted: "nowhere")
 
   /// A peer's connection, shared by the thread that reads from it and the one that may close it.
   fileprivate final class Link: Sendable {

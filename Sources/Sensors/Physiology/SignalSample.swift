@@ -20,7 +20,7 @@ public import BLEWire
 enum SampleRate {
   /// Identical timestamps, or those of a burst, can give any rate.
   static let limit = Limit(
-    4_096, "samples a second of a signal that is looked into", by: .air, whenFull: "nothing is looked for",
+    4_096, "samples a second of an analysed signal", by: .air, whenFull: "the signal is not analysed",
     counted: "refusal in `analyse` and `report`")
 
   /// Whether the rate is above the limit; `false` for NaN.

@@ -13,7 +13,7 @@ package enum GridConversion {
   package static let table = "grid"
   private static let heldSeconds = 5.0
   private static let rowLimit = Limit(
-    500_000_000, "rows of a grid", by: .file, whenFull: "nothing is converted",
+    500_000_000, "rows of a grid", by: .file, whenFull: "the conversion is refused",
     counted: "message and exit status")
 
   /// - Parameters:

@@ -42,7 +42,7 @@ struct SignalScan {
 
   private static let gapLimit = 1 << 16
   private static let filledLimit = Limit(
-    4_000_000, "values that are filled in over all signals of a table, with 64 more for each recorded one",
+    4_000_000, "values filled in over all signals of a table, plus 64 for each recorded one",
     by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
     counted: "message and exit status")
   private static let filledPerValue = 64

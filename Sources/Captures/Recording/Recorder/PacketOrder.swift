@@ -10,11 +10,11 @@ import BLEWire
 /// For use on a single thread. Memory has a fixed size and is allocated at the start.
 final class PacketOrder {
   static let recordLimit = Limit(
-    4_096, "packets that wait to be put in order", by: .air,
-    whenFull: "the earlier half is written, in the order in which it came so far", counted: "nothing is lost")
+    4_096, "packets that wait to be sorted", by: .air,
+    whenFull: "the earlier half is written as sorted so far", counted: "nothing is lost")
   static let byteLimit = Limit(
-    262_144, "bytes of packets that wait to be put in order", by: .air,
-    whenFull: "the earlier half is written, in the order in which it came so far", counted: "nothing is lost")
+    262_144, "bytes of packets that wait to be sorted", by: .air,
+    whenFull: "the earlier half is written as sorted so far", counted: "nothing is lost")
   /// H4 type, header and data of an ACL packet. Core 5.4, Vol 4, Part E, 5.4.2.
   private static let longestRecord = 1 + 4 + 65_535
   private static let window = TimeSpan(nanoseconds: 100_000_000)

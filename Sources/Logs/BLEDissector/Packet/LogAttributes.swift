@@ -23,8 +23,8 @@ package enum LogDevice: Hashable, Sendable {
 /// the second pass.
 package final class LogAttributes {
   private static let deviceLimit = Limit(
-    64, "devices of a log whose attributes are known", by: .file, whenFull: "the first one goes",
-    counted: "attributes by their numbers alone")
+    64, "devices of a log whose attributes are known", by: .file, whenFull: "the first is dropped",
+    counted: "attributes shown as handles only")
 
   /// The host's own attributes, for all links.
   let local = AttributeTypes()
@@ -78,7 +78,7 @@ final class AttributeTypes {
   /// More than servers have. The limit protects memory against invalid logs.
   private static let limit = Limit(
     4_096, "attributes of a device in a log", by: .file, whenFull: "further ones stay unknown",
-    counted: "attributes by their numbers alone")
+    counted: "attributes shown as handles only")
 
   private var types: [AttributeHandle: (uuid: BluetoothUUID, source: AttributeSource)] = [:]
   /// Discovered services by their first handle.

@@ -10,8 +10,8 @@ import ColmiRing
 /// advances like the log's.
 package struct AttributeEvidence {
   private static let limit = Limit(
-    256, "attributes of a device in a log that are told by their values", by: .file,
-    whenFull: "further ones stay unknown", counted: "attributes by their numbers alone")
+    256, "attributes of a device in a log that are identified by their values", by: .file,
+    whenFull: "further ones stay unknown", counted: "attributes shown as handles only")
 
   fileprivate struct Attribute {
     var values = 0

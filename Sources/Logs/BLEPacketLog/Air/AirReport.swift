@@ -66,7 +66,7 @@ public struct AirLinkReport: Hashable, Sendable {
 public struct AirReport: Hashable, Sendable {
   /// Maximum number of connections reported; later ones are counted.
   static let reported = Limit(
-    512, "connections that a log of the air is reported with", by: .file, whenFull: "later ones are counted",
+    512, "connections in the report of an air log", by: .file, whenFull: "later ones are counted",
     counted: "`omittedLinks` of `log stats`")
 
   public internal(set) var packets = 0

@@ -10,12 +10,12 @@ import BLEWire
 struct AirTranslator: ~Copyable {
   /// Maximum number of connections followed at the same time.
   static let connections = Limit(
-    64, "connections of a log of the air that are followed at once", by: .file,
-    whenFull: "the one silent for longest goes, and is reported", counted: "`links` of `log stats`")
+    64, "connections of an air log that are tracked at once", by: .file,
+    whenFull: "the one silent for longest is dropped and reported", counted: "`links` of `log stats`")
   /// Maximum number of pairings for which the passkey is searched.
   static let passkeySearches = Limit(
-    16, "pairings of a log of the air whose passkey is searched for", by: .file,
-    whenFull: "later ones give no key unless it is that of Just Works", counted: "`encryption` of `log stats`"
+    16, "pairings of an air log whose passkey is searched for", by: .file,
+    whenFull: "later ones give no key, except Just Works", counted: "`encryption` of `log stats`"
   )
 
   var report = AirReport()

@@ -24,7 +24,7 @@ public struct LogAnonymiser: Sendable {
   private var patches: [Int: [UInt8]] = [:]
   private var patchedByteCount = 0
   private static let patchLimit = Limit(
-    32 << 20, "bytes of the fragments that anonymity changes", by: .file, whenFull: "the log is refused",
+    32 << 20, "bytes of fragments that anonymising changes", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
 
   /// Records in the third pass so far in which unknown data were blanked.

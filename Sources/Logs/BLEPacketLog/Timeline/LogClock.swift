@@ -27,8 +27,8 @@ struct LogClock {
     64, "steps of a log's clock that are listed", by: .file, whenFull: "further ones are counted",
     counted: "`clockStepCount` of `log stats`")
   private static let waiting = Limit(
-    64, "records of a log that wait for the answer which shows that a clock was set", by: .file,
-    whenFull: "their times stay", counted: "as a pause")
+    64, "records of a log that wait for evidence of a clock step", by: .file,
+    whenFull: "their times are kept", counted: "as a pause")
 
   /// Records may be written out of order by less than this.
   private static let disorder = TimeSpan(nanoseconds: -1_000_000_000)

@@ -108,7 +108,7 @@ enum LinkMention {
 /// Moves the event that starts a link before data of the link.
 struct EarlyData {
   static let limit = Limit(
-    256, "records of a log that wait for the beginning of a link", by: .file,
+    256, "records of a log that wait for the start of a link", by: .file,
     whenFull: "they keep their order",
     counted: "`origin` of `log stats`")
   /// Maximum time that data wait for the start of their link.

@@ -38,8 +38,8 @@ public final class CollectRun: Sendable {
   static let packetByteCount = Limit(
     2_105_344, "bytes of a message to a collector", by: .broker,
     whenFull:
-      "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read, refused, and takes its memory meanwhile",
-    counted: "by the broker; by 3.1.1 a warning at the start")
+      "an MQTT 5 broker does not forward it; with 3.1.1 it is read into memory and refused",
+    counted: "by the broker; with 3.1.1 a warning at the start")
 
   /// Time that the broker queues messages for a disconnected collector: one week.
   private static let sessionSeconds = 7 * 24 * 3600
@@ -55,7 +55,7 @@ public final class CollectRun: Sendable {
   private static let shortFarewellPeriod = Duration.milliseconds(400)
   static let unansweredLimit = Limit(
     256, "receipts of a collector that the broker has not acknowledged", by: .broker,
-    whenFull: "further ones wait: what they tell stays in the collector's sessions",
+    whenFull: "further ones wait: the collector's sessions keep their contents",
     counted: "nowhere: the next receipt has the same numbers")
 
   private let plan: Plan

@@ -23,10 +23,10 @@ package import BLEWire
 package struct CollectorGroup: Sendable {
   static let memberLimit = Limit(
     256, "collectors of a group", by: .broker, whenFull: "further ones have no publishers",
-    counted: "nowhere: they are not seen")
+    counted: "nowhere")
   static let publisherLimit = Limit(
-    65_536, "publishers that a collector of a group knows", by: .broker,
-    whenFull: "further ones are not collected", counted: "nowhere: their rows wait with them")
+    65_536, "publishers known to a collector of a group", by: .broker,
+    whenFull: "further ones are not collected", counted: "nowhere: their rows wait at the publishers")
   /// Time after the start in which the broker's retained messages arrive.
   static let settlingPeriod = Duration.seconds(2)
   /// The same after a lost connection. The other collectors may be disconnected too, for as long as they

@@ -66,8 +66,8 @@ final class CollectorCommits {
   private static let period = Duration.milliseconds(500)
   static let pendingLimit = Limit(
     8_388_608, "bytes of rows that wait for a collector's disk", by: .broker,
-    whenFull: "no message is read until the disk has some of them",
-    counted: "by the broker, which keeps what comes")
+    whenFull: "no message is read until some are on disk",
+    counted: "by the broker, which queues messages")
 
   private let disk: CollectorDisk
   private var sync: CollectorSync?

@@ -38,8 +38,8 @@ package struct Refusals: Sendable {
   }
 
   static let limit = Limit(
-    64, "publishers, each with a reason, whose refused messages are counted apart", by: .broker,
-    whenFull: "the one refused longest ago goes", counted: "`refusalsForgotten` of `collect`")
+    64, "pairs of publisher and reason whose refused messages are counted separately", by: .broker,
+    whenFull: "the one refused longest ago is dropped", counted: "`refusalsForgotten` of `collect`")
   /// Interval between lines about rejected messages.
   static let period = Duration.seconds(10)
 

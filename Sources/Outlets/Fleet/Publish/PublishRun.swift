@@ -288,11 +288,11 @@ public final class PublishRun: Sendable {
 final class ReceivedMessages {
   static let byteCountLimit = Limit(
     69_632, "bytes of a message to a publisher", by: .broker,
-    whenFull: "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read and left out",
-    counted: "by the broker; by 3.1.1 a warning at the start")
+    whenFull: "an MQTT 5 broker does not forward it; with 3.1.1 it is read and ignored",
+    counted: "by the broker; with 3.1.1 a warning at the start")
   private static let limit = Limit(
-    256, "receipts that a publisher takes at once", by: .broker, whenFull: "further ones are left out",
-    counted: "by no one: the next receipt has the same numbers")
+    256, "receipts that a publisher queues", by: .broker, whenFull: "further ones are left out",
+    counted: "nowhere: the next receipt has the same numbers")
   private var payloads: [[UInt8]] = []
 
   func append(_ payload: Span<UInt8>) {

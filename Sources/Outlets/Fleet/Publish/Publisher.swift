@@ -26,9 +26,9 @@ package struct Publisher {
   static let rewindPeriod = Duration.milliseconds(500)
 
   private static let rewindLimit = Limit(
-    16, "times that a publisher waits for rows asked for again, without any more being confirmed",
+    16, "resends by a publisher without progress",
     by: .broker,
-    whenFull: "it ends when its patience does", counted: "exit status 4; `resent` of `publish`")
+    whenFull: "it ends after its patience time", counted: "exit status 4; `resent` of `publish`")
 
   /// A message, and what to do when it is acknowledged.
   package struct Outgoing: Sendable {

@@ -28,8 +28,8 @@ struct TableFollower {
   private static let pieceByteCount = 1 << 16
   /// Maximum number of batch ends kept; a receipt can move the cursor to one of them.
   private static let unconfirmedLimit = Limit(
-    1_024, "places of a published table up to which no collector has confirmed", by: .broker,
-    whenFull: "every other one is forgotten: a later run sends more rows again",
+    1_024, "unconfirmed places of a published table", by: .broker,
+    whenFull: "every other one is dropped: a later run resends more rows",
     counted: "`duplicated` of `collect`")
   /// Maximum number of bytes per check in which waiting rows are counted.
   private static let countedByteCount = 1 << 22

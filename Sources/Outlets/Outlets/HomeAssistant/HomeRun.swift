@@ -15,9 +15,9 @@ package final class HomeRun: Sendable {
   }
 
   static let packetByteCount = Limit(
-    4096, "bytes of a message of Home Assistant's", by: .broker,
-    whenFull: "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read and left out",
-    counted: "by the broker; by 3.1.1 a warning at the start")
+    4096, "bytes of a message from Home Assistant", by: .broker,
+    whenFull: "an MQTT 5 broker does not forward it; with 3.1.1 it is read and ignored",
+    counted: "by the broker; with 3.1.1 a warning at the start")
 
   /// Maximum time between two turns of the connection, in milliseconds.
   private static let turnMilliseconds = 200

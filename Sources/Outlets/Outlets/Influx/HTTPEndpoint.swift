@@ -31,9 +31,9 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   }
 
   static let answerByteCount = Limit(
-    64 << 10, "bytes of the head, and of the body, of a database's answer", by: .broker,
-    whenFull: "the connection is closed, and the status counts alone",
-    counted: "nowhere: 512 bytes of it are looked at")
+    64 << 10, "bytes of the head, and of the body, of a database's response", by: .broker,
+    whenFull: "the connection is closed, and only the status is used",
+    counted: "nowhere: only 512 bytes of it are used")
 
   private static let connectMilliseconds: CInt = 5_000
   /// Timeout of a whole post. A stalled server holds a batch for this long.

@@ -17,9 +17,9 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   /// Samples queued per receiver, in liblsl's unit and with its default: seconds at the stream's rate, or
   /// hundreds of samples if it has no rate.
   static let queueLimit = Limit(
-    360, "seconds of samples that wait for one receiver of an LSL stream; without a rate hundreds of samples",
-    by: .program, whenFull: "liblsl drops the oldest, for that receiver alone",
-    counted: "nowhere: liblsl tells nobody")
+    360, "seconds of samples queued for one receiver of an LSL stream; hundreds of samples if it has no rate",
+    by: .program, whenFull: "liblsl drops the oldest, for this receiver only",
+    counted: "nowhere: liblsl does not report it")
 
   fileprivate let functions: UnsafePointer<ringtap_lsl>
 

@@ -30,7 +30,7 @@ struct LineQueue {
 
   static let limit = Limit(
     1 << 20, "bytes of lines that wait for one reader of a stream", by: .program,
-    whenFull: "further lines are dropped for that reader alone", counted: "the lines `missed` that it gets")
+    whenFull: "further lines are dropped for this reader only", counted: "`missed` lines to the reader")
   /// Bytes beyond the limit, for notices.
   static let reserve = 64 << 10
   /// Bytes that must be free before lines are accepted again. Otherwise there would be a line `missed` for

@@ -4,7 +4,7 @@ package import BLEWire
 /// Reads standard input line by line in bounded memory.
 package struct InputLines {
   package static let octets = Limit(
-    4_194_304, "bytes of a line of standard input", by: .program, whenFull: "the line is passed over",
+    4_194_304, "bytes of a line of standard input", by: .program, whenFull: "the line is skipped",
     counted: "a message with its number, and exit status 1")
 
   package enum Line {

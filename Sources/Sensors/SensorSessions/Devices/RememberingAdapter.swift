@@ -103,8 +103,8 @@ public actor RememberingAdapter: Adapter {
 private final class DeviceJournal: Sendable {
   static let names = Limit(
     4_096, "names of advertisers, for when one is connected", by: .air,
-    whenFull: "the one heard longest ago goes",
-    counted: "told with a device that is remembered without a name")
+    whenFull: "the one heard longest ago is dropped",
+    counted: "a message, when a device is stored without its name")
 
   private let devices: KnownDevices
   private let warn: @Sendable (String) -> Void

@@ -6,12 +6,12 @@ import ColmiRing
 struct RingStoryTables {
   /// Ten months of everything that a ring stores.
   static let historyRows = Limit(
-    131_072, "rows of a ring's history out of a packet log", by: .file,
+    131_072, "rows of a ring's history from a packet log", by: .file,
     whenFull: "rows of other times are left out",
     counted: "`droppedRows` of the import")
   /// A day and a half of continuous measurement.
   static let momentRows = Limit(
-    262_144, "rows of a ring's battery and measurements out of a packet log, each", by: .file,
+    262_144, "rows of a ring's battery and of its measurements from a packet log, each", by: .file,
     whenFull: "later ones are left out", counted: "`droppedRows` of the import")
 
   private var history = RingHistoryKind.allCases.map { RingTable($0) }

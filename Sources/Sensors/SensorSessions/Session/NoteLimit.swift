@@ -5,7 +5,7 @@ import Synchronization
 /// Limits the rate of messages about lost and restored links.
 package final class NoteLimit: Sendable {
   package static let lines = Limit(
-    20, "lines a minute about lost links", by: .air, whenFull: "the others are told in one line, as a number",
+    20, "lines a minute about lost links", by: .air, whenFull: "the rest is counted in one line",
     counted: "`… and N more in the last minute`")
   private static let period = Duration.seconds(60)
 

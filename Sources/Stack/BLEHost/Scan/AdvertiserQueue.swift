@@ -4,8 +4,8 @@ import Synchronization
 /// A queue from the receive thread of a scan to a reader, which may be slow.
 public final class AdvertiserQueue: Sendable {
   public static let limit = Limit(
-    256, "advertisers that wait for whoever reads a scan", by: .air,
-    whenFull: "the one that waits longest goes",
+    256, "advertisers queued for the reader of a scan", by: .air,
+    whenFull: "the oldest is dropped",
     counted: "`lost` of a scan")
 
   /// Advertisers, each as it was when its report arrived. For a single reader.

@@ -17,13 +17,13 @@ public struct Scanner: Sendable {
 
   public static let advertisers = Limit(
     4_096, "advertisers of a scan", by: .air,
-    whenFull: "the one heard longest ago goes, and is a new one when it is heard again",
+    whenFull: "the one heard longest ago is dropped, and is new when it is heard again",
     counted: "`forgotten` of a scan")
   /// Few suffice: a scan response follows its advertisement, and a search needs nothing else of other
   /// advertisers.
   public static let searched = Limit(
-    256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago goes",
-    counted: "`forgotten`, told when the search ends")
+    256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago is dropped",
+    counted: "`forgotten`, reported when the search ends")
 
   /// - Parameters:
   ///   - kind: whether scan responses are requested.

@@ -9,7 +9,7 @@ public struct AdvertisingReportAssembler: ~Copyable {
   /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
   public static let maximumByteCount = 1650
   public static let limit = Limit(
-    16, "long advertisements that are put together at once", by: .air, whenFull: "the oldest goes",
+    16, "long advertisements being reassembled", by: .air, whenFull: "the oldest is dropped",
     counted: "`unfinished` of a scan")
 
   private struct Key: Hashable {

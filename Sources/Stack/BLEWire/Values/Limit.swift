@@ -4,7 +4,8 @@
 /// table into the threat model, so each must be a single `static let` of literals:
 /// ```swift
 /// static let advertisers = Limit(
-///   4_096, "advertisers of a scan", by: .air, whenFull: "the one heard longest ago goes", counted: "`forgotten` of a scan")
+///   4_096, "advertisers of a scan", by: .air, whenFull: "the one heard longest ago is dropped",
+///   counted: "`forgotten` of a scan")
 /// ```
 public struct Limit: Hashable, Sendable {
   /// Origin of the input.

@@ -9,12 +9,12 @@ import BLEWire
 struct AdvertisingChains {
   /// Maximum number of announced packets to wait for.
   static let limit = Limit(
-    64, "packets of extended advertising that a log of the air waits for", by: .file,
-    whenFull: "the oldest goes",
+    64, "pending packets of extended advertising in an air log", by: .file,
+    whenFull: "the oldest is dropped",
     counted: "`incompleteAdvertisements` of `log stats`")
   /// Maximum number of periodic trains known by their access address.
   static let trains = Limit(
-    64, "periodic trains of a log of the air", by: .file, whenFull: "the oldest goes",
+    64, "periodic trains of an air log", by: .file, whenFull: "the oldest is dropped",
     counted: "as a connection of unknown devices")
 
   /// Tolerance of a time in nanoseconds, plus the packet's duration: sniffers report the time of its start

@@ -27,7 +27,7 @@ public struct AirKey: Hashable, Sendable {
 struct AirKeyring {
   /// Maximum number of keys learned from a log.
   static let learnt = Limit(
-    256, "keys learnt from a log of the air", by: .file, whenFull: "the oldest goes",
+    256, "keys learnt from an air log", by: .file, whenFull: "the oldest is dropped",
     counted: "`keysForgotten` of `log stats`")
 
   /// Identifies a key in LL_ENC_REQ.

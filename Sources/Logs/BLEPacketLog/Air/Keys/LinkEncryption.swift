@@ -4,11 +4,11 @@ import BLEWire
 struct LinkEncryption {
   /// Maximum number of counters to try for a packet after missed ones.
   static let window = Limit(
-    1_024, "encrypted packets in a row that a log of the air may miss on a link", by: .file,
-    whenFull: "what comes after stays encrypted", counted: "`encrypted` of `log stats`")
+    1_024, "consecutive encrypted packets that an air log may miss on a link", by: .file,
+    whenFull: "later packets stay encrypted", counted: "`encrypted` of `log stats`")
   /// Maximum number of packets on which all keys are tried.
   static let trials = Limit(
-    4, "packets of a link that all keys are tried on", by: .file, whenFull: "the link stays encrypted",
+    4, "packets of a link on which all keys are tried", by: .file, whenFull: "the link stays encrypted",
     counted: "`encryption` of `log stats`")
   /// After this many failures only a short window is tried, because the packets are likely encrypted with
   /// another key.
