@@ -126,19 +126,19 @@ import Testing
   @Test(
     arguments: [
       ("device\n0x0001-0x0001 2800 0d18\n", "there is no `device NAME` in it"),
-      ("device a\nx\n", "line 2: 'x' is none of device, advertise, needs and a handle such as 0x0003"),
+      ("device a\nx\n", "line 2: 'x' is not one of device, advertise, needs and a handle such as 0x0003"),
       ("device a\n0x0001 2803 02 0200 002a\n", "line 2: the first attribute declares a service: type 2800"),
       (
         "device a\n0x0001-0x0003 2800 0d18\n0x0002 2803 02 0400 002a\n0x0003 2a00\n",
-        "line 3: its value stands right behind it, at the handle and with the type that it tells"
+        "line 3: its value must directly follow it, with the handle and type that it declares"
       ),
       (
         "device a\n0x0001-0x0004 2800 0d18\n0x0002 2803 10 0300 002a\n0x0003 2a00\n",
-        "line 3: what is notified or indicated has its descriptor 2902 right behind its value"
+        "line 3: a characteristic with notify or indicate needs its descriptor 2902 directly after its value"
       ),
       (
         "device a\n0x0001-0x0002 2800 0d18\n0x0002 2803 02 0300 002a\n0x0003 2a00\n",
-        "line 4: it is behind the end of its service"
+        "line 4: it is beyond the end of its service"
       ),
       (
         "device a\n0x0001-0x0009 2800 0d18\n0x0008-0x0009 2800 0f18\n",
@@ -150,7 +150,7 @@ import Testing
       ),
       (
         "device a\nneeds more 0x0001\n",
-        "line 2: what is needed is `encrypted` or `authenticated`, and of which handles"
+        "line 2: `needs` takes `encrypted` or `authenticated`, and handles"
       ),
       (
         "device a\n0x0001-0x0002 2800 0d18\n0x0002 2802 0700 0800 0f18\n",

@@ -107,7 +107,7 @@ struct ConversionTests {
       #expect(report.problems.isEmpty)
       #expect(
         report.leftOut == [
-          "the table 'heart_rate' has no steady rate; left out: csv, npy and ndjson hold it"
+          "the table 'heart_rate' has no steady rate; left out: use csv, npy or ndjson for it"
         ])
       #expect(report.tables.map(\.name) == ["ecg", "accelerometer"])
       #expect(report.streams.map(\.signals) == [1, 3] && report.streams.map(\.gaps) == [1, 1])
@@ -217,7 +217,7 @@ struct ConversionTests {
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
       #expect(
         message(folder, .edf, folder + "/out").hasSuffix(
-          "make it: ringtap analyse \(folder) --output \(folder)"))
+          "create it: ringtap analyse \(folder) --output \(folder)"))
     }
     try withFolder { folder in
       try write("time_ns,bpm,contact,energy_kj\n1,60,,\n", folder + "/heart_rate.csv")
@@ -243,7 +243,9 @@ struct ConversionTests {
       try write(TickRows.table.header + rows, folder + "/samples.csv")
       #expect(
         message(folder, .edf, folder + "/out")
-          == "the first sample is of 00:00:00.000000 01/01/1970, and EDF knows 1985 … 2084; use wfdb")
+          == "the first sample is from 00:00:00.000000 01/01/1970, but EDF supports only 1985 … 2084; "
+          + "use wfdb"
+      )
       #expect(message(folder, .wfdb, folder + "/out") == "converted")
     }
   }
@@ -316,15 +318,15 @@ struct ConversionTests {
       #expect(try problem(whole) == [])
       #expect(
         try problem(whole.dropLast()) == [
-          "ppg/led_min_counts.npy: it ends before its time; the 1 rows before are good"
+          "ppg/led_min_counts.npy: it ends early; the 1 rows before are good"
         ])
       #expect(
         try problem(Array(whole.prefix(100))) == [
-          "ppg/led_min_counts.npy: its head is cut off; table left out"
+          "ppg/led_min_counts.npy: its header is truncated; table left out"
         ])
       #expect(
         try problem(Array("no".utf8)) == [
-          "ppg/led_min_counts.npy: no NumPy array of format 1.0; table left out"
+          "ppg/led_min_counts.npy: not a NumPy array of format 1.0; table left out"
         ])
       #expect(
         try problem(contents(arrays + "/ppg/time_ns.npy")) == [

@@ -208,7 +208,7 @@ import Testing
       #expect(capture.report.repeated == 8 && capture.report.lost.total == 0)
       #expect(
         Ledger(capture.report).lines == [
-          "0 lost of 168", "8 repeated: they came twice, and are recorded once",
+          "0 lost of 168", "8 repeated: received twice, recorded once",
         ])
     }
   }

@@ -43,14 +43,14 @@ import Testing
           name: "Duration", value: "60.0 s", detail: "from 2023-11-14 22:13:20.000 UTC"),
         ReportSection.Figure(
           name: "Lost", value: "26 ticks, 7 notifications", detail: "at 1 place", isBad: true),
-        ReportSection.Figure(name: "Gaps", value: "2", detail: "7.0 s in which nothing came", isBad: true),
+        ReportSection.Figure(name: "Gaps", value: "2", detail: "7.0 s without data", isBad: true),
       ])
     var document = ReportDocument(title: "ring")
     document.sections = [section]
     #expect(document.missingText == "2 gaps, 26 ticks, 7 notifications lost")
     document.sections[0].unmarkedGaps = 3
     #expect(document.missingText.hasPrefix("5 gaps"))
-    #expect(document.sections[0].summary.last?.detail == "7.0 s in which nothing came, of 2 that are listed")
+    #expect(document.sections[0].summary.last?.detail == "7.0 s without data, of 2 that are listed")
   }
 
   /// A log has no gaps of its own: its gaps are those of its links, widened, so that they agree with the
@@ -91,7 +91,7 @@ import Testing
       if gaps > 0 {
         let mark = try #require(section.marks.first { $0.kind == .gap })
         #expect(mark.from == section.tables[0].table.last && mark.to == end)
-        #expect(mark.text == "nothing came until the recording ended")
+        #expect(mark.text == "no data until the recording ended")
         #expect(section.summary.first { $0.name == "Samples" }?.detail == "50.0 a second")
       }
     }

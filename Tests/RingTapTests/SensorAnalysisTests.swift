@@ -226,7 +226,7 @@ import Testing
       try write(polar("ecg", 1), Array(rows.prefix(1)), into: folder)
       #expect(
         try CaptureAnalysis.run(folder, output: nil).ecg.refusal
-          == "the rows have no steady rate, or are too few to tell it")
+          == "the rows have no steady rate, or are too few to determine it")
     }
   }
 

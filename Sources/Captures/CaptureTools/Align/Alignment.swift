@@ -143,22 +143,23 @@ package struct Alignment: Sendable, Hashable {
     let path = directory + "/" + Self.fileName
     let octets: [UInt8]
     do throws(SystemError) { octets = try Files.octets(of: path, limit: Self.documentLimit) } catch {
-      throw .unsuitable("\(error); make it: ringtap align \(directory)")
+      throw .unsuitable("\(error); create it: ringtap align \(directory)")
     }
     guard let document = try? JSONDocument(octets), let reference = document["reference"]?.text,
       let at = document["atNs"]?.nanoseconds, let list = document["devices"]?.array
-    else { throw .unsuitable("\(path) cannot be read; make it anew: ringtap align \(directory)") }
+    else { throw .unsuitable("\(path) cannot be read; create it again: ringtap align \(directory)") }
     var devices: [Device] = []
     for entry in list {
       guard let name = entry["directory"]?.text, !name.contains("/"), name != ".." else {
         throw .unsuitable(
-          "\(path) names a device that is no directory beside it; make it anew: ringtap align \(directory)")
+          "\(path) names a device that has no directory beside it; create it again: ringtap align "
+            + "\(directory)")
       }
       var device = Device(directory: name)
       device.late = entry["lateMs"]?.real.map { $0 * 1e6 }
       device.drift = (entry["driftPPM"]?.real ?? 0) * 1e3
       guard abs(device.late ?? 0) < 1e15, abs(device.drift) < 1e8 else {
-        throw .unsuitable("\(path) has an offset of years; make it anew: ringtap align \(directory)")
+        throw .unsuitable("\(path) has an offset of years; create it again: ringtap align \(directory)")
       }
       devices.append(device)
     }

@@ -20,7 +20,8 @@ package enum AlignmentText {
       lines.append(name + offset(late, device.lateUncertainty) + drift(device))
       if let rows = device.rowUncertainty {
         lines.append(
-          "\(indent)its rows lie so to the reference's by ± \(fixed(rows / 1e6, 2)) ms; the rest is how long packets waited"
+          "\(indent)the offset of its rows to the reference's is known to ± \(fixed(rows / 1e6, 2)) ms; the "
+            + "rest is the waiting time of packets"
         )
       }
       if device.lateUncertainty == nil {
@@ -28,8 +29,9 @@ package enum AlignmentText {
       }
       if let clock = device.clockDrift {
         lines.append(
-          "\(indent)its own clock is \(fixed(abs(clock) * 1e6, 2))\(range(device.clockUncertainty.map { $0 * 1e6 }, 2)) ppm "
-            + "\(clock < 0 ? "slow" : "fast") by the reference's")
+          "\(indent)its own clock is "
+            + "\(fixed(abs(clock) * 1e6, 2))\(range(device.clockUncertainty.map { $0 * 1e6 }, 2)) ppm "
+            + "\(clock < 0 ? "slow" : "fast") relative to the reference's")
       }
       if let rate = device.rate {
         lines.append(
@@ -37,15 +39,17 @@ package enum AlignmentText {
         )
       }
       if device.clockDrift == nil, device.rate == nil {
-        lines.append("\(indent)how its own clock runs is not known: record for longer, without a lost link")
+        lines.append("\(indent)the rate of its own clock is unknown: record for longer, without a lost link")
       }
       for evidence in device.evidence {
         lines.append(
-          "\(indent)by the \(evidence.kind) that \(evidence.with) has too: alike by \(fixed(evidence.likeness, 2)), "
-            + "\(evidence.places) places, \(fixed(evidence.residual / 1e6, 2)) ms RMS")
+          "\(indent)from the \(evidence.kind) shared with \(evidence.with): likeness "
+            + "\(fixed(evidence.likeness, 2)), \(evidence.places) places, "
+            + "\(fixed(evidence.residual / 1e6, 2)) ms RMS")
         if evidence.hasPulseTransit {
           lines.append(
-            "\(indent)the way of the pulse from the heart to the skin is in it, some tenths of a second, and in its range"
+            "\(indent)this and its range include the pulse transit time from the heart to the skin, some "
+              + "tenths of a second"
           )
         }
       }
@@ -54,7 +58,7 @@ package enum AlignmentText {
   }
 
   private static let unknownWait =
-    "how far that may be off is not known: the recording does not tell how long its packets waited; record with "
+    "its error is unknown: the recording does not show how long its packets waited; record with "
     + "ringtap capture, for two minutes or longer"
 
   private static func offset(_ late: Double, _ uncertainty: Double?) -> String {
@@ -66,7 +70,7 @@ package enum AlignmentText {
   }
 
   private static func drift(_ device: Alignment.Device) -> String {
-    guard let uncertainty = device.driftUncertainty else { return "; too short to tell a drift" }
+    guard let uncertainty = device.driftUncertainty else { return "; too short to determine the drift" }
     let sign = device.drift < 0 ? "−" : "+"
     return ", \(sign)\(fixed(abs(device.drift) / 1e3, 2)) ± \(fixed(uncertainty / 1e3, 2)) ppm"
   }

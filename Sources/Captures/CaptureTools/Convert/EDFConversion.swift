@@ -35,7 +35,7 @@ enum EDFConversion {
     try lanes.requireNear()
     guard years.contains(lanes.start) else {
       throw .unsuitable(
-        "the first sample is of \(UTCText(lanes.start).wfdb), and EDF knows 1985 … 2084; use wfdb")
+        "the first sample is from \(UTCText(lanes.start).wfdb), but EDF supports only 1985 … 2084; use wfdb")
     }
     let channels = lanes.lanes.map { SignalChannel.all($0.table, $0.scan, bits: kind == .edf ? 16 : 24) }
     let periods = lanes.lanes.map(\.scan.period)

@@ -81,7 +81,8 @@ extension GridConversion {
   private static func checkPauses(
     _ tracks: [GridTrack], span: Double, _ directory: String
   ) throws(ConversionError) {
-    let way = "a grid would be filled with nothing: ringtap convert \(directory)/DEVICE --to csv"
+    let way =
+      "a grid would be mostly empty; convert each device: ringtap convert \(directory)/DEVICE --to csv"
     if let track = tracks.first(where: { $0.longestPause >= SignalScan.fillLimit }) {
       throw .unsuitable(
         "the clock of \(track.name) jumps by \(Int(track.longestPause / 86_400)) days; \(way)")

@@ -46,7 +46,8 @@ struct SignalLanes {
     // A ring's ticks contain all of its streams.
     if lanes.allSatisfy(\.table.hasDeviceClock) {
       for table in capture.tables where table.content == .samples && SignalTable(table) == nil {
-        leftOut.append("the table '\(table.name)' has no steady rate; left out: csv, npy and ndjson hold it")
+        leftOut.append(
+          "the table '\(table.name)' has no steady rate; left out: use csv, npy or ndjson for it")
       }
     }
     align()

@@ -51,7 +51,8 @@ enum TableConversion {
         }
         if points.empty > 0 {
           report.leftOut.append(
-            "\(table.name): \(points.empty) rows without a value, which the line protocol cannot have")
+            "\(table.name): \(points.empty) rows without a value are left out: the line protocol cannot "
+              + "store them")
         }
       }
       try file.finish()

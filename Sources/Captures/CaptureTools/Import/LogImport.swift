@@ -208,8 +208,8 @@ package struct LogImport {
         : devices == 0
           ? "the log has \(ReportText.count(report.connections.count, "connection")) and no attribute values"
             + (report.connections.allSatisfy { $0.transport == .classic } ? ": only BR/EDR" : "")
-          : "the log has attribute values of \(ReportText.count(devices, "device")), but none of a sensor that is known; "
-            + "`ringtap log show` lists them; give the types of its attributes with --attributes"
+          : "the log has attribute values of \(ReportText.count(devices, "device")), but none of a known "
+            + "sensor; `ringtap log show` lists them; give the types of its attributes with --attributes"
     let cut = report.cut == 0 ? "" : "; the log's writer cut \(ReportText.count(report.cut, "packet")) short"
     return "\(LogProblem.name(log)): nothing to import: \(what)\(cut)"
   }

@@ -39,7 +39,7 @@ package struct PayloadKnowledge: Sendable {
         + (UUIDNames.name(of: uuid).map { "\($0) (\(uuid.short.map(Self.digits) ?? "\(uuid)"))" } ?? "\(uuid)")
     }
     return "known by payload only: " + each.joined(separator: ", ")
-      + "; `ringtap import --attributes FILE` takes your word for it instead"
+      + "; to name the attributes instead, use `ringtap import --attributes FILE`"
   }
 
   private static func digits(_ uuid: UInt16) -> String {

@@ -39,7 +39,7 @@ final class ArrayTableReader: TableReader {
     let column = columns[place]
     if place > 0 || column.isShort {
       let path = table.name + "/" + ColumnFiles.fileName(table.columns[place])
-      problem = "\(path): it ends before its time; the \(rows) rows before are good"
+      problem = "\(path): it ends early; the \(rows) rows before are good"
     }
     return false
   }
@@ -108,12 +108,12 @@ private final class ArrayInput {
   /// Reads the header of NEP 1: the magic string, the version, the length of the text, and the text.
   private func readHead() {
     guard fill(10), Array(octets[..<6]) == [0x93] + Array("NUMPY".utf8), octets[6] == 1 else {
-      problem = "no NumPy array of format 1.0"
+      problem = "not a NumPy array of format 1.0"
       return
     }
     let length = Int(number(8, 2))
     guard fill(10 + length) else {
-      problem = "its head is cut off"
+      problem = "its header is truncated"
       return
     }
     let text = String(decoding: octets[10..<10 + length], as: UTF8.self)

@@ -58,7 +58,8 @@ struct SignalScan {
     signals = table.signals.map { _ in Signal() }
     try measureRate(capture, table)
     guard SignalTable.rates.contains(rate) else {
-      throw .unsuitable("\(rate) rows a second in the table '\(table.table.name)' are no sensor's rate")
+      throw .unsuitable(
+        "\(rate) rows a second in the table '\(table.table.name)' are not the rate of a sensor")
     }
     var walk = SignalWalk(table, period: period)
     problem = try Self.forEachRow(capture, table) { words in
@@ -68,7 +69,8 @@ struct SignalScan {
       // A row that ends the conversion fills nothing.
       if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
     }
-    let way = "formats without times cannot hold that: ringtap convert \(capture.directory) --to npy (or csv)"
+    let way =
+      "formats without times cannot store that: ringtap convert \(capture.directory) --to npy (or csv)"
     guard walk.longestPause < Self.fillLimit else {
       throw .unsuitable(
         "the clock of the table '\(table.table.name)' jumps by \(Self.days(walk.longestPause)) after row "

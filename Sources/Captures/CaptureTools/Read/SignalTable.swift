@@ -51,7 +51,7 @@ package struct SignalTable {
       throw .unsuitable(
         names.contains(RingStream.ppg.name) || names.contains(RingStream.accelerometer.name)
           ? "\(capture.directory) has no table 'samples', which has the steady rate that signals need; "
-            + "make it: ringtap analyse \(capture.directory) --output \(capture.directory)"
+            + "create it: ringtap analyse \(capture.directory) --output \(capture.directory)"
           : "no table in \(capture.directory) has the steady rate that signals need "
             + "(\(names.joined(separator: ", "))); convert to csv, npy or ndjson")
     }

@@ -15,7 +15,7 @@ struct TableLines: ~Copyable {
       case .cutOff: "it is cut off"
       case .tooLong: "it is too long"
       case .zeros(let atEnd):
-        "it has zero bytes: the power failed before the disk had it"
+        "it contains zero bytes: the power failed before it was on disk"
           + (atEnd ? "" : "; the lines after them are left out")
       case .input(let problem): "\(problem)"
       }

@@ -198,7 +198,7 @@ extension ReportSection {
       let ranges = table.table.pauses(limit: Self.pauseLimit)
       if ranges.count == Self.pauseLimit {
         problems.append(
-          ReportProblem(.note, "Of \(name) the first \(Self.pauseLimit) pauses are marked and counted."))
+          ReportProblem(.note, "Only the first \(Self.pauseLimit) pauses of \(name) are marked and counted."))
       }
       for range in ranges where !isMarked(range) {
         // Streams that are sent together pause together.
@@ -214,7 +214,7 @@ extension ReportSection {
         Mark(
           from: pause.range.lowerBound, to: pause.range.upperBound,
           kind: pause.tables.count == streams.count ? .gap : .pause,
-          text: "nothing came of \(pause.tables.joined(separator: ", ")); the cause is not recorded"))
+          text: "no data from \(pause.tables.joined(separator: ", ")); the cause is not recorded"))
     }
   }
 
@@ -226,7 +226,7 @@ extension ReportSection {
       ReportText.difference(last, ends) > max(Self.shortestSilence, step), !isMarked(last..<ends)
     else { return }
     marks.append(
-      Mark(from: last, to: ends, kind: .gap, text: "nothing came until the recording ended"))
+      Mark(from: last, to: ends, kind: .gap, text: "no data until the recording ended"))
   }
 
   /// In nanoseconds. Ending a recording takes less time.

@@ -154,7 +154,7 @@ extension PacketSurvey.Device {
     }
       + answers.map {
         ReportSection.Histogram(
-          title: "\(ATTConversation.name($0.key)): until its answer", durations: $0.durations)
+          title: "\(ATTConversation.name($0.key)): until its response", durations: $0.durations)
       }
   }
 

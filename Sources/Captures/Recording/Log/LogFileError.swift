@@ -17,9 +17,9 @@ extension LogFileError: CustomStringConvertible {
   public var description: String {
     switch self {
     case .exists(let path): "\(path) already exists; choose another name, or continue it with --append"
-    case .foreign(let path, let format): "\(path) is no \(format.name), so it cannot be continued as one"
+    case .foreign(let path, let format): "\(path) is not a \(format.name), so it cannot be continued as one"
     case .damaged(let path, let offset):
-      "\(path) is broken at octet \(offset), and not only cut at its end; record into another file"
+      "\(path) is damaged at byte \(offset), not only truncated at its end; record into another file"
     case .host(let error): "\(error)"
     case .system(let error): "\(error)"
     }

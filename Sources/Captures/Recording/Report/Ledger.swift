@@ -157,7 +157,7 @@ package struct Ledger: Hashable, Sendable {
 
   /// A line about losses, and another if notifications were received twice.
   package var lines: [String] {
-    repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
+    repeated > 0 ? [line, "\(repeated) repeated: received twice, recorded once"] : [line]
   }
 
   /// A line about losses. The count is a minimum if the sensor's clock shows some missing samples and hides
@@ -178,6 +178,6 @@ package struct Ledger: Hashable, Sendable {
     }
     // Samples of a sensor's clock are no part of the notifications.
     return "\(total) lost\(isNumbered ? "" : " or more") (\(received) notifications received): "
-      + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it made is not known")
+      + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it sent is not known")
   }
 }

@@ -16,7 +16,7 @@ public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String {
     var parts: [String] = []
-    if tuning.spinMicroseconds > 0 { parts.append("looks on for \(tuning.spinMicroseconds) µs") }
+    if tuning.spinMicroseconds > 0 { parts.append("polls for \(tuning.spinMicroseconds) µs") }
     if let processor = tuning.processor { parts.append("on processor \(processor)") }
     if let priority = tuning.realTimePriority {
       parts.append(

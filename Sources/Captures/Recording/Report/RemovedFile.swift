@@ -42,9 +42,9 @@ public struct FileRemoval: Hashable, Sendable {
   /// Message for the user when the removal is noticed.
   public func text(in directory: String) -> String {
     switch leaves {
-    case .nothing: "\(directory) was removed, and what was recorded into it is lost; the recording ends"
+    case .nothing: "\(directory) was removed, and its recording is lost; the recording ends"
     case .others:
-      Self.names(files, directory) + ", and what was recorded there is lost; the other files go on"
+      Self.names(files, directory) + ", and their contents are lost; the other files continue"
     }
   }
 

@@ -21,7 +21,8 @@ package enum SessionDocument {
       case .content(let failure): "session.json is damaged (\(failure))"
       case .form(let what): "session.json is damaged (\(what))"
       case .laterFormat(let version):
-        "session.json has format \(version), and this program reads up to \(SessionReport.formatVersion): take a later one"
+        "session.json has format \(version), but this program reads up to \(SessionReport.formatVersion): "
+          + "use a later one"
       }
     }
   }
@@ -33,11 +34,13 @@ package enum SessionDocument {
 
   /// Why a document does not state the losses; `nil` if it does.
   package static func unknownLoss(_ document: JSONDocument) -> String? {
-    guard document["received"] != nil, document["lost"] != nil else { return "session.json does not say it" }
-    guard document["endedAtNs"] != nil else {
-      return "session.json has no end: the recording was broken off, or still runs"
+    guard document["received"] != nil, document["lost"] != nil else {
+      return "session.json does not record it"
     }
-    return Ledger(document).knowsMissing ? nil : "session.json is of an older format"
+    guard document["endedAtNs"] != nil else {
+      return "session.json has no end: the recording was interrupted or is still running"
+    }
+    return Ledger(document).knowsMissing ? nil : "session.json has an older format"
   }
 
   /// Describes the damage of an existing document; `nil` if the document is missing or readable.
@@ -66,23 +69,23 @@ package enum SessionDocument {
 
   private static func check(_ document: JSONDocument) throws(Problem) {
     guard case .object(let members) = document, !members.isEmpty else {
-      throw .form("it is no JSON object with members")
+      throw .form("it is not a JSON object with members")
     }
     // Format 1 has no version number.
     if let version = members["formatVersion"] {
       guard let number: Int = version.integer(), number > 0 else {
-        throw .form("its formatVersion is no number")
+        throw .form("its formatVersion is not a number")
       }
       guard number <= SessionReport.formatVersion else { throw .laterFormat(number) }
     }
     func isCount(_ value: JSONDocument?) -> Bool {
       value.map { $0.integer(Int.self).map { $0 >= 0 } ?? false } ?? true
     }
-    for name in counts where !isCount(members[name]) { throw .form("its \(name) is no count") }
+    for name in counts where !isCount(members[name]) { throw .form("its \(name) is not a count") }
     guard let lost = members["lost"] else { return }
-    guard case .object(let places) = lost else { throw .form("its lost is no object") }
+    guard case .object(let places) = lost else { throw .form("its lost is not an object") }
     for (name, count) in places.sorted(by: { $0.key < $1.key }) where !isCount(count) {
-      throw .form("its lost.\(name.printable) is no count")
+      throw .form("its lost.\(name.printable) is not a count")
     }
   }
 }

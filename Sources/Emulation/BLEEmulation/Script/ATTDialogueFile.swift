@@ -161,7 +161,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private mutating func extend(_ word: String, _ rest: [String], _ line: Int) throws(Fault) {
     guard !dialogues.isEmpty else {
-      throw Fault("'\(word)' belongs to no dialogue; a dialogue begins with `dialogue NAME`")
+      throw Fault("'\(word)' belongs to no dialogue; a dialogue starts with `dialogue NAME`")
     }
     let last = dialogues.count - 1
     let text = rest.joined(separator: " ")
@@ -201,8 +201,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
     case "on", "after", "once", "instead": try extendAttack(word, rest, line)
     default:
       throw Fault(
-        "'\(word)' is none of database, dialogue, test, title, action, expect, source, fault, duty, role, mtu, with, once, "
-          + "instead, on, after, leave, usual, >, >?, >~, >*, < and <+")
+        "'\(word)' is not one of database, dialogue, test, title, action, expect, source, fault, duty, role, "
+          + "mtu, with, once, instead, on, after, leave, usual, >, >?, >~, >*, < and <+")
     }
   }
 
@@ -218,7 +218,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     case "after": try append(.client, .sent, [try Self.pattern(rest, isEmptyAllowed: false)], .required, line)
     default:
       var parts = rest.split(separator: "|", omittingEmptySubsequences: false).map { Array($0) }
-      guard parts.count > 1 else { throw Fault("what comes in its place stands behind a `|`") }
+      guard parts.count > 1 else { throw Fault("its replacement follows a `|`") }
       let original = try Self.pattern(parts.removeFirst(), isEmptyAllowed: false)
       var packets: [ATTDialogue.Replacement.Packet] = []
       for part in parts where !part.isEmpty {

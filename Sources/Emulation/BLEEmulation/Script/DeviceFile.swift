@@ -48,7 +48,7 @@ public struct DeviceFile: Sendable {
         case _ where word.hasPrefix("0x"):
           try ATTDialogueFile.add(words, to: &attributes)
           lines[attributes[attributes.count - 1].handle] = number
-        default: throw Fault("'\(word)' is none of device, advertise, needs and a handle such as 0x0003")
+        default: throw Fault("'\(word)' is not one of device, advertise, needs and a handle such as 0x0003")
         }
       } catch { throw ATTDialogueError(line: number, error.reason) }
     }
@@ -72,11 +72,11 @@ public struct DeviceFile: Sendable {
   private mutating func demand(_ words: [String]) throws(Fault) {
     let levels: [String: ATTSecurity.Level] = ["encrypted": .encrypted, "authenticated": .authenticated]
     guard words.count >= 2, let level = levels[words[0]] else {
-      throw Fault("what is needed is `encrypted` or `authenticated`, and of which handles")
+      throw Fault("`needs` takes `encrypted` or `authenticated`, and handles")
     }
     for word in words.dropFirst() {
       guard let handle = ATTDialogueFile.handle(word) else {
-        throw Fault("'\(word)' is no handle such as 0x0003")
+        throw Fault("'\(word)' is not a handle such as 0x0003")
       }
       needs[handle] = level
     }
@@ -93,7 +93,7 @@ public struct DeviceFile: Sendable {
     case .primaryService, .secondaryService: try beginService(attribute)
     case _ where services.isEmpty: throw Fault("the first attribute declares a service: type 2800")
     case _ where attribute.handle > services[lastService].endHandle ?? .none:
-      throw Fault("it is behind the end of its service")
+      throw Fault("it is beyond the end of its service")
     case .include: try include(attribute, after: attributes[index - 1])
     case .characteristic: try beginCharacteristic(index)
     default: try placeInCharacteristic(attribute, after: attributes[index - 1])
@@ -123,7 +123,7 @@ public struct DeviceFile: Sendable {
     let value = attribute.value.span
     let start = value.handle(at: 0)
     guard services[lastService].characteristics.isEmpty, former.handle.next == attribute.handle else {
-      throw Fault("includes stand right behind their service")
+      throw Fault("includes must directly follow their service")
     }
     let declarations = attributes.filter(\.isService)
     guard let place = declarations.firstIndex(where: { $0.handle == start }) else {
@@ -142,7 +142,7 @@ public struct DeviceFile: Sendable {
     let properties = CharacteristicProperties(rawValue: value[0])
     guard index + 1 < attributes.count, attributes[index + 1].handle == value.handle(at: 1),
       attribute.handle.next == value.handle(at: 1), attributes[index + 1].type == uuid
-    else { throw Fault("its value stands right behind it, at the handle and with the type that it tells") }
+    else { throw Fault("its value must directly follow it, with the handle and type that it declares") }
     let isPushed = !properties.isDisjoint(with: [.notify, .indicate])
     let configuration = index + 2 < attributes.count ? attributes[index + 2] : nil
     let isConfigured =
@@ -151,8 +151,8 @@ public struct DeviceFile: Sendable {
     guard isPushed == isConfigured else {
       throw Fault(
         isPushed
-          ? "what is notified or indicated has its descriptor 2902 right behind its value"
-          : "a descriptor 2902 belongs to what is notified or indicated")
+          ? "a characteristic with notify or indicate needs its descriptor 2902 directly after its value"
+          : "a descriptor 2902 needs a characteristic with notify or indicate")
     }
     var characteristic = GATTCharacteristicDescription(
       uuid, properties, value: Array(attributes[index + 1].value.prefix(ATT.maximumValueByteCount)),

@@ -62,7 +62,7 @@ struct RingAnalysis: ~Copyable {
     let rate = 1e9 / period
     guard rate <= Self.highestRate else {
       // A burst has no valid rate; later samples may have one.
-      report.pulse.refusal = "no ring takes \(rate.rounded()) samples a second"
+      report.pulse.refusal = "no ring sends \(rate.rounded()) samples a second"
       report.activity.refusal = report.pulse.refusal
       return
     }

@@ -137,7 +137,7 @@ enum SensorAnalysis {
   }
 
   private static func noRate(_ refusal: inout String?) -> (any RowAnalysis)? {
-    refusal = "the rows have no steady rate, or are too few to tell it"
+    refusal = "the rows have no steady rate, or are too few to determine it"
     return nil
   }
 

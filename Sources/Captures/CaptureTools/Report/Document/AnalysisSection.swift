@@ -93,7 +93,7 @@ enum AnalysisSection {
     facts.add("Range", range(ecg.rate, "per minute"))
     if ecg.refusal == nil {
       facts.add("Good windows", "\(ecg.goodWindows) of \(ecg.windows)")
-      facts.add("Likeness of beats", ecg.correlation.mean.map { NumberText.fixed($0, 2) })
+      facts.add("Beat correlation", ecg.correlation.mean.map { NumberText.fixed($0, 2) })
       for rejection in ECGRejection.allCases {
         facts.add("Rejected", ecg.rejections[rejection].map { "\($0) × \(rejection.rawValue)" })
       }

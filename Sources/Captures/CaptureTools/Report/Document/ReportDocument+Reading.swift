@@ -153,7 +153,7 @@ extension PacketSurvey {
     facts.add("Records", "\(log.records)")
     for count in log.packets.counts {
       facts.add(
-        "\(count.type.name)", "\(count.sent) sent, \(count.received) received, \(count.octets) octets")
+        "\(count.type.name)", "\(count.sent) sent, \(count.received) received, \(count.octets) bytes")
     }
     facts.add("Connections", "\(log.connections.count + log.omittedConnections)")
     facts.add("Lost by its writer", "\(log.drops)")
@@ -173,7 +173,7 @@ extension PacketSurvey.Device {
       for (name, traffic) in [("Sent", connection.sent), ("Received", connection.received)] {
         facts.add(
           name,
-          "\(traffic.packets) packets, \(NumberText.fixed(connection.throughput(traffic), 0)) octets a second"
+          "\(traffic.packets) packets, \(NumberText.fixed(connection.throughput(traffic), 0)) bytes a second"
         )
       }
       facts.add("End", StatisticsText.text(connection.end))

@@ -23,8 +23,9 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
         ? "no stream '\(name)': the capture has no streams"
         : "no stream '\(name)'; there are \(names.joined(separator: ", "))"
     case .outside(let option, let recording):
-      "\(option) is outside of the recording, which has \(ReportText.length(ReportText.difference(recording.lowerBound, recording.upperBound))) "
-        + "from \(UTCText(recording.lowerBound).iso) to \(UTCText(recording.upperBound).iso)"
+      "\(option) is outside the recording, which lasts "
+        + "\(ReportText.length(ReportText.difference(recording.lowerBound, recording.upperBound))) from "
+        + "\(UTCText(recording.lowerBound).iso) to \(UTCText(recording.upperBound).iso)"
     case .noStretch(let from, let to): "--from \(from) is not before --to \(to)"
     }
   }

@@ -80,7 +80,7 @@ struct SessionFacts {
     if knowsLosses { facts.rows += ledger.facts }
     add("Repeated", session["repeated"])
     add("Other frames", session["otherFrames"])
-    add("Without kernel stamp", session["withoutKernelStamp"])
+    add("Without kernel timestamp", session["withoutKernelStamp"])
     add("Adapter faults", session["adapterFaults"])
     add("Ticks that never came", session["ticks"]?["clock"]?["missingTicks"])
     return facts
@@ -94,7 +94,8 @@ struct SessionFacts {
       problems.append(
         ReportProblem(
           .warning,
-          "The recording has no end in session.json: it was broken off, or still runs. What is there is shown."
+          "The recording has no end in session.json: it was interrupted or is still running. The report "
+            + "shows the data so far."
         ))
     }
     problems += ledger.problems(lastMalformed: session["lastMalformed"]?.text)
@@ -127,14 +128,16 @@ struct SessionFacts {
         ReportProblem(
           .warning,
           count == 1
-            ? "The wall clock was set meanwhile: `clockSteps` in session.json says when."
-            : "The wall clock was set \(count) times meanwhile: `clockSteps` in session.json says when."))
+            ? "The wall clock was set during the recording: see `clockSteps` in session.json."
+            : "The wall clock was set \(count) times during the recording: see `clockSteps` in "
+              + "session.json."))
     }
     if let step = session["clockStepMs"]?.real {
       problems.append(
         ReportProblem(
           .warning,
-          "The wall clock was set by \(NumberText.fixed(step, 3)) ms meanwhile: times before and after differ by it."
+          "The wall clock was set by \(NumberText.fixed(step, 3)) ms during the recording: times before and "
+            + "after differ by this."
         ))
     }
     return problems
@@ -144,7 +147,7 @@ struct SessionFacts {
   static func problem(restarts: Int, of table: String) -> ReportProblem {
     ReportProblem(
       .warning,
-      "\(ReportText.title(table)): the sensor's counts began anew or went back "
+      "\(ReportText.title(table)): the sensor's counts restarted or went back "
         + "\(ReportText.count(restarts, "time")); there is no rate there.")
   }
 
@@ -189,7 +192,7 @@ struct SessionFacts {
     let known = [
       ("intervalMs", "interval ", " ms"), ("minimumIntervalMs", "interval from ", " ms"),
       ("maximumIntervalMs", "to ", " ms"), ("latency", "latency ", ""),
-      ("supervisionTimeoutMs", "time-out ", " ms"), ("phy", "PHY ", ""), ("transmitPhy", "PHY sent ", ""),
+      ("supervisionTimeoutMs", "timeout ", " ms"), ("phy", "PHY ", ""), ("transmitPhy", "PHY sent ", ""),
       ("receivePhy", "PHY received ", ""), ("dataLength", "data length ", " octets"),
       ("transmitDataLength", "data length sent ", " octets"),
       ("receiveDataLength", "data length received ", " octets"),
@@ -248,13 +251,13 @@ extension Ledger {
 extension SessionReport.Loss.Place {
   fileprivate var title: String {
     switch self {
-    case .kernelQueue: "kernel's queue"
-    case .sampleQueue: "our queue"
-    case .packetLog: "packet log's queue"
+    case .kernelQueue: "kernel queue"
+    case .sampleQueue: "sample queue"
+    case .packetLog: "packet log queue"
     case .disk: "disk"
     case .cut: "cut by the log's writer"
     case .missing: "missing by the sensor's clock"
-    case .late: "too late for their place"
+    case .late: "too late to be sorted in"
     case .unplaced: "fit no table"
     case .malformed: "malformed"
     }
@@ -266,10 +269,10 @@ extension SessionReport.Loss.Place {
     case .sampleQueue: "The disk was too slow for the writer."
     case .packetLog: "Packets are missing in the log, not samples in the tables."
     case .disk: "The disk refused them: is it full?"
-    case .cut: "The log holds only their first octets."
-    case .missing: "The sensor measured them, and they never came."
-    case .late: "Later ones had come before."
-    case .unplaced: "They belong to another stream at the same time, or their scale is not known."
+    case .cut: "The log contains only their first bytes."
+    case .missing: "The sensor measured them, but they never came."
+    case .late: "Later ones had already arrived."
+    case .unplaced: "They belong to another stream at the same time, or their scale is unknown."
     case .malformed: "They were not recorded."
     }
   }

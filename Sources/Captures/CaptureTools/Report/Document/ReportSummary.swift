@@ -114,7 +114,7 @@ extension ReportSection {
     let length = lengths.reduce(0 as Int64, &+)
     return Figure(
       name: "Gaps", value: "\(gapCount)",
-      detail: ReportText.length(length) + " in which nothing came"
+      detail: ReportText.length(length) + " without data"
         + (unmarkedGaps > 0 ? ", of \(lengths.count) that are listed" : ""), isBad: true)
   }
 
@@ -177,7 +177,7 @@ extension ReportSection {
     for index in marks.indices where marks[index].kind == .loss {
       marks[index].kind = .pause
       guard let loss = marks[index].loss else { continue }
-      marks[index].text = "\(ReportText.count(loss.count, "tick")) of the sensor may never have come"
+      marks[index].text = "\(ReportText.count(loss.count, "tick")) of the sensor may be missing"
       marks[index].loss = nil
     }
   }
