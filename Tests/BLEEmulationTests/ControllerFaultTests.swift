@@ -101,7 +101,7 @@ import Testing
     #expect(waiting == 2)
   }
 
-  @Test("a wrong opcode: the answer belongs to nobody")
+  @Test("a wrong opcode: the response matches no command")
   func wrongOpcode() throws {
     let bench = bench()
     inject(.wrongOpcode(times: 1), bench)

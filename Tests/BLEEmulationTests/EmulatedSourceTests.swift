@@ -69,7 +69,7 @@ import Testing
     #expect((2980...3000).contains(numbers.count))
   }
 
-  @Test("it stops when nobody wants it any more, and each link begins with 0")
+  @Test("it stops without subscribers, and each link starts with 0")
   func unsubscribe() throws {
     let (bench, source) = try bench(20, .init(pace: .air))
     try bench.subscribe()

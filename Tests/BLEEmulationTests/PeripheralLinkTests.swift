@@ -22,7 +22,7 @@ import Testing
       ])
   }
 
-  @Test("signalling and pairing are refused as the specification has it")
+  @Test("signalling and pairing are refused as specified")
   func otherChannels() {
     let bench = ControllerBench()
     bench.connect()

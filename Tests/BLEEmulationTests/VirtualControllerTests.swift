@@ -142,7 +142,7 @@ import Testing
     #expect(bench.wait(milliseconds: 200) == [ControllerBench.connected])
   }
 
-  @Test("a connection that nobody answers can be cancelled")
+  @Test("a connection without an answer can be cancelled")
   func cancel() {
     let bench = ControllerBench()
     bench.setUp()

@@ -83,7 +83,7 @@ import Testing
       description: "Service Changed without a bond", known: known(hash: nil, serviceChanged: true),
       requests: ["0a2100"] + discovery, isUsed: false),
     Case(
-      description: "nobody has looked for Service Changed",
+      description: "Service Changed was not discovered",
       known: GATTDiscoveryResult(
         GATTDatabase(services: [service(.heartRate, 0x20, 0x23, [Link.characteristic(0x22)])]), .part),
       requests: ["0a2100"] + discovery, isUsed: false),
@@ -165,7 +165,7 @@ import Testing
     #expect(confirmed.suffix(2) == ["1223000100", "1e"])
     link.send("1b2200bb")
     #expect(try await client.read(AttributeHandle(9)) == [5])
-    #expect(values.all == ["22:aa"], "nobody is told of values of a handle that is no more")
+    #expect(values.all == ["22:aa"], "values of a removed handle are not delivered")
     #expect(heard.all == [.part, .none])
     await link.close()
   }

@@ -156,7 +156,7 @@ import Testing
     #expect(news.count == 3)
     #expect(collector.report.reports == 3)
     #expect(collector.report.late == 7)
-    #expect(collector.count == 3, "nobody looks at what is late")
+    #expect(collector.count == 3, "late reports are not read")
   }
 
   /// Figures that the adapter counted before do not belong to this scan. They are reported even if the scan

@@ -211,7 +211,7 @@ import Testing
     #expect(bench.server.faults == 1)
   }
 
-  @Test("what every peer of ours finds: GAP and GATT")
+  @Test("every peer finds GAP and GATT")
   func genericServices() {
     var bench = ServerBench(.genericServices(name: "ringtap"))
     #expect(bench.send("100100ffff0028") == "1106010005000018060006000118")

@@ -43,7 +43,7 @@ func fuzzJSON(_ input: Span<UInt8>) {
   let foundation = try? JSONSerialization.jsonObject(with: Data(octets), options: .fragmentsAllowed)
   if foundation == nil, String(validating: octets, as: UTF8.self) != nil, !octets.contains(0x5C) {
     let isNumber = octets.contains { (0x30...0x39).contains($0) }
-    precondition(isNumber, "read by nobody else")
+    precondition(isNumber, "no other parser reads it")
   }
   _ = (document.text, document.flag, document.array, document.integer(Int64.self), document["a"])
 }

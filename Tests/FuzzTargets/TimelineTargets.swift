@@ -44,7 +44,7 @@ func fuzzForeignFile(_ input: Span<UInt8>) {
     precondition(reader.format == nil || reader.foreignFile == nil, "a log is another file")
     // A file without a format is not btsnoop, pcap or pcapng.
     if reader.format == nil, input.count >= 4 {
-      precondition(reader.foreignFile == file, "it depends on who asks")
+      precondition(reader.foreignFile == file, "it depends on the reader")
     }
   }
 }

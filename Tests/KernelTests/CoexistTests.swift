@@ -39,7 +39,7 @@ extension InTestKernel {
       #expect(found.name == "R02_A1B2")
       #expect(found.rssi == -55)
       #expect(found.connectable)
-      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+      let packets = try monitor.packets(untilThey: "report that the program has ended") {
         $0.contains { $0.says("@ MGMT Close: ringtap") }
       }
       #expect(packets.count { $0.says("@ MGMT Command: Start Discovery") } == 1)
@@ -55,12 +55,12 @@ extension InTestKernel {
       _ = try scene.emulatedRing()
       let monitor = try Monitor(scene)
       let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
-      try monitor.packets(untilThey: "tell of a second start") {
+      try monitor.packets(untilThey: "report a second start") {
         $0.count { $0.says("@ MGMT Command: Start Discovery") } == 2 && isDiscovering($0) == true
       }
       scan.send(SIGINT)
       try scan.finish().expectSuccess()
-      try monitor.packets(untilThey: "say that discovery is off") { isDiscovering($0) == false }
+      try monitor.packets(untilThey: "report that discovery is off") { isDiscovering($0) == false }
     }
 
     /// A scan also gets the devices of the daemon's discovery, which continues after the scan ends.
@@ -79,7 +79,7 @@ extension InTestKernel {
       try scan.line(containing: ring.address)
       scan.send(SIGINT)
       #expect(try scan.finish().status == 0)
-      try monitor.packets(untilThey: "say that discovery goes on without us") { packets in
+      try monitor.packets(untilThey: "report that discovery continues without ringtap") { packets in
         packets.contains { $0.says("@ MGMT Close: ringtap") } && isDiscovering(packets) == true
       }
       try control.type("show")
@@ -95,7 +95,7 @@ extension InTestKernel {
       try control.line(containing: "Device \(ring.address)")
       let monitor = try Monitor(scene)
       #expect(try scene.ringtap("scan", "--mode", "coexist", "--duration", "1").status == 0)
-      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+      let packets = try monitor.packets(untilThey: "report that the program has ended") {
         $0.contains { $0.says("@ MGMT Close: ringtap") }
       }
       let starts = packets.indices.filter { packets[$0].says("@ MGMT Command: Start Discovery") }
@@ -112,7 +112,7 @@ extension InTestKernel {
       let control = try scene.bluetoothctl()
       let monitor = try Monitor(scene)
       let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
-      try monitor.packets(untilThey: "say that discovery is on") { isDiscovering($0) == true }
+      try monitor.packets(untilThey: "report that discovery is on") { isDiscovering($0) == true }
       try control.type("scan on")
       try control.line(containing: "Discovering: yes")
       scan.send(SIGINT)
@@ -131,10 +131,10 @@ extension InTestKernel {
       try scan.line(on: .errors, containing: "discovery on hci0 is interrupted: hci0 is down")
       let monitor = try Monitor(scene)
       try scene.makeCentral(0)
-      try monitor.packets(untilThey: "say that discovery is on again") { isDiscovering($0) == true }
+      try monitor.packets(untilThey: "report that discovery is on again") { isDiscovering($0) == true }
       scan.send(SIGINT)
       #expect(try scan.finish().status == 0)
-      try monitor.packets(untilThey: "say that discovery is off") { isDiscovering($0) == false }
+      try monitor.packets(untilThey: "report that discovery is off") { isDiscovering($0) == false }
     }
 
     // MARK: Beside the daemon's links
@@ -244,7 +244,7 @@ extension InTestKernel {
       try control.line(containing: "Connection successful")
       try capture.finish().expectSuccess()
       try CaptureFolder(path).expectNoTrouble(samples: 1500)
-      let lines = try control.lines(untilThey: "say that our link has gone") { lines in
+      let lines = try control.lines(untilThey: "report that ringtap's link has ended") { lines in
         lines.contains { $0.contains("Connected: no") }
       }
       #expect(!lines.contains { $0.contains("ServicesResolved: yes") })
@@ -269,7 +269,7 @@ extension InTestKernel {
       #expect(link.inForce.transmitPhy == "2m")
       #expect(link.refused.isEmpty)
 
-      var packets = try monitor.packets(untilThey: "tell of the end") { $0.isOver() }
+      var packets = try monitor.packets(untilThey: "report the end") { $0.isOver() }
       #expect(
         packets.contains {
           $0.says(
@@ -280,7 +280,7 @@ extension InTestKernel {
       #expect(packets.timings() == [[7.5, 0, 420]])
       // The next link has the kernel's timing again.
       try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
-      packets = try monitor.packets(untilThey: "tell of another link") { $0.timings().count == 2 }
+      packets = try monitor.packets(untilThey: "report another link") { $0.timings().count == 2 }
       #expect(packets.timings() == [[7.5, 0, 420], [50, 0, 420]])
     }
 
@@ -291,7 +291,7 @@ extension InTestKernel {
       try scene.ringtap(
         "read", Self.absent, "2a26", "--mode", "coexist", "--interval", "7.5", "--timeout", "1"
       ).expectFailure(saying: "did not answer within 1 s")
-      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+      let packets = try monitor.packets(untilThey: "report that the program has ended") {
         $0.contains { $0.says("@ MGMT Close: ringtap") }
       }
       let loads = packets.filter { $0.says("@ MGMT Command: Load Connection P") }
@@ -322,7 +322,7 @@ extension InTestKernel {
       #expect(link.refused.map(\.what) == ["phy"])
       #expect(link.refused.first?.why.contains("CAP_NET_RAW") == true)
       #expect(link.inForce.intervalMs == nil, "nobody told")
-      let packets = try monitor.packets(untilThey: "tell of a link") { !$0.timings().isEmpty }
+      let packets = try monitor.packets(untilThey: "report a link") { !$0.timings().isEmpty }
       #expect(packets.timings() == [[7.5, 0, 420]])
     }
 

@@ -47,7 +47,7 @@ extension InTestKernel {
         Place.ringtap,
         ["capture", "--transport", "hci-socket:0", "--timeout", "300", "--output", scene.path("capture")]
           + addresses.map { "ring@" + $0 })
-      let packets = try monitor.packets(untilThey: "tell of the accept list") {
+      let packets = try monitor.packets(untilThey: "report the accept list") {
         $0.contains { $0.says("Create Connection", "Filter policy: Accept list is used (0x01)") }
           || $0.contains { $0.says("Extended Create", "Filter policy: Accept list is used (0x01)") }
       }

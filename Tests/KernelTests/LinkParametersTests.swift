@@ -24,7 +24,7 @@ extension InTestKernel {
     ) throws -> (Program.Result, path: String) {
       let path = scene.path("capture")
       let capture = try scene.start(Place.ringtap, ["capture", address, "--output", path] + Self.wishes)
-      _ = try monitor.packets(untilThey: "tell of the timing wished for") {
+      _ = try monitor.packets(untilThey: "report the requested timing") {
         $0.timings(on: adapter).count >= 2
       }
       capture.send(SIGINT)
@@ -44,9 +44,9 @@ extension InTestKernel {
       result.expectSuccess()
       try CaptureFolder(path).expectNoTrouble(samples: 150)
       #expect(try LinkRecord.read(path).changes.compactMap(\.intervalMs) == [15, 50])
-      _ = try monitor.packets(untilThey: "tell of the end") { $0.isOver() }
+      _ = try monitor.packets(untilThey: "report the end") { $0.isOver() }
       #expect(try scene.run(Place.ringtap, ["read", ring.address, "2a00", "--mode", "raw"]).status == 0)
-      let packets = try monitor.packets(untilThey: "tell of a second link") { $0.timings().count >= 3 }
+      let packets = try monitor.packets(untilThey: "report a second link") { $0.timings().count >= 3 }
       #expect(packets.timings() == [[15, 0, 420], [50, 0, 420], [50, 0, 420]])
       #expect(
         packets.contains {
@@ -73,7 +73,7 @@ extension InTestKernel {
       #expect(link.inForce.transmitDataLength == 251 && link.inForce.receiveDataLength == 251)
 
       let handle = "Handle: \(try #require(link.inForce.handle))"
-      let packets = try monitor.packets(untilThey: "tell of the former timing") {
+      let packets = try monitor.packets(untilThey: "report the previous timing") {
         $0.timings().count >= 3
       }
       #expect(packets.timings() == [[15, 0, 420], [7.5, 0, 420], [50, 0, 420]])
@@ -103,7 +103,7 @@ extension InTestKernel {
       #expect(link.inForce.intervalMs == 7.5)
       #expect(link.inForce.transmitPhy == nil && link.inForce.transmitDataLength == nil)
       #expect(link.refused.map(\.what) == ["phy", "dataLength"])
-      let packets = try monitor.packets(untilThey: "tell of the former timing") {
+      let packets = try monitor.packets(untilThey: "report the previous timing") {
         $0.timings(on: "hci1").count >= 3
       }
       #expect(packets.timings(on: "hci1") == [[15, 0, 420], [7.5, 0, 420], [50, 0, 420]])
@@ -120,7 +120,7 @@ extension InTestKernel {
       let link = try LinkRecord.read(path)
       #expect(link.changes.compactMap(\.intervalMs) == [15, 7.5, 50])
       #expect(link.inForce.latency == 4)
-      let packets = try monitor.packets(untilThey: "tell of the end") { $0.isOver() }
+      let packets = try monitor.packets(untilThey: "report the end") { $0.isOver() }
       #expect(packets.timings() == [[15, 0, 420], [7.5, 0, 420], [50, 4, 5000]])
     }
 

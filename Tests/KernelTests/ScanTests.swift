@@ -43,7 +43,7 @@ extension InTestKernel {
     /// Waits until the last scan command has switched the scan off and the controller has confirmed it.
     /// Checks that the two command sets were not mixed.
     private func expectOff(_ monitor: Program, _ set: CommandSet) throws {
-      let lines = try monitor.lines(untilThey: "say that scanning is off") { lines in
+      let lines = try monitor.lines(untilThey: "report that scanning is off") { lines in
         guard let last = commands(in: lines).last else { return false }
         let isOff = lines[last...].dropFirst().first?.contains(set.off) == true
         let answer = lines[last...].dropFirst().first { $0.contains("Status: ") }
@@ -122,7 +122,7 @@ extension InTestKernel {
       #expect(!found.isEmpty)
       try scan.line(on: .errors, containing: "the scan was off for")
       let heard = try scan.lines(untilThey: "are known") { _ in true }.count
-      _ = try scan.lines(untilThey: "tell of the ring again") { $0.count > heard }
+      _ = try scan.lines(untilThey: "report the ring again") { $0.count > heard }
       scan.send(SIGINT)
       let result = try scan.finish()
       #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")

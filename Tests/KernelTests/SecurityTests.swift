@@ -437,7 +437,7 @@ extension InTestKernel {
     /// Waits until the daemon has finished with all links and advertises again. Before that it accepts no ATT
     /// channel, and the kernel ends such a link after 4 s.
     private func waitUntilFree(_ device: Bluetoothd, _ mode: Mode) throws {
-      _ = try device.control.lines(untilThey: "tell of \(device.links) ends") { lines in
+      _ = try device.control.lines(untilThey: "report \(device.links) ends") { lines in
         lines.count { $0.contains("Connected: no") } >= device.links
       }
       _ = try advertiser(mode)

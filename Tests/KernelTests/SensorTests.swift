@@ -57,7 +57,7 @@ extension OverEachWay {
       #expect(device.firmwareRevision == "1.2.3")
 
       let values = lines.dropLast().filter { $0.event != "device" }
-      let sent = try strap.program.lines(untilThey: "tell of what came") {
+      let sent = try strap.program.lines(untilThey: "report the values") {
         $0.count { $0.hasPrefix("sent ") } >= values.count
       }
       #expect(sent.contains("reset"))
@@ -139,7 +139,7 @@ extension WithoutKernel {
           .map { String($0.split(separator: ",", omittingEmptySubsequences: false)[number]) }
       }
       // One of five is without contact and not a value: 12 measurements contain 10 values.
-      let sent = try strap.program.lines(untilThey: "tell of what came") {
+      let sent = try strap.program.lines(untilThey: "report the values") {
         $0.count { $0.hasPrefix("sent {") } >= 12
       }
       let theirs = try sent.filter { $0.hasPrefix("sent {") }.prefix(12).map { line in

@@ -84,10 +84,10 @@ extension InTestKernel {
       try control.line(containing: "Successful disconnected")
       try program.line(containing: #""event":"disconnected""#)
       try control.type("connect \(device)")
-      _ = try control.lines(untilThey: "tell of another connection") { lines in
+      _ = try control.lines(untilThey: "report another connection") { lines in
         lines.count { $0.contains("Connection successful") } == 2
       }
-      _ = try program.lines(untilThey: "tell of subscriptions that are found again") { lines in
+      _ = try program.lines(untilThey: "report restored subscriptions") { lines in
         lines.contains { $0.contains(#""event":"subscribed","central":2"#) && $0.contains(#""handle":21"#) }
       }
       try program.type(#"{"handle":21,"value":"797a7b"}"#)
@@ -108,7 +108,7 @@ extension InTestKernel {
       try client.line(containing: "subscribed")
       try program.type(#"{"uuid":"2A37","value":"0048"}"#)
       try client.line(containing: "value 0048")
-      _ = try client.lines(untilThey: "tell of another subscription") { lines in
+      _ = try client.lines(untilThey: "report another subscription") { lines in
         lines.count { $0 == "subscribed" } == 2
       }
       try program.type(#"{"handle":21,"value":"77"}"#)
@@ -149,7 +149,7 @@ extension InTestKernel {
 
       let again = try scene.serveStrap(way, ["--private"])
       try control.type("connect \(Scene.strapAddress)")
-      _ = try control.lines(untilThey: "tell of another connection") { lines in
+      _ = try control.lines(untilThey: "report another connection") { lines in
         lines.count { $0.contains("Connection successful") } == 2
       }
       try select("aa01", control)
@@ -210,7 +210,7 @@ extension InTestKernel {
       try control.type("advertise off")
       try control.line(containing: "Advertising object unregistered")
       try control.type("advertise on")
-      _ = try control.lines(untilThey: "tell that it advertises again") { lines in
+      _ = try control.lines(untilThey: "report that it advertises again") { lines in
         lines.count { $0.contains("Advertising object registered") } == 2
       }
       #expect(try services().contains(deviceInformation))

@@ -85,7 +85,7 @@ extension InTestKernel {
       #expect(read.output.contains(#""value":"5374726170""#))
       let values = try scene.start(
         Place.ringtap, ["notify", Scene.strapAddress, "2a37", "--count", "1"] + ours)
-      _ = try await program.lines(untilThey: "tell of another subscription") { lines in
+      _ = try await program.lines(untilThey: "report another subscription") { lines in
         lines.count { $0.contains(#""event":"subscribed""#) && $0.contains(#""notifications":true"#) } == 2
       }
       try program.type(#"{"uuid":"2A37","value":"0049"}"#)

@@ -40,7 +40,7 @@ struct HostileNameTests {
       let names = try objects.outputLines.map { line in
         try #require(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])["name"] as? String
       }
-      #expect(names.contains(Self.name), "whoever parses it has the name as it is")
+      #expect(names.contains(Self.name), "a parser gets the exact name")
       _ = try await run(["gatt", Self.address], in: folder)
       _ = try await run(["read", Self.address, "2a00"], in: folder)
       let capture = folder + "/capture"

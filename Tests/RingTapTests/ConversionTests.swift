@@ -165,7 +165,7 @@ struct ConversionTests {
     try withFolder { folder in
       #expect(
         message(folder + "/none", .npy, folder + "/out")
-          == "\(folder)/none is not a capture's directory: there is none")
+          == "\(folder)/none is not a capture's directory: there is no such directory")
       #expect(
         message(folder, .npy, folder + "/out")
           == "\(folder) is not a capture's directory: it has neither columns.json nor tables")

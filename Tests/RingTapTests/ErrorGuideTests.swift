@@ -55,7 +55,7 @@ import Testing
     }
     let names = Set(numbers.map(\.name))
     let known = ErrorGuide.system.keys.map { String($0.prefix { $0 != "@" }) }
-    #expect(Set(known) == names, "a row of a number that is none")
+    #expect(Set(known) == names, "a row for an unknown number")
     #expect(SystemError(call: "call", number: 9999).guide == nil)
   }
 

@@ -158,7 +158,7 @@ extension Recorder {
         #expect(rows.first.map { $0 + "\n" } == stream.header)
         #expect(rows.dropFirst().map { $0.prefix { $0 != "," } } == (1...1_000).map { "\($0)" })
       }
-      #expect(!Files.exists(folder + "/packets.btsnoop"), "nobody asked for it")
+      #expect(!Files.exists(folder + "/packets.btsnoop"), "no log was requested")
     }
   }
 

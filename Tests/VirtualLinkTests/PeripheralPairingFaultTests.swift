@@ -54,7 +54,7 @@ import Testing
         channel == 6 && payload[0] == 0x0C ? [[0x0C] + [UInt8](repeating: 1, count: 64)] : [payload]
       }, reason: .invalidParameters),
     WrongWay(
-      testDescription: "a check in the place of a key",
+      testDescription: "a check instead of a key",
       edit: { channel, payload in
         channel == 6 && payload[0] == 0x0C ? [[0x0D] + [UInt8](repeating: 1, count: 16)] : [payload]
       }, reason: .unspecifiedReason),

@@ -132,7 +132,7 @@ class Fleet:
                 # Rows that a later run would not send, though no receipt told of them.
                 verdict.lost += max(0, place["rows"] - rows.get(name, 0))
                 if len(prefix(tables[name], place["rows"])) != place["octets"]:
-                    verdict.faults.append("publish.json: a place that is none")
+                    verdict.faults.append("publish.json: an invalid place")
 
     # A restart
 

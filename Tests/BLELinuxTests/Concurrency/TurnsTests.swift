@@ -35,7 +35,7 @@ import Testing
           order.add(number)
           turns.end()
         })
-      try await eventually("it stands in the line") { turns.waitingCount == number + 1 }
+      try await eventually("it is queued") { turns.waitingCount == number + 1 }
     }
     #expect(order.numbers == [])
     turns.end()

@@ -99,7 +99,7 @@ import Testing
         try await eventually("\(seen) rows are collected") { Self.collectedRows(folder) >= seen }
         await broker.kill()
         let before = Self.recordedRows(folder)
-        try await eventually("the capture goes on without a broker") {
+        try await eventually("the capture continues without a broker") {
           Self.recordedRows(folder) > before + 100
         }
         try await broker.start()
@@ -160,7 +160,7 @@ import Testing
       try await eventually("rows are collected") { Self.collectedRows(folder) >= 300 }
       try await first.kill()
       let before = Self.recordedRows(folder)
-      try await eventually("the capture goes on") { Self.recordedRows(folder) > before + 300 }
+      try await eventually("the capture continues") { Self.recordedRows(folder) > before + 300 }
       let second = try Running(Self.collect(broker, folder, ["--sessions", "1"]), in: folder)
       #expect(try await capture.status("capture") == 0, "\(capture.said)")
       #expect(try await second.status("collect") == 0, "\(second.said)")

@@ -143,7 +143,7 @@ struct HomeBoardTests {
     board.connected()
     #expect(Self.sent(&board, 2).count == all.count)
     board.repeatAll()
-    #expect(Self.sent(&board, 2.5).isEmpty, "whoever asks again and again gets it once a second")
+    #expect(Self.sent(&board, 2.5).isEmpty, "repeated requests are answered once a second")
     #expect(Self.sent(&board, 3).count == all.count)
   }
 

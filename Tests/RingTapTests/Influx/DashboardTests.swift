@@ -69,7 +69,7 @@ import Testing
     """.write(toFile: folder + "/ringtap.json", atomically: true, encoding: .utf8)
     let daemon = try Running(["daemon", folder + "/ringtap.json"], in: folder)
     // The page lists devices only once there is a radio.
-    try await eventually("the page tells of the device") {
+    try await eventually("the page shows the device") {
       let page = try await Program.run("curl", ["-sS", "http://127.0.0.1:\(port)/metrics"])
       try page.output.write(toFile: folder + "/page", atomically: true, encoding: .utf8)
       return page.output.contains("ringtap_lost_total{")

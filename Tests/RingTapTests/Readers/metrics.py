@@ -14,7 +14,7 @@ families = {}
 with open(sys.argv[1], encoding="utf-8") as page:
     for family in text_fd_to_metric_families(page):
         assert family.documentation and family.type in ("counter", "gauge"), family.name
-        assert family.name not in families, f"{family.name} stands twice"
+        assert family.name not in families, f"{family.name} appears twice"
         families[family.name] = {
             "type": family.type,
             "samples": {

@@ -230,7 +230,7 @@ def polar(path, kind):
         read = edf_signal(file, number)
         check(np.isnan(read[:lead]).all() and np.isnan(read[lead + len(values):]).all(), f"around {label}")
         read = read[lead:lead + len(values)]
-        check((np.isnan(read) == np.isnan(values)).all(), f"what did not come of {label}")
+        check((np.isnan(read) == np.isnan(values)).all(), f"missing values of {label}")
         worst[label] = float(np.nanmax(np.abs(read - values)))
     notes = {text: round(onset * 1e9) for onset, _, text in zip(*file.readAnnotations())}
     for text, want in [(f"{ECG_LOST} missing (ecg)", ECG_LOST_BEFORE * ECG_FRAME * ECG_PERIOD),
@@ -345,7 +345,7 @@ def edf(path, kind):
         check(abs(file.getSampleFrequency(number) * period / 1e9 - 1) < 1e-6, f"rate of {label}")
         read = edf_signal(file, number)
         check(len(read) >= length, f"length of {label}")
-        check((np.isnan(read[:length]) == np.isnan(values)).all(), f"what did not come of {label}")
+        check((np.isnan(read[:length]) == np.isnan(values)).all(), f"missing values of {label}")
         worst = max(worst, float(np.nanmax(np.abs(read[:length] - values))))
         check(np.isnan(read[length:]).all(), f"the rest of the last record of {label}")
         ends = file.getPhysicalMaximum(number) - file.getPhysicalMinimum(number)

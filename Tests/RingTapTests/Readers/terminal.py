@@ -207,7 +207,7 @@ def messages(ringtap, folder):
         place = text.find("ringtap: " + message)
         demand(place >= 0, f"'{message}' is missing or stands elsewhere", terminal)
         text = text[place + 1 :]
-    demand("ringtap: " not in text, "a message stands twice", terminal)
+    demand("ringtap: " not in text, "a message appears twice", terminal)
     return {"frames": len(terminal.frames)}
 
 

@@ -32,7 +32,9 @@ package struct RecordedCapture {
     }
     problems = [damage].compactMap(\.self) + unreadable
     guard tables.isEmpty else { return }
-    let why = Files.exists(directory) ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is none"
+    let why =
+      Files.exists(directory)
+      ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is no such directory"
     throw .noCapture(directory: directory, why: ([why] + leftOut + unreadable).joined(separator: "; "))
   }
 

@@ -63,7 +63,7 @@ package final class Turns: Sendable {
   /// Removes the first place from the line; frees the turn if no task waits.
   private func next() -> OneShot<Bool>? {
     state.withLock { state in
-      precondition(state.isTaken, "a turn ended that nobody had")
+      precondition(state.isTaken, "a turn ended that was not taken")
       guard state.line.isEmpty else { return state.line.removeFirst() }
       state.isTaken = false
       return nil

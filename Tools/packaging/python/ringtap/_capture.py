@@ -167,7 +167,7 @@ class Capture:
         for column in columns:
             title, dtype = column.get("name"), column.get("dtype")
             if not isinstance(title, str) or "/" in title or "/" in name:
-                raise RingtapError(f"{place}: {name} has a column that is none")
+                raise RingtapError(f"{place}: {name} has an invalid column")
             array = self._map(self.directory / name / f"{title}.npy", dtype, numpy)
             # The first one, the time, tells how many rows are whole; others of a running capture may be ahead.
             rows = rows if arrays else len(array)

@@ -59,8 +59,8 @@ def find_program(program: Union[str, "os.PathLike[str]", None] = None) -> str:
         if path:
             return path
     raise RingtapError(
-        "no program ringtap: it is neither beside this package nor in PATH; install the wheel that has it, or set RINGTAP to its "
-        "path")
+        "no program ringtap: it is neither beside this package nor in PATH; install the wheel that contains it, or set "
+        "RINGTAP to its path")
 
 
 def _installed() -> Optional[str]:
