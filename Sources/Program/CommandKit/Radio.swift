@@ -70,7 +70,7 @@ package struct Radio: Sendable {
         transport = file.capturing(transport, keys: keys)
         if keys == .logged {
           Console.note(
-            "warning: \(path) will contain keys: anyone who has it can decrypt the links of these devices")
+            "warning: \(path) will contain keys that decrypt the links of these devices; keep it private")
         }
         log = file
       }
