@@ -246,7 +246,7 @@ import Testing
     dump(bond, to: &dumped)
     for text in ["\(bond)", String(reflecting: bond), dumped, "\(pair.initiatorEnd as Any)"] {
       #expect(!text.contains("\(bond.peerKey?.key ?? 0)"))
-      #expect(text.contains("16 octets"))
+      #expect(text.contains("16 bytes"))
     }
   }
 }

@@ -104,7 +104,7 @@ extension WithoutKernel {
       #expect(result.errors.contains("write \(path): File too large; the "))
       #expect(result.errorLines.count == 2)
       let report = try #require(result.outputLines.last)
-      #expect(report.contains("\"endReason\":\"the disk refused to take more\""))
+      #expect(report.contains("\"endReason\":\"writing to the disk failed\""))
       let log = try MonitorLog(path)
       #expect(log.tornByteCount == 0)
       // 10,240 bytes hold the header's 16 and 262 records of 39.

@@ -71,7 +71,7 @@ import Testing
       for row in [
         "Device: R02", "Address: 70:CB:0D:00:A1:B2 (public)", "Adapter: hci0", "Mode: raw",
         "Started: 2023-11-14 22:13:20.000 UTC", "Lasted: 9.000 s", "Asked for: interval from 7.5 ms",
-        "Refused: phy: no such PHY", "MTU: 247 octets", "Received: 110", "Malformed: 3",
+        "Refused: phy: no such PHY", "MTU: 247 bytes", "Received: 110", "Malformed: 3",
       ] { #expect(rows.contains(row), "\(row) in \(rows)") }
     }
   }

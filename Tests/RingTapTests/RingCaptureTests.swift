@@ -202,7 +202,7 @@ import Testing
           return
         }
         #expect(cause.number == EFBIG)
-        #expect(result.report.endReason == "the disk refused to take more")
+        #expect(result.report.endReason == "writing to the disk failed")
         let samples = result.report.streams.map(\.samples).reduce(0, +)
         #expect(samples + result.report.lost.disk == 600)
         let logged = try LoggedPDU.all(folder + "/packets.btsnoop")

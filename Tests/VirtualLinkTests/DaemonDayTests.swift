@@ -68,7 +68,7 @@ private struct DaemonDay {
       var descriptors: [Int] = []
       for hour in 0..<hours {
         try await pass(hour, [ring.address, strap.address], link.emulation, loop) {
-          journal.tells("the disk refused to take more")
+          journal.tells("writing to the disk failed")
         }
         descriptors.append(try openDescriptors())
       }
@@ -92,7 +92,7 @@ private struct DaemonDay {
       try check(device, captures.filter { $0.device == device }, counts, hours, sent)
     }
     #expect(journal.tells("; duration over"))
-    #expect(journal.tells("the disk refused to take more"))
+    #expect(journal.tells("writing to the disk failed"))
   }
 
   /// One hour: a lost link of each device, and twice a day something worse.

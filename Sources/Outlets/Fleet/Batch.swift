@@ -73,7 +73,7 @@ extension Batch {
       throw Refusal("row, count and from are inconsistent")
     }
     guard body.count <= Self.byteCountLimit, Self.lineCount(body) == numbers[1] else {
-      throw Refusal("the rows are not \(numbers[1]) lines of CSV in \(Self.byteCountLimit) octets")
+      throw Refusal("the rows are not \(numbers[1]) lines of CSV in \(Self.byteCountLimit) bytes")
     }
     self.init(
       publisher: publisher, session: session, table: table, header: header, row: numbers[0],

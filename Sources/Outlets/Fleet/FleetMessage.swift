@@ -12,7 +12,7 @@ enum FleetMessage {
     var end = 0
     while end < payload.count, payload[end] != UInt8(ascii: "\n") { end += 1 }
     guard end < payload.count, end < lineByteCountLimit else {
-      throw Batch.Refusal("the first line has no end within \(lineByteCountLimit) octets")
+      throw Batch.Refusal("the first line has no end within \(lineByteCountLimit) bytes")
     }
     let line = copy(payload.extracting(..<end))
     let document: JSONDocument

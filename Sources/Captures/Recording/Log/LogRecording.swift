@@ -130,7 +130,7 @@ public struct LogRecording: Sendable {
       case .count: "count reached"
       case .duration: "duration over"
       case .failure where outcome.isRemoved: "the log was removed"
-      case .failure: "the disk refused to take more"
+      case .failure: "writing to the disk failed"
       case .source: "the capture ended"
       case nil: "interrupted"
       }

@@ -89,7 +89,7 @@ public struct OutputFile: ~Copyable, Sendable {
     let number = descriptor.rawValue
     // The file was cut meanwhile: appended data would follow a hole.
     guard lseek(number, 0, SEEK_END) >= byteCount else {
-      throw SystemError(call: "go on with \(path)", number: ESTALE)
+      throw SystemError(call: "continue \(path)", number: ESTALE)
     }
     try checked("ftruncate \(path)") { ftruncate(number, off_t(byteCount)) }
     try checked("lseek \(path)") { lseek(number, 0, SEEK_END) < 0 ? -1 : 0 }

@@ -117,7 +117,7 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
     let link = try await SensorLink(
       connection, SensorNeed([settings.characteristic], of: settings.service))
     guard let characteristic = link.characteristic(settings.characteristic, in: settings.service) else {
-      throw link.lacks("characteristic \(settings.characteristic) and is no \(settings.name)")
+      throw link.lacks("characteristic \(settings.characteristic) and is not a \(settings.name)")
     }
     do throws(GATTError) {
       _ = try await link.client.subscribe(characteristic) { sink.take($0.value, at: $1) }

@@ -161,7 +161,7 @@ extension RecordingEnd.Reason {
     case .count: "count reached"
     case .duration: "duration over"
     case .interrupted, .session(nil): "interrupted"
-    case .disk: "the disk refused to take more"
+    case .disk: "writing to the disk failed"
     case .removed: "the files were removed"
     case .sensor: Self.stopped
     case .session(let error?):

@@ -208,7 +208,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private mutating func extendAttack(_ word: String, _ rest: [String], _ line: Int) throws(Fault) {
     let last = dialogues.count - 1
-    guard dialogues[last].role != nil else { throw Fault("'\(word)' wants a `role` before it") }
+    guard dialogues[last].role != nil else { throw Fault("'\(word)' needs a `role` before it") }
     switch word {
     case "on":
       guard rest.count == 1, let number = Self.number(rest[0]),
@@ -246,7 +246,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
       return try add(side, leniency, words, line)
     }
     guard dialogues[dialogues.count - 1].role != nil else {
-      throw Fault("'\(layer)' wants a `role` before it")
+      throw Fault("'\(layer)' needs a `role` before it")
     }
     if layer == "octets" {
       return try append(side, .packet, [try Self.pattern(words[1...], isEmptyAllowed: false)], leniency, line)

@@ -239,7 +239,7 @@ extension DialoguePlayer.Mismatch: CustomStringConvertible {
   public var description: String {
     let place = line.map { "line \($0): " } ?? ""
     let wanted =
-      expected.isEmpty ? "the dialogue is over" : "the dialogue has \(expected.joined(separator: " or "))"
+      expected.isEmpty ? "the dialogue has ended" : "the dialogue has \(expected.joined(separator: " or "))"
     guard let found else { return "\(place)the client ended the link; \(wanted)" }
     return "\(place)the client sent \(found); \(wanted)"
   }

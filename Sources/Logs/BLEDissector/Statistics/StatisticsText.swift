@@ -85,7 +85,7 @@ package struct StatisticsText {
     line(
       "  \(origin) at \(Self.seconds(start)) s, for \(Self.seconds(connection.duration)) s; "
         + Self.text(connection.end))
-    if let parameters = connection.parameters { line("  came up with \(Self.text(parameters))") }
+    if let parameters = connection.parameters { line("  started with \(Self.text(parameters))") }
     for change in connection.changes {
       let time = Self.seconds(nanoseconds(from: connection.startTime, to: change.time))
       line("    +\(time) s  \(Self.text(change.value))")
@@ -187,15 +187,15 @@ package struct StatisticsText {
 
   package static func text(_ parameters: LinkParameters) -> String {
     "interval \(fixed(parameters.intervalMilliseconds, 2)) ms, latency \(parameters.latency), "
-      + "time-out \(parameters.supervisionTimeoutMilliseconds) ms"
+      + "timeout \(parameters.supervisionTimeoutMilliseconds) ms"
   }
 
   package static func text(_ value: ParameterChange.Value) -> String {
     switch value {
     case .timing(let parameters): text(parameters)
     case .phy(let transmit, let receive): "PHY sent \(phy(transmit)), received \(phy(receive))"
-    case .dataLength(let transmit, let receive): "data length sent \(transmit), received \(receive) octets"
-    case .mtu(let mtu): "MTU \(mtu) octets"
+    case .dataLength(let transmit, let receive): "data length sent \(transmit), received \(receive) bytes"
+    case .mtu(let mtu): "MTU \(mtu) bytes"
     case .refused(let status): "change refused: \(name(status))"
     }
   }

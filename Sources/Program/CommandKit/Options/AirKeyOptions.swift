@@ -10,7 +10,7 @@ package struct AirKeyOptions: ParsableArguments {
       valueName: "hex"),
     transform: { text throws(ValidationError) in
       guard let key = AirKey(text) else {
-        throw ValidationError("'\(text)' is no key of 32 hexadecimal digits")
+        throw ValidationError("'\(text)' is not a key of 32 hexadecimal digits")
       }
       return key
     })

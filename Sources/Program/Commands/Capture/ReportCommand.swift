@@ -135,7 +135,7 @@ struct ReportCommand: ParsableCommand {
     } catch {
       throw Failure("cannot write \(file): \(error); choose another file with --output")
     }
-    guard let document else { return try Console.print("\(file)  \(octets.count) octets") }
+    guard let document else { return try Console.print("\(file)  \(octets.count) bytes") }
     try Console.print(
       "\(file)  \(octets.count) bytes, \(document.sampleCount) samples, \(document.missingText)"
     )

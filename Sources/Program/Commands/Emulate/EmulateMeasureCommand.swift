@@ -51,7 +51,7 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     guard json else {
       return try Console.print(
         """
-        \(Self.text(rate)) notifications/s of \(payload) octets, \(Self.text(kilobytes)) kB/s, in \(duration) s; \
+        \(Self.text(rate)) notifications/s of \(payload) bytes, \(Self.text(kilobytes)) kB/s, in \(duration) s; \
         the air allows \(Self.text(allowed)): \(Self.text(share * 100)) %
         """)
     }

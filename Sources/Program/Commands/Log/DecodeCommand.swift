@@ -97,7 +97,7 @@ private struct DecodeLine {
       } else if let number = UInt64(try container.decode(String.self)) {
         nanoseconds = number
       } else {
-        throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a time stamp")
+        throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a timestamp")
       }
     }
   }

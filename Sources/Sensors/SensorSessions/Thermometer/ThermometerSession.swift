@@ -109,7 +109,7 @@ public struct ThermometerSession: SensorSession {
       }
     }
     guard !wanted.isEmpty else {
-      throw link.lacks("thermometer service (1809) and is no CORE sensor")
+      throw link.lacks("thermometer service (1809) and is not a CORE sensor")
     }
     for uuid in wanted {
       try await link.listen(to: uuid, in: service) { notification, time in

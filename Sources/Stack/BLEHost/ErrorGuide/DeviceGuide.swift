@@ -44,7 +44,7 @@ extension ErrorGuide {
     0b | wrong passkey, or an attacker in the middle | try again, and compare what both sides show
     0c | a user reported that the numbers differ | try again, and confirm only if both sides show the same
     0d | the devices are already pairing over BR/EDR | wait until that has finished, and try again
-    0e | keys of BR/EDR may not be made from those of LE here | pair over BR/EDR by itself
+    0e | BR/EDR keys may not be derived from LE keys here | pair over BR/EDR separately
     0f | the device does not accept the key | forget the device on both sides and pair again
     """)
 }

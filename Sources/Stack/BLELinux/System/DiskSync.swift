@@ -117,7 +117,7 @@ extension Files {
       })
     let number = descriptor.rawValue
     let length = lseek(number, 0, SEEK_END)
-    guard length >= offset else { throw SystemError(call: "go on with \(path)", number: ESTALE) }
+    guard length >= offset else { throw SystemError(call: "continue \(path)", number: ESTALE) }
     var count = 0
     do throws(SystemError) {
       while count < octets.count {

@@ -57,7 +57,7 @@ extension SystemError {
 
   /// Thrown if a file was removed or moved while it was written.
   package static func removed(_ path: String) -> SystemError {
-    SystemError(call: "look for \(path), which was removed or moved away", number: ENOENT)
+    SystemError(call: "find \(path), which was removed or moved away", number: ENOENT)
   }
 
   /// Thrown if a path that should be a regular file is a pipe, device, socket or directory.
@@ -67,7 +67,7 @@ extension SystemError {
 
   /// Thrown if a file was truncated while it was written, for example by logrotate's `copytruncate`.
   package static func cut(_ path: String) -> SystemError {
-    SystemError(call: "go on with \(path), which was cut short", number: ESTALE)
+    SystemError(call: "continue \(path), which was cut short", number: ESTALE)
   }
 
   /// EMFILE, ENFILE: the process or the system has reached its limit of open files.

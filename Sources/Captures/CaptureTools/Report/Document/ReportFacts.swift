@@ -59,10 +59,10 @@ struct SessionFacts {
     for refusal in connection?["refused"]?.array ?? [] {
       facts.add("Refused", "\(refusal["what"]?.text ?? "?"): \(refusal["why"]?.text ?? "?")")
     }
-    facts.add("MTU", connection?["inForce"]?["mtu"]?.integer(Int.self).map { "\($0) octets" })
+    facts.add("MTU", connection?["inForce"]?["mtu"]?.integer(Int.self).map { "\($0) bytes" })
     facts.add(
       "Receive buffer",
-      connection?["inForce"]?["receiveBufferByteCount"]?.integer(Int.self).map { "\($0) octets" })
+      connection?["inForce"]?["receiveBufferByteCount"]?.integer(Int.self).map { "\($0) bytes" })
     facts.add("Links", session["links"]?.integer(Int.self).map { "\($0)" })
     facts.add("Recovery", milliseconds("medianRecoveryMs").map { $0 + " (median)" })
     facts.add("ATT requests", session["attRequests"]?["total"]?.integer(Int.self).map { "\($0)" })
@@ -193,9 +193,9 @@ struct SessionFacts {
       ("intervalMs", "interval ", " ms"), ("minimumIntervalMs", "interval from ", " ms"),
       ("maximumIntervalMs", "to ", " ms"), ("latency", "latency ", ""),
       ("supervisionTimeoutMs", "timeout ", " ms"), ("phy", "PHY ", ""), ("transmitPhy", "PHY sent ", ""),
-      ("receivePhy", "PHY received ", ""), ("dataLength", "data length ", " octets"),
-      ("transmitDataLength", "data length sent ", " octets"),
-      ("receiveDataLength", "data length received ", " octets"),
+      ("receivePhy", "PHY received ", ""), ("dataLength", "data length ", " bytes"),
+      ("transmitDataLength", "data length sent ", " bytes"),
+      ("receiveDataLength", "data length received ", " bytes"),
     ]
     let parts = known.compactMap { key, before, after in
       document[key].map { before + word($0) + after }
