@@ -47,13 +47,13 @@ import Testing
 
   /// The cut is after the handle or the flags, or before them: no part of the value is complete, but it
   /// counts as one loss.
-  @Test(arguments: [1, 3, 5, 8, 9, 11, 12, 13], [0, 4, 9])
+  @Test(arguments: [0, 1, 3, 5, 8, 9, 11, 12, 13], [0, 4, 9])
   func countsWhatIsNotWhole(_ kept: Int, _ place: Int) throws {
     let log = Self.heartRates(10) { $0 == place ? kept : nil }
     try log.imported([(0x12, .heartRateMeasurement)]) { capture, folder in
       #expect(capture.report.lost.malformed == 0)
       #expect(column(1, of: folder + "/heart_rate.csv").count == 9)
-      // With one byte left, even the link is unknown.
+      // With less than the handle left, even the link is unknown.
       #expect((kept < 3 ? capture.report.lost.packetLog : capture.report.lost.cut) == 1)
       #expect(capture.report.lost.total == 1)
     }

@@ -274,6 +274,10 @@ private struct ImportedDevices {
       let reports: [LESubevent] = [.advertisingReport, .extendedAdvertisingReport]
       if packet.count > 2, !reports.contains(LESubevent(rawValue: packet[2])) { return }
       cutAdvertisements += 1
+    // Cut to nothing, in a format in which its first byte would be its type.
+    case nil where record.packet.isEmpty && record.note == nil && record.header.air == nil:
+      cutData += 1
+      cutAdvertisements += 1
     default: break
     }
   }

@@ -114,13 +114,14 @@ struct LinkFrame: ~Escapable {
     let isFromController = header.flags & BTSnoopFlags.controllerToHost != 0
     let direction: HCIDirection = isFromController ? .controllerToHost : .hostToController
     switch format {
-    case .h4:
+    case .h4 where !octets.isEmpty || original == 0:
       self.init(h4: octets, originalByteCount: original, direction: direction)
-    case .unencapsulated:
+    case .h4, .unencapsulated:
+      // The flags also tell the type of a packet that was cut to nothing.
       let isData = header.flags & BTSnoopFlags.commandOrEvent == 0
       self.init(
         type: isData ? .acl : isFromController ? .event : .command, direction, octets,
-        originalByteCount: original)
+        originalByteCount: original - (format == .h4 ? 1 : 0))
     case .monitor:
       self.init(
         monitor: octets, originalByteCount: original,
