@@ -366,6 +366,51 @@ import Testing
     }
   }
 
+  /// A frame that arrives twice in a row is recorded once. It must not begin a tick, which shifts the clock and
+  /// makes other ticks seem missing.
+  @Test(arguments: [1, 2, 3] as [UInt8], [0, 0.001, 0.004] as [Double])
+  func recordsARingsFrameOnceThatCameTwice(_ twice: UInt8, _ later: Double) throws {
+    var log = TestLog()
+    for tick in 0..<500 {
+      for kind in [1, 2, 3] as [UInt8] {
+        var frame: [UInt8] = [0xA1, kind, 0x2B, 0x67, 0x2B, 0x91, 0x29, 0x5D, 0, 0, 0, 0, 0, 0, 0, 0]
+        frame[3] = UInt8(tick % 200)
+        frame[15] = frame.reduce(0, &+)
+        let time = Double(tick) / 50 + Double(kind) / 10_000
+        log.notify(0x21, frame, at: time)
+        if kind == twice, [77, 200, 201, 444].contains(tick) { log.notify(0x21, frame, at: time + later) }
+      }
+    }
+    try log.imported([(0x21, RingUUID.commandNotify)]) { capture, folder in
+      #expect(capture.report.received == 1_504 && capture.report.repeated == 4)
+      #expect(capture.report.lost.total == 0 && capture.report.ticks?.clock.missing == 0)
+      #expect(column(1, of: folder + "/samples.csv") == (0..<500).map { "\($0)" })
+      for stream in ["spo2", "ppg", "accelerometer"] {
+        #expect(column(1, of: folder + "/\(stream).csv").count == 500)
+      }
+    }
+  }
+
+  /// Equal samples are not repeated frames: only one kind is sent, the kinds have different rates, or a finger
+  /// is missing.
+  @Test(arguments: [[2], [2, 2, 2, 3], [1, 2, 3, 3]] as [[UInt8]], [false, true])
+  func leavesEqualSamplesOfARing(_ kinds: [UInt8], _ isDropout: Bool) throws {
+    var log = TestLog()
+    for number in 0..<400 {
+      let kind = kinds[number % kinds.count]
+      var frame: [UInt8] = [0xA1, kind, 0x2B, 0x67, 0x2B, 0x91, 0x29, 0x5D, 0, 0, 0, 0, 0, 0, 0, 0]
+      if isDropout { frame.replaceSubrange(2..<15, with: repeatElement(0, count: 13)) }
+      // Two frames of movement that follow each other in turn differ; only light has dropouts.
+      if kinds == [1, 2, 3, 3], kind == 3 { frame[3] = UInt8(number % 4) }
+      frame[15] = frame.reduce(0, &+)
+      log.notify(0x21, frame, at: Double(number) / 100)
+    }
+    try log.imported([(0x21, RingUUID.commandNotify)]) { capture, _ in
+      #expect(capture.report.received == 400 && capture.report.repeated == 0)
+      #expect(capture.report.streams.map(\.samples).reduce(0, +) == 400)
+    }
+  }
+
   /// The queue dropped some of 300 ticks: they count in one place only.
   @Test func countsWhatAQueueDroppedOnce() {
     var account = TableAccount()

@@ -51,6 +51,7 @@ struct LogTables {
   private var usedCuts = 0
   private var ticks = TickStream()
   private var ringLosses = RingLosses()
+  private var repeats = RingRepeats()
 
   /// Received values and those in no table.
   ///
@@ -118,6 +119,7 @@ extension LogTables: LogReadingSink {
   mutating func take(_ sample: RingRawReading) {
     counts.received += 1
     guard let stream = sample.stream else { return }
+    guard !repeats.isRepeat(sample.sample, link: sample.link) else { return counts.repeated += 1 }
     ringSamples.append(sample)
     ticks.take(
       sample.sample, at: sample.time, link: sample.link, clock: ClockSetting(unknownCount: clockSets.count))

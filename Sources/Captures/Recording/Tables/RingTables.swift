@@ -24,6 +24,7 @@ package struct RingTables: SampleTables {
 
   package mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
     guard let table = sample.stream?.rawValue else { return }
+    guard !repeats.isRepeat(sample.sample, link: sample.link) else { return repeated += 1 }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
     stream.take(sample.sample, at: sample.time, link: sample.link, clock: clock)
@@ -35,8 +36,14 @@ package struct RingTables: SampleTables {
     takeTicks(&files)
   }
 
-  package var account: TableAccount { losses.account(stream.report) }
+  package var account: TableAccount {
+    var account = losses.account(stream.report)
+    account.repeated = repeated
+    return account
+  }
   private var losses = RingLosses()
+  private var repeats = RingRepeats()
+  private var repeated = 0
 
   private mutating func takeTicks(_ files: inout RecordingFiles) {
     while let placed = stream.next() {
