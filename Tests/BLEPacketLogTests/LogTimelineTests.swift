@@ -207,6 +207,39 @@ import Testing
     #expect(times.last == last)
   }
 
+  /// Some records have impossible times, as after a fault of the writer's. The records around them go on.
+  @Test(
+    arguments: [3_600_000, -3_600_000, 31_500_000_000, -31_500_000_000, 7_000_000_000_000] as [Int64], 1...4)
+  func leavesOutImpossibleTimes(_ offset: Int64, _ count: Int) throws {
+    var script = Script()
+    script.connect(0)
+    script.notify(from: 1_000, count: 20)
+    script.offset = offset
+    script.notify(from: 21_000, count: Int64(count))
+    script.offset = 0
+    script.notify(from: 21_000 + 1_000 * Int64(count), count: 20)
+    let (report, times, indexes) = try read(script)
+    #expect(report.clockStepCount == 0 && report.disorderedRecords == count)
+    #expect(times == times.sorted() && times.last == 40_000 + 1_000 * Int64(count))
+    #expect(indexes == indexes.sorted())
+    let said = StatisticsText.clockSteps(report)
+    #expect(said.count == 1 && said[0].contains("the time of a neighbour"), "\(said)")
+  }
+
+  /// Times that go back by ten years amid a stream: it is not known how much time passed.
+  @Test func doubtsTimesThatGoBackAmidAStream() throws {
+    var script = Script()
+    script.connect(0)
+    script.notify(from: 1_000, count: 20)
+    script.offset = -3_650 * 86_400_000
+    script.notify(from: 21_000, count: 20)
+    let (report, times, _) = try read(script)
+    #expect(report.clockSteps.map(\.isCertain) == [false] && report.timeReversals == 1)
+    #expect(times.last == 40_000 + script.offset)
+    let said = StatisticsText.clockSteps(report)
+    #expect(said.count == 1 && said[0].hasPrefix("the times go back by 31536000"), "\(said)")
+  }
+
   // MARK: Early data
 
   @Test(arguments: [1, 8, 40, 150] as [Int64]) func joinsDataThatStandBeforeTheirLink(_ lead: Int64) throws {

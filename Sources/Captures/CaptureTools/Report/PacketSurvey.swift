@@ -74,11 +74,6 @@ struct PacketSurvey {
     if log.malformed > 0 {
       problems.append(ReportProblem(.warning, "Malformed packets: \(log.malformed)."))
     }
-    if log.timeReversals > 0 {
-      problems.append(
-        ReportProblem(
-          .warning, "Packets with an earlier time than the one before: \(log.timeReversals)."))
-    }
     for text in StatisticsText.clockSteps(log) {
       problems.append(ReportProblem(.warning, text.prefix(1).uppercased() + text.dropFirst() + "."))
     }

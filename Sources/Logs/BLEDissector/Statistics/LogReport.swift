@@ -50,6 +50,8 @@ package struct LogReport: Sendable {
   package var lastTime: ReceiveTime?
   /// Records older than the previous one.
   package var timeReversals = 0
+  /// Those of them, and those with an impossible time, that got the time of a neighbour.
+  package private(set) var disorderedRecords = 0
   /// Places at which the clock of the log's writer was set, or may have been. Timestamps are corrected for
   /// steps that are certain.
   package var clockSteps: [LogClockStep] = []
@@ -78,7 +80,8 @@ package struct LogReport: Sendable {
 
   package mutating func take(_ timeline: LogTimeline) {
     (clockSteps, clockStepCount) = (timeline.clockSteps, timeline.clockStepCount)
-    timeReversals += timeline.disorderedRecords
+    disorderedRecords = timeline.disorderedRecords
+    timeReversals += disorderedRecords
   }
 
   package var requests: [RequestReport] { requestStatistics.map(\.report) }

@@ -68,10 +68,26 @@ package struct StatisticsText {
       return step.isCertain
         ? "the clock was set \(span < 0 ? "back" : "forward") by \(amount) \(place); times continue from "
           + "those before it"
-        : "a pause of \(amount) before record \(step.index), or the clock was set forward: the log does not show which"
+        : span < 0
+          ? "the times go back by \(amount) \(place): an older log was appended, or the clock was set; the log "
+            + "does not show which"
+          : "a pause of \(amount) before record \(step.index), or the clock was set forward: the log does not "
+            + "show which"
     }
     if report.clockStepCount > texts.count {
       texts.append("the clock was set \(report.clockStepCount - texts.count) more times")
+    }
+    if report.disorderedRecords > 0 {
+      let count = report.disorderedRecords
+      texts.append(
+        "\(count) \(count == 1 ? "record has a time" : "records have times") that the records around "
+          + "\(count == 1 ? "it contradict: it takes" : "them contradict: they take") the time of a neighbour")
+    }
+    let back =
+      report.timeReversals - report.disorderedRecords
+      - report.clockSteps.count { !$0.isCertain && $0.span.nanoseconds < 0 }
+    if back > 0 {
+      texts.append("the times go back \(back) \(back == 1 ? "time" : "times"), and so do those of the rows")
     }
     return texts
   }

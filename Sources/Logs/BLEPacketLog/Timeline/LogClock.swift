@@ -54,7 +54,8 @@ struct LogClock {
   private var back: (index: Int, offset: TimeSpan, raw: ReceiveTime, drop: Int64)?
   private var pace = LogPace()
   private var open = OpenAnswers()
-  /// Records after a pause, held until a response shows what the pause was, or the wait ends.
+  /// Records after a jump of the times, held until a response shows what it was, a record continues from before
+  /// it, or the wait ends.
   private var held: [StoredPacketRecord] = []
   private var pause: (raw: ReceiveTime, time: ReceiveTime)?
 
@@ -62,9 +63,13 @@ struct LogClock {
 
   mutating func take(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
     guard let pause else { return place(record, body) }
+    if areOutliers(before: record, pause.raw) {
+      giveOutliers(at: pause.time, body)
+      return place(record, body)
+    }
     held.append(StoredPacketRecord(copying: record))
     open.void(record)
-    if open.isAnswer(record) {
+    if open.isAnswer(record), held[0].header.time > pause.raw {
       release(isStep: true, after: pause, body)
     } else if record.time - held[0].header.time > Self.patience || record.time < held[0].header.time
       || held.count >= Self.waiting.count
@@ -75,6 +80,29 @@ struct LogClock {
 
   mutating func finish(_ body: (borrowing PacketRecord) -> Void) {
     if let pause { release(isStep: false, after: pause, body) }
+  }
+
+  /// Returns whether the held records have impossible times: the record that follows them continues from the
+  /// one before them.
+  private func areOutliers(before record: borrowing PacketRecord, _ raw: ReceiveTime) -> Bool {
+    guard let last = held.last, held.count <= Self.outOfOrder else { return false }
+    let passed = record.time - raw
+    return passed >= Self.disorder && passed <= Self.longest
+      && (record.time - last.header.time).nanoseconds.magnitude > Self.longest.nanoseconds.magnitude
+  }
+
+  /// Passes on the held records with the time of the one before them.
+  private mutating func giveOutliers(at time: ReceiveTime, _ body: (borrowing PacketRecord) -> Void) {
+    var records: [StoredPacketRecord] = []
+    swap(&records, &held)
+    pause = nil
+    disordered += records.count
+    for record in records {
+      record.withRecord {
+        open.take($0)
+        body(PacketRecord($0, at: time, clockSteps: count))
+      }
+    }
   }
 
   private mutating func release(
@@ -98,6 +126,8 @@ struct LogClock {
     let passed = record.time - last.raw
     if passed < Self.anotherLog {
       back = nil
+      pause = last
+      return take(record, body)
     } else if passed < Self.disorder {
       back = (record.index, offset, last.raw, (last.raw - record.time).nanoseconds)
       set(record, from: last.raw, last.time)
@@ -113,8 +143,6 @@ struct LogClock {
     } else if passed > Self.longest {
       if offset != .zero, isReturn(record, passed) {
         set(record, from: last.raw, last.time)
-      } else if open.isEmpty {
-        doubt(record, after: last.raw)
       } else {
         pause = last
         return take(record, body)
