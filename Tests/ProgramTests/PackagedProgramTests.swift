@@ -1,0 +1,56 @@
+import Foundation
+import TestKit
+import Testing
+
+/// The script that the Debian package installs as /usr/bin/ringtap; `Tools/package test` tries the whole package.
+@Suite(.timeLimit(.minutes(1))) struct PackagedProgramTests {
+  /// Exit status 126 of a shell: found, but not executable. POSIX.1-2017, XCU 2.8.2.
+  private static let notExecutable: Int32 = 126
+
+  /// Runs the script with a stand-in for the program, which prints one argument per line. If the test runs as
+  /// root, the script runs as nobody, and the stand-in belongs to root.
+  private func run(mode: mode_t, exists: Bool = true, _ words: [String]) async throws -> Program.Result {
+    try await withFolder { folder in
+      let installed = "/usr/lib/ringtap/ringtap"
+      let script = try String(contentsOfFile: Place.root + "/Tools/packaging/ringtap", encoding: .utf8)
+      #expect(script.contains("=\(installed)\n"))
+      let (command, program) = (folder + "/command", folder + "/ringtap")
+      try script.replacing(installed, with: program).write(toFile: command, atomically: true, encoding: .utf8)
+      if exists {
+        try "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 3\n"
+          .write(toFile: program, atomically: true, encoding: .utf8)
+        #expect(chmod(program, mode) == 0)
+      }
+      #expect(chmod(command, 0o755) == 0 && chmod(folder, 0o755) == 0)
+      let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
+      return getuid() == 0
+        ? try await Program("setpriv", user + [command] + words).finish()
+        : try await Program(command, words).finish()
+    }
+  }
+
+  @Test func tellsOthersWhoMayRunIt() async throws {
+    // Without root the file belongs to the user who runs the test.
+    let result = try await run(mode: getuid() == 0 ? 0o750 : 0o640, ["capture", "--count", "3"])
+    #expect(result.status == Self.notExecutable)
+    #expect(result.output.isEmpty)
+    #expect(result.errorLines.count == 1, "\(result.errors)")
+    #expect(result.errors.contains("ringtap-radio"))
+    #expect(result.errors.contains(#"sudo usermod -aG ringtap-radio "$USER", then log in again"#))
+  }
+
+  @Test func runsTheProgramForItsMembers() async throws {
+    let words = ["decode", "two words", "", "$HOME", "*"]
+    let result = try await run(mode: 0o755, words)
+    #expect(result.status == 3)
+    #expect(result.output == words.map { $0 + "\n" }.joined())
+    #expect(result.errors.isEmpty)
+  }
+
+  /// In a damaged installation the group would not help.
+  @Test func doesNotBlameTheGroupForAMissingFile() async throws {
+    let result = try await run(mode: 0, exists: false, ["--version"])
+    #expect(result.status == 127)
+    #expect(!result.errors.contains("usermod"), "\(result.errors)")
+  }
+}
