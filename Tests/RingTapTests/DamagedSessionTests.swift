@@ -141,4 +141,38 @@ import Testing
       }
     }
   }
+
+  /// The tick counter jumps and the times go on: no sample is missing, and the rate is that of the times.
+  @Test(
+    arguments: [
+      [50: 100], [50: 10_000], [50: 10_000_000], [1: 1 << 31], [99: 1 << 62], [10: 3_000, 60: 70_000],
+    ] as [[Int: Int64]]
+  ) func fillsNoJumpOfTicks(_ jumps: [Int: Int64]) async throws {
+    try await withFolder { folder in
+      let walk = folder + "/walk"
+      _ = try await Ringtap.run(
+        ["capture", "--transport", "virtual:ring,rate=300", "--count", "300", "--output", walk])
+      let lines = rows(walk + "/samples.csv")
+      var times: [Int64] = []
+      let changed = try lines.enumerated().map { number, line in
+        guard number > 0 else { return line }
+        var cells = line.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        times.append(try #require(Int64(cells[0])))
+        let jump = jumps.filter { $0.key < number }.values.reduce(0, &+)
+        cells[1] = String(try #require(Int64(cells[1])) + jump)
+        return cells.joined(separator: ",")
+      }
+      try Data((changed.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: walk + "/samples.csv"))
+      let span = Double(try #require(times.last) - times[0]) / 1e9
+      for format in ["edf", "bdf", "wfdb"] {
+        let result = try await Ringtap.run(
+          ["convert", walk, "--to", format, "--output", "\(folder)/out-\(format)"])
+        #expect(result.status == 0, "\(format): \(result.errors)")
+        let told = try #require(result.output.firstMatch(of: /signals of ([0-9]+) samples at ([0-9.]+) Hz/))
+        #expect(Int(told.1) == times.count, "\(format): \(result.output)")
+        let rate = try #require(Double(told.2))
+        #expect(abs(rate * span / Double(times.count - 1) - 1) < 0.01, "\(format): \(result.output)")
+      }
+    }
+  }
 }

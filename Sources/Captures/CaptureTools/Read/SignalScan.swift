@@ -107,8 +107,8 @@ struct SignalScan {
     } catch { throw .output(error) }
   }
 
-  /// Sets the mean period over all continuous steps. The second pass leaves out steps that span several
-  /// periods.
+  /// Sets the mean period over all continuous steps. The first pass estimates it by a median; the second leaves
+  /// out jumps, and a sensor's own steps that span several periods.
   private mutating func measureRate(
     _ capture: RecordedCapture, _ table: SignalTable
   ) throws(ConversionError) {
@@ -133,7 +133,7 @@ struct SignalScan {
         throw .unsuitable("the table '\(table.table.name)' has too few rows for a rate")
       }
       shortest.sort()
-      period = period > 0 || !table.hasDeviceClock ? nanoseconds / periods : shortest[shortest.count / 2]
+      period = period > 0 ? nanoseconds / periods : shortest[shortest.count / 2]
       (start, startClock) = (begin.time, begin.clock)
     }
     // A frame is timestamped on arrival, which is after its last sample.

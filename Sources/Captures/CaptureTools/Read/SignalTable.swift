@@ -131,13 +131,30 @@ package struct SignalTable {
     }
   }
 
-  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can tell.
+  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can tell, also
+  /// because the clock jumped and the times did not.
   ///
   /// - Parameter period: nanoseconds between rows.
   func steps(from old: Moment, to new: Moment, period: Double) -> Int? {
-    guard let distance = distance(old, new) ?? ticks(old, new) else { return nil }
+    let ofOneFit = distance(old, new)
+    guard let distance = ofOneFit ?? ticks(old, new) else { return nil }
     let steps = clock == .ticks ? distance : (distance / period).rounded()
+    let time = Double(new.time) - Double(old.time)
+    let slack = stampIsOfFrame ? Self.longestStall : Self.wander
+    if ofOneFit != nil, Self.exceeds(steps * period, time, by: slack) { return nil }
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
+  }
+
+  /// Largest difference between two rows' fitted times and the sensor's clock, in nanoseconds; the first
+  /// minute's fit varies by hundredths of a second.
+  private static let wander = 0.5e9
+  /// The same between the arrival times of frames that a link held back.
+  private static let longestStall = 30e9
+
+  /// Whether one length of a pause contradicts another, so that one of the clocks jumped. Half of the pause
+  /// allows for a fit that was made from a few frames.
+  private static func exceeds(_ one: Double, _ other: Double, by slack: Double) -> Bool {
+    one > 1.5 * max(other, 0) + slack
   }
 
   /// Nanoseconds and periods between two rows, for measuring the rate; `nil` if the rows are not suitable.
@@ -150,7 +167,15 @@ package struct SignalTable {
     switch clock {
     case .ticks:
       let (time, isTooLong) = new.time.subtractingReportingOverflow(old.time)
-      return time > 0 && !isTooLong ? (Double(time), distance) : nil
+      guard time > 0, !isTooLong else { return nil }
+      let byTime = Double(time)
+      if let period,
+        Self.exceeds(distance * period, byTime, by: Self.wander)
+          || Self.exceeds(byTime, distance * period, by: Self.wander)
+      {
+        return nil
+      }
+      return (byTime, distance)
     case .device:
       if let period, distance > 1.5 * period { return nil }
       return (distance, 1)
