@@ -215,7 +215,9 @@ import Testing
           let peer = attacker.controller
           try await Self.say(peer, upTo: step, isLegacy, passkey != nil)
           _ = try await peer.fence()
-          for (random, diversifier) in [(0, 0), (0x0102_0304_0506_0708, 0x1234)] as [(UInt64, UInt16)] {
+          for (random, diversifier) in [(0, 0), (PairingAttacker.random, PairingAttacker.diversifier)]
+            as [(UInt64, UInt16)]
+          {
             peer.requestKey(random: random, diversifier: diversifier)
             #expect(try await peer.keyAnswer() == nil)
           }
@@ -270,6 +272,71 @@ import Testing
       #expect(!attacker.controller.heard().contains { if case .encryption = $0 { true } else { false } })
       #expect(attacker.bonds.bonds().isEmpty)
       await connection.close()
+    }
+  }
+
+  /// Encryption Change before each PDU of the peer, for the link, for one that does not exist, and for another
+  /// one: a pairing takes no step because of it, and encrypts once.
+  @Test(arguments: roles, [PairingAttacker.link, 0x0EEE])
+  func goesOnOverEncryptionOfOthers(_ role: Pairing.Role, _ link: UInt16) async throws {
+    for isLegacy in [false, true] {
+      try await attack { attacker in
+        try await attacker.secure { if isLegacy { $0.makeKeyPair = nil } }
+        var manners = try PairingAttacker.Manners()
+        if isLegacy { (manners.keyPair, manners.features.requirements) = (nil, .bonding) }
+        let controller = attacker.controller
+        manners.edit = { pdu in
+          controller.encryptionChanged(link)
+          return [pdu]
+        }
+        if role == .initiator {
+          try await attacker.serve { server in
+            try await attacker.arrive()
+            controller.encryptionChanged(link)
+            #expect(try await attacker.readsProtected(server).hasSuffix("05"))
+            _ = try await attacker.pair(.initiator, manners).get()
+            #expect(try await attacker.readsProtected(server) == "0b5e")
+          }
+        } else {
+          let connection = try await attacker.connect()
+          async let outcome = attacker.pair(.responder, manners)
+          #expect(await attacker.hostPairs(connection) == nil)
+          _ = try await outcome.get()
+          await connection.close()
+        }
+        // Each PDU of the host once: it has not distributed its keys again.
+        let said = controller.heard().compactMap { if case .security(let pdu) = $0 { pdu } else { nil } }
+        #expect(Set(said).count == said.count, "\(said)")
+        #expect(attacker.bonds.bonds().count == 1)
+      }
+    }
+  }
+
+  /// A central pairs again. Then it encrypts with the key of its old bond, or its controller reports encryption
+  /// without having asked for a key. The new key is not in force, so the host distributes no keys and keeps the
+  /// old bond.
+  @Test(arguments: [PairingAttacker.Key.old, .none])
+  func endsNoPairingByAnotherKey(_ key: PairingAttacker.Key) async throws {
+    try await attack { attacker in
+      let stored = attacker.keepBond(isSecure: false)
+      // By a passkey, without which a central does not replace a bond.
+      try await attacker.secure {
+        $0.agent = PairingAgent(.keyboardOnly, showPasskey: { _ in }, askPasskey: { 271_828 })
+      }
+      try await attacker.serve { server in
+        try await attacker.arrive()
+        var manners = try PairingAttacker.Manners()
+        (manners.features.capability, manners.passkey, manners.key) = (.displayOnly, 271_828, key)
+        manners.features.requirements.insert(.authenticated)
+        _ = try await attacker.pair(.initiator, manners)
+        let read = try await attacker.readsProtected(server)
+        #expect(key == .old ? read == "0b5e" : read.hasSuffix("0f"))
+      }
+      let said = attacker.controller.heard().compactMap {
+        if case .security(let pdu) = $0 { pdu } else { nil }
+      }
+      #expect(said.last?.hasPrefix("0d") == true, "\(said)")
+      #expect(attacker.bonds.bonds() == [stored])
     }
   }
 

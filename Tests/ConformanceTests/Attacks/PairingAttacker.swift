@@ -49,6 +49,8 @@ struct PairingAttacker {
   // MARK: Bonds
 
   static let key: UInt128 = 0x0F1E_2D3C_4B5A_6978_8796_A5B4_C3D2_E1F0
+  /// The numbers by which a central requests the key of a legacy bond.
+  static let (random, diversifier) = (0x0102_0304_0506_0708 as UInt64, 0x1234 as UInt16)
 
   /// Gives the host a bond with the peer, whose key the peer does not have.
   @discardableResult func keepBond(
@@ -58,7 +60,7 @@ struct PairingAttacker {
     let key =
       isSecure
       ? LongTermKey(key: Self.key)
-      : LongTermKey(key: Self.key, diversifier: 0x1234, random: 0x0102_0304_0506_0708)
+      : LongTermKey(key: Self.key, diversifier: Self.diversifier, random: Self.random)
     let stored = StoredBond(
       device: device, local: local,
       bond: Bond(
@@ -115,6 +117,9 @@ struct PairingAttacker {
   /// Returns the PDUs to send instead of the peer's PDU.
   typealias Edit = @Sendable (SecurityManagerPDU) -> [SecurityManagerPDU]
 
+  /// The pairing's key, that of `keepBond(isSecure: false)`, or none: only an event that says so.
+  enum Key: Sendable { case new, old, none }
+
   /// Features that the peer offers, and its answers to prompts.
   struct Manners: Sendable {
     var features = PairingFeatures(
@@ -123,6 +128,8 @@ struct PairingAttacker {
     var keyPair: (any P256KeyAgreement)?
     var identity: DeviceIdentity?
     var passkey: UInt32?
+    /// Key with which a central encrypts at the end of the pairing.
+    var key = Key.new
     var edit: Edit = { [$0] }
 
     init() throws { keyPair = try P256KeyPair.maker()() }
@@ -157,6 +164,16 @@ struct PairingAttacker {
         case .askPasskey: pairing.enter(passkey: manners.passkey, now: now)
         case .compare: pairing.confirm(true, now: now)
         case .showPasskey: break
+        case .encrypt where manners.key != .new:
+          if manners.key == .old {
+            controller.know(Self.key)
+            controller.requestKey(link, random: Self.random, diversifier: Self.diversifier)
+            #expect(try await controller.keyAnswer(link) == Self.key)
+          } else {
+            controller.encryptionChanged(link)
+          }
+          // A host that believes it would send keys; the peer does not wait for them.
+          pairing.encryptionEnded(.pinOrKeyMissing, now: now)
         case .encrypt(let key):
           let isTaken = try await controller.encrypts(link, key)
           pairing.encryptionEnded(isTaken ? .success : .pinOrKeyMissing, now: now)
