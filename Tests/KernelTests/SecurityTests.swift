@@ -182,6 +182,23 @@ extension InTestKernel {
       #expect(try keyFiles().count == 1)
     }
 
+    /// In coexist mode `bluetoothd` decides which links are encrypted, and a program with bonds says so.
+    @Test func saysThatCoexistModeSeesNoBonds() throws {
+      let peer = try secureBumble(.raw, [])
+      let paired = try remembering(["pair", peer.address], .raw)
+      #expect(paired.status == 0, "\(paired.errors)")
+      let note = "the bonds of `ringtap pair` do not count in coexist mode"
+      let words = ["read", peer.address, "aa01", "--address-type", "random", "--mode", "coexist"]
+      let state = "XDG_STATE_HOME=\(scene.path("state"))"
+      let read = try scene.run("env", ["-u", "RINGTAP_NO_REMEMBER", state, Place.ringtap] + words)
+      #expect(read.errorLines.count { $0.contains(note) } == 1, "\(read.errors)")
+      #expect(read.errors.contains("a device without its key is not noticed"))
+      // Without bonds there is nothing to say.
+      let other = "XDG_STATE_HOME=\(scene.path("other"))"
+      let plain = try scene.run("env", ["-u", "RINGTAP_NO_REMEMBER", other, Place.ringtap] + words)
+      #expect(!plain.errors.contains("bonds"), "\(plain.errors)")
+    }
+
     /// BLERP (NDSS 2026): pairing again with Just Works does not change an authenticated bond, on either
     /// side. The kernel continues to use the bond's key.
     @Test(arguments: [Mode.raw, .exclusive]) func keepsAnAuthenticatedBond(_ mode: Mode) throws {

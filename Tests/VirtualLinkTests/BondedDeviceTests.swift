@@ -5,6 +5,7 @@ import BLESecurity
 import BLEStack
 import BLEWire
 import Foundation
+import Recording
 import Synchronization
 import TestKit
 import Testing
@@ -240,6 +241,57 @@ import Testing
   @Test func refusesABondedDeviceThatIsSilentAboutEncryption() async throws {
     try await readsUnencrypted(.failEncryption(nil), within: .seconds(1)) { outcome, _ in
       #expect(outcome == .failure(.notEncrypted(Signed.address, nil)))
+    }
+  }
+
+  /// The same in a recording, on its first link and after a lost one: it ends with that error within the
+  /// connect timeout. `patience` would allow ten minutes of attempts.
+  @Test(arguments: [false, true]) func endsARecordingWhoseEncryptionIsNotAnswered(_ isAfterALoss: Bool)
+    async throws
+  {
+    try await withBonds { bonds, folder in
+      let strap = StrapModel()
+      let security = PeripheralSecurity(.init(.encrypted), of: strap.address, makeKeyPair: nil)
+      let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+      let link = try await VirtualLink.open(pace: .air, clock: .virtual(from: start)) {
+        [SecuredPeripheral(EmulatedSensor(strap, .init()), .encrypted, security)]
+      }
+      var capture = SensorRecording(
+        of: strap.address, on: link.adapter, into: folder + "/walk", .init(duration: .seconds(900)))
+      capture.plan.connectTimeout = .seconds(7)
+      capture.plan.patience = .seconds(600)
+      let recording = capture
+      let outcome = try await withTaskExecutorPreference(link.loop.preference) {
+        try await link.adapter.secure(SecuritySettings(raising: .byPairing, store: bonds))
+        let first = try await link.adapter.connect(
+          to: strap.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+        _ = try await link.adapter.pair(first)
+        await first.close()
+        _ = await first.ended()
+        try await link.adapter.secure(SecuritySettings(store: bonds))
+        if !isAfterALoss { await link.emulation.inject(.failEncryption(nil)) }
+        let meanwhile = link.loop.task {
+          guard isAfterALoss else { return }
+          try? await link.loop.wait(for: .seconds(30))
+          await link.emulation.inject(.failEncryption(nil))
+          await link.emulation.inject(.disconnect(strap.address, .remoteUserTerminated))
+        }
+        defer { meanwhile.cancel() }
+        let begunAt = link.loop.clock.monotonic()
+        var failure: HostError?
+        do throws(HostError) { failure = try await recording.run(.heartRate).failure } catch {
+          failure = error
+        }
+        let elapsed = begunAt.duration(to: link.loop.clock.monotonic())
+        // The other side of the link answers the disconnection.
+        try await link.loop.wait(for: .seconds(1))
+        return (failure, elapsed)
+      }
+      #expect(outcome.0 == .notEncrypted(strap.address, nil))
+      let limit = isAfterALoss ? 30...40 : 0...10
+      #expect(limit.contains(Int(outcome.1.components.seconds)), "\(outcome.1)")
+      #expect(await link.adapter.linkCount == 0)
+      await link.close()
     }
   }
 
