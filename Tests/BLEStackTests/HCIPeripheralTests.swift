@@ -70,6 +70,14 @@ import Testing
     #expect(bench.host.linkCount == 2)
   }
 
+  /// Only a central changes a link's timing on request; a central that asks gets "command not understood". Core
+  /// 5.4, Vol 3, Part A, 4.20.
+  @Test func refusesTimingThatACentralAsksFor() throws {
+    let bench = try linked()
+    try bench.receive(bench.frame("0500", "12 01 0800 5000 6400 0400 f401"))
+    #expect(bench.sent() == ["0240000a0006000500" + "010102000000"])
+  }
+
   // MARK: Security
 
   /// Features, then each value, of a legacy Just Works pairing whose numbers are all zero except for the

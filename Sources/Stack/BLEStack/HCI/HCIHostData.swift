@@ -60,7 +60,8 @@ extension HCIHost {
       case ATT.channelID:
         attribute(handle, frame.payload)
       case L2CAPFrame.FixedChannel.signalling:
-        reaction = SignallingResponder.react(to: frame.payload, isUpdating: link.isUpdating)
+        reaction = SignallingResponder.react(
+          to: frame.payload, as: link.description.role, isUpdating: link.isUpdating)
       case L2CAPFrame.FixedChannel.securityManager: answer = takeSecurity(frame.payload, on: link, now: now)
       // No response is sent on an unknown channel. Core 5.4, Vol 3, Part A, 2.1.
       default: isStray = true

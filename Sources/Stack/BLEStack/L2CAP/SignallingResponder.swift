@@ -14,16 +14,21 @@ enum SignallingResponder {
   /// MTU_sig of an LE link. Core 5.4, Vol 3, Part A, 4, table 4.1.
   static let maximumByteCount = 23
 
-  /// - Parameter isUpdating: whether an update on the peer's request is in progress. Further requests are
-  ///   then rejected.
-  static func react(to payload: Span<UInt8>, isUpdating: Bool) -> Reaction {
+  /// - Parameters:
+  ///   - role: role of this side.
+  ///   - isUpdating: whether an update on the peer's request is in progress. Further requests are then
+  ///     rejected.
+  static func react(
+    to payload: Span<UInt8>, as role: LEConnectionComplete.Role, isUpdating: Bool
+  ) -> Reaction {
     guard payload.count <= maximumByteCount else { return rejectOversized(payload) }
     // A frame has exactly one command, and identifier 0 is invalid. Other frames are dropped, as the kernel's
     // host does, because their identifier may be meaningless.
     guard let signal = try? L2CAPSignal(validating: payload), signal.identifier != 0 else { return .stray }
     switch signal.code {
     case L2CAPSignal.connectionParameterUpdateRequest:
-      guard signal.data.count == 8 else { return .answer(reject(signal.identifier)) }
+      // Only a central may be asked. Core 5.4, Vol 3, Part A, 4.20.
+      guard role == .central, signal.data.count == 8 else { return .answer(reject(signal.identifier)) }
       let wanted = LinkParameterRange(
         minimumInterval: signal.data.u16(at: 0), maximumInterval: signal.data.u16(at: 2),
         latency: signal.data.u16(at: 4), supervisionTimeout: signal.data.u16(at: 6))
