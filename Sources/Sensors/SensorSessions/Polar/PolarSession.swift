@@ -221,7 +221,7 @@ public struct PolarSession: SensorSession {
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   /// Raw data streams continue whether the sensor is worn or not.
-  public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
+  public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
   /// Stops the streams and unsubscribes. If the sensor does not respond, the end of the link stops them.
   public func stop() async {

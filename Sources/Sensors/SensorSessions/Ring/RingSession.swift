@@ -74,7 +74,7 @@ public struct RingSession: SensorSession {
   }
 
   /// A standard ring sends each of its values once a second.
-  public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
+  public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
 }

@@ -13,6 +13,10 @@ public struct SilenceRule: Hashable, Sendable {
   /// Limit of the timeout, which doubles with each consecutive link without samples.
   static let longest = Duration.seconds(600)
 
+  /// Floor of a sensor that sends at least once a second. In recordings of real devices the longest pause
+  /// that a device ended by itself is 1.05 s (`SilenceFloorTests`).
+  static let shortestFloor = Duration.seconds(10)
+
   /// Minimum time without a sample that counts.
   public let floor: Duration
   /// Whether the rule applies before the first sample of the session.

@@ -123,7 +123,7 @@ public struct ThermometerSession: SensorSession {
 
   /// A CORE sensor sends once a second, whether worn or not; a thermometer sends after measuring.
   public var silenceRule: SilenceRule? {
-    kind == .core ? SilenceRule(floor: .seconds(10), beginsAtOnce: false) : nil
+    kind == .core ? SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: false) : nil
   }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
