@@ -81,7 +81,8 @@ package struct StatisticsText {
       let count = report.disorderedRecords
       texts.append(
         "\(count) \(count == 1 ? "record has a time" : "records have times") that the records around "
-          + "\(count == 1 ? "it contradict: it takes" : "them contradict: they take") the time of a neighbour")
+          + "\(count == 1 ? "it contradict: it takes" : "them contradict: they take") the time of a neighbour"
+      )
     }
     let back =
       report.timeReversals - report.disorderedRecords

@@ -64,7 +64,7 @@ struct LogClock {
   mutating func take(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
     guard let pause else { return place(record, body) }
     if areOutliers(before: record, pause.raw) {
-      giveOutliers(at: pause.time, body)
+      giveOutliers(at: record.time + offset, body)
       return place(record, body)
     }
     held.append(StoredPacketRecord(copying: record))
@@ -91,7 +91,7 @@ struct LogClock {
       && (record.time - last.header.time).nanoseconds.magnitude > Self.longest.nanoseconds.magnitude
   }
 
-  /// Passes on the held records with the time of the one before them.
+  /// Passes on the held records with the time of the one after them: a record may be late, but not early.
   private mutating func giveOutliers(at time: ReceiveTime, _ body: (borrowing PacketRecord) -> Void) {
     var records: [StoredPacketRecord] = []
     swap(&records, &held)
