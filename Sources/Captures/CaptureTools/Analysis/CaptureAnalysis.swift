@@ -203,15 +203,17 @@ package struct CaptureAnalysis: ~Copyable {
   /// Returns the index of the table with the next row; `nil` at the end of all tables.
   private func earliest() -> Int? {
     var found: Int?
-    var foundTime: Int64 = .max
+    // Times do not order rows across a step of unknown size.
+    var least = (steps: Int.max, time: Int64.max)
     // The tables are in the opposite order of a tick's frames, so this searches backwards from the last one
     // taken.
     for step in 1...streams.count {
       let place = (lastStream - step + streams.count) % streams.count
       guard let stamp = streams[place].next?.time.nanoseconds else { continue }
-      let time = stamp &- setting(place).offset
-      guard time < foundTime else { continue }
-      (found, foundTime) = (place, time)
+      let setting = setting(place)
+      let key = (steps: setting.unknownCount, time: stamp &- setting.offset)
+      guard key < least else { continue }
+      (found, least) = (place, key)
     }
     return found
   }

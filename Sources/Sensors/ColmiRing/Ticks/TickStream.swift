@@ -13,8 +13,13 @@ public struct TickStream: Sendable {
   private var end = End.open
   private var link: Int?
   private var setting = ClockSetting()
+  /// Time of the last frame by the clock as it was at the start, in nanoseconds.
+  private var lastSteady = Int64.min
   /// Whether the clock was set by an unknown amount.
   private var hasUnknownSteps = false
+
+  /// Times of one link that go back by more than this are those of a clock that was set, in nanoseconds.
+  private static let disorder: Int64 = 100_000_000
 
   private enum End { case open, begun, reached }
 
@@ -65,8 +70,13 @@ public struct TickStream: Sendable {
         return placed
       }
       if let (sample, time, link, setting) = order.pop() {
-        if link != self.link || setting.unknownCount != self.setting.unknownCount { beginLine(link, setting) }
-        self.setting = setting
+        let steady = time.nanoseconds &- setting.offset
+        // `lastSteady` is the least number at first.
+        let isBack = link == self.link && steady &+ Self.disorder < lastSteady
+        if link != self.link || setting.unknownCount != self.setting.unknownCount || isBack {
+          beginLine(link, isKnown: setting.unknownCount == self.setting.unknownCount && !isBack)
+        }
+        (self.setting, lastSteady) = (setting, steady)
         if let tick = grouper.take(sample, at: time, offset: setting.offset) { clock.take(tick) }
         continue
       }
@@ -83,11 +93,10 @@ public struct TickStream: Sendable {
 
 extension TickStream {
   /// Completes the current tick. The next tick begins another line.
-  private mutating func beginLine(_ link: Int, _ setting: ClockSetting) {
+  private mutating func beginLine(_ link: Int, isKnown: Bool) {
     let last = grouper.beginLink()
     if self.link != nil {
       if let last { clock.take(last) }
-      let isKnown = setting.unknownCount == self.setting.unknownCount
       if !isKnown { hasUnknownSteps = true }
       clock.beginLink(pause: isKnown ? .measured : .unknown)
     }
