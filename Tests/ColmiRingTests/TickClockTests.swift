@@ -98,6 +98,38 @@ import Testing
     #expect(clock.report.latest > 0.7e9)
   }
 
+  /// A host that is late by a whole period for some seconds has lost nothing, nor has one that is still late
+  /// when the stream ends.
+  @Test(arguments: [0.04, 0.08], [25.0, 60])
+  func doesNotTakeALateHostForALoss(late: Double, end: Double) {
+    let stream = SimulatedStream(rate: 25, connectionInterval: 0.03, ticks: Int(25 * end))
+    var (clock, placed, last) = (TickClock(), [PlacedTick](), Int64.min)
+    for arrival in stream.arrivals {
+      let isLate = 22..<26 ~= arrival.kernelSeconds
+      last = max(last &+ 100_000, arrival.kernel.nanoseconds + (isLate ? Int64(late * 1e9) : 0))
+      clock.take(RingTick(time: ReceiveTime(nanoseconds: last)))
+      while let tick = clock.next() { placed.append(tick) }
+    }
+    clock.finish()
+    while let tick = clock.next() { placed.append(tick) }
+    #expect(placed.map(\.index) == Array(0..<stream.ticks))
+    #expect(clock.report.missing == 0)
+    // The last ticks may be late, or one or two may be missing.
+    if end == 25 { #expect(clock.report.missingAtMost == Int(late * 25)) }
+  }
+
+  /// If the host is punctual, a loss is reported within seconds.
+  @Test func reportsALossWithinSeconds() {
+    var stream = SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 1_250)
+    stream.lost = [1_050]
+    var clock = TickClock()
+    for arrival in stream.arrivals {
+      clock.take(RingTick(time: arrival.kernel))
+      while clock.next() != nil {}
+    }
+    #expect(clock.report.missing == 1)
+  }
+
   /// The stream pauses for minutes, as after a lost link: the fit restarts, and the pause is reported.
   @Test func beginsAnewAfterALongPause() {
     var stream = SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 10_000)

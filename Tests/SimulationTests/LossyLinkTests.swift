@@ -110,6 +110,17 @@ import Testing
     }
   }
 
+  /// Links on which the host was late, or tick and event drifted through each other: nothing was dropped, so
+  /// nothing is reported as missing.
+  @Test(
+    arguments: [
+      (.lateHost, 5_009), (.lateHost, 5_037), (.lateHost, 5_044), (.lateHost, 20_257), (.free, 20_265),
+    ] as [(LinkKind, UInt64)])
+  func inventsNothing(_ kind: LinkKind, _ seed: UInt64) {
+    let outcome = LinkOutcome(LinkDraw.link(kind, seed: seed))
+    #expect(outcome.dropped == 0 && outcome.told == 0)
+  }
+
   /// Links that are lost every two seconds: each starts its own line, and the rate is the ring's.
   @Test func beginsALineOnEachLink() {
     for seed in 1...12 as ClosedRange<UInt64> {

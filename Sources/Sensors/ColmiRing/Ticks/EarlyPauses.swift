@@ -30,6 +30,8 @@ struct EarlyPauses: Sendable {
   private static let jitter = 1_000_000.0
   /// Among this many events, one is as punctual as the most punctual of all.
   private static let events = 3.0
+  /// If interval and period are multiples within this share, a drift can make all events after a pause late.
+  private static let inStep = 0.03
 
   private(set) var found: [Pause] = []
   private var steps: [Double] = []
@@ -128,6 +130,8 @@ struct EarlyPauses: Sendable {
   ///   - interval: nanoseconds between connection events.
   /// - Returns: the number of ticks that may be missing in the other pauses.
   mutating func measure(period: Double, uncertainty: Double?, interval: Double) -> Int {
+    let ratio = max(interval / period, period / interval)
+    let isInStep = abs(ratio - ratio.rounded()) <= Self.inStep * ratio
     for pause in found.indices {
       let place = found[pause].place
       let first = pause > 0 ? found[pause - 1].place : 0
@@ -137,8 +141,8 @@ struct EarlyPauses: Sendable {
       let length = after.time - before.time
       let off = (uncertainty ?? Self.largestShare) * (length + before.reach + after.reach) + Self.jitter
       let ticks = length / period - 1
-      let low = ticks - (off + interval * min(1, Self.events / after.events)) / period
-      let high = ticks + (off + interval * min(1, Self.events / before.events)) / period
+      let low = ticks - (off + interval * (isInStep ? 1 : min(1, Self.events / after.events))) / period
+      let high = ticks + (off + interval * (isInStep ? 1 : min(1, Self.events / before.events))) / period
       let least = uncertainty == nil ? 0 : max(0, low.rounded(.up))
       found[pause].least = Int(min(least, 1e6))
       found[pause].most = Int(min(max(least, high.rounded(.down)), 1e6))

@@ -30,6 +30,9 @@ struct FirstTicks: Sendable {
   private static let leastPlaces = 3
   /// Relative range of distances between drops up to which they count as even.
   private static let evenness = 0.3
+  /// From this number of distances on, at most this share of them is similar unless the clock drifts.
+  private static let leastDistances = 6
+  private static let largestShareEven = 0.6
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
   /// Start of the line after the most punctual tick, in periods.
@@ -51,6 +54,8 @@ struct FirstTicks: Sendable {
   private var floors = [Int](repeating: 0, count: eventLimit)
   /// Costs of all candidates.
   private var costs: [Cost] = []
+  /// Numbers of ticks between drops.
+  private var distances: [Double] = []
   /// Number of events by lateness.
   private var histogram = [Int](repeating: 0, count: binLimit)
 
@@ -61,6 +66,7 @@ struct FirstTicks: Sendable {
     times.reserveCapacity(Self.limit)
     indices.reserveCapacity(Self.limit)
     lasts.reserveCapacity(Self.eventLimit)
+    distances.reserveCapacity(Self.eventLimit)
     costs.reserveCapacity(Self.phases.count * (Int(Self.largestShare * 8 * Double(Self.limit)) + 1))
   }
 
@@ -118,37 +124,48 @@ struct FirstTicks: Sendable {
       for _ in lasts[event - 1] + 1...lasts[event] { before.append(floors[event] - floors[0]) }
     }
     let all = floors[lasts.count - 1] - floors[0]
-    guard all > 0, Double(all) <= 2 * Self.largestShare * span, areUneven else { return nil }
+    guard all > 0, Double(all) <= 2 * Self.largestShare * span, areUneven() else { return nil }
     for _ in before.count..<count { before.append(all) }
     return (best.period, lasts[lasts.count - Self.openEvents - 1] + 1)
   }
 
   /// Whether at least three positions have drops, at uneven distances. A clock that drifts against the
   /// controller's, or a burst that the link delayed, also looks like drops; those of a drift are evenly
-  /// spaced.
-  private var areUneven: Bool {
-    var (places, first, last) = (0, 0.0, 0.0)
-    var (shortest, longest) = (Double.infinity, 0.0)
+  /// spaced, except where a tick was dropped as well.
+  private mutating func areUneven() -> Bool {
+    distances.removeAll(keepingCapacity: true)
+    var last = 0.0
     for event in 1..<lasts.count where floors[event] > floors[event - 1] {
       let now = indices[lasts[event]]
-      if places == 0 {
-        first = now
-      } else {
-        (shortest, longest) = (min(shortest, now - last), max(longest, now - last))
-      }
-      (places, last) = (places + 1, now)
+      if last > 0 { distances.append(now - last) }
+      last = now
     }
-    guard places >= Self.leastPlaces else { return false }
-    return longest - shortest > Self.evenness * (last - first) / Double(places - 1)
+    guard distances.count >= Self.leastPlaces - 1 else { return false }
+    var (shortest, longest, sum, most) = (Double.infinity, 0.0, 0.0, 0)
+    for place in distances.indices {
+      let usual = distances[place]
+      (shortest, longest, sum) = (min(shortest, usual), max(longest, usual), sum + usual)
+      var same = 0
+      for other in distances.indices where abs(distances[other] - usual) <= Self.evenness * usual {
+        same += 1
+      }
+      most = max(most, same)
+    }
+    guard longest - shortest > Self.evenness * sum / Double(distances.count) else { return false }
+    return distances.count < Self.leastDistances
+      || Double(most) < Self.largestShareEven * Double(distances.count)
   }
 
   private mutating func measure(_ isPause: (Int64) -> Bool) {
     times.removeAll(keepingCapacity: true)
     indices.removeAll(keepingCapacity: true)
     lasts.removeAll(keepingCapacity: true)
+    // The first event holds only the ticks since the start, so its last tick is earlier than any other's.
+    var isFirst = true
     for place in 0..<count {
       if place > 0, lasts.count < Self.eventLimit, isPause(stamps[place] &- stamps[place - 1]) {
-        lasts.append(place - 1)
+        if !isFirst { lasts.append(place - 1) }
+        isFirst = false
       }
       times.append(Double(stamps[place] &- stamps[0]))
       indices.append(Double(numbers[place] - numbers[0]))

@@ -160,9 +160,10 @@ struct StreamPauses: Sendable {
 /// controller's.
 ///
 /// A drift delays ticks by the greatest common divisor of period and interval: by at most one period, and
-/// only if the interval is a whole number of periods. Its jumps are evenly spaced through the whole stream.
-/// At most the longest such series of jumps can be a drift, and that many are doubtful; all others are
-/// losses. Memory is fixed and allocated at the start.
+/// only if the interval is a whole number of periods. Its jumps are evenly spaced, from any tick on: the line
+/// may have absorbed the first ones. At most the longest such series of jumps can be a drift, and that many
+/// are doubtful, as are jumps that continue an earlier series after a pause. All others are losses. Memory is
+/// fixed and allocated at the start.
 struct ClockJumps: Sendable {
   /// Least number of ticks between jumps of a drift. It is small if the interval is not quite a whole number
   /// of periods.
@@ -170,9 +171,15 @@ struct ClockJumps: Sendable {
   /// Least number if only crystals drift: by at most 250 ppm, of which 50 are the controller's (Core 5.4, Vol
   /// 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances must have a third of all jumps.
   private static let shortestOfCrystals = 3_000.0
-  /// Tolerated difference of a drift's distances: a share, or a number of ticks if that is larger.
-  private static let tolerance = 0.01
-  private static let leastTolerance = 2.0
+  /// Tolerated difference of a drift's distances: a share, a number of ticks, or the ticks of so many events,
+  /// whichever is largest.
+  private static let tolerance = 0.025
+  private static let leastTolerance = 4.0
+  private static let eventsOfTolerance = 2.0
+  /// Number of jumps in a series that later jumps can continue, and the tolerance then, as a share of the
+  /// distance.
+  private static let leastToContinue = 3
+  private static let toleranceToContinue = 1.0 / 6
   /// Maximum number of remembered jumps.
   private static let capacity = 512
   /// Relative tolerance for an interval that is a whole number of periods. Beyond it, a drift does not delay
@@ -181,6 +188,10 @@ struct ClockJumps: Sendable {
 
   private var numbers = [Int](repeating: 0, count: capacity)
   private var count = 0
+  /// Tolerated difference of distances on this link, in ticks.
+  private var slack = Self.leastTolerance
+  /// Distance and last jump of the last series of at least `leastToContinue`; 0 before one was found.
+  private var (distance, end) = (0.0, 0)
   /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
 
@@ -198,14 +209,27 @@ struct ClockJumps: Sendable {
     }
     numbers[count] = number
     count += 1
-    guard longestSeries > doubtful else { return true }
+    let isKnown = intervalPeriods.isFinite
+    slack = max(Self.leastTolerance, isKnown ? Self.eventsOfTolerance * intervalPeriods : 0)
+    guard longestSeries() > doubtful || continuesSeries(number) else { return true }
     doubtful += 1
     return false
   }
 
-  /// Number of jumps that may be a drift: the longest evenly spaced series that ends at the last jump and
-  /// reaches back to the start.
-  private var longestSeries: Int {
+  /// Whether a jump continues the last series, of which some jumps may be hidden: ticks were late for another
+  /// reason.
+  private mutating func continuesSeries(_ number: Int) -> Bool {
+    guard distance > 0 else { return false }
+    let passed = Double(number - end)
+    let steps = (passed / distance).rounded()
+    let most = min(max(slack, Self.tolerance * passed), Self.toleranceToContinue * distance)
+    guard steps >= 1, abs(passed - steps * distance) <= most else { return false }
+    (end, distance) = (number, passed / steps)
+    return true
+  }
+
+  /// Number of jumps that may be a drift: the longest evenly spaced series that ends at the last jump.
+  private mutating func longestSeries() -> Int {
     let last = numbers[count - 1]
     // A single jump, if the next one is not due yet.
     var longest = 1
@@ -213,29 +237,105 @@ struct ClockJumps: Sendable {
       let distance = Double(last - numbers[place])
       guard distance >= Self.shortestDistance else { break }
       let length = series(distance)
-      if distance >= Self.shortestOfCrystals || 3 * length >= count { longest = max(longest, length) }
+      guard distance >= Self.shortestOfCrystals || 3 * length >= count else { continue }
+      longest = max(longest, length)
+      if length >= Self.leastToContinue { (self.distance, end) = (distance, last) }
     }
     return longest
   }
 
-  /// Length of the series with the given distance that ends at the last jump; 1 if a jump is missing.
-  /// Forgotten jumps are counted.
+  /// Length of the series with the given distance that ends at the last jump, back to where one is
+  /// missing. Forgotten jumps are counted.
   private func series(_ distance: Double) -> Int {
-    let slack = max(Self.leastTolerance, Self.tolerance * distance)
+    let slack = max(slack, Self.tolerance * distance)
     var (found, at) = (1, Double(numbers[count - 1]))
     var place = count - 2
     while at - distance > slack {
       let due = at - distance
       while place >= 0, Double(numbers[place]) > due + slack { place -= 1 }
-      guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : 1 }
+      guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : found }
       // If several are close, take the nearest.
       while place > 0, abs(Double(numbers[place - 1]) - due) < abs(Double(numbers[place]) - due) {
         place -= 1
       }
-      guard Double(numbers[place]) >= due - slack else { return 1 }
+      guard Double(numbers[place]) >= due - slack else { return found }
       (found, at) = (found + 1, Double(numbers[place]))
       place -= 1
     }
     return found
+  }
+}
+
+/// Whether the timestamps of connection events lie on the link's grid.
+///
+/// The controller keeps its events to within 500 ppm (Core 5.4, Vol 6, Part B, 4.2), and ring and radio delay
+/// ticks by whole events. A host that is late delays timestamps by any time. Fixed memory.
+struct EventPhase: Sendable {
+  /// A timestamp is on the grid if it is off by at most `spreads` times the usual distance, within these
+  /// limits in nanoseconds.
+  private static let leastTolerance = 300_000.0
+  private static let mostTolerance = 1_000_000.0
+  private static let spreads = 1.5
+  /// Largest movement of the grid per event, in nanoseconds, and per nanosecond.
+  private static let step = 5_000.0
+  private static let drift = 0.000_2
+  /// Number of events over which `share` and `spread` are averaged.
+  private static let memory = 64.0
+  /// Below this share of events on the grid, the grid begins again at the next event.
+  private static let leastShare = 0.2
+
+  /// Time of the last event by the grid, in nanoseconds; `nil` before the first one.
+  private var point: Int64?
+  /// Mean distance of timestamps from the grid, in nanoseconds.
+  private var spread = 0.0
+  /// Share of events on the grid.
+  private(set) var share = 0.0
+
+  /// Takes the timestamp of the next event.
+  ///
+  /// - Parameter interval: nanoseconds between connection events; infinite if unknown.
+  /// - Returns: whether it is on the grid.
+  @discardableResult mutating func take(_ time: Int64, interval: Double) -> Bool {
+    guard interval.isFinite, let last = point else {
+      (point, share) = (time, 0)
+      return false
+    }
+    let passed = Double(time &- last)
+    let whole = (passed / interval).rounded() * interval
+    let off = passed - whole
+    let most = Self.step + Self.drift * abs(passed)
+    // Invalid timestamps can have any value.
+    point = last &+ Int64(max(-4e18, min(4e18, whole + max(-most, min(most, off)))))
+    let isOn = abs(off) <= max(Self.leastTolerance, min(Self.mostTolerance, Self.spreads * spread))
+    spread += (min(abs(off), Self.mostTolerance) - spread) / Self.memory
+    share += ((isOn ? 1 : 0) - share) / Self.memory
+    if share < Self.leastShare, !isOn { point = time }
+    return isOn
+  }
+}
+
+/// Proof that late ticks are not the host's delay: events stay on the link's grid as they were before.
+struct HostProof: Sendable {
+  private static let leastEvents = 8
+  /// Least share of events on the grid before the first late tick; below it, the grid proves nothing.
+  private static let leastShareBefore = 0.4
+  /// Least share since then, relative to the one before.
+  private static let leastRatio = 0.75
+
+  private var phase: EventPhase
+  private let before: Double
+  private var (all, onGrid) = (0, 0)
+
+  /// - Parameter phase: state before the first late tick.
+  init(_ phase: EventPhase) { (self.phase, before) = (phase, phase.share) }
+
+  mutating func take(_ time: Int64, interval: Double) {
+    all += 1
+    if phase.take(time, interval: interval) { onGrid += 1 }
+  }
+
+  var isPunctual: Bool {
+    all >= Self.leastEvents && before >= Self.leastShareBefore
+      && Double(onGrid) >= Self.leastRatio * before * Double(all)
   }
 }

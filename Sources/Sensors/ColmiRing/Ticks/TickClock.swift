@@ -61,6 +61,10 @@ public import Physiology
 /// times on this link, ticks were lost: their number is the least lateness in periods. Events in which the
 /// link still catches up do not count.
 ///
+/// A host that is kept from its work also makes ticks late. It is ruled out if the events stayed on the
+/// link's grid (`HostProof`) and ticks are late by whole periods; otherwise ticks count as lost only if none
+/// was on time for 8 s. If the stream ends before that, they are reported as possibly missing.
+///
 /// Pauses in the first seconds, when the rate is unknown, are measured by the rate of the ticks that follow
 /// (`EarlyPauses`). If the number of missing ticks in a pause is known only as a range, another line begins
 /// after it.
@@ -99,8 +103,7 @@ public struct TickClock: Sendable {
   /// After this time a late tick is not attributed to a loss, in nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
-  /// Replaces `longestDoubt`, in nanoseconds, if ticks are not late by whole periods, or not as evenly as
-  /// before. A host that is kept from its work causes that.
+  /// Shortest time until late ticks count as lost without a proof that the host was punctual, in nanoseconds.
   private static let unevenDoubt: Int64 = 8_000_000_000
   /// Possible error of the ticks after a pause of the stream, in periods: one, and half a period more if the
   /// ring restarted its timer.
@@ -161,6 +164,7 @@ public struct TickClock: Sendable {
   private var lastFitted = Int64.min
   private var usual = UsualLateness()
   private var events = LinkEvents()
+  private var phase = EventPhase()
   private var isFinished = false
   /// Whether the first waiting tick is the first of a link.
   private var startsLink = false
@@ -409,7 +413,7 @@ public struct TickClock: Sendable {
   private mutating func refit(_ count: Int, _ period: Double) {
     fit?.begin(at: first.numbers[0], first.stamps[0], period: period)
     for place in 0..<count { fit?.take(first.stamps[place], at: first.numbers[place] + first.before[place]) }
-    (usual, events) = (UsualLateness(), LinkEvents())
+    (usual, events, phase) = (UsualLateness(), LinkEvents(), EventPhase())
     for place in 0..<count { note(first.stamps[place], at: first.numbers[place] + first.before[place]) }
   }
 
@@ -428,6 +432,7 @@ public struct TickClock: Sendable {
   private mutating func placeNewLink() {
     guard let period = fit?.period else { return }
     startsLink = false
+    phase = EventPhase()
     let (position, time) = (slot(0), time(0))
     let lost = ticksWithoutLink(until: time, period: period)
     // A line that began with this link already has its ticks.
@@ -502,6 +507,9 @@ public struct TickClock: Sendable {
     guard let fit else { return }
     let late = fit.lateness(of: time, at: number)
     let periods = (late - usual.lowest) / fit.period
+    if lastNumber >= 0, events.isPause(time &- lastTime, fit.period) {
+      phase.take(time, interval: fit.eventInterval)
+    }
     events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
     usual.take(late, at: time)
     if periods <= Self.onTime { lastOnTime = number }
@@ -531,6 +539,8 @@ public struct TickClock: Sendable {
     let isLongPause = Double(time) - Double(lastTime) > longPause
     var (least, leastAfter, plateau, level) = (lateness, Double.infinity, Double.infinity, lateness)
     var (before, betterTime, quiet, levels, levelCount) = (time, time, 0, 0.0, 0.0)
+    var host = HostProof(phase)
+    host.take(time, interval: fit.eventInterval)
     var ahead = position + 1
     var isDecided = false
     while ahead < count, !isDecided {
@@ -545,6 +555,7 @@ public struct TickClock: Sendable {
       if events.isPause(now - before, fit.period) {
         if level <= least + events.backlog * fit.period { quiet += 1 }
         (levels, levelCount) = (levels + level, levelCount + 1)
+        host.take(now, interval: fit.eventInterval)
       }
       if late < least - fit.period / 8 { (quiet, betterTime) = (0, now) }
       (least, leastAfter) = (min(least, late), min(leastAfter, late))
@@ -552,7 +563,7 @@ public struct TickClock: Sendable {
       (level, before) = (late, now)
       isDecided = quiet >= events.proof && now - betterTime >= Self.shortestDoubt
       if isDecided, now - time < Self.unevenDoubt {
-        isDecided = isLikeBefore(least, mean: levels / levelCount, fit.period)
+        isDecided = host.isPunctual && isLikeBefore(least, mean: levels / levelCount, fit.period)
       }
       if !isDecided, now - betterTime > Self.longestDoubt {
         // The link is punctual so rarely that lateness proves nothing, except for a pause of the whole
@@ -568,9 +579,15 @@ public struct TickClock: Sendable {
     if !isDecided {
       let isLast = isFinished || count == Self.capacity || ahead < count
       guard isLast else { return nil }
-      guard 2 * quiet >= events.proof || isLongPause else {
+      let isOpen = isFinished && ahead == count
+      let isProof =
+        isLongPause
+        ? !isOpen || 2 * quiet >= events.proof
+        : 2 * quiet >= events.proof && host.isPunctual
+          && isLikeBefore(least, mean: levels / levelCount, fit.period)
+      guard isProof else {
         // The stream ended before the late ticks were decided.
-        if ahead == count, isFinished, 6 * quiet >= events.proof {
+        if isLongPause || 6 * quiet >= events.proof {
           untold = max(untold, Int(min((least / fit.period).rounded(), Self.largestGap)))
         }
         return 0
