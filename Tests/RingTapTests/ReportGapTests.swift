@@ -64,7 +64,8 @@ import Testing
       try #require(run.status == 0, "\(run.errorLines)")
       let recorded = try document(capture)
       let logged = try document(capture + "/packets.btsnoop")
-      #expect(recorded.missingText == "2 gaps, nothing lost")
+      // "nothing lost", or "nothing dropped here" if this machine was too busy to know more.
+      #expect(recorded.missingText.hasPrefix("2 gaps, nothing "))
       #expect(logged.missingText == recorded.missingText)
       try Files.remove(capture + "/session.json")
       // The packet log shows the links, but not the recorder's losses.
