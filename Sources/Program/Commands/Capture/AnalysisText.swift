@@ -17,7 +17,7 @@ enum AnalysisText {
       lines.append(line("link", report.security.map(\.text).joined(separator: ", then ")))
     }
     if let text = report.knownByPayload.text { lines.append(line("origin", text)) }
-    if report.contents.contains(.ticks) { lines += clockLines(report.ticks) }
+    if report.contents.contains(.ticks) { lines += clockLines(report) }
     if report.contents.contains(.pulse) { lines += pulseLines(report.pulse) }
     if report.contents.contains(.ecg) { lines += ecgLines(report.ecg) }
     if report.contents.contains(.heartRate) { lines += heartRateLines(report.heartRate) }
@@ -44,8 +44,8 @@ enum AnalysisText {
     ]
   }
 
-  private static func clockLines(_ ticks: TickReport) -> [String] {
-    let clock = ticks.clock
+  private static func clockLines(_ report: AnalysisReport) -> [String] {
+    let (ticks, clock) = (report.ticks, report.ticks.clock)
     let certainty =
       clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" }
       ?? (clock.isLinkTooSlow ? ", or more" : ", uncertain")
@@ -61,12 +61,13 @@ enum AnalysisText {
     if let uncertainty = clock.offsetUncertainty {
       lines.append(line("", "all times may be late by the same, at most \(milliseconds(uncertainty)) ms"))
     }
-    lines.append(line("missing", missing(clock)))
+    lines.append(line("missing", missing(clock, isNumbered: report.ledger?.isNumbered ?? true)))
     if clock.restarts > 0 { lines.append(line("", "the clock restarted \(clock.restarts) times")) }
     return lines
   }
 
-  private static func missing(_ clock: ClockReport) -> String {
+  /// - Parameter isNumbered: whether the recorder could tell that no more is missing.
+  private static func missing(_ clock: ClockReport, isNumbered: Bool) -> String {
     if clock.isLinkTooSlow {
       return "unknown: the link is too slow for this rate. Use a shorter interval or a slower ring"
     }
@@ -75,7 +76,10 @@ enum AnalysisText {
         + ": the arrival times do not show how many ticks the sensor made"
     }
     let doubtful = most - clock.missing
-    guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) ticks" : "none" }
+    guard clock.missing > 0 else {
+      if doubtful > 0 { return "up to \(doubtful) ticks" }
+      return isNumbered ? "none" : "unknown: the arrival times are too uneven"
+    }
     return "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
       + "at most \(clock.longestGap) in a row" + (doubtful > 0 ? "; up to \(doubtful) more" : "")
   }

@@ -44,7 +44,7 @@ enum CaptureText {
       }
     }
     if let ticks = report.ticks, let file = report.ticksFile {
-      lines.append("  \(report.tickRows) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")
+      lines.append("  \(report.tickRows) ticks  \(directory)/\(file)  \(missing(ticks, report))")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
     if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
@@ -79,15 +79,19 @@ enum CaptureText {
   }
 
   /// Missing samples; if they are in many places, only the first few.
-  private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
-    let clock = ticks.clock
+  private static func missing(_ ticks: TickReport, _ report: SessionReport) -> String {
+    let (clock, start) = (ticks.clock, report.startedAt)
     if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
     guard let most = clock.missingAtMost else {
       return (clock.missing > 0 ? "\(clock.missing) or more missing" : "unknown how many are missing")
         + ": the arrival times do not show it"
     }
     let doubtful = most - clock.missing
-    guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) may be missing" : "none missing" }
+    guard clock.missing > 0 else {
+      if doubtful > 0 { return "up to \(doubtful) may be missing" }
+      return report.isNumbered
+        ? "none missing" : "unknown how many are missing: the arrival times are too uneven"
+    }
     let shown = ticks.gaps.prefix(3).map { gap in
       "\(gap.ticks) after \(seconds((gap.after - start).nanoseconds))"
     }
