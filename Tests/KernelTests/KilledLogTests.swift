@@ -119,7 +119,7 @@ extension WithoutKernel {
       let result = try scene.ringtap("log", "record", "-o", path, "--synthetic", "100")
       result.expectFailure(saying: "already exists", "--append")
       try scene.ringtap("log", "record", "-o", path, "--synthetic", "100", "--append")
-        .expectFailure(saying: "no btsnoop log")
+        .expectFailure(saying: "is not a btsnoop log")
       #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))
     }
 

@@ -201,7 +201,7 @@ struct LiveOutputTests {
       let program = try Program(
         try Place.ringtap,
         [
-          "capture", "--transport", "virtual:ring,rate=2000", "--output", folder + "/walk", "--stream", "-",
+          "capture", "--transport", "virtual:ring,rate=400", "--output", folder + "/walk", "--stream", "-",
         ], input: .nothing, output: .descriptor(pipe.fileHandleForWriting.fileDescriptor))
       let table = folder + "/walk/ppg.csv"
       try await eventually("more than a pipe holds") {

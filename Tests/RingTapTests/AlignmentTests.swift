@@ -91,7 +91,7 @@ import Testing
         found.alignment.devices.first { $0.directory == name }?.refusals.map(\.why)
       }
       #expect(found.alignment.devices.filter { $0.late != nil }.map(\.directory) == [Self.chest])
-      #expect(reasons[0]?.first { $0.contains("alike") } != nil, "\(reasons)")
+      #expect(reasons[0]?.first { $0.contains("do not match") } != nil, "\(reasons)")
       #expect(reasons[1]?.first { $0.contains("one heart") } != nil, "\(reasons)")
     }
   }
