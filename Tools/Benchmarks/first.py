@@ -223,7 +223,7 @@ def lines(data, machine, table):
            "controller, device, daemon, stored devices. The device is `ringtap emulate … --vhci --real-time`, whose link is as "
            "slow as radio: a request in one connection event, the answer in the next. It sends at 25 Hz, a ring three "
            "notifications each time, and asks the client for nothing. All clients are given the address. Requests and times "
-           "are tshark's, from a log of btmon: the ATT requests on the link, whoever sent them, before the first notification of "
+           "are tshark's, from a log of btmon: the ATT requests on the link, of either side, before the first notification of "
            "the stream passes the kernel, and ms until then, from LE Connection Complete and from the start of the program.")
     yield ""
     yield from table(

@@ -54,6 +54,6 @@ def lines(data, machine, table, rounds):
           "{1:,.0f} ({0:,.0f} … {2:,.0f})".format(*data["flat out"][name]) if name in data["flat out"] else "–")
          for name, what in WAYS.items()])
     yield ("A receive that waits is woken by its socket or by a signal, and a signal that comes between the look for other work "
-           "and the call is lost: it would take a second thread that repeats it until it is heard. Spinning is there for who has "
-           "a processor for it (`--spin`). ringtap keeps epoll, which every kernel has.")
+           "and the call is lost: it would take a second thread that repeats it until it is heard. Spinning is available "
+           "if a processor can be spared for it (`--spin`). ringtap keeps epoll, which every kernel has.")
     yield ""
