@@ -9,7 +9,7 @@ package enum MQTTError: Error, Hashable, Sendable {
   /// The host name does not resolve.
   case noAddress
   case system(SystemError)
-  /// TLS errors, in the library's words.
+  /// A TLS error, with the library's message.
   case tls(String)
   /// A reason code of the broker, 0x80 or above (MQTT 5.0, 2.4), and its name.
   case refused(reason: Int, name: String)

@@ -12,7 +12,7 @@ struct LiveTable: Sendable {
   /// in nanoseconds.
   private static let pull = 0.05
   private static let longestLateness = 500_000_000.0
-  /// Pauses shorter than this, in nanoseconds, do not move the wave: the writer delivers rows only a few
+  /// Pauses shorter than this, in nanoseconds, do not shift the waveform: the writer delivers rows only a few
   /// times a second.
   private static let patience: Int64 = 1_500_000_000
   /// Capacity for rows that wait for their time on a ring's clock; larger than the ring's delay.

@@ -41,7 +41,7 @@ package final class RequestServer: Sendable {
   }
 
   private let port: ReaderPort
-  /// Peers that have not sent their question yet, oldest first.
+  /// Peers that have not sent a request yet, oldest first.
   private let silent = Mutex<[Link]>([])
 
   /// Listens on a UNIX socket. Everyone who may write to the socket may connect; the umask and the socket's

@@ -16,7 +16,7 @@ public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Breathing in half a minute of a pulse at rest. The next window starts eight seconds later.
+/// Breathing in a 30 s window of a pulse at rest. The next window starts eight seconds later.
 public struct RespirationWindow: Hashable, Sendable {
   public static let seconds = 32.0
   public static let stepSeconds = 8.0

@@ -17,8 +17,8 @@ package struct Alignment: Sendable, Hashable {
     /// sensors measured. It includes the waits for connection events, which cannot be seen in the rows. `nil`
     /// if a wait is unknown.
     package var lateUncertainty: Double?
-    /// Half-width of the 95 % interval for the offset between the rows of both devices alone, which is what
-    /// `convert --grid` needs. `nil` for a strap, which has no rows on a clock of its own.
+    /// Half-width of the 95 % confidence interval of the offset between the rows of the two devices, for
+    /// `convert --grid`. `nil` for a strap, which has no rows on a clock of its own.
     package var rowUncertainty: Double?
     /// Growth of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
     package var drift = 0.0

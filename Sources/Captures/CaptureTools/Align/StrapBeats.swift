@@ -74,7 +74,7 @@ struct StrapBeats: Sendable {
 
     /// Takes the next measurement.
     ///
-    /// - Returns: the number of measurements before a missing or doubled interval, if this one proves it.
+    /// - Returns: the number of measurements before a missing or doubled interval that this one confirms.
     mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
       if let before { most = max(most, before - place - measurement.intervals[0]) }
       place += measurement.intervals.reduce(0, +)

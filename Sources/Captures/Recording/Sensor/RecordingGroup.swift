@@ -15,7 +15,7 @@ public struct RecordingGroup: Sendable {
   /// - Parameter members: recordings over the same adapter, each with its own sensor and directory.
   public init(_ members: [(kind: AnySensorKind, recording: SensorRecording)]) { self.members = members }
 
-  /// Directory of one sensor inside the group's: its address, such as `70-CB-0D-00-A1-B2`.
+  /// Returns the directory of one sensor, which is named after its address: `70-CB-0D-00-A1-B2`.
   public static func directory(of address: DeviceAddress, in directory: String) -> String {
     directory + "/" + address.fileName
   }

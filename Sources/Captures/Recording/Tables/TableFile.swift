@@ -5,7 +5,7 @@ final class TableFile {
   /// The description; columns are known after `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
-  /// Whether the table was found to be removed, moved away or cut. It then accepts no rows and reports none
+  /// Whether the table's file was deleted, moved or truncated. It then accepts no rows and reports none
   /// as written.
   private(set) var isGone = false
   private let format: TableFormat

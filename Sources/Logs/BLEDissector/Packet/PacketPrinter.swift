@@ -70,7 +70,7 @@ package struct PacketPrinter {
     line.endLine()
   }
 
-  /// Prints an air packet that no HCI packet expresses.
+  /// Prints an air packet that has no HCI equivalent.
   private mutating func print(_ air: AirPacket, _ record: borrowing PacketRecord) {
     let parameters = AirDissector.parameters(air, record.packet, for: style == .json ? .programs : .anyone)
     guard style == .json else {

@@ -7,7 +7,7 @@ package struct ConnectionReport: Sendable {
   package enum Origin: Hashable, Sendable {
     /// The log contains its Connection Complete.
     case connected
-    /// The log contains data of a handle, but no Connection Complete.
+    /// The log contains data for a handle, but no Connection Complete event.
     case middle
   }
 

@@ -3,7 +3,7 @@ import BLEWire
 /// Encodes frames of raw data as a Polar sensor does: a header, then plain samples, or a reference sample and
 /// blocks of differences.
 ///
-/// The numbers of a sample have the order in which `PolarFrame` lends them.
+/// The values of a sample are in the same order as in `PolarFrame`.
 public struct PolarFrameEncoder: Sendable {
   public let type: PolarMeasurementType
   public let frameType: UInt8
@@ -72,7 +72,7 @@ public struct PolarFrameEncoder: Sendable {
     return bits
   }
 
-  /// Bytes of a block.
+  /// Returns the size of a block in bytes.
   public func blockByteCount(deltaBits: Int, sampleCount: Int) -> Int {
     2 + packedByteCount(deltaBits * sampleCount * layout.channelCount)
   }

@@ -83,8 +83,8 @@ extension RingRawSample {
 
 /// Groups the frames of the raw stream into ticks by their order. Memory is fixed and holds one tick.
 ///
-/// A tick ends before a subtype that it already has, or that is sent before one that it has. A lost frame
-/// therefore leaves its place empty and does not shift the others. Time is no criterion: a link that loses
+/// A new tick starts at a subtype that the current tick already has, or that precedes one it has. A lost
+/// frame therefore leaves its place empty and does not shift the others. Time is not used: a link that loses
 /// packets can delay part of a tick for seconds without losing it. Only if ticks are at least half a second
 /// apart does a pause of 0.6 ticks separate them, in case the ring lost all frames in between.
 ///

@@ -11,7 +11,7 @@ import BLEWire
 /// are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia: rates are 24 …
 /// 250 a minute, intervals need not be alike, and the median correlation counts instead of the mean, so that
 /// a few ectopic beats do not hide the others. Each beat has its own correlation. In addition, the R peaks
-/// must stand out of the signal, unlike mains hum (`leastCrest`).
+/// must stand out from the signal, unlike mains hum (`leastCrest`).
 ///
 /// Missing samples, up to a second, are bridged by a straight line for the filter and counted. No beat is
 /// found there, and no interval spans them. After a longer gap, the meter starts again.

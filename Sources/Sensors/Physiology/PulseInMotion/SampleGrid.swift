@@ -66,7 +66,7 @@ struct SampleGrid {
   private var target: SignalSample?
   private var step = 0
   private var steps = 0
-  /// The light before the gap.
+  /// Light level before the gap.
   private var base = 0.0
   /// Number of unsettled stream samples to come, and their maximum.
   private var unsettled = 0

@@ -28,7 +28,7 @@ extension ErrorGuide {
     ff | the value is outside the attribute's range | see the device's documentation for valid values
     """)
 
-  /// Reasons of a failed pairing. Core 5.4, Vol 3, Part H, 3.5.5.
+  /// Reasons for a failed pairing. Core 5.4, Vol 3, Part H, 3.5.5.
   package static let pairing = table(
     """
     01 | no passkey was given, or its entry was cancelled | give it with --passkey, or answer on a terminal

@@ -93,8 +93,8 @@ struct LinkWishes {
     wish.outcome.set(result)
   }
 
-  /// When to cancel the attempt; while cancelling, the limit for the controller's confirmation. `nil` until
-  /// the controller has accepted the command, because the attempt cannot be cancelled before.
+  /// Deadline of the attempt or, during cancellation, of the controller's confirmation. `nil` until
+  /// the controller has accepted the command: the attempt cannot be cancelled earlier.
   var deadline: MonotonicTime? {
     guard let attempt, attempt.createdAt != nil else { return nil }
     if attempt.isCancelling { return attempt.deadline }

@@ -57,7 +57,7 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// The controller has reset itself: Command Complete of a Reset that this host did not send.
   case unaskedReset
-  /// The controller has restarted and reported it only by a vendor event, or not at all: it no longer knows
+  /// The controller has restarted without reporting it, or only by a vendor event, and has lost
   /// a link that is up.
   case restarted
   /// The controller does not support LE.

@@ -14,7 +14,7 @@ extension ReportSection {
     var isBad = false
   }
 
-  /// The figures at the top: results of the analysis, then the amount recorded, and what is missing of it.
+  /// The figures at the top: results of the analysis, then the amount of recorded and of missing data.
   var summary: [Figure] { figures + [duration, samples, dropouts, lost, gaps].compactMap(\.self) }
 
   // MARK: What was recorded

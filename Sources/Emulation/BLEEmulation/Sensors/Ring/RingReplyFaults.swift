@@ -6,7 +6,7 @@ public struct RingReplyFaults: Hashable, Sendable {
   public var delay = Duration.zero
   /// Each answer is preceded by a reply to a command that was not sent.
   public var foreignReplies = false
-  /// A log stops after this many frames, a message in its middle.
+  /// Maximum number of frames in a log, which stops there in the middle of a message.
   public var logFrameLimit: Int?
   /// Each frame of a log is followed by an unsolicited notification.
   public var unaskedFrames = false
