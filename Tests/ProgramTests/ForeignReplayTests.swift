@@ -38,11 +38,12 @@ import Testing
         ["capture", "polar", "--transport", "replay:\(log),speed=max", "--output", folder + "/walk"])
       #expect(recorded.status == 0 && recorded.output.contains("0 lost of "), "\(recorded.errors)")
 
-      // One frame that is not in the log, and one that the log's writer cut: their samples are lost.
+      // A frame that is not in the log, or was cut by its writer, to its headers or to nothing: its samples are
+      // lost.
       let lost = try Self.samples(frames[3]).count
-      for isCut in [false, true] {
-        let short = folder + (isCut ? "/cut.btsnoop" : "/short.btsnoop")
-        try Self.leaveOut(frames[3], of: log, into: short, isCut: isCut)
+      for kept in [nil, 14, 0] as [Int?] {
+        let short = folder + "/kept-\(kept ?? -1).btsnoop"
+        try Self.leaveOut(frames[3], of: log, into: short, keeping: kept)
         let result = try await Ringtap.run(
           ["polar", "--stream", "ecg", "--transport", "replay:\(short),speed=max"])
         #expect(result.status == 3 && result.errors.contains("\(lost) samples"), "\(result.errors)")
@@ -51,30 +52,32 @@ import Testing
           ["capture", "polar", "--transport", "replay:\(short),speed=max", "--output", short + "-walk"])
         #expect(recorded.status == 3, "\(recorded.errors)")
         #expect(
-          recorded.output.contains(isCut ? "\n1 lost of " : "\n\(lost) lost "), "\(recorded.output)")
+          recorded.output.contains(kept == nil ? "\n\(lost) lost " : "\n1 lost of "), "\(recorded.output)")
       }
     }
   }
 
-  /// Copies a btsnoop log without the record of a frame, or with only the first 14 octets of that record. Each
+  /// Copies a btsnoop log without the record of a frame, or with only the first octets of that record. Each
   /// record begins with its original and its included length; data follows after 24 octets.
-  private static func leaveOut(_ frame: [UInt8], of log: String, into output: String, isCut: Bool) throws {
+  private static func leaveOut(
+    _ frame: [UInt8], of log: String, into output: String, keeping kept: Int?
+  ) throws {
     let octets = [UInt8](try Data(contentsOf: URL(filePath: log)))
-    var (kept, place, edited) = (Array(octets[..<16]), 16, 0)
+    var (copy, place, edited) = (Array(octets[..<16]), 16, 0)
     while place < octets.count {
       let length = octets[place + 4..<place + 8].reduce(0) { $0 << 8 | Int($1) }
       var record = Array(octets[place..<place + 24 + length])
       place += record.count
       if record.count > frame.count, record.suffix(frame.count) == frame[...] {
         edited += 1
-        guard isCut else { continue }
-        record = Array(record[..<38])
-        record.replaceSubrange(4..<8, with: [0, 0, 0, 14])
+        guard let kept else { continue }
+        record = Array(record[..<(24 + kept)])
+        record.replaceSubrange(4..<8, with: [0, 0, 0, UInt8(kept)])
       }
-      kept += record
+      copy += record
     }
     try #require(edited == 1)
-    try Data(kept).write(to: URL(filePath: output))
+    try Data(copy).write(to: URL(filePath: output))
   }
 
   private static func samples(_ frame: [UInt8]) throws -> [Int] {

@@ -59,6 +59,15 @@ import Testing
     }
   }
 
+  /// What the host wrote is none of the sensor's values, however short it was cut.
+  @Test(arguments: [0, 1, 2, 14]) func countsNoCutOfTheHosts(_ kept: Int) throws {
+    var log = Self.heartRates(10) { _ in nil }
+    log.write(0x13, [1, 0], at: 4.5, kept: kept)
+    try log.imported([(0x12, .heartRateMeasurement)]) { capture, _ in
+      #expect(capture.report.received == 10 && capture.report.lost.total == 0)
+    }
+  }
+
   /// If nothing is left to import, the error names the cut packets as the reason.
   @Test func tellsOfCutsWhereNothingIsLeft() {
     let log = Self.heartRates(4) { _ in 11 }
@@ -544,6 +553,13 @@ private struct TestLog {
     let pdu: [UInt8] = [0x1B, attribute, 0] + value
     let frame = Self.length(pdu.count) + [4, 0] + pdu
     add([2, handle, 0x20] + Self.length(frame.count) + frame, fromController: true, at: time + 1, kept: kept)
+  }
+
+  /// Adds a Write Request of the host.
+  mutating func write(_ attribute: UInt8, _ value: [UInt8], at time: Double, kept: Int? = nil) {
+    let pdu: [UInt8] = [0x12, attribute, 0] + value
+    let frame = Self.length(pdu.count) + [4, 0] + pdu
+    add([2, 0x40, 0] + Self.length(frame.count) + frame, fromController: false, at: time + 1, kept: kept)
   }
 
   /// Adds the same notification in three fragments, one of which lacks its last byte.

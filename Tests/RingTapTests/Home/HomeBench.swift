@@ -50,7 +50,9 @@ final class Home {
   var devices: [Line] { get throws { try lines("device") } }
   /// Topics of the discovery messages that its schemas accepted.
   var accepted: [String] { get throws { try lines("config").compactMap(\.topic) } }
+
   /// Expects that Home Assistant logged no errors and no warnings.
+  ///
   /// - Parameter brokerWasKilled: whether paho may report the connection that the test reset.
   func expectNoProblems(
     brokerWasKilled: Bool = false, at location: SourceLocation = #_sourceLocation

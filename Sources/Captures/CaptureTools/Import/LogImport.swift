@@ -265,19 +265,15 @@ private struct ImportedDevices {
 
   /// Counts a cut record whose device is unknown.
   mutating func note(cut record: borrowing PacketRecord) {
-    guard record.isCut, record.direction == .controllerToHost || record.packet.isEmpty else { return }
+    if record.isCutBeforeLink { cutData += 1 }
     switch record.type {
-    case .acl where record.packet.count < 2: cutData += 1
-    case .event:
+    case .event where record.isCut:
       let packet = record.packet
       if packet.count > 0, packet[0] != HCIEventCode.leMeta.rawValue { return }
       let reports: [LESubevent] = [.advertisingReport, .extendedAdvertisingReport]
       if packet.count > 2, !reports.contains(LESubevent(rawValue: packet[2])) { return }
       cutAdvertisements += 1
-    // Cut to nothing, in a format in which its first byte would be its type.
-    case nil where record.packet.isEmpty && record.note == nil && record.header.air == nil:
-      cutData += 1
-      cutAdvertisements += 1
+    case nil where record.isCutBeforeLink: cutAdvertisements += 1
     default: break
     }
   }

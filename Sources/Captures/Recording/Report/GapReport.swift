@@ -97,7 +97,7 @@ extension SessionReport {
       offset &+= step.span.nanoseconds
       first = step.seenAt.nanoseconds
     }
-    settings.append((first...max(first, .max), offset))
+    settings.append((first...Int64.max, offset))
     let before = settings.firstIndex { $0.times.contains(start.nanoseconds) } ?? 0
     let after =
       settings.indices[before...].first {

@@ -150,8 +150,9 @@ struct LinkFrame: ~Escapable {
     guard !octets.isEmpty else { return .hostToController }
     switch HCIPacketType(rawValue: octets[0]) {
     case .event: return .controllerToHost
-    case .acl where octets.count >= 3:
-      return octets[2] >> 4 & 0b11 == 0b10 ? .controllerToHost : .hostToController
+    case .acl:
+      // Data cut before the flags may be from the controller.
+      return octets.count < 3 || octets[2] >> 4 & 0b11 == 0b10 ? .controllerToHost : .hostToController
     default: return .hostToController
     }
   }

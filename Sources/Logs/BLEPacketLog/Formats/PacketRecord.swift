@@ -55,6 +55,14 @@ public struct PacketRecord: ~Escapable {
   /// Whether the log contains only a part of the packet.
   public var isCut: Bool { packet.count < header.originalByteCount }
 
+  /// Whether the log's writer cut the packet before its link's handle, so that it may be data of any device.
+  package var isCutBeforeLink: Bool {
+    guard isCut else { return false }
+    // In some formats not even the type is left, which would be the first byte.
+    guard let type else { return packet.isEmpty && note == nil && header.air == nil }
+    return type == .acl && direction == .controllerToHost && packet.count < 2
+  }
+
   /// A data packet that was cut by the log's writer; `nil` for a complete one, or one without a handle.
   package var cutFragment: ACLPacket? {
     @_lifetime(copy self) get {

@@ -44,6 +44,8 @@ public struct ReplayLog: Sendable {
   /// Packets that were truncated when the log was written; `drops` counts packets that its writer lost.
   public private(set) var cut = 0
   public private(set) var drops: UInt32 = 0
+  /// Record numbers and adapters of packets that were cut before their link's handle.
+  private(set) var linklessCuts: [(index: Int, adapter: UInt16)] = []
   /// Reason why reading stopped before the end of the file.
   public private(set) var problem: String?
 
@@ -87,7 +89,11 @@ public struct ReplayLog: Sendable {
   }
 
   mutating func take(_ record: borrowing PacketRecord, _ tracker: inout ConnectionTracker) {
-    guard let type = record.type else { return }
+    if record.isCutBeforeLink { linklessCuts.append((record.index, record.adapter)) }
+    guard let type = record.type else {
+      if record.isCutBeforeLink { cut += 1 }
+      return
+    }
     if record.isCut { cut += 1 }
     for connection in tracker.connections(of: record) { note(connection) }
     let octets = [UInt8](encoding: 1 + record.packet.count) {
@@ -98,6 +104,16 @@ public struct ReplayLog: Sendable {
       ReplayPacket(
         index: record.index, time: record.time, record.direction, adapter: record.adapter, octets,
         isCut: record.isCut))
+  }
+
+  /// Record numbers of truncated data among packets of one adapter, and of truncated packets between them that
+  /// may be such data.
+  func cuts(in packets: [ReplayPacket]) -> [Int] {
+    guard let first = packets.first, let last = packets.last else { return [] }
+    let between = linklessCuts.filter {
+      $0.adapter == first.adapter && first.index < $0.index && $0.index < last.index
+    }
+    return Set(packets.filter(\.isCutData).map(\.index)).union(between.map(\.index)).sorted()
   }
 
   /// Assigns the packet that is added next to a connection.

@@ -31,7 +31,7 @@ struct ReplayPlan {
           || ReplayRole($0.octets) == .command(.leSetExtendedScanEnable)
       }
       packets = session.filter { !$0.isCutData }
-      cuts = session.filter(\.isCutData).map(\.index)
+      cuts = log.cuts(in: session)
       servers = [:]
       standIn = nil
       reports = []
@@ -58,8 +58,7 @@ struct ReplayPlan {
     let adapter = chosen.packets[0].adapter
     if let address = Self.address(of: adapter, in: log) { controller.address = address }
     packets = chosen.packets
-    cuts = log.connections[chosen.number - 1].positions.map { log.packets[$0] }.filter(\.isCutData).map(
-      \.index)
+    cuts = log.cuts(in: log.connections[chosen.number - 1].positions.map { log.packets[$0] })
     servers = [chosen.handle: chosen.server]
     standIn = controller
     reports = log.packets.filter { $0.adapter == adapter && Self.isReport($0.octets) }

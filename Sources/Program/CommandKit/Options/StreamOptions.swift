@@ -60,7 +60,7 @@ extension SampleStream {
   /// How long the stream's readers may take after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// What happens to a recording when the reader of standard output closes it.
+  /// Effect on a recording when the reader closes standard output.
   package enum OutputEnd: Sendable {
     case goesOn
     /// The recording ends as after a first Ctrl-C, because it has no other purpose.

@@ -1,8 +1,9 @@
 /// Recognises a frame of the raw stream that arrived twice in a row, as from a transport that repeats packets.
 ///
-/// Ring frames have no number. A frame counts as repeated only where a sample cannot explain it: the ring
-/// sends three kinds in turn, the same kind follows itself, and all its bytes are equal. A dropout never
-/// counts, because each dropout has the same bytes; nor does a frame in a stream that often lacks frames.
+/// Ring frames have no number, so this is an inference: the ring sends three kinds in turn, the same kind
+/// follows itself, and all its bytes are equal. The loss of exactly two frames before an equal sample looks
+/// the same. A frame in a stream that often lacks frames therefore does not count, nor does a dropout, because
+/// each dropout has the same bytes.
 public struct RingRepeats: Sendable {
   private static let kinds = RingTick.Part.allCases.count
   /// Number of frames in turn before a repeated one.
@@ -23,7 +24,7 @@ public struct RingRepeats: Sendable {
   /// Takes the next frame, in the order of arrival.
   ///
   /// - Parameter link: a number that is unique for each link.
-  /// - Returns: whether it repeats the one before and is to be left out.
+  /// - Returns: whether it repeats the one before; if so, leave it out.
   public mutating func isRepeat(_ sample: RingRawSample, link: Int = 0) -> Bool {
     if link != lastLink { (last, order, inTurn, lastLink) = (nil, (nil, nil, nil), 0, link) }
     guard let part = sample.part else { return false }
