@@ -115,10 +115,21 @@ import Testing
   @Test(
     arguments: [
       (.lateHost, 5_009), (.lateHost, 5_037), (.lateHost, 5_044), (.lateHost, 20_257), (.free, 20_265),
+      (.free, 60_033), (.timers, 70_054), (.timers, 20_326), (.timers, 90_049), (.timers, 300_181),
+      (.free, 300_147),
     ] as [(LinkKind, UInt64)])
   func inventsNothing(_ kind: LinkKind, _ seed: UInt64) {
     let outcome = LinkOutcome(LinkDraw.link(kind, seed: seed))
     #expect(outcome.dropped == 0 && outcome.told == 0)
+  }
+
+  /// Gaps in the first seconds that end within a connection interval, or are long compared with the seconds
+  /// known so far: some ticks may be missing.
+  @Test(arguments: [5_038, 5_042, 5_053, 5_071, 5_106, 31_007] as [UInt64]) func countsEarlyGaps(
+    _ seed: UInt64
+  ) {
+    let outcome = LinkOutcome(LinkDraw.link(.earlyGaps, seed: seed))
+    #expect(outcome.dropped > 0 && outcome.holdsMissing && outcome.holdsRate)
   }
 
   /// Links that are lost every two seconds: each starts its own line, and the rate is the ring's.

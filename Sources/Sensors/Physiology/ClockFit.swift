@@ -62,6 +62,8 @@ public struct ClockFit: Sendable {
   private static let leastUncertainty = 1e-6
   /// Maximum distance of a quarter's most punctual tick from the line, in nanoseconds.
   private static let largestDrift = 10_000_000.0
+  /// Least earliness of forgotten ticks that counts as missing ticks, in periods.
+  private static let leastUnnumbered = 0.75
 
   /// The most punctual tick of its block: number and timestamp, both relative to the first tick.
   private struct Point: Sendable {
@@ -98,6 +100,9 @@ public struct ClockFit: Sendable {
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
+  /// Periods by which forgotten ticks were too early for the line that replaced theirs. Their numbers lack so
+  /// many ticks, unless one of the clocks changed its rate.
+  public private(set) var unnumbered = 0.0
   /// Bounds of the period from the previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
 
@@ -312,13 +317,18 @@ public struct ClockFit: Sendable {
     }
     fit()
     if count >= Self.blocksToJudge, hasChanged {
-      forget(count / 2)
+      let forgotten = count / 2
+      forget(forgotten)
       fit()
+      var earliest = 0.0
+      for place in count..<count + forgotten { earliest = min(earliest, lateness(points[place])) }
+      if -earliest >= Self.leastUnnumbered * period { unnumbered -= earliest / period }
     }
   }
 
+  /// Forgets the first blocks. Their points stay behind the others.
   private mutating func forget(_ blocks: Int) {
-    for place in blocks..<count { points[place - blocks] = points[place] }
+    for place in blocks..<count { points.swapAt(place - blocks, place) }
     count -= blocks
     var first = 0
     while first < waitCount, waits[first].index < points[0].index { first += 1 }

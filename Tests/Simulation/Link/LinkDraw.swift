@@ -3,7 +3,7 @@ package enum LinkKind: String, CaseIterable, Sendable {
   case free, multiples, timers, busyHost, drops, multiplesDrops
   case earlyGaps, reconnects, tooSlowTicks, tooSlowFrames
   // Last, because the random numbers of the others depend on their positions.
-  case lateHost
+  case lateHost, evenDrops
 
   package var title: String {
     switch self {
@@ -12,8 +12,9 @@ package enum LinkKind: String, CaseIterable, Sendable {
     case .timers: "a timer with steps of 1 ms or 1/1024 s"
     case .busyHost: "a host that is late"
     case .lateHost: "a host that is kept from its work for seconds"
-    case .drops: "whole ticks dropped"
-    case .multiplesDrops: "multiples, whole ticks dropped"
+    case .drops: "whole ticks dropped at random"
+    case .evenDrops: "whole ticks dropped almost evenly"
+    case .multiplesDrops: "multiples, whole ticks dropped at random"
     case .earlyGaps: "one to three gaps at the start"
     case .reconnects: "one to four reconnects within a minute"
     case .tooSlowTicks: "too slow a link, whole ticks dropped"
@@ -27,7 +28,7 @@ extension LinkKind {
   package var keepsAllTicks: Bool {
     switch self {
     case .free, .multiples, .timers, .busyHost, .lateHost: true
-    case .drops, .multiplesDrops, .earlyGaps, .reconnects, .tooSlowTicks, .tooSlowFrames: false
+    case .drops, .evenDrops, .multiplesDrops, .earlyGaps, .reconnects, .tooSlowTicks, .tooSlowFrames: false
     }
   }
 }
@@ -81,7 +82,9 @@ package struct LinkDraw {
       link.timerJitter = one(of: [0, 0.000_2, 0.001])
     case .busyHost: link.hostJitter = one(of: [0.000_1, 0.000_3, 0.001])
     case .lateHost: keepFromWork(&link)
-    case .drops, .multiplesDrops: link.droppedPerMille = one(of: [1, 2, 5, 10])
+    case .drops, .evenDrops, .multiplesDrops:
+      link.droppedPerMille = one(of: [1, 2, 5, 10])
+      link.dropsAtRandom = kind != .evenDrops
     case .earlyGaps: pause(&link)
     case .reconnects: reconnect(&link)
     case .tooSlowTicks, .tooSlowFrames: break

@@ -30,6 +30,8 @@ package struct LossyLink: Sendable {
   package var controllerSlow = 0.0
   /// Ticks that the ring drops, per thousand.
   package var droppedPerMille = 0
+  /// Whether the distances between dropped ticks are random instead of almost equal.
+  package var dropsAtRandom = false
   /// Maximum number of frames in a connection event.
   package var framesPerEvent = Int.max
   /// Maximum number of frames in the ring's queue.
@@ -114,8 +116,14 @@ package struct LossyLink: Sendable {
   package func isDropped(_ tick: Int) -> Bool {
     let time = Double(tick) / rate
     if pauses.contains(where: { $0.start <= time && time < $0.end }) { return true }
-    // Spread by a hash, so that a tick's drop does not depend on the link.
-    let hash = (UInt64(tick) &+ 77) &* 0x9E37_79B9_7F4A_7C15
+    // From the tick's number, so that a tick's drop does not depend on the link. The multiples of an
+    // irrational number are spread almost evenly.
+    var hash = (UInt64(tick) &+ 77) &* 0x9E37_79B9_7F4A_7C15
+    if dropsAtRandom {
+      hash = (hash ^ seed ^ (hash >> 30)) &* 0xBF58_476D_1CE4_E5B9
+      hash = (hash ^ (hash >> 27)) &* 0x94D0_49BB_1331_11EB
+      hash ^= hash >> 31
+    }
     return Int((hash >> 33) % 1_000) < droppedPerMille
   }
 

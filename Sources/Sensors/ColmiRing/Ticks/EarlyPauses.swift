@@ -20,6 +20,8 @@ struct EarlyPauses: Sendable {
   private static let fewestEvents = 1.2
   /// Least share of a pause's ticks that must follow it if it was a delay.
   private static let shareAfter = 0.8
+  /// Share of all time above which a pause is subtracted from the mean period.
+  private static let largestShareOfMean = 0.1
   /// Assumed relative error of a period whose uncertainty is unknown.
   private static let largestShare = 0.05
   /// Time in which delayed ticks may arrive, in usual event intervals.
@@ -111,10 +113,13 @@ struct EarlyPauses: Sendable {
 
   /// Whether delayed ticks arrive after a pause.
   private func isMadeUpFor(_ pause: Double, _ place: Int, _ period: Double, _ usual: Double) -> Bool {
+    // If ticks were dropped in a long pause, it made the mean period too long.
+    let isLong = pause > Self.largestShareOfMean * times[times.count - 1]
+    let without = isLong ? period - (pause - max(usual, period)) / Double(times.count - 1) : period
     var last = place
     while last < times.count, times[last] - times[place] < max(pause, Self.eventsAfter * usual) {
       let after = times[last] - times[place]
-      let balance = Double(last - place + 1) - after / period
+      let balance = Double(last - place + 1) - after / max(1, without)
       if balance >= max(1.5, Self.shareAfter * pause / period) { return true }
       last += 1
     }

@@ -101,6 +101,32 @@ struct UsualLateness: Sendable {
   }
 }
 
+/// The least lateness of the last 8 to 16 connection events.
+struct RecentLateness: Sendable {
+  private static let blockEvents = 8
+
+  private var before: Double?
+  private var current: Double?
+  private var events = 0
+
+  /// In nanoseconds; `nil` before there were 8 events.
+  var lowest: Double? { before.map { min($0, current ?? .infinity) } }
+
+  mutating func take(_ lateness: Double, isNextEvent: Bool) {
+    if isNextEvent {
+      events += 1
+      if events == Self.blockEvents { (before, current, events) = (current, nil, 0) }
+    }
+    current = min(current ?? .infinity, lateness)
+  }
+
+  /// Adjusts the values after the line moved by `shift`.
+  mutating func follow(_ shift: Double) {
+    before = before.map { $0 - shift }
+    current = current.map { $0 - shift }
+  }
+}
+
 /// Finds pauses of the whole stream that no burst makes up for: ticks were dropped, or a link was lost and
 /// established again. Fixed memory.
 ///
@@ -162,8 +188,9 @@ struct StreamPauses: Sendable {
 /// A drift delays ticks by the greatest common divisor of period and interval: by at most one period, and
 /// only if the interval is a whole number of periods. Its jumps are evenly spaced, from any tick on: the line
 /// may have absorbed the first ones. At most the longest such series of jumps can be a drift, and that many
-/// are doubtful, as are jumps that continue an earlier series after a pause. All others are losses. Memory is
-/// fixed and allocated at the start.
+/// are doubtful, as are jumps that continue an earlier series after a pause. If the drift is slow, a loss also
+/// shows as a sudden rise of the lateness. All other jumps are losses. Memory is fixed and allocated at the
+/// start.
 struct ClockJumps: Sendable {
   /// Least number of ticks between jumps of a drift. It is small if the interval is not quite a whole number
   /// of periods.
@@ -185,6 +212,25 @@ struct ClockJumps: Sendable {
   /// Relative tolerance for an interval that is a whole number of periods. Beyond it, a drift does not delay
   /// a tick by a whole period at once.
   private static let nearWhole = 0.01
+  /// The same tolerance for jumps at the distance that the drift predicts, and the tolerance of that
+  /// distance.
+  private static let quiteNearWhole = 0.03
+  private static let toleranceOfDue = 0.1
+  /// Jitter of a ring's timer in nanoseconds, the largest tolerance for it, and how close a distance must be
+  /// to the expected one.
+  private static let timerJitter = 1_000_000.0
+  private static let mostTolerance = 0.15
+  private static let toleranceOfExpected = 0.2
+  /// Shortest interval, in periods, that can delay a tick by a period.
+  private static let shortestInterval = 0.75
+  /// A drift is slow if it is less than `slowDrift` periods per event. After a loss the lateness then is a
+  /// whole period higher at once. If it rose by less than `leastRise`, it crept up with the drift; if by less
+  /// than `wholeRise`, minus the drift over the compared events (`eventsOfRise` before the jump), the loss is
+  /// uncertain.
+  private static let slowDrift = 0.03
+  private static let leastRise = 0.5
+  private static let wholeRise = 0.85
+  private static let eventsOfRise = 12.0
 
   private var numbers = [Int](repeating: 0, count: capacity)
   private var count = 0
@@ -192,28 +238,66 @@ struct ClockJumps: Sendable {
   private var slack = Self.leastTolerance
   /// Distance and last jump of the last series of at least `leastToContinue`; 0 before one was found.
   private var (distance, end) = (0.0, 0)
+  /// Ticks in which the drift between interval and period amounts to a period; infinite if there is none.
+  private var expected = Double.infinity
+  /// Tolerance of the expected distance, as a share of it.
+  private var jitter = Self.tolerance
   /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
 
+  /// A jump by one or more ticks, and the link at that time.
+  struct Jump {
+    var ticks: Int
+    /// Number of the first tick that is late.
+    var number: Int
+    /// Least lateness of the following events minus that of the last ones, in periods.
+    var rise: Double
+    /// Number of those following events.
+    var events: Int
+    /// Connection interval in periods; infinite if unknown.
+    var intervalPeriods: Double
+    /// Nanoseconds.
+    var period: Double
+  }
+
   /// Takes the next jump.
   ///
-  /// - Parameter intervalPeriods: connection interval in periods; infinite if unknown.
-  /// - Returns: whether the jump is a loss.
-  mutating func isLoss(_ ticks: Int, at number: Int, intervalPeriods: Double) -> Bool {
-    if ticks > 1 || intervalPeriods < 0.75 { return true }
-    let whole = intervalPeriods.rounded()
-    if intervalPeriods.isFinite, abs(intervalPeriods - whole) > Self.nearWhole * whole { return true }
+  /// - Returns: whether it is a loss.
+  mutating func isLoss(_ jump: Jump) -> Bool {
+    let interval = jump.intervalPeriods
+    guard jump.ticks == 1, interval >= Self.shortestInterval else { return true }
+    let isKnown = interval.isFinite
+    let (whole, off) = isKnown ? (interval.rounded(), abs(interval - interval.rounded())) : (1, 0)
+    expected = whole / off
+    jitter = min(Self.mostTolerance, max(Self.tolerance, Self.timerJitter / jump.period))
+    if off > Self.nearWhole * whole, off > Self.quiteNearWhole * whole || !isDue(jump.number) {
+      return true
+    }
+    let isSlow = isKnown && off < Self.slowDrift
+    if isSlow, jump.rise < Self.leastRise { return false }
     if count == Self.capacity {
       for place in 1..<count { numbers[place - 1] = numbers[place] }
       count -= 1
     }
-    numbers[count] = number
+    numbers[count] = jump.number
     count += 1
-    let isKnown = intervalPeriods.isFinite
-    slack = max(Self.leastTolerance, isKnown ? Self.eventsOfTolerance * intervalPeriods : 0)
-    guard longestSeries() > doubtful || continuesSeries(number) else { return true }
+    slack = max(Self.leastTolerance, isKnown ? Self.eventsOfTolerance * interval : 0)
+    let wholeRise = Self.wholeRise - (Double(jump.events) + Self.eventsOfRise) * off
+    let isPartial = isSlow && jump.rise < wholeRise
+    guard isPartial || longestSeries() > doubtful || continuesSeries(jump.number) else { return true }
     doubtful += 1
     return false
+  }
+
+  /// Whether a drift by a period would be over now if it began with the last jump.
+  private func isDue(_ number: Int) -> Bool {
+    count > 0 && abs(Double(number - numbers[count - 1]) - expected) < Self.toleranceOfDue * expected
+  }
+
+  /// Tolerated difference of a series' distances, as a share of the distance: larger if it is that of the
+  /// drift, which the jitter of a ring's timer shifts.
+  private func tolerance(_ distance: Double) -> Double {
+    abs(distance - expected) < Self.toleranceOfExpected * expected ? jitter : Self.tolerance
   }
 
   /// Whether a jump continues the last series, of which some jumps may be hidden: ticks were late for another
@@ -222,7 +306,7 @@ struct ClockJumps: Sendable {
     guard distance > 0 else { return false }
     let passed = Double(number - end)
     let steps = (passed / distance).rounded()
-    let most = min(max(slack, Self.tolerance * passed), Self.toleranceToContinue * distance)
+    let most = min(max(slack, tolerance(distance) * passed), Self.toleranceToContinue * distance)
     guard steps >= 1, abs(passed - steps * distance) <= most else { return false }
     (end, distance) = (number, passed / steps)
     return true
@@ -247,7 +331,7 @@ struct ClockJumps: Sendable {
   /// Length of the series with the given distance that ends at the last jump, back to where one is
   /// missing. Forgotten jumps are counted.
   private func series(_ distance: Double) -> Int {
-    let slack = max(slack, Self.tolerance * distance)
+    let slack = max(slack, tolerance(distance) * distance)
     var (found, at) = (1, Double(numbers[count - 1]))
     var place = count - 2
     while at - distance > slack {

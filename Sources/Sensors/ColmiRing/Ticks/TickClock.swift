@@ -158,11 +158,15 @@ public struct TickClock: Sendable {
   /// Possible jumps of the ring's timer in pauses, in periods.
   private var phases = 0.0
   private var lastNumber = -1
+  /// Lateness of the last tick, in periods.
+  private var lastLate = 0.0
   /// Number of the last tick that was on time.
   private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
+  /// The least lateness of the last seconds and of the last events.
   private var usual = UsualLateness()
+  private var recent = RecentLateness()
   private var events = LinkEvents()
   private var phase = EventPhase()
   private var isFinished = false
@@ -196,7 +200,8 @@ public struct TickClock: Sendable {
     var report = tally
     // Each possibly missing tick stretches the line by a period.
     let doubtful = doubtful + jumps.doubtful
-    report.missingAtMost = tally.missing + doubtful + max(untold, untoldByShare) + loose
+    let unnumbered = Int(min((fit?.unnumbered ?? 0).rounded(), Self.largestGap))
+    report.missingAtMost = tally.missing + max(doubtful, unnumbered) + max(untold, untoldByShare) + loose
     // If some jumps may be a drift, the next one may be due.
     let next = jumps.doubtful > 0 ? 1.0 : 0
     let stretch = lastNumber > 0 ? (Double(doubtful) + next + phases) / Double(lastNumber) : 0
@@ -206,11 +211,14 @@ public struct TickClock: Sendable {
     return report
   }
 
-  /// Ticks that may be missing after the last punctual one: 1 if that is likely at the ring's drop rate.
+  /// Ticks that may be missing after the last punctual one: if that is likely at the ring's drop rate, as many
+  /// as the last tick is late by after the next event, at least 1.
   private var untoldByShare: Int {
     guard lastNumber > 0 else { return 0 }
     let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
-    return untold > Self.leastLikely * Double(lastNumber) ? 1 : 0
+    guard untold > Self.leastLikely * Double(lastNumber) else { return 0 }
+    let late = lastLate - (fit.map { $0.eventInterval / $0.period } ?? .infinity)
+    return Int(min(max(1, late.rounded()), Self.largestGap))
   }
 
   /// Takes the next tick, in the order of arrival. Call `next` until it returns `nil` before the next `take`.
@@ -353,7 +361,7 @@ public struct TickClock: Sendable {
   /// follows.
   private mutating func beginEarly(at position: Int, _ number: Int) {
     let start = time(position)
-    usual = UsualLateness()
+    (usual, recent) = (UsualLateness(), RecentLateness())
     first.removeAll()
     lastOfWarmUp = number - 1
     guard !early.found[earlyPlaced...].contains(where: { $0.least < $0.most }) else {
@@ -413,7 +421,7 @@ public struct TickClock: Sendable {
   private mutating func refit(_ count: Int, _ period: Double) {
     fit?.begin(at: first.numbers[0], first.stamps[0], period: period)
     for place in 0..<count { fit?.take(first.stamps[place], at: first.numbers[place] + first.before[place]) }
-    (usual, events, phase) = (UsualLateness(), LinkEvents(), EventPhase())
+    (usual, recent, events, phase) = (UsualLateness(), RecentLateness(), LinkEvents(), EventPhase())
     for place in 0..<count { note(first.stamps[place], at: first.numbers[place] + first.before[place]) }
   }
 
@@ -439,10 +447,10 @@ public struct TickClock: Sendable {
     let isTaken = lastOfWarmUp > lastNumber
     let number = isTaken ? numbers[position] : lastNumber + 1 + lost
     (numbers[position], missing[position], restarts[position]) = (number, number - lastNumber - 1, true)
-    usual = UsualLateness()
+    (usual, recent) = (UsualLateness(), RecentLateness())
     if !isTaken {
       begin(at: number, time)
-      usual.follow(fit?.take(time, at: number) ?? 0)
+      follow(fit?.take(time, at: number) ?? 0)
     }
     note(time, at: number)
     placed = 1
@@ -489,7 +497,7 @@ public struct TickClock: Sendable {
       }
       (numbers[position], missing[position]) = (number, max(0, lost) + owed)
       owed = 0
-      if number > lastOfWarmUp { usual.follow(fit?.take(time, at: number) ?? 0) }
+      if number > lastOfWarmUp { follow(fit?.take(time, at: number) ?? 0) }
       note(time, at: number)
       placed += 1
       remember(time, number)
@@ -502,25 +510,31 @@ public struct TickClock: Sendable {
     if first.count == FirstTicks.limit { placeAgain() }
   }
 
+  /// Adjusts the least lateness after the line moved by `shift`.
+  private mutating func follow(_ shift: Double) {
+    usual.follow(shift)
+    recent.follow(shift)
+  }
+
   /// Records the lateness of a numbered tick.
   private mutating func note(_ time: Int64, at number: Int) {
     guard let fit else { return }
     let late = fit.lateness(of: time, at: number)
     let periods = (late - usual.lowest) / fit.period
-    if lastNumber >= 0, events.isPause(time &- lastTime, fit.period) {
-      phase.take(time, interval: fit.eventInterval)
-    }
+    let isNextEvent = lastNumber >= 0 && events.isPause(time &- lastTime, fit.period)
+    if isNextEvent { phase.take(time, interval: fit.eventInterval) }
+    recent.take(late, isNextEvent: isNextEvent)
     events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
     usual.take(late, at: time)
     if periods <= Self.onTime { lastOnTime = number }
-    (lastNumber, lastTime) = (number, time)
+    (lastNumber, lastTime, lastLate) = (number, time, periods)
   }
 
   private mutating func begin(at number: Int, _ time: Int64) {
     isFirst = false
     fit?.begin(at: number, time)
     lastOfWarmUp = number - 1
-    usual = UsualLateness()
+    (usual, recent) = (UsualLateness(), RecentLateness())
   }
 
   /// Number of ticks lost before the one at `position` in the queue; negative if the timestamps step back
@@ -570,7 +584,7 @@ public struct TickClock: Sendable {
         // stream.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
-        _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), fit)
+        _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), rise: 1, events: 0, fit)
         usual = UsualLateness()
         return 0
       }
@@ -598,7 +612,8 @@ public struct TickClock: Sendable {
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
-    if !isLongPause, !isLoss(lost, fit) {
+    let rise = recent.lowest.map { (least + usual.lowest - $0) / fit.period } ?? lost
+    if !isLongPause, !isLoss(lost, rise: rise, events: Int(levelCount), fit) {
       usual = UsualLateness()
       return 0
     }
@@ -615,7 +630,12 @@ public struct TickClock: Sendable {
 
   /// Whether a loss explains that all ticks from the next one on are late by whole periods although no tick
   /// shows that it missed an event.
-  private mutating func isLoss(_ periods: Double, _ fit: ClockFit) -> Bool {
-    jumps.isLoss(Int(periods), at: lastNumber + 1, intervalPeriods: fit.eventInterval / fit.period)
+  ///
+  /// - Parameter rise: see `ClockJumps.Jump`.
+  private mutating func isLoss(_ periods: Double, rise: Double, events: Int, _ fit: ClockFit) -> Bool {
+    jumps.isLoss(
+      ClockJumps.Jump(
+        ticks: Int(periods), number: lastNumber + 1, rise: rise, events: events,
+        intervalPeriods: fit.eventInterval / fit.period, period: fit.period))
   }
 }
