@@ -273,8 +273,6 @@ struct ClockJumps: Sendable {
     if off > Self.nearWhole * whole, off > Self.quiteNearWhole * whole || !isDue(jump.number) {
       return true
     }
-    let isSlow = isKnown && off < Self.slowDrift
-    if isSlow, jump.rise < Self.leastRise { return false }
     if count == Self.capacity {
       for place in 1..<count { numbers[place - 1] = numbers[place] }
       count -= 1
@@ -282,6 +280,8 @@ struct ClockJumps: Sendable {
     numbers[count] = jump.number
     count += 1
     slack = max(Self.leastTolerance, isKnown ? Self.eventsOfTolerance * interval : 0)
+    let isSlow = isKnown && off < Self.slowDrift
+    if isSlow, jump.rise < Self.leastRise { return false }
     let wholeRise = Self.wholeRise - (Double(jump.events) + Self.eventsOfRise) * off
     let isPartial = isSlow && jump.rise < wholeRise
     guard isPartial || longestSeries() > doubtful || continuesSeries(jump.number) else { return true }
