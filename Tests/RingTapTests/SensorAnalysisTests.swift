@@ -150,22 +150,20 @@ import Testing
     }
   }
 
-  /// Five minutes at 130 Hz in frames of 73 samples, with the times of format 2 or of format 1.
-  private func ecgRows(_ microvolts: [Int], rate: Double, isOld: Bool, lost: Set<Int> = []) -> [String] {
+  /// Five minutes at 130 Hz in frames of 73 samples, with each sample's time, its frame's and the sensor's.
+  private func ecgRows(_ microvolts: [Int], rate: Double, lost: Set<Int> = []) -> [String] {
     microvolts.indices.filter { !lost.contains($0 / 73) }.map { index in
       let device = 600_000_000_000_000_000 + Int64((Double(index) / rate * 1e9).rounded())
       let time = Self.start + Int64((Double(index) / rate * 1e9).rounded())
       let frame = Self.start + Int64((Double(index / 73 * 73 + 72) / rate * 1e9).rounded())
-      return isOld
-        ? "\(frame),\(device),\(microvolts[index])" : "\(time),\(frame),\(device),\(microvolts[index])"
+      return "\(time),\(frame),\(device),\(microvolts[index])"
     }
   }
 
-  @Test(arguments: [false, true]) func findsTheBeatsOfAnECG(isOld: Bool) throws {
+  @Test func findsTheBeatsOfAnECG() throws {
     let (microvolts, beats, rate) = try ECG.atRest()
     try withFolder { folder in
-      let table = try isOld ? #require(OldTables.polar(named: "ecg", columnCount: 3).first) : polar("ecg", 1)
-      try write(table, ecgRows(microvolts, rate: rate, isOld: isOld), into: folder)
+      try write(polar("ecg", 1), ecgRows(microvolts, rate: rate), into: folder)
       let report = try CaptureAnalysis.run(folder, output: folder + "/out")
       #expect(report.problems.isEmpty && report.contents == [.ecg])
       #expect(report.ecg.windows == 30 && report.ecg.goodWindows == 30)
@@ -174,11 +172,8 @@ import Testing
       let found = cells(folder + "/out/ecg-beats.csv")
       #expect(found.count == report.ecg.beats + 1)
       #expect(found[0] == ["fitted_time_ns", "interval_ms", "height_uv", "correlation", "accepted"])
-      // In format 1 the times are those of the frames: the first sample has the arrival time of the first
-      // frame.
-      let offset = isOld ? Double(72) / rate : 0
       let times = try found.dropFirst().map { row in
-        Double(try #require(Int64(row[0])) - Self.start) / 1e9 - offset
+        Double(try #require(Int64(row[0])) - Self.start) / 1e9
       }
       // In the first and the last second the other programs find no beats.
       let extra = times.filter { time in
@@ -199,8 +194,7 @@ import Testing
   @Test func bridgesLostFramesOfAnECG() throws {
     let (microvolts, beats, rate) = try ECG.atRest()
     try withFolder { folder in
-      try write(
-        polar("ecg", 1), ecgRows(microvolts, rate: rate, isOld: false, lost: [100, 101, 300]), into: folder)
+      try write(polar("ecg", 1), ecgRows(microvolts, rate: rate, lost: [100, 101, 300]), into: folder)
       let report = try CaptureAnalysis.run(folder, output: folder + "/out")
       // A gap of 1.12 s is too long to bridge, so the window before it is cut off, and so is the last window.
       #expect(report.ecg.rejections == [.interrupted: 2])

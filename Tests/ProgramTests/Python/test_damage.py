@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import random
 import shutil
 import socket
@@ -134,6 +135,23 @@ class DamageTests(Case):
         (path / "session.json").write_bytes(b'{"device":"\xff"}')
         with self.fails("session.json"):
             ringtap.load(path)
+
+    def test_tables_of_format_1(self):
+        """Text that was written before `session.json` had a version, and arrays with its columns."""
+        fixtures = pathlib.Path(__file__).resolve().parents[2] / "RingTapTests/Fixtures/format-1"
+        for device, tables in (("ring", ["ppg", "samples", "spo2"]), ("strap", ["accelerometer"])):
+            capture = ringtap.load(fixtures / device)
+            for name in tables:
+                with self.fails(str(fixtures / device / name), "format 1", "import"):
+                    capture[name]  # pylint: disable=pointless-statement
+        path = self.copy("npy")
+        index = (path / "columns.json").read_text()
+        session = {key: value for key, value in json.loads((path / "session.json").read_text()).items() if key != "formatVersion"}
+        (path / "session.json").write_text(json.dumps(session))
+        self.assertGreater(len(ringtap.load(path)["ppg"]), 0)
+        (path / "columns.json").write_text(index.replace("ppg_counts", "value_counts"))
+        with self.fails(str(path / "ppg"), "format 1"):
+            ringtap.load(path)["ppg"]  # pylint: disable=expression-not-assigned
 
     def test_what_has_no_end_has_no_losses(self):
         path = self.copy("csv")

@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
-"""Reads what tables mean with pandas, NumPy, pyEDFlib and wfdb: names of columns, dropouts, records of older programs.
+"""Reads what tables mean with pandas, NumPy, pyEDFlib and wfdb: names of columns, dropouts.
 
 tables.py names FILE            whether pandas takes each name of the file, a list in JSON, as an attribute of its own
 tables.py dropouts CSV NPY EDF WFDB
                                 how many values of the light each program reads as NaN, in all the same places
-tables.py same EDF OLD-EDF WFDB OLD-WFDB
-                                whether records hold what an older program wrote, but for dropouts, which it had as 0;
-                                an EDF of "-" is none
 
 One JSON object on standard output; the exit status is 1 with a message for the first thing that differs.
 """
@@ -65,36 +62,7 @@ def dropouts(text, folder, edf_file, record_path):
     return found
 
 
-def same(edf_file, old_edf, record_path, old_record):
-    import pyedflib
-    import wfdb
-    found = 0
-    if edf_file != "-":
-        new, old = pyedflib.EdfReader(edf_file), pyedflib.EdfReader(old_edf)
-        check(new.signals_in_file == old.signals_in_file, "signals")
-        check(new.getStartdatetime() == old.getStartdatetime(), "start")
-        check(new.getSampleFrequency(0) == old.getSampleFrequency(0), "rate")
-        for number in range(new.signals_in_file):
-            ours, theirs = edf_signal(new, number), old.readSignal(number)
-            missing = np.isnan(ours[:new_length(record_path)])
-            theirs = theirs[:len(missing)]
-            check((theirs[missing] == 0).all() and (ours[:len(missing)][~missing] == theirs[~missing]).all(),
-                  f"signal {number}")
-            found += int(missing.sum())
-    new, old = wfdb.rdrecord(record_path), wfdb.rdrecord(old_record)
-    check(new.base_datetime == old.base_datetime and abs(new.fs / old.fs - 1) < 1e-12, "times of the record")
-    missing = np.isnan(new.p_signal)
-    check(new.p_signal.shape == old.p_signal.shape, "shape")
-    check((old.p_signal[missing] == 0).all() and (new.p_signal[~missing] == old.p_signal[~missing]).all(), "record")
-    return {"dropouts": int(missing.sum()), "inEDF": found, "labels": new.sig_name}
-
-
-def new_length(record_path):
-    import wfdb
-    return wfdb.rdheader(record_path).sig_len
-
-
-COMMANDS = {"names": names, "dropouts": dropouts, "same": same}
+COMMANDS = {"names": names, "dropouts": dropouts}
 
 if __name__ == "__main__":
     print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))

@@ -133,8 +133,7 @@ package struct CaptureAnalysis: ~Copyable {
 
   /// Whether the table holds a ring's samples: other tables can have the same name.
   private static func isTable(_ table: RecordedTable, of stream: RingStream) -> Bool {
-    table.name == stream.name
-      && (table.columns == stream.table.columns || table.columns == OldTables.columns(stream))
+    table.name == stream.name && table.columns == stream.table.columns
   }
 
   private mutating func openStreams(_ directory: String) {

@@ -44,7 +44,7 @@ package struct LineProtocol: Sendable {
     previous = time
     octets += tags
     var mark = UInt8(ascii: " ")
-    for (column, word) in zip(columns, words).dropFirst() where !isMissing(column, word) {
+    for (column, word) in zip(columns, words).dropFirst() where !TableCell.isMissing(word, column.kind) {
       octets.append(mark)
       octets += column.name.utf8
       octets.append(UInt8(ascii: "="))
@@ -57,10 +57,6 @@ package struct LineProtocol: Sendable {
       return
     }
     octets += " \(time &+ repeats)\n".utf8
-  }
-
-  private func isMissing(_ column: RecordedColumn, _ word: UInt64) -> Bool {
-    TableCell.isMissing(word, column.kind) || column.zeroIsDropout && word == 0
   }
 
   private static func value(_ column: RecordedColumn, _ word: UInt64) -> String {

@@ -17,12 +17,7 @@ package final class CaptureArrays: SampleTable {
   /// Opens the stream's arrays in `directory`, and reads the first row.
   package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
-    let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream))
-    // A column that only the old format has identifies it.
-    let isOld = old.columns.contains {
-      !stream.columns.contains($0) && Files.exists(directory + "/\(stream.name)/" + ColumnFiles.fileName($0))
-    }
-    reader = try ArrayTableReader(isOld ? old : stream.table, in: directory)
+    reader = try ArrayTableReader(stream.table, in: directory)
     advance()
   }
 

@@ -42,8 +42,7 @@ package final class CaptureTable: SampleTable {
       damage.end("\(stream.fileName): empty")
       return
     }
-    let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream)).header
-    guard [stream.header, old].contains(where: { lines.line.elementsEqual($0.utf8.dropLast()) }) else {
+    guard lines.line.elementsEqual(stream.header.utf8.dropLast()) else {
       damage.end("\(stream.fileName): the first line is not the header of a capture's table")
       return
     }
@@ -92,7 +91,7 @@ package final class CaptureTable: SampleTable {
     }
   }
 
-  /// Reads four counts. The first is 0 for a dropout: an empty cell, or a 0 in old tables.
+  /// Reads four counts. The first is 0 for a dropout: an empty cell.
   private func counts(_ place: inout Int) -> InlineArray<4, UInt16>? {
     var counts: InlineArray<4, UInt16> = [0, 0, 0, 0]
     let isDropout = place < lines.line.count && lines.line[place] == UInt8(ascii: ",")

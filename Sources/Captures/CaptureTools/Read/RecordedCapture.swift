@@ -23,12 +23,17 @@ package struct RecordedCapture {
     let damage = session == nil ? SessionDocument.damage(in: directory) : nil
     let names = Files.names(in: directory)
     var unreadable: [String] = []
+    let old: [String]
     if names.contains(ColumnIndex.fileName) {
       format = .npy
-      (tables, leftOut) = try Self.arrays(directory, session)
+      (tables, leftOut, old) = try Self.arrays(directory, session)
     } else {
       format = .csv
-      (tables, leftOut) = Self.texts(directory, names, session, &unreadable)
+      (tables, leftOut, old) = Self.texts(directory, names, session, &unreadable)
+    }
+    guard old.isEmpty else {
+      let log = session?["packetLog"]?.text.flatMap { names.contains($0) ? "\(directory)/\($0)" : nil }
+      throw .oldFormat(directory: directory, tables: old, log: log)
     }
     problems = [damage].compactMap(\.self) + unreadable
     guard tables.isEmpty else { return }
@@ -67,8 +72,8 @@ package struct RecordedCapture {
 
   private static func texts(
     _ directory: String, _ names: [String], _ session: JSONDocument?, _ unreadable: inout [String]
-  ) -> (tables: [RecordedTable], leftOut: [String]) {
-    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
+  ) -> (tables: [RecordedTable], leftOut: [String], old: [String]) {
+    var (tables, leftOut, old): ([RecordedTable], [String], [String]) = ([], [], [])
     for name in names.sorted() where name.hasSuffix(".csv") {
       let header: String
       do throws(SystemError) { header = try TextTableReader.header(directory + "/" + name) } catch {
@@ -77,7 +82,9 @@ package struct RecordedCapture {
       }
       let columns = header.split(separator: ",").map(String.init)
       let title = String(name.dropLast(4))
-      if let table = RecordedTable.known(title, columns)
+      if session?["formatVersion"] == nil, RecordedTable.haveFormat1(columns) {
+        old.append(name)
+      } else if let table = RecordedTable.known(title, columns)
         ?? OwnTables.text(title, columns, in: directory, session)
       {
         tables.append(table)
@@ -85,26 +92,28 @@ package struct RecordedCapture {
         leftOut.append("\(name): the first line is not the header of a recorded table; left out")
       }
     }
-    return (tables, leftOut)
+    return (tables, leftOut, old)
   }
 
   private static func arrays(
     _ directory: String, _ session: JSONDocument?
-  ) throws(ConversionError) -> (tables: [RecordedTable], leftOut: [String]) {
+  ) throws(ConversionError) -> (tables: [RecordedTable], leftOut: [String], old: [String]) {
     let path = directory + "/" + ColumnIndex.fileName
     guard let index = document(path), case .object(let members)? = index["tables"] else {
       throw .noCapture(directory: directory, why: "\(ColumnIndex.fileName) cannot be read")
     }
-    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
+    var (tables, leftOut, old): ([RecordedTable], [String], [String]) = ([], [], [])
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
       let columns = (member["columns"]?.array ?? []).compactMap { $0["name"]?.text }
-      if let table = RecordedTable.known(name, columns) ?? OwnTables.arrays(name, member, session) {
+      if session?["formatVersion"] == nil, RecordedTable.haveFormat1(columns) {
+        old.append(name)
+      } else if let table = RecordedTable.known(name, columns) ?? OwnTables.arrays(name, member, session) {
         tables.append(table)
       } else {
         leftOut.append("\(ColumnIndex.fileName): skipping \(name): unknown columns")
       }
     }
-    return (tables, leftOut)
+    return (tables, leftOut, old)
   }
 }
 
@@ -115,7 +124,13 @@ extension RecordedTable {
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
       + CyclingTables.tables
       + PolarTables.tables(named: name, channelCount: columns.count - PolarRows.timeCount)
-      + OldTables.ring + OldTables.polar(named: name, columnCount: columns.count)
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
+  }
+
+  /// Whether these are the columns of a table of format 1, which differ: of a ring's light, of its ticks, or of
+  /// a Polar sensor.
+  fileprivate static func haveFormat1(_ columns: [String]) -> Bool {
+    columns.starts(with: ["time_ns", "value_counts"]) || columns.starts(with: ["time_ns", "device_time_ns"])
+      || columns.contains("ppg_value_counts")
   }
 }

@@ -112,7 +112,7 @@ struct SignalScan {
   private mutating func measureRate(
     _ capture: RecordedCapture, _ table: SignalTable
   ) throws(ConversionError) {
-    var (begin, firstFrameEnd): (SignalTable.Moment?, SignalTable.Moment?)
+    var begin: SignalTable.Moment?
     for _ in 0..<2 {
       var (nanoseconds, periods) = (0.0, 0.0)
       var last: SignalTable.Moment?
@@ -120,7 +120,6 @@ struct SignalScan {
       try Self.forEachRow(capture, table) { words in
         let moment = table.moment(words)
         if begin == nil { begin = moment }
-        if moment.time == begin?.time { firstFrameEnd = moment }
         if let last, let interval = table.interval(from: last, to: moment, period: period > 0 ? period : nil)
         {
           nanoseconds += interval.nanoseconds
@@ -135,10 +134,6 @@ struct SignalScan {
       shortest.sort()
       period = period > 0 ? nanoseconds / periods : shortest[shortest.count / 2]
       (start, startClock) = (begin.time, begin.clock)
-    }
-    // A frame is timestamped on arrival, which is after its last sample.
-    if table.stampIsOfFrame, let first = begin?.clock, let end = firstFrameEnd?.clock, end > first {
-      start = start &- (end &- first)
     }
   }
 

@@ -31,10 +31,7 @@ package struct SignalTable {
     /// Numbered ticks with fitted time, number and fit.
     case ticks
     /// Sensor times beside frame times.
-    ///
-    /// - Parameter frame: index of the frame timestamps; `nil` in an old table, whose samples have no other
-    ///   time.
-    case device(place: Int, frame: Int?)
+    case device(place: Int, frame: Int)
   }
 
   /// Returns the tables of a capture that have a steady rate: the ticks of a ring, or the raw streams of a
@@ -73,16 +70,17 @@ package struct SignalTable {
   private static func clock(of table: RecordedTable) -> Clock? {
     if table.name == TickRows.table.name { return .ticks }
     let names = table.columns.map(\.name)
-    guard let device = names.firstIndex(of: "device_time_ns") else { return nil }
-    return .device(place: device, frame: names.firstIndex(of: "frame_time_ns"))
+    guard let device = names.firstIndex(of: "device_time_ns"),
+      let frame = names.firstIndex(of: "frame_time_ns")
+    else { return nil }
+    return .device(place: device, frame: frame)
   }
 
   /// Describes the signal of a column; `nil` for a column that is not one.
   private static func signal(_ column: RecordedColumn, _ place: Int, _ table: RecordedTable) -> Signal? {
     func signal(_ grain: SignalGrain) -> Signal {
-      let name = OldTables.presentName(column, of: table.name)
       let group = table.name == TickRows.table.name ? stream(of: place, in: table) : table.name
-      return Signal(label: name, unit: column.unit, grain: grain, place: place, group: group)
+      return Signal(label: column.name, unit: column.unit, grain: grain, place: place, group: group)
     }
     switch column.unit {
     case "ns": return nil
@@ -109,7 +107,7 @@ package struct SignalTable {
 
   /// Time of a row on the sensor's clock, or only on the kernel's.
   package struct Moment {
-    /// Nanoseconds since the Unix epoch: the fitted time; in an old table, the arrival time of the frame.
+    /// Nanoseconds since the Unix epoch, as fitted.
     package let time: Int64
     /// Arrival time in the same unit; equal for all samples of a frame.
     package let arrival: Int64
@@ -127,7 +125,7 @@ package struct SignalTable {
     case .device(let place, let frame):
       let device = number(place)
       return Moment(
-        time: time, arrival: frame.map(number) ?? time, clock: device == .min ? nil : device, fit: 0)
+        time: time, arrival: number(frame), clock: device == .min ? nil : device, fit: 0)
     }
   }
 
@@ -140,16 +138,13 @@ package struct SignalTable {
     guard let distance = ofOneFit ?? ticks(old, new) else { return nil }
     let steps = clock == .ticks ? distance : (distance / period).rounded()
     let time = Double(new.time) - Double(old.time)
-    let slack = stampIsOfFrame ? Self.longestStall : Self.wander
-    if ofOneFit != nil, Self.exceeds(steps * period, time, by: slack) { return nil }
+    if ofOneFit != nil, Self.exceeds(steps * period, time, by: Self.wander) { return nil }
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
   }
 
   /// Largest difference between two rows' fitted times and the sensor's clock, in nanoseconds; the first
   /// minute's fit varies by hundredths of a second.
   private static let wander = 0.5e9
-  /// The same between the arrival times of frames that a link held back.
-  private static let longestStall = 30e9
 
   /// Whether one length of a pause contradicts another, so that one of the clocks jumped. Half of the pause
   /// allows for a fit that was made from a few frames.
@@ -199,9 +194,6 @@ package struct SignalTable {
     let (distance, isTooFar) = second.subtractingReportingOverflow(first)
     return isTooFar ? nil : Double(distance)
   }
-
-  /// Whether a row's time is that of its frame; the row may be any sample of the frame.
-  package var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
 
   /// Whether the clock is the sensor's own, which is valid only between samples.
   var hasDeviceClock: Bool { clock != .ticks }

@@ -34,7 +34,7 @@ package struct StraightClock: Sendable {
     var shifts: [(recorded: Int64, shift: Int64)] = []
 
     init?(_ table: RecordedTable) {
-      guard let signals = SignalTable(table), !signals.stampIsOfFrame else { return nil }
+      guard let signals = SignalTable(table) else { return nil }
       self.signals = signals
       let names =
         signals.hasDeviceClock ? ["frame_time_ns"] : RingStream.allCases.map { "\($0.name)_time_ns" }

@@ -71,7 +71,7 @@ package enum SessionDocument {
     guard case .object(let members) = document, !members.isEmpty else {
       throw .form("it is not a JSON object with members")
     }
-    // Format 1 has no version number.
+    // A document of format 1 has no version number. Its tables of heart rates are the same.
     if let version = members["formatVersion"] {
       guard let number: Int = version.integer(), number > 0 else {
         throw .form("its formatVersion is not a number")

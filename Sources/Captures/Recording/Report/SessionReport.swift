@@ -27,8 +27,8 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// Version of a capture's file format. Version 1, which `session.json` does not state, had other columns, 0
-  /// for a dropout, and integers for nanoseconds since the Unix epoch. See `OldTables`.
+  /// Version of a capture's file format. Tables of format 1, whose `session.json` states no version, cannot be
+  /// read.
   public static let formatVersion = 2
 
   public var device: DeviceAddress

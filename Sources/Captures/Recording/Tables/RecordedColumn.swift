@@ -69,8 +69,6 @@ package struct RecordedColumn: Hashable, Sendable {
   package var kind: Kind
   /// UCUM unit, or the one at the end of the name; empty for a column without a unit.
   package var unit = ""
-  /// Whether 0 means a dropout, as in format 1. Later formats leave the cell empty.
-  package var zeroIsDropout = false
 
   package init(_ name: String, _ kind: Kind, unit: String = "") {
     self.name = name
@@ -79,10 +77,7 @@ package struct RecordedColumn: Hashable, Sendable {
   }
 
   /// The value of a cell; `nil` if it is missing or not a number.
-  package func number(_ word: UInt64) -> Double? {
-    let number = TableCell.number(word, kind)
-    return zeroIsDropout && number == 0 ? nil : number
-  }
+  package func number(_ word: UInt64) -> Double? { TableCell.number(word, kind) }
 
   package static func time(_ name: String) -> RecordedColumn { RecordedColumn(name, .int64, unit: "ns") }
   package static func counts(_ name: String, _ kind: Kind) -> RecordedColumn {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SESSION, INDEX = "session.json", "columns.json"
 # Octets of either.
 DOCUMENT_LIMIT = 1 << 24
-# The last one of `session.json` that this module knows. Format 1 has no number.
+# The last one of `session.json` that this module knows. Format 1 has no number; its tables cannot be read.
 FORMAT = 2
 READ_ATTEMPTS, READ_SECONDS = 5, 0.02
 
@@ -158,11 +158,13 @@ class Capture:
         if self._index is None:
             path = self.directory / f"{name}.csv"
             arrays = read_text(path, name, numpy)
+            self._check_format(path, list(arrays))
             return Table(name, arrays, {column: unit_of(column) for column in arrays})
         place = self.directory / INDEX
         columns = _object(_object(self._index, "tables", place), name, place).get("columns")
         if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
             raise RingtapError(f"{place}: it does not tell the columns of {name}")
+        self._check_format(self.directory / name, [str(column.get("name")) for column in columns])
         arrays, units, rows = {}, {}, 0
         for column in columns:
             title, dtype = column.get("name"), column.get("dtype")
@@ -175,6 +177,14 @@ class Capture:
                 raise RingtapError(f"{self.directory / name}: {title} ends before the time does")
             arrays[title], units[title] = array[:rows], str(column.get("unit", ""))
         return Table(name, arrays, units)
+
+    def _check_format(self, path: Path, columns: List[str]) -> None:
+        """That it is no table of format 1, as `ringtap` finds it."""
+        if "formatVersion" in self.session:
+            return
+        if columns[:2] in (["time_ns", "value_counts"], ["time_ns", "device_time_ns"]) or "ppg_value_counts" in columns:
+            raise RingtapError(
+                f"{path}: it has format 1, which no release wrote and this module cannot read: import the capture's packet log again")
 
     @staticmethod
     def _map(path: Path, dtype: object, numpy: Loader) -> "npt.NDArray[Any]":

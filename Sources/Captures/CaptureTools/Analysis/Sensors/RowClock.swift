@@ -17,7 +17,6 @@ struct RowClock {
   let rate: Double
   private let table: SignalTable
   private var walk: SignalWalk
-  private var frames: FrameClock?
 
   /// Number of rows used to measure the rate.
   private static let measuredRows = 4_096
@@ -42,19 +41,12 @@ struct RowClock {
     rate = 1e9 / steps[steps.count / 2]
     self.table = table
     walk = SignalWalk(table, period: steps[steps.count / 2])
-    if table.stampIsOfFrame { frames = FrameClock() }
   }
 
   /// Returns the place of the next row.
   mutating func place(_ words: [UInt64]) -> Place {
     let moment = table.moment(words)
     let index = walk.next(words)
-    let time =
-      frames.flatMap { _ in moment.clock }.flatMap { frames?.time(ofFrameAt: moment.time, device: $0) }
-      ?? moment.time
-    // An invalid sensor clock can yield any time.
-    let isTime = CaptureTable.times.contains(time)
-    return Place(
-      index: index, time: ReceiveTime(nanoseconds: isTime ? time : moment.time), isRestart: walk.isRestart)
+    return Place(index: index, time: ReceiveTime(nanoseconds: moment.time), isRestart: walk.isRestart)
   }
 }

@@ -57,7 +57,6 @@ struct ReportTable: Sendable {
   private var arrivals: LogLinearHistogram?
   /// Indices of `columns` in the recorded table, with that table's columns.
   private var places: [(place: Int, column: RecordedColumn)] = []
-  private var clock: FrameClock?
 
   /// Creates a table that is filled from a recorded table.
   init(_ table: RecordedTable) {
@@ -65,12 +64,10 @@ struct ReportTable: Sendable {
     for (place, column) in table.columns.enumerated() where Self.isShown(column, of: table) {
       columns.append(
         Column(
-          name: Self.label(column, of: name), unit: Self.unit(column.unit), divisor: Self.divisor(column.kind)
+          name: Self.label(column), unit: Self.unit(column.unit), divisor: Self.divisor(column.kind)
         ))
       places.append((place, column))
     }
-    // In an old table a row's time is that of its frame.
-    if table.columns.count > 1, table.columns[1].name == "device_time_ns" { clock = FrameClock() }
   }
 
   /// Creates a table that is filled by `append(at:_:)`.
@@ -81,10 +78,8 @@ struct ReportTable: Sendable {
 
   /// Appends a row of a recorded table (`TableCell`).
   mutating func append(_ words: [UInt64]) {
-    var time = Int64(bitPattern: words[0])
-    if clock != nil { time = clock?.time(ofFrameAt: time, device: Int64(bitPattern: words[1])) ?? time }
     let places = places
-    append(at: time) { places[$0].column.number(words[places[$0].place]) }
+    append(at: Int64(bitPattern: words[0])) { places[$0].column.number(words[places[$0].place]) }
   }
 
   /// Appends a row with a number for each column.
@@ -180,8 +175,8 @@ struct ReportTable: Sendable {
   }
 
   /// The column's name without its unit, for display.
-  private static func label(_ column: RecordedColumn, of table: String) -> String {
-    var words = OldTables.presentName(column, of: table).split(separator: "_")
+  private static func label(_ column: RecordedColumn) -> String {
+    var words = column.name.split(separator: "_")
     if words.count > 1, !column.unit.isEmpty { words.removeLast() }
     return words.joined(separator: " ")
   }
