@@ -212,6 +212,14 @@ let package = Package(
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", exact: "0.2.0"),
   ],
   targets: targets.joined() + [
+    // What serves only the authors. Nothing installs it.
+    .executableTarget(
+      name: "harness",
+      dependencies: [
+        "CMallocCounter", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "SensorSessions",
+        "Recording", "BLEEmulation", "RingTap", "CommandKit", "Commands",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ], path: "Tools/Harness/Program", swiftSettings: swiftSettings),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(
       name: "TestPeer", dependencies: ["BLEStack", "BLELinux"], path: "Tests/TestPeer",
@@ -342,5 +350,5 @@ if let names = Context.environment["RINGTAP_TEST_TARGETS"] {
     }
   }
   package.targets.removeAll { !needed.contains($0.name) }
-  package.products = []
+  package.products = needed.contains("Main") ? [.executable(name: "ringtap", targets: ["Main"])] : []
 }

@@ -133,9 +133,10 @@ extension OverEachWay {
     @Test(arguments: Self.modes) func theSteadyStateAllocatesNothing(_ way: Way, _ mode: String) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "350", "--quiet")
       let path = scene.path("capture")
-      let capture = try scene.startRingtap(
-        reaching: ring, "bench", "capture", ring.address, "--mode", mode, "--count", "6600", "--output", path,
-        "--json", "--callers")
+      let capture = try scene.start(
+        Place.harness,
+        ["capture", ring.address, "--mode", mode, "--count", "6600", "--output", path, "--json", "--callers"]
+          + ring.options)
       try pauseInTheSecondHalf(ring, path)
       let result = try capture.finish(within: .seconds(60))
       result.expectSuccess()

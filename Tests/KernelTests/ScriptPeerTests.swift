@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 extension InTestKernel {
-  /// `ringtap script-peer` on an adapter of the kernel, with the kernel's L2CAP in between.
+  /// `harness script-peer` on an adapter of the kernel, with the kernel's L2CAP in between.
   @Suite final class ScriptPeerTests {
     private let scene: Scene
 
@@ -27,7 +27,7 @@ extension InTestKernel {
     private func start() throws -> (peer: Program, address: String) {
       let path = scene.path("script.txt")
       try Data(Self.script.utf8).write(to: URL(filePath: path))
-      let peer = try scene.startRingtap("script-peer", path, "--vhci")
+      let peer = try scene.start(Place.harness, ["script-peer", path, "--vhci"])
       let words = try peer.line(containing: "ready").split(separator: " ")
       try #require(words.count == 4)
       return (peer, String(words[2]))

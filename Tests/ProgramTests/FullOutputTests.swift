@@ -40,11 +40,9 @@ struct FullOutputTests {
     "log replay": ["FOLDER/walk/packets.btsnoop"],
     "emulate ring": serve, "emulate heart-rate": serve, "emulate thermometer": serve, "emulate core": serve,
     "emulate cycling": serve, "emulate polar": serve, "emulate source": serve, "emulate air": serve,
-    "emulate measure": ["--duration", "0.1", "--interval", "7.5"],
-    "script-peer": ["FOLDER/script.txt"] + serve, "serve": ["FOLDER/device.txt"] + ring,
+    "serve": ["FOLDER/device.txt"] + ring,
     "relay": ["heart-rate", "--transport", "virtual:heart-rate,rate=20"],
     "bench notify": ["--duration", "0.2", "--transport", "virtual:source"],
-    "bench capture": ["--count", "100", "--output", "FOLDER/bench"] + ring,
     "bench sweep": ["--duration", "0.2", "--payloads", "20"],
     "bench requests": ["--count", "5", "--transport", "virtual:source"],
     "extcap": ["--extcap-interfaces"], "help": ["modes"],
@@ -54,7 +52,7 @@ struct FullOutputTests {
   /// tested.
   private static let others: Set<String> = [
     "adapters", "status",  // need an adapter, and a daemon
-    "publish", "collect", "bench socket",  // need a broker, and a socket that is handed over
+    "publish", "collect",  // need a broker
     "open", "devices forget", "ring find", "ring power-off", "ring reboot", "ring factory-reset",
   ]
 
@@ -114,7 +112,6 @@ struct FullOutputTests {
     for name in ["one", "two"] {
       try FileManager.default.copyItem(atPath: folder + "/walk", toPath: "\(folder)/group/\(name)")
     }
-    try Data("dialogue a\n  > 0a0300\n  < 0b01\n".utf8).write(to: URL(filePath: folder + "/script.txt"))
     try Data("device Strap\n0x0001-0x0003 2800 0d18\n0x0002 2803 02 0300 382a\n0x0003 2a38 02\n".utf8)
       .write(to: URL(filePath: folder + "/device.txt"))
     try Data(

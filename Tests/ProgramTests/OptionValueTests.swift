@@ -33,13 +33,10 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     "import": ["missing", "--output", "new"], "publish": ["missing", "mqtt://127.0.0.1:1"],
     "collect": ["mqtt://127.0.0.1:1", "--output", "missing/new", "--ca", "missing"],
     "ring realtime": ["heart-rate"] + radio, "relay": ["heart-rate"] + radio, "serve": ["missing"] + radio,
-    "script-peer": ["missing"] + served, "log record": ["--output", "missing/new", "--capture", "missing"],
+    "log record": ["--output", "missing/new", "--capture", "missing"],
     "log show": ["missing"], "log stats": ["missing"], "log replay": ["missing"],
     "log convert": ["missing", "--output", "new.pcap"], "bench notify": [device] + radio,
-    "bench capture": [device, "--output", "missing/new"] + radio, "bench sweep": [device] + radio,
-    "bench requests": [device] + radio, "bench socket": ["--descriptor", "99"],
-    // It would start measuring: its last check rejects the line.
-    "emulate measure": ["--data-length", "30"],
+    "bench sweep": [device] + radio, "bench requests": [device] + radio,
     "doctor": ["--folder", "missing"], "status": ["--socket", "missing"], "daemon": ["missing"],
     "open": ["--", "true"],
     "extcap": ["--capture", "--extcap-interface", "ringtap-none", "--fifo", "missing"],
@@ -75,10 +72,10 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
   /// - Returns: the result, and the contents of the folder afterwards.
   private static func run(_ option: Option, _ value: String) async throws -> (Program.Result, [String]) {
     let words = option.words.joined(separator: " ")
-    let emulated = words.hasPrefix("emulate ") && words != "emulate measure"
+    let emulated = words.hasPrefix("emulate ")
     var line = lines[words] ?? (emulated ? served : radio)
     if let place = line.firstIndex(of: option.name) { line.removeSubrange(place...(place + 1)) }
-    if option.name == "--loss", emulated || words == "script-peer" { line.append("--real-time") }
+    if option.name == "--loss", emulated { line.append("--real-time") }
     let arguments = option.words + ["\(option.name)=\(value)"] + line
     return try await withFolder { folder in
       let result = try await Program.run(

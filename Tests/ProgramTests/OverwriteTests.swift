@@ -14,7 +14,7 @@ import Testing
   /// Options and arguments that name an input, that take another kind of name, or that name a pipe made by
   /// Wireshark.
   private static let inputs: Set<String> = [
-    "--name name", "--as name", "--publish-as name", "--group name", "--dialogue name", "--stream name",
+    "--name name", "--as name", "--publish-as name", "--group name", "--stream name",
     "--name regex",
     "--ca file", "--password-file file", "--publish-ca file", "--publish-password-file file",
     "--home-assistant-ca file",
@@ -56,8 +56,6 @@ import Testing
       "--svg", "OUT", "--duration", "0.1", "--settling", "0", "--transport", "virtual:source",
     ],
     "bench sweep --svg": ["--svg", "OUT", "--duration", "0.1", "--settling", "0", "--payloads", "20"],
-    "bench capture --output": ["--output", "OUT", "--count", "100"] + ring,
-    "bench socket --output": ["--output", "OUT", "--descriptor", "99"],
     "gatt --packet-log": ["70:CB:0D:00:A1:B2", "--packet-log", "OUT"] + ring,
   ]
 

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// `ringtap script-peer` and `ringtap` as its client: two programs with a byte stream between them.
+/// `harness script-peer` and `ringtap` as its client: two programs with a byte stream between them.
 @Suite(.timeLimit(.minutes(2)))
 struct ScriptPeerCommandTests {
   private static let script = """
@@ -31,7 +31,7 @@ struct ScriptPeerCommandTests {
     try await withFolder { folder in
       let (file, socket) = (folder + "/script.txt", "unix:" + folder + "/peer")
       try Data(script.utf8).write(to: URL(filePath: file))
-      let peer = try Ringtap.start(["script-peer", file, "--transport", socket] + options)
+      let peer = try Harness.start(["script-peer", file, "--transport", socket] + options)
       try await peer.line(containing: "ready")
       var runs: [Program.Result] = []
       for client in clients {
@@ -91,7 +91,7 @@ struct ScriptPeerCommandTests {
       let file = folder + "/script.txt"
       try Data(script.utf8).write(to: URL(filePath: file))
       let socket = "unix:" + folder + "/peer"
-      let peer = try Ringtap.start(["script-peer", file, "--transport", socket])
+      let peer = try Harness.start(["script-peer", file, "--transport", socket])
       try await peer.line(containing: "ready")
       var values: [String] = []
       for command in ["gatt", "read", "read"] {
@@ -126,10 +126,10 @@ struct ScriptPeerCommandTests {
     try await withFolder { folder in
       let file = folder + "/script.txt"
       try Data("dialogue a\n> 0a03\n> 0x\n".utf8).write(to: URL(filePath: file))
-      let bad = try await Ringtap.start(["script-peer", file, "--transport", "pty:"]).finish()
+      let bad = try await Harness.start(["script-peer", file, "--transport", "pty:"]).finish()
       #expect(bad.status == 1)
       #expect(bad.errorLines.first?.hasPrefix("ringtap: \(file): line 3: '0x' is not hexadecimal") == true)
-      let missing = try await Ringtap.start(
+      let missing = try await Harness.start(
         ["script-peer", folder + "/none", "--transport", "pty:"]
       ).finish()
       #expect(missing.status == 1)

@@ -32,7 +32,6 @@ struct SilentDeviceTests {
     ("polar", ["polar", "--stream", "ecg", "--patience", "0", "--output", "FOLDER/ecg"]),
     ("ring", ["bench", "notify", address]), ("ring", ["bench", "requests", address]),
     ("ring", ["bench", "sweep", address]),
-    ("ring", ["bench", "capture", address, "--output", "FOLDER/bench"]),
   ]
 
   /// Data of links, and the remote link layer's responses: Read Remote Version Information Complete, LE Read

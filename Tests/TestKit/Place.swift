@@ -13,17 +13,20 @@ package enum Place {
 
   // MARK: Programs
 
-  /// The program under test, in the folder of the tests.
-  package static var ringtap: String {
-    get throws {
-      let tests = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-      let path = tests.deletingLastPathComponent().appending(path: "ringtap").path
-      guard FileManager.default.isExecutableFile(atPath: path) else {
-        throw Missing(
-          description: "the program is not built: run swift build --product ringtap")
-      }
-      return path
+  /// The program under test.
+  package static var ringtap: String { get throws { try built("ringtap") } }
+
+  /// The program of `Tools/Harness`.
+  package static var harness: String { get throws { try built("harness") } }
+
+  /// A program of the package, in the folder of the tests.
+  private static func built(_ name: String) throws -> String {
+    let tests = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+    let path = tests.deletingLastPathComponent().appending(path: name).path
+    guard FileManager.default.isExecutableFile(atPath: path) else {
+      throw Missing(description: "\(name) is not built: run swift build --product \(name)")
     }
+    return path
   }
 
   /// Path of an installed program.

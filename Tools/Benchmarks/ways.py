@@ -27,7 +27,7 @@ def measure(tools, flat_count, rounds, latencies):
             spent.setdefault(name, []).append(json.loads(told)["cpuNanosecondsPerNotification"])
     count = 10_000
     receivers = {name: [tools.bare("ways"), count, name, "--latency"] for name in names}
-    receivers["ringtap"] = [tools.ringtap(), "bench", "socket", "--settling", 0, "--duration", 60, "--count", count]
+    receivers["ringtap"] = [tools.harness(), "socket", "--settling", 0, "--duration", 60, "--count", count]
     return {
         "flat out": {name: [min(each), statistics.median(each), max(each)] for name, each in spent.items()},
         "latency": latencies(tools, count, receivers, with_spread=True)}

@@ -6,19 +6,19 @@ import subprocess
 from run import ROOT
 
 
-# The program under test, which tests find beside themselves, and the words by which they do.
-PROGRAM, FINDERS = "ringtap", ("Place.ringtap", "Ringtap.")
+# The targets of programs, which tests find beside themselves, and the words by which they do.
+PROGRAMS = {"Main": ("Place.ringtap", "Ringtap."), "harness": ("Place.harness", "Harness.")}
 
 
-def runs_program(folder):
+def programs_of(folder):
+    found = set()
     for place, _, names in os.walk(os.path.join(ROOT, folder)):
         for name in names:
             if name.endswith(".swift"):
                 with open(os.path.join(place, name), encoding="utf-8") as file:
                     text = file.read()
-                    if any(words in text for words in FINDERS):
-                        return True
-    return False
+                found |= {program for program, finders in PROGRAMS.items() if any(words in text for words in finders)}
+    return sorted(found)
 
 
 class Package:
@@ -35,12 +35,12 @@ class Package:
                 self.tests.append(name)
             self.folders[name] = target.get("path") or f"{'Tests' if is_test else 'Sources'}/{name}"
             self.needs[name] = [next(iter(entry.values()))[0] for entry in target["dependencies"]]
-            if is_test and runs_program(self.folders[name]):
-                self.needs[name].append(PROGRAM)
+            if is_test:
+                self.needs[name] += programs_of(self.folders[name])
 
     def to_build(self, tests):
-        """What must be built for these test targets: themselves, and the program if one of them runs it."""
-        return tests + [PROGRAM] if any(PROGRAM in self.needs[name] for name in tests) else tests
+        """What must be built for these test targets: themselves, and the programs that one of them runs."""
+        return tests + [program for program in PROGRAMS if any(program in self.needs[name] for name in tests)]
 
     def changed(self, paths):
         """The targets that these files are in."""

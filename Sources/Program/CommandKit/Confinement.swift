@@ -25,7 +25,7 @@ package enum Confinement {
     case ("log", "replay"), ("adapters", _), ("publish", _), ("collect", _), ("status", _): .sockets
     case ("ring", "decode"): .files
     case ("log", "show"), ("report", _): .filesAndProgram
-    case ("emulate", _), ("serve", _), ("script-peer", _): .radio([.netAdmin])
+    case ("emulate", _), ("serve", _): .radio([.netAdmin])
     case ("scan", _), ("capture", _), ("gatt", _), ("pair", _), ("read", _), ("write", _), ("notify", _),
       ("link", _), ("ring", _), ("heart-rate", _), ("thermometer", _), ("cycling", _), ("polar", _),
       ("daemon", _), ("doctor", _), ("bench", _), ("relay", _):

@@ -1,13 +1,13 @@
-import ArgumentParser
+package import ArgumentParser
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
-import CommandKit
+package import BLEWire
+package import CommandKit
 
 /// `ringtap bench`.
-package struct BenchCommand: AsyncParsableCommand {
+struct BenchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "bench",
     abstract: "Measure throughput, latency, jitter and loss.",
@@ -18,15 +18,12 @@ package struct BenchCommand: AsyncParsableCommand {
         ringtap bench notify --transport virtual:source,payload=244,real-time \\
           --phy 2m --data-length 251
             notifications of an emulated source, at on-air speed
-        ringtap bench capture 70:CB:0D:00:A1:B2 --output walk
-            the cost of recording
         ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 --json
         ringtap bench requests --transport virtual:source
             reads and writes
       """,
     subcommands: [
-      BenchNotifyCommand.self, BenchCaptureCommand.self, BenchSweepCommand.self, BenchRequestsCommand.self,
-      BenchSocketCommand.self,
+      BenchNotifyCommand.self, BenchSweepCommand.self, BenchRequestsCommand.self,
     ],
     defaultSubcommand: BenchNotifyCommand.self)
 }
@@ -86,7 +83,7 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
 }
 
 /// Duration and size of a measurement of notifications.
-struct BenchOptions: ParsableArguments {
+package struct BenchOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp("Duration of the measurement.", valueName: "seconds"),
     in: NumberRange(above: 0, upTo: 86_400, "seconds"))
@@ -99,7 +96,7 @@ struct BenchOptions: ParsableArguments {
 
   @Option(
     help: "End after this many notifications.", in: NumberRange(2...1_000_000_000_000_000))
-  var count: Int?
+  package var count: Int?
 
   @Flag(
     name: .customLong("with-requests"),
@@ -113,15 +110,17 @@ struct BenchOptions: ParsableArguments {
   /// At least 23 (Core 5.4, Vol 3, Part F, 3.2.8); 517 is enough for a prepared value of 512 bytes.
   static let mtus = NumberRange(23...517)
 
+  package init() {}
+
   var window: NotificationMeter.Window {
     .init(settling: .seconds(settling), duration: .seconds(duration), count: count)
   }
 }
 
 /// The device to measure.
-enum BenchTarget {
+package enum BenchTarget {
   /// The given address, or that of the peripheral in a virtual transport.
-  static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
+  package static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
     if let text { return try device.parse(text) }
     let prefix = "virtual:"
     guard let transport = device.radio.transport, transport.hasPrefix(prefix) else {

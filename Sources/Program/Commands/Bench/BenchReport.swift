@@ -1,11 +1,11 @@
 import BLEHost
 import BLEWire
-import CommandKit
+package import CommandKit
 import JSONText
 import Recording
 
 /// The measurement of one link.
-struct BenchReport: Sendable {
+package struct BenchReport: Sendable {
   var measurement: NotificationMeter.Measurement
   var device = ""
   var adapter = ""
@@ -46,7 +46,7 @@ struct BenchReport: Sendable {
 
   // MARK: Lines
 
-  func show(json: Bool) throws(Console.WriteError) {
+  package func show(json: Bool) throws(Console.WriteError) {
     if json { try Console.json { encode(into: &$0) } } else { try Console.print(text) }
   }
 

@@ -1,19 +1,19 @@
 import BLEEmulation
-import BLEHost
+package import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
+package import BLEWire
 import ColmiRing
-import CommandKit
+package import CommandKit
 import Recording
 
 /// A measurement on one link.
-struct BenchRun: Sendable {
+package struct BenchRun: Sendable {
   let device: DeviceReach
   let address: DeviceAddress
   let characteristic: CharacteristicArgument?
   let options: BenchOptions
-  var tuning = LoopTuning()
+  let tuning: LoopTuning
 
   /// The characteristic to subscribe to, and how the stream is started.
   private struct Stream: Sendable {
@@ -21,6 +21,23 @@ struct BenchRun: Sendable {
     var content = NotificationMeter.Content.opaque
     /// The characteristic for a ring's commands.
     var command: GATTDatabase.Characteristic?
+  }
+
+  /// - Parameter characteristic: `nil` for that of an emulated source, or of a ring.
+  init(
+    device: DeviceReach, address: DeviceAddress, characteristic: CharacteristicArgument?,
+    options: BenchOptions, tuning: LoopTuning = LoopTuning()
+  ) {
+    self.device = device
+    self.address = address
+    self.characteristic = characteristic
+    self.options = options
+    self.tuning = tuning
+  }
+
+  /// Measures what a ring or an emulated source sends.
+  package init(device: DeviceReach, address: DeviceAddress, options: BenchOptions) {
+    self.init(device: device, address: address, characteristic: nil, options: options)
   }
 
   /// A stream that is silent for this long after the window has ended.
@@ -34,7 +51,7 @@ struct BenchRun: Sendable {
   }
 
   /// - Parameter begin: the time before connecting.
-  func measure(
+  package func measure(
     _ adapter: any Adapter, _ connection: Connection, since begin: MonotonicTime
   ) async throws -> BenchReport {
     let client = GATTClient(connection)

@@ -52,7 +52,7 @@ struct Durations: Sendable {
   }
 }
 
-enum BenchText {
+package enum BenchText {
   static let columnWidth = 12
 
   static func padded(_ text: String) -> String {
@@ -62,7 +62,7 @@ enum BenchText {
   /// A column with one decimal.
   static func column(_ value: Double) -> String { padded(number(value)) }
 
-  static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
+  package static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
 
-  static func precise(_ value: Double) -> String { "\((value * 1000).rounded() / 1000)" }
+  package static func precise(_ value: Double) -> String { "\((value * 1000).rounded() / 1000)" }
 }

@@ -14,7 +14,6 @@ package struct EmulateCommand: AsyncParsableCommand {
       EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
       EmulateCoreCommand.self, EmulateCyclingCommand.self, EmulatePolarCommand.self,
       EmulateSourceCommand.self, EmulateAirCommand.self,
-      EmulateMeasureCommand.self,
     ])
 }
 

@@ -1,6 +1,6 @@
-import ArgumentParser
-import BLEEmulation
-import BLEHost
+package import ArgumentParser
+package import BLEEmulation
+package import BLEHost
 import BLELinux
 import BLEPeripheral
 import BLESecurity
@@ -12,7 +12,7 @@ import RingTap
 import Synchronization
 
 /// Options for an emulation's transport and for the properties of its air.
-struct EmulationOptions: ParsableArguments {
+package struct EmulationOptions: ParsableArguments {
   enum Security: String, CaseIterable, ExpressibleByArgument {
     case encrypted, authenticated
 
@@ -26,7 +26,7 @@ struct EmulationOptions: ParsableArguments {
   }
 
   @Flag(help: "Attach to the kernel through /dev/vhci (root).")
-  var vhci = false
+  package var vhci = false
 
   @Option(
     help: ArgumentHelp(
@@ -34,7 +34,7 @@ struct EmulationOptions: ParsableArguments {
       Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:. May be \
       repeated; each is a separate controller in the same air.
       """, valueName: "spec"))
-  var transport: [String] = []
+  package var transport: [String] = []
 
   @Option(help: "Advertise on this adapter, such as hci0, under its address, for other machines to find.")
   var adapter: String?
@@ -76,9 +76,11 @@ struct EmulationOptions: ParsableArguments {
   var privateAddress = false
 
   @Flag(help: "Print JSON lines.")
-  var json = false
+  package var json = false
 
-  func validate() throws {
+  package init() {}
+
+  package func validate() throws {
     if security == nil, passkey != nil || ioCapability != nil || legacyPairing || privateAddress {
       throw ValidationError(
         "--passkey, --io-capability, --legacy-pairing and --private-address need --security")
@@ -99,7 +101,7 @@ struct EmulationOptions: ParsableArguments {
     _ = try specifications()
   }
 
-  func specifications() throws -> [TransportSpecification] {
+  package func specifications() throws -> [TransportSpecification] {
     try transport.map { text in
       do throws(TransportSpecification.ParseError) {
         let specification = try TransportSpecification(text)
@@ -122,11 +124,13 @@ struct EmulationOptions: ParsableArguments {
     return protection
   }
 
-  var air: VirtualAir.Configuration { .init(pace: realTime ? .air : .immediate, packetErrorRate: loss) }
+  package var air: VirtualAir.Configuration {
+    .init(pace: realTime ? .air : .immediate, packetErrorRate: loss)
+  }
 
   /// The controller's configuration. The first controller has the default address; the others have the
   /// following ones.
-  func controller(_ number: Int) -> VirtualController.Configuration {
+  package func controller(_ number: Int) -> VirtualController.Configuration {
     let first = VirtualController.Configuration().address
     return VirtualController.Configuration(
       address: DeviceAddress(bits: first.bits + UInt64(number), type: first.type),

@@ -160,7 +160,6 @@ enum HelpTopic: String, CaseIterable {
       open          opens privileged sockets, drops all privileges, and runs a
                     command that inherits the sockets
       extcap        captures live in Wireshark and tshark, which start it
-      script-peer   plays the server side of ATT dialogues to test a client
 
     Each has --help.
     """

@@ -4,12 +4,13 @@ import BLEHost
 import BLELinux
 import BLEWire
 import CommandKit
+import Commands
 import JSONText
 import RingTap
 import Synchronization
 
-/// `ringtap script-peer FILE`.
-package struct ScriptPeerCommand: AsyncParsableCommand {
+/// `harness script-peer FILE`.
+struct ScriptPeerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "script-peer",
     abstract: "Play the server side of ATT dialogues to test a client.",
@@ -55,14 +56,13 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
                                       behaviour
 
       EXAMPLES
-        ringtap script-peer read.txt --transport unix:/tmp/peer
+        harness script-peer read.txt --transport unix:/tmp/peer
         ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
             in another terminal, while the command above runs
-        sudo ringtap script-peer all.txt --dialogue write --vhci --json
+        sudo harness script-peer all.txt --dialogue write --vhci --json
             one object per line: event (ready, dialogue, end), name, test, passed,
             line, expected, found
-      """,
-    shouldDisplay: false)
+      """)
 
   @Argument(help: "The file with the dialogues.", completion: .file()) var file: String
 
@@ -101,7 +101,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
     do throws(SystemError) {
       text = String(decoding: try WrittenFile.octets(of: file, limit: 1 << 24), as: UTF8.self)
     } catch {
-      throw Failure("cannot read \(file): \(error); see `ringtap script-peer --help`")
+      throw Failure("cannot read \(file): \(error); see `harness script-peer --help`")
     }
     let parsed: ATTDialogueFile
     do throws(ATTDialogueError) { parsed = try ATTDialogueFile(parsing: text) } catch {

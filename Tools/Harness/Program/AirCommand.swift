@@ -8,15 +8,14 @@ import CommandKit
 import JSONText
 import Synchronization
 
-/// `ringtap emulate measure`: measures the throughput of the emulated air in real time with a host in this
+/// `harness air`: measures the throughput of the emulated air in real time with a host in this
 /// process.
 ///
 /// The result validates the emulation against the specification's arithmetic; it says nothing about a radio.
-struct EmulateMeasureCommand: AsyncParsableCommand {
+struct AirCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "measure",
-    abstract: "Measure the emulated air in real time against what the specification allows.",
-    shouldDisplay: false)
+    commandName: "air",
+    abstract: "Measure the emulated air in real time against what the specification allows.")
 
   @Option(help: "Bytes per value.", in: NumberRange(4...244, "octets"))
   var payload = 244

@@ -3,17 +3,17 @@ import BLEHost
 import BLELinux
 import BLEWire
 import CommandKit
+import Commands
 import Glibc
 import SensorSessions
 
-/// `ringtap bench socket`: the receive path on an inherited datagram socket, for `Tools/Benchmarks`.
+/// `harness socket`: the receive path on an inherited datagram socket, for `Tools/Benchmarks`.
 ///
 /// The other end is an ATT server that has a ring's raw stream at the handles that it reports in discovery.
-struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
+struct SocketCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "socket",
-    abstract: "Receive from an inherited socket.",
-    shouldDisplay: false)
+    abstract: "Receive from an inherited socket.")
 
   @Option(help: "The descriptor of the socket.", in: NumberRange(0...Int32.max))
   var descriptor: Int32 = 3
@@ -47,7 +47,7 @@ struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
     let connection = try await failing { () async throws(HostError) in
       try await adapter.connect(to: .any, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
     }
-    let run = BenchRun(device: device, address: .any, characteristic: nil, options: options)
+    let run = BenchRun(device: device, address: .any, options: options)
     try await run.measure(adapter, connection, since: begin).show(json: true)
     await connection.close()
   }

@@ -4,12 +4,13 @@ import BLELinux
 import BLEWire
 import CMallocCounter
 import CommandKit
+import Commands
 import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap bench capture`: measures the cost of a complete capture.
-struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
+/// `harness capture`: measures the cost of a complete capture.
+struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
     abstract: "Measure a complete capture of a ring, files included.",
@@ -20,8 +21,8 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
       process.
 
       EXAMPLES
-        ringtap bench capture 70:CB:0D:00:A1:B2 --count 10000 --output walk
-        ringtap bench capture --transport virtual:ring,rate=300 --output walk \\
+        harness capture 70:CB:0D:00:A1:B2 --count 10000 --output walk
+        harness capture --transport virtual:ring,rate=300 --output walk \\
           --json | jq .mallocs
 
       Exit status 3: measured, but something was lost; the report says where.

@@ -1,0 +1,101 @@
+package import ArgumentParser
+import Glibc
+
+/// The outermost command of a program: leads from the program's arguments to its exit status.
+package protocol ProgramRoot: ParsableCommand {}
+
+extension ProgramRoot {
+  /// Drops privileges, checks the process's limits, runs a command line, and ends the process.
+  ///
+  /// - Parameters:
+  ///   - words: command of ringtap that needs the same privileges.
+  ///   - body: runs the command line.
+  package static func begin(
+    privileges words: [String], _ body: () async -> CInt
+  ) async -> Never {
+    Confinement.begin(words)
+    do {
+      try OpenFiles.check()
+      try Interruption.take()
+    } catch { Glibc.exit(status(after: error)) }
+    Glibc.exit(await body())
+  }
+
+  /// Runs a command line without the program's name.
+  ///
+  /// - Returns: the exit status. All messages have been printed.
+  package static func status(running arguments: [String]) async -> CInt {
+    var command: any ParsableCommand
+    do {
+      command = try parseAsRoot(arguments)
+    } catch { return status(refusing: error) }
+    do {
+      if var command = command as? any AsyncParsableCommand {
+        try ThreadLimit.check()
+        try await command.run()
+      } else {
+        try command.run()
+      }
+      return Console.takeFailure() ? EXIT_FAILURE : EXIT_SUCCESS
+    } catch { return status(after: error) }
+  }
+
+  /// Prints the parser's message: the requested help, or the error and where to find help, one per line.
+  private static func status(refusing error: any Error) -> CInt {
+    let text = fullMessage(for: error)
+    guard text.hasPrefix("Error: ") else {
+      do { try Console.print(text) } catch { return status(after: error) }
+      return EXIT_SUCCESS
+    }
+    let lines = text.split(separator: "\n")
+    tell(lines)
+    if let place = lines.last(where: { $0.hasPrefix("  See ") }) { Console.usage(String(place)) }
+    return 2
+  }
+
+  /// A help text with shortened headings of command groups: the parser writes FIND SUBCOMMANDS.
+  package static func named(_ help: String) -> String {
+    let ending = " SUBCOMMANDS:"
+    return help.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      line.hasSuffix(ending) ? line.dropLast(ending.count) + ":" : line
+    }.joined(separator: "\n")
+  }
+
+  /// Prints the error without the parser's usage lines.
+  private static func tell(_ lines: [Substring]) {
+    let message = lines.prefix {
+      !$0.hasPrefix("Help:") && !$0.hasPrefix("Usage:") && !$0.hasPrefix("  See ")
+    }
+    Console.usage(message.joined(separator: " "))
+  }
+
+  /// Maps every way out of a command to the exit status that the help documents.
+  private static func status(after error: any Error) -> CInt {
+    switch error {
+    case Console.WriteError.readerGone: return EXIT_SUCCESS
+    case Console.WriteError.failed(let error):
+      Console.note(Failure(error).message)
+      return EXIT_FAILURE
+    case is CancellationError:
+      Console.note(Interruption.cause ?? "interrupted")
+      return Interruption.cause == nil ? 130 : EXIT_FAILURE
+    case let failure as Failure:
+      Console.note(failure.message)
+      return EXIT_FAILURE
+    default: break
+    }
+    let code = exitCode(for: error)
+    let text = fullMessage(for: error)
+    // The error of a running command does not say which command it was.
+    if code == .validationFailure {
+      tell(text.split(separator: "\n"))
+      return 2
+    }
+    if code.isSuccess {
+      do { try Console.print(named(text)) } catch { return status(after: error) }
+    } else if !text.isEmpty {
+      Console.usage(text)
+    }
+    return code.rawValue
+  }
+}
