@@ -213,11 +213,16 @@ let package = Package(
   ],
   targets: targets.joined() + [
     // What serves only the authors. Nothing installs it.
+    .target(
+      name: "HarnessKit",
+      dependencies: [
+        "BLEWire", "BLEStack", "BLELinux", "BLEHost", "ColmiRing", "SensorSessions", "BLEReplay", "Recording",
+      ], path: "Tools/Harness/Kit", swiftSettings: swiftSettings),
     .executableTarget(
       name: "harness",
       dependencies: [
         "CMallocCounter", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "SensorSessions",
-        "Recording", "BLEEmulation", "RingTap", "CommandKit", "Commands",
+        "BLEReplay", "Recording", "BLEEmulation", "RingTap", "CommandKit", "Commands", "HarnessKit",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ], path: "Tools/Harness/Program", swiftSettings: swiftSettings),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
@@ -260,14 +265,15 @@ let package = Package(
       [
         "CTestSystem", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology", "BLESensors",
         "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording", "CaptureTools",
-        "LiveView", "Fleet", "Outlets", "Doctor", "Daemon", "TestKit", "TestPeer",
+        "LiveView", "Fleet", "Outlets", "Doctor", "Daemon", "HarnessKit", "TestKit", "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",
       [
         "CTestSystem", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral",
         "JSONText", "Physiology", "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector",
-        "BLEReplay", "Recording", "CaptureTools", "Relay", "BLEEmulation", "Daemon", "TestKit", "TestPeer",
+        "BLEReplay", "Recording", "CaptureTools", "Relay", "BLEEmulation", "Daemon", "HarnessKit", "TestKit",
+        "TestPeer",
         "PeripheralKit", "Simulation",
       ]),
     tests(
@@ -308,7 +314,7 @@ let package = Package(
       dependencies: [
         "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText", "BLESensors", "ColmiRing",
         "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "Fleet",
-        "BLEEmulation", "Daemon", "Commands",
+        "BLEEmulation", "Daemon", "Commands", "HarnessKit",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["TestKit", "FuzzTargets"]),

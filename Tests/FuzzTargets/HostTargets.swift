@@ -5,6 +5,7 @@ import BLEReplay
 import BLEStack
 import BLEWire
 import Glibc
+import HarnessKit
 
 /// Packets from a host to an emulated controller, with a sensor in range that pairs.
 ///

@@ -48,8 +48,8 @@ extension WithoutKernel {
         var runs: [(path: String, target: Int, program: Program)] = []
         for run in 0..<Self.runsAtATime {
           let path = scene.path("killed-\(round)-\(run).\(format)")
-          let program = try scene.startRingtap(
-            "log", "record", "-o", path, "--synthetic", "\(ratePerSecond)")
+          let program = try scene.start(
+            Place.harness, ["record", "-o", path, "--synthetic", "\(ratePerSecond)"])
           runs.append((path, 1 + moments.next(below: 2 * ratePerSecond), program))
         }
         for run in runs.sorted(by: { $0.target < $1.target }) {
@@ -97,7 +97,7 @@ extension WithoutKernel {
       let result = try scene.run(
         "bash",
         [
-          "-c", "trap '' XFSZ; ulimit -f 10; exec \"$@\"", "bash", Place.ringtap, "log", "record", "-o", path,
+          "-c", "trap '' XFSZ; ulimit -f 10; exec \"$@\"", "bash", Place.harness, "record", "-o", path,
           "--synthetic", "5000", "--json",
         ])
       #expect(result.status == 1)
@@ -116,9 +116,9 @@ extension WithoutKernel {
     @Test func overwritesNothing() throws {
       let path = scene.path("log")
       try Data("mine".utf8).write(to: URL(filePath: path))
-      let result = try scene.ringtap("log", "record", "-o", path, "--synthetic", "100")
+      let result = try scene.harness("record", "-o", path, "--synthetic", "100")
       result.expectFailure(saying: "already exists", "--append")
-      try scene.ringtap("log", "record", "-o", path, "--synthetic", "100", "--append")
+      try scene.harness("record", "-o", path, "--synthetic", "100", "--append")
         .expectFailure(saying: "is not a btsnoop log")
       #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))
     }
@@ -130,7 +130,7 @@ extension WithoutKernel {
     ])
     func refusesWrongUsage(_ arguments: [String]) throws {
       let result = try scene.run(
-        Place.ringtap, ["log", "record", "-o", scene.path("none"), "--synthetic", "1"] + arguments)
+        Place.harness, ["record", "-o", scene.path("none"), "--synthetic", "1"] + arguments)
       #expect(result.status == 2)
       #expect(!FileManager.default.fileExists(atPath: scene.path("none")))
     }
@@ -144,9 +144,9 @@ extension WithoutKernel {
     @Test(arguments: ["btsnoop", "pcapng"])
     func writesToStandardOutput(_ format: String) throws {
       let command =
-        "\"$0\" log record -o - --format \(format) --synthetic 5000 --count 300"
+        "\"$0\" record -o - --format \(format) --synthetic 5000 --count 300"
         + " | tshark -r - -T fields -e btatt.opcode"
-      let result = try scene.run("bash", ["-c", "set -o pipefail; " + command, Place.ringtap])
+      let result = try scene.run("bash", ["-c", "set -o pipefail; " + command, Place.harness])
       #expect(result.status == 0, "\(result.errors)")
       // Notifications.
       #expect(result.outputLines == [String](repeating: "0x1b", count: 300))
@@ -156,8 +156,8 @@ extension WithoutKernel {
     @Test(arguments: [5000, 1])
     func endsWhenItsReaderHasGone(_ ratePerSecond: Int) throws {
       let command =
-        "\"$0\" log record -o - --synthetic \(ratePerSecond) | head -c 16 >&2; echo ${PIPESTATUS[0]}"
-      let result = try scene.run("bash", ["-c", command, Place.ringtap])
+        "\"$0\" record -o - --synthetic \(ratePerSecond) | head -c 16 >&2; echo ${PIPESTATUS[0]}"
+      let result = try scene.run("bash", ["-c", command, Place.harness])
       #expect(result.output == "0\n")
     }
 
@@ -165,8 +165,8 @@ extension WithoutKernel {
     @Test func pcapngIsWhatWiresharkWouldWrite() throws {
       let path = scene.path("log.pcapng")
       func record(_ count: Int, _ options: String...) throws -> String {
-        let arguments = ["log", "record", "-o", path, "--synthetic", "5000", "--count", "\(count)"]
-        #expect(try scene.run(Place.ringtap, arguments + options).status == 0)
+        let arguments = ["record", "-o", path, "--synthetic", "5000", "--count", "\(count)"]
+        #expect(try scene.run(Place.harness, arguments + options).status == 0)
         return try scene.demand("capinfos", ["-M", path]).output
       }
       let information = try record(1000)
@@ -185,7 +185,7 @@ extension WithoutKernel {
 
     @Test func interruptEndsItInGoodOrder() throws {
       let path = scene.path("log")
-      let program = try scene.startRingtap("log", "record", "-o", path, "--synthetic", "1000", "--json")
+      let program = try scene.start(Place.harness, ["record", "-o", path, "--synthetic", "1000", "--json"])
       try program.line(containing: " ")
       program.send(SIGINT)
       let result = try program.finish()

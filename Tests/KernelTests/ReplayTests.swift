@@ -41,7 +41,7 @@ extension OverEachWay {
         let expected = format == "pcapng" ? recorded : inMicroseconds(recorded)
         #expect(try text(again + "/" + name) == expected, "\(name)")
       }
-      let whole = try scene.ringtap("log", "replay", "--strict", "\(live)/packets.\(format)")
+      let whole = try scene.harness("replay", "--strict", "\(live)/packets.\(format)")
       whole.expectSuccess()
       #expect(whole.output.contains(" 0 differences"), "\(whole.output)")
     }
@@ -49,7 +49,7 @@ extension OverEachWay {
 }
 
 extension WithoutKernel {
-  /// Output and exit status of `log replay`.
+  /// Output and exit status of `harness replay`.
   @Suite final class LogReplayCommandTests {
     private let scene: Scene
 
@@ -70,7 +70,7 @@ extension WithoutKernel {
 
     /// The figures are those of tshark's decode of the log: 30 frames, a third of each kind.
     @Test func tellsProgramsWhatItFound() throws {
-      let result = try scene.ringtap("log", "replay", "--json", "--strict", log)
+      let result = try scene.harness("replay", "--json", "--strict", log)
       result.expectSuccess()
       let report = try #require(try result.objects(Report.self).first)
       #expect(report.differenceCount == 0 && report.differences == [:])
@@ -84,30 +84,30 @@ extension WithoutKernel {
     @Test func tellsADifference() throws {
       let path = scene.path("hole.btsnoop")
       try hole(in: log, to: path, withoutRecordEndingIn: [0x01, 0x06, 0x14, 0x00, 0x0A])
-      let result = try scene.ringtap("log", "replay", path)
+      let result = try scene.harness("replay", path)
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.output.contains("1 differences"), "\(result.output)")
       #expect(result.output.contains("packet 28: Find By Type Value Request"), "\(result.output)")
-      #expect(try scene.ringtap("log", "replay", "--strict", path).status == 1)
+      #expect(try scene.harness("replay", "--strict", path).status == 1)
     }
 
     @Test func playsTheGoodPartOfACutLog() throws {
       let path = scene.path("cut.btsnoop")
       let whole = try Data(contentsOf: URL(filePath: log))
       try whole.prefix(whole.count - 5).write(to: URL(filePath: path))
-      let result = try scene.ringtap("log", "replay", path)
+      let result = try scene.harness("replay", path)
       #expect(result.status == 1)
       #expect(result.output.contains("packets played"))
       #expect(result.errors.contains("records before are good"), "\(result.errors)")
     }
 
     @Test func refusesWhatItCannotPlay() throws {
-      try scene.ringtap("log", "replay", scene.path("none")).expectFailure(saying: "none")
+      try scene.harness("replay", scene.path("none")).expectFailure(saying: "none")
       let text = scene.path("text")
       try Data("this is no packet log, whatever it is".utf8).write(to: URL(filePath: text))
-      try scene.ringtap("log", "replay", text).expectFailure(saying: "is not a packet log")
-      try scene.ringtap("log", "replay", log, "--link", "9").expectFailure(saying: "there is no link 9")
-      #expect(try scene.ringtap("log", "replay", log, "--speed", "fast").status == 2)
+      try scene.harness("replay", text).expectFailure(saying: "is not a packet log")
+      try scene.harness("replay", log, "--link", "9").expectFailure(saying: "there is no link 9")
+      #expect(try scene.harness("replay", log, "--speed", "fast").status == 2)
     }
 
     /// Copies a btsnoop log without the first record that ends with these bytes.

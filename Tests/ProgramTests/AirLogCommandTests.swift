@@ -42,9 +42,9 @@ import Testing
   /// Three notifications are encrypted: with the key they reach a host to which the log is replayed, and a
   /// report.
   @Test func playsAndReportsWithTheKey() throws {
-    let plain = try log(["replay", Self.sample])
+    let plain = try Program.run(Place.harness, ["replay", Self.sample])
     #expect(plain.status == 0 && plain.output.contains("1 advertising events, 0 notifications"))
-    let decrypted = try log(["replay", "--ltk", Self.key, Self.sample])
+    let decrypted = try Program.run(Place.harness, ["replay", "--ltk", Self.key, Self.sample])
     #expect(decrypted.status == 0 && decrypted.output.contains("1 advertising events, 3 notifications"))
     try withFolder { folder in
       for (keys, updates) in [([], false), (["--ltk", Self.key], true)] {

@@ -43,7 +43,6 @@ import Testing
 
   private static let commands = [
     ["log", "stats"], ["log", "show"], ["import", "-o", "OUT"], ["analyse"], ["report", "-o", "OUT"],
-    ["log", "replay"],
   ]
 
   @Test(arguments: files.map(\.name)) func saysWhatTheFileIs(_ name: String) async throws {

@@ -34,10 +34,9 @@ struct FullOutputTests {
     "cycling": ["--transport", "virtual:cycling,rate=20"],
     "polar": ["--stream", "ecg", "--transport", "virtual:polar"],
     "daemon": ["--check", "FOLDER/daemon.json"], "decode": [],
-    "log record": ["--synthetic", "100", "--duration", "0.2", "--output", "FOLDER/air.btsnoop"],
+    "log record": ["--duration", "0.2", "--output", "FOLDER/air.btsnoop"],
     "log show": ["FOLDER/walk/packets.btsnoop"], "log stats": ["FOLDER/walk/packets.btsnoop"],
     "log convert": ["FOLDER/walk/packets.btsnoop", "-o", "-", "--format", "pcapng"],
-    "log replay": ["FOLDER/walk/packets.btsnoop"],
     "emulate ring": serve, "emulate heart-rate": serve, "emulate thermometer": serve, "emulate core": serve,
     "emulate cycling": serve, "emulate polar": serve, "emulate source": serve, "emulate air": serve,
     "serve": ["FOLDER/device.txt"] + ring,
@@ -65,8 +64,9 @@ struct FullOutputTests {
   private func run(_ arguments: [String], input: String? = nil, state: String? = nil) async throws
     -> Program.Result
   {
-    try await Program(
-      try Place.ringtap, arguments, input: input.map { .text($0) } ?? .nothing, output: .file("/dev/full"),
+    let line = arguments.last == "--help" ? (try Place.ringtap, arguments) : try Harness.line(for: arguments)
+    return try await Program(
+      line.0, line.1, input: input.map { .text($0) } ?? .nothing, output: .file("/dev/full"),
       environment: Ringtap.environment(state)
     ).ended()
   }

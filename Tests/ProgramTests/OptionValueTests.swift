@@ -34,7 +34,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     "collect": ["mqtt://127.0.0.1:1", "--output", "missing/new", "--ca", "missing"],
     "ring realtime": ["heart-rate"] + radio, "relay": ["heart-rate"] + radio, "serve": ["missing"] + radio,
     "log record": ["--output", "missing/new", "--capture", "missing"],
-    "log show": ["missing"], "log stats": ["missing"], "log replay": ["missing"],
+    "log show": ["missing"], "log stats": ["missing"],
     "log convert": ["missing", "--output", "new.pcap"], "bench notify": [device] + radio,
     "bench sweep": [device] + radio, "bench requests": [device] + radio,
     "doctor": ["--folder", "missing"], "status": ["--socket", "missing"], "daemon": ["missing"],
@@ -178,12 +178,13 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     "thermometer --transport virtual:thermometer,rate=20",
     "cycling --transport virtual:cycling,rate=20", "polar --transport virtual:polar",
     "notify 70:CB:0D:00:18:0D 2a37 --transport virtual:heart-rate,rate=20",
-    "log record --output log --synthetic 1000",
+    "log record --output log",
   ])
   func theLongestDurationRuns(_ line: String) async throws {
     try await withFolder { folder in
       let words = line.split(separator: " ").map(String.init) + ["--count", "3", "--duration", "1e9"]
-      let result = try await Program.run("/usr/bin/env", ["-C", folder, try Place.ringtap] + words)
+      let line = try Harness.line(for: words)
+      let result = try await Program.run("/usr/bin/env", ["-C", folder, line.program] + line.arguments)
       #expect(result.status == 0, "\(result.errors)")
     }
   }

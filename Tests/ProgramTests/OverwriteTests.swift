@@ -49,7 +49,7 @@ import Testing
     "report --png": ["FOLDER/walk", "--png", "OUT"],
     "collect --output": ["mqtt://127.0.0.1:1", "--output", "OUT", "--ca", "FOLDER/none"],
     "doctor --report": ["--report", "OUT"],
-    "log record --output": ["--output", "OUT", "--synthetic", "100", "--count", "5"],
+    "log record --output": ["--output", "OUT", "--count", "5"],
     "log convert --output": ["FOLDER/log.btsnoop", "--format", "pcap", "--output", "OUT"],
     "log stats --svg": ["FOLDER/log.btsnoop", "--svg", "OUT"],
     "bench notify --svg": [
@@ -101,6 +101,11 @@ import Testing
       }
   }
 
+  private func run(_ arguments: [String]) async throws -> Program.Result {
+    let line = try Harness.line(for: arguments)
+    return try await Program.run(line.program, line.arguments)
+  }
+
   /// A file, a symbolic link to one, a hard link, a dangling link: all stay, and one line reports it.
   @Test func nothingThatIsThereIsOverwritten() async throws {
     let precious = Data("precious".utf8)
@@ -122,7 +127,7 @@ import Testing
           default: break
           }
           let before = try Set(FileManager.default.contentsOfDirectory(atPath: folder))
-          let result = try await Ringtap.run(words(key, folder, file))
+          let result = try await run(words(key, folder, file))
           let what = "\(key), \(kind): \(result.status): \(result.errors)"
           #expect(result.status == (key == "ring raw --output" ? 2 : 1), "\(what)")
           #expect(try Set(FileManager.default.contentsOfDirectory(atPath: folder)) == before, "\(what)")
@@ -135,7 +140,7 @@ import Testing
         try FileManager.default.removeItem(atPath: out)
         try precious.write(to: URL(filePath: other))
         try FileManager.default.createSymbolicLink(atPath: out, withDestinationPath: other)
-        let result = try await Ringtap.run(words(key, folder, file) + ["--force"])
+        let result = try await run(words(key, folder, file) + ["--force"])
         #expect(content(of: other) == precious && content(of: out) != precious, "\(key): \(result.errors)")
         #expect(content(of: out)?.count ?? 0 > 100, "\(key): \(result.status): \(result.errors)")
       }
@@ -152,7 +157,7 @@ import Testing
         let out = "\(folder)/\(place)"
         try FileManager.default.createDirectory(atPath: out, withIntermediateDirectories: true)
         for name in names { try Data("precious".utf8).write(to: URL(filePath: "\(out)/\(name)")) }
-        let result = try await Ringtap.run(words(key, folder, out))
+        let result = try await run(words(key, folder, out))
         for name in names {
           #expect(content(of: "\(out)/\(name)") == Data("precious".utf8), "\(key): \(name)")
         }
@@ -233,7 +238,7 @@ import Testing
         }
       }
       for key in ["log record --output", "gatt --packet-log"] {
-        let log = try await Ringtap.run(words(key, folder, "/dev/null"))
+        let log = try await run(words(key, folder, "/dev/null"))
         #expect(log.status == 0, "\(key): \(log.errors)")
       }
       // Through a pipe that a reader has open.

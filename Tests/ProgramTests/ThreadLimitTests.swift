@@ -15,7 +15,7 @@ import Testing
         ["gatt", "--transport", "virtual:ring", "70:CB:0D:00:A1:B2"],
         ["heart-rate", "--transport", "virtual:heart-rate", "--count", "1"],
         ["relay", "virtual:ring"], ["doctor"],
-        ["log", "record", "--synthetic", "10", "--duration", "1", "--output", folder + "/log"],
+        ["log", "record", "--duration", "1", "--output", folder + "/log"],
       ] {
         // The limit does not apply to root; the new user has no other processes.
         let number = "\(61_230 + limit)"

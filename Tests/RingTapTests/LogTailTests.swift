@@ -2,6 +2,7 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 import Foundation
+import HarnessKit
 import TestKit
 import Testing
 
@@ -41,7 +42,9 @@ import Testing
       var plan = LogFilePlan(path: path)
       plan.existing = .append
       change(&plan)
-      var recording = LogRecording(.synthetic(ratePerSecond: 100_000) { _, _ in }, to: plan)
+      var recording = LogRecording(to: plan) { () throws(SystemError) in
+        try SyntheticSource(ratePerSecond: 100_000) { _, _ in }
+      }
       recording.count = count
       do throws(LogFileError) {
         let report = try await recording.run(ready: {}, progress: { _ in })
@@ -118,7 +121,9 @@ import Testing
       var plan = LogFilePlan(path: folder + "/log")
       plan.rotateByteCount = 100
       plan.keptFiles = 2
-      var recording = LogRecording(.synthetic(ratePerSecond: 100_000) { _, _ in }, to: plan)
+      var recording = LogRecording(to: plan) { () throws(SystemError) in
+        try SyntheticSource(ratePerSecond: 100_000) { _, _ in }
+      }
       recording.count = 7
       let report = try await recording.run(ready: {}, progress: { _ in })
       #expect(report.packets == 7)

@@ -2,6 +2,7 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 import Foundation
+import HarnessKit
 import TestKit
 import Testing
 
@@ -61,7 +62,9 @@ import Testing
       plan.format = .pcapng
       plan.existing = .append
       change(&plan)
-      var recording = LogRecording(.synthetic(ratePerSecond: 100_000) { _, _ in }, to: plan)
+      var recording = LogRecording(to: plan) { () throws(SystemError) in
+        try SyntheticSource(ratePerSecond: 100_000) { _, _ in }
+      }
       recording.count = count
       do throws(LogFileError) {
         let report = try await recording.run(ready: {}, progress: { _ in })

@@ -145,8 +145,8 @@ import Testing
   @Test(arguments: [false, true]) func endsARecordOfALog(_ isReplaced: Bool) async throws {
     try await withFolder { folder in
       let path = folder + "/log.btsnoop"
-      let program = try Ringtap.start(
-        ["log", "record", "--output", path, "--synthetic", "500", "--duration", "60"])
+      let program = try Harness.start(
+        ["record", "--output", path, "--synthetic", "500", "--duration", "60"])
       try await eventually("packets are written") { contents(path).count > 1000 }
       try Files.remove(path)
       if isReplaced { try Data("other".utf8).write(to: URL(filePath: path)) }

@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLEWire
 import CaptureTools
 import Foundation
+import HarnessKit
 import Recording
 import TestKit
 import Testing

@@ -42,8 +42,9 @@ def options():
     words.shapes = [shape for shape in shapes() if any(text in shape.name for text in words.shapes.split(","))]
     if not words.shapes:
         parser.error("no recording has such a name")
-    if not os.access(words.program, os.X_OK):
-        parser.error(f"no program at {words.program}: swift build -c release --product ringtap")
+    for program in (words.program, words.program.with_name("harness")):
+        if not os.access(program, os.X_OK):
+            parser.error(f"no program at {program}: swift build -c release --product {program.name}")
     return words
 
 

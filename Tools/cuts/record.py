@@ -27,7 +27,7 @@ def shapes():
                 "--sync-interval", str(interval), *options]
 
     def log(name):
-        return ["log", "record", "--synthetic", "500", "--output", name]
+        return ["record", "--synthetic", "500", "--output", name]
 
     return [
         Shape("csv-btsnoop", 1, capture(1)),
@@ -90,7 +90,8 @@ def record(shape, folder, program, seconds, tracer):
     if shape.side:
         run = [str(Path(__file__).with_name("fleet")), shape.side, str(program), str(seconds)]
     else:
-        run = [str(program), *shape.command, "--duration", str(seconds)]
+        # `harness` is built beside ringtap.
+        run = [str(program.with_name("harness") if shape.command[0] == "record" else program), *shape.command, "--duration", str(seconds)]
     inside = ["bash", "-c", SESSION.replace("REST", str(REST_SECONDS)), "session", "/tmp/powercut", *run]
     command = [ROOT / "Tools/test-kernel", "run", "--timeout", str(seconds + 300), "--results", folder / "results",
                "--disk", disk, "--", *inside]

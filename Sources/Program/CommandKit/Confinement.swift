@@ -22,7 +22,7 @@ package enum Confinement {
     switch (arguments.first, arguments.dropFirst().first) {
     case ("open", _): .opener
     case ("log", "record"), ("extcap", _): .radio([.netRaw])
-    case ("log", "replay"), ("adapters", _), ("publish", _), ("collect", _), ("status", _): .sockets
+    case ("adapters", _), ("publish", _), ("collect", _), ("status", _): .sockets
     case ("ring", "decode"): .files
     case ("log", "show"), ("report", _): .filesAndProgram
     case ("emulate", _), ("serve", _): .radio([.netAdmin])

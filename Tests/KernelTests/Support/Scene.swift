@@ -67,6 +67,10 @@ final class Scene {
     try run(Place.ringtap, arguments, within: limit)
   }
 
+  func harness(_ arguments: String..., within limit: Duration = Program.patience) throws -> Program.Result {
+    try run(Place.harness, arguments, within: limit)
+  }
+
   func startRingtap(_ arguments: String...) throws -> Program { try start(Place.ringtap, arguments) }
 
   // MARK: Adapters and peers

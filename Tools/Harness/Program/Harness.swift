@@ -6,7 +6,10 @@ import CommandKit
   static let configuration = CommandConfiguration(
     commandName: "harness",
     abstract: "Measures and tests ringtap.",
-    subcommands: [AirCommand.self, CaptureCommand.self, ScriptPeerCommand.self, SocketCommand.self])
+    subcommands: [
+      AirCommand.self, CaptureCommand.self, RecordCommand.self, ReplayCommand.self, ScriptPeerCommand.self,
+      SocketCommand.self,
+    ])
 
   static func main() async {
     let arguments = Array(CommandLine.arguments.dropFirst())

@@ -1,9 +1,9 @@
 import BLEHost
-import BLELinux
-public import BLEWire
+package import BLELinux
+package import BLEWire
 
 /// A source of records.
-protocol LogSource: Sendable {
+package protocol RecordSource: Sendable {
   /// Starts to pass records to `writer`.
   ///
   /// - Parameter onEnd: called when no more records will come.
@@ -21,9 +21,6 @@ public struct LogRecording: Sendable {
     case monitor(adapter: UInt16?)
     /// The log of another running ringtap process, from its start.
     case capture(RunningLog)
-    /// Numbered packets, for tests of the writer. The closure is called with the number of packets passed on,
-    /// and the time.
-    case synthetic(ratePerSecond: Int, @Sendable (Int, MonotonicTime) -> Void)
   }
 
   /// State of a recording, for a progress line.
@@ -37,15 +34,35 @@ public struct LogRecording: Sendable {
   /// Why the recording ended.
   private enum End: Sendable { case count, duration, failure, source }
 
-  public var source: Source
+  /// Opens the source.
+  private let open: @Sendable () throws(SystemError) -> any RecordSource
+  private let isOfCapture: Bool
   public var plan: LogFilePlan
   public var duration: Duration?
   /// Maximum number of records of any kind.
   public var count: Int?
 
   public init(_ source: Source, to plan: LogFilePlan) {
-    self.source = source
     self.plan = plan
+    switch source {
+    case .monitor(let adapter):
+      isOfCapture = false
+      open = { () throws(SystemError) in try MonitorSource(adapter: adapter) }
+    case .capture(let log):
+      isOfCapture = true
+      open = { () throws(SystemError) in try CaptureSource(log) }
+    }
+  }
+
+  /// Records from a source in place of the kernel, for tests of the writer.
+  ///
+  /// - Parameter open: creates the source of one run.
+  package init(
+    to plan: LogFilePlan, from open: @escaping @Sendable () throws(SystemError) -> any RecordSource
+  ) {
+    self.plan = plan
+    isOfCapture = false
+    self.open = open
   }
 
   /// Runs to the end. If the task is cancelled, the recording ends as with Ctrl-C: records received so far
@@ -59,7 +76,7 @@ public struct LogRecording: Sendable {
     ready: @escaping @Sendable () -> Void, progress: @escaping @Sendable (Progress) -> Void
   ) async throws(LogFileError) -> LogRecordingReport {
     // Open the source first, so that no file is created if nothing can be recorded.
-    let source = try open()
+    let source = try opened()
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let writer: LogWriter
     do throws(LogFileError) {
@@ -105,14 +122,8 @@ public struct LogRecording: Sendable {
     return report(outcome, writer, startedAt, reason)
   }
 
-  private func open() throws(LogFileError) -> any LogSource {
-    do throws(SystemError) {
-      switch source {
-      case .monitor(let adapter): return try MonitorSource(adapter: adapter)
-      case .capture(let log): return try CaptureSource(log)
-      case .synthetic(let rate, let onPush): return try SyntheticSource(ratePerSecond: rate, onPush)
-      }
-    } catch {
+  private func opened() throws(LogFileError) -> any RecordSource {
+    do throws(SystemError) { return try open() } catch {
       switch error.condition {
       case .notPermitted:
         throw .host(.notPermitted(action: "the kernel's monitor", capability: "CAP_NET_RAW"))
@@ -136,7 +147,7 @@ public struct LogRecording: Sendable {
       }
     var lost = LogRecordingReport.Loss(packetLog: writer.queue.dropped, disk: outcome.lostOnDisk)
     // Drops recorded in a capture's log happened before its writer.
-    if case .capture = source {
+    if isOfCapture {
       lost.packetLog += writer.sourceDrops
     } else {
       lost.kernelQueue = writer.sourceDrops
@@ -147,4 +158,13 @@ public struct LogRecording: Sendable {
       repairedByteCount: outcome.tornByteCount, lost: lost,
       failure: outcome.failure)
   }
+}
+
+extension LogWriter {
+  /// Queues a record of the kernel's monitor for the writer's thread, which `signal` wakes.
+  package func push(opcode: UInt16, adapter: UInt16, time: ReceiveTime, _ packet: Span<UInt8>) {
+    queue.push(tag: Self.tag(opcode: opcode, adapter: adapter), time: time, packet)
+  }
+
+  package func signal() { wake.signal() }
 }

@@ -4,7 +4,7 @@ import BLEWire
 import Synchronization
 
 /// Writes records on its own thread. The receive thread only fills a bounded queue.
-final class LogWriter: Sendable {
+package final class LogWriter: Sendable {
   /// Final contents of the files.
   struct Outcome: Sendable {
     var records = 0

@@ -25,7 +25,7 @@ public struct ReplayDifference: Hashable, Sendable {
   public let ours: [UInt8]?
   public let why: String?
 
-  init(kind: Kind, index: Int?, recorded: [UInt8]?, ours: [UInt8]?, why: String?) {
+  package init(kind: Kind, index: Int?, recorded: [UInt8]?, ours: [UInt8]?, why: String?) {
     self.kind = kind
     self.index = index.flatMap { $0 > 0 ? $0 : nil }
     self.recorded = recorded
@@ -33,7 +33,7 @@ public struct ReplayDifference: Hashable, Sendable {
     self.why = why
   }
 
-  init(
+  package init(
     _ kind: Kind, _ packet: ReplayPacket? = nil, ours: [UInt8]? = nil, why: String? = nil
   ) {
     self.init(kind: kind, index: packet?.index, recorded: packet?.octets, ours: ours, why: why)
@@ -46,15 +46,15 @@ public struct ReplayFindings: Hashable, Sendable {
   public static let exampleLimit = 10
 
   /// Packets of the log that were delivered or compared.
-  public internal(set) var played = 0
+  public package(set) var played = 0
   /// Packets of the recorded host that our host sent byte for byte.
-  public internal(set) var reproduced = 0
+  public package(set) var reproduced = 0
   /// Packets that our host sent after the end of the log. They do not count as differences.
-  public internal(set) var afterEnd = 0
+  public package(set) var afterEnd = 0
   /// Packets of links other than LE, and of types that an LE host does not use.
-  public internal(set) var notPlayed = 0
+  public package(set) var notPlayed = 0
   /// Advertising reports.
-  public internal(set) var reports = 0
+  public package(set) var reports = 0
   /// Number of differences by kind.
   public private(set) var counts: [ReplayDifference.Kind: Int] = [:]
   public private(set) var examples: [ReplayDifference] = []
@@ -63,7 +63,7 @@ public struct ReplayFindings: Hashable, Sendable {
 
   public var differenceCount: Int { counts.values.reduce(0, +) }
 
-  mutating func add(_ difference: ReplayDifference) {
+  package mutating func add(_ difference: ReplayDifference) {
     let count = counts[difference.kind, default: 0] + 1
     counts[difference.kind] = count
     if count <= Self.exampleLimit { examples.append(difference) }

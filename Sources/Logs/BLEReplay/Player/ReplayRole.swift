@@ -1,12 +1,12 @@
 import BLEDissector
-import BLEWire
+package import BLEWire
 
 /// Role of a recorded packet in a conversation.
-typealias ReplayRole = HCIPacketRole
+package typealias ReplayRole = HCIPacketRole
 
 extension HCIPacketRole {
   /// - Parameter octets: the packet with the H4 type byte first.
-  init(_ octets: [UInt8]) { self.init(octets.span) }
+  package init(_ octets: [UInt8]) { self.init(octets.span) }
 
   /// Returns the ATT PDU of a packet, or `nil` if the packet does not contain the whole PDU.
   static func attributePDU(_ octets: [UInt8]) -> [UInt8]? {

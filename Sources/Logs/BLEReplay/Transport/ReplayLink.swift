@@ -2,10 +2,10 @@ import BLEDissector
 import BLEHost
 import BLEPacketLog
 import BLEStack
-import BLEWire
+package import BLEWire
 
 /// One link of a log as a conversation of its own: its start, the frames of the ATT channel, and its end.
-struct ReplayLink {
+package struct ReplayLink {
   let number: Int
   let peer: DeviceAddress?
   let handle: ConnectionHandle
@@ -95,7 +95,7 @@ struct ReplayLink {
 
   /// Makes the start of a link that was up before the log starts. It has no timing, and the address is `.any`
   /// if the log does not contain the peer's.
-  static func start(
+  package static func start(
     _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
   ) -> ReplayPacket {
     let peer = peer ?? .any

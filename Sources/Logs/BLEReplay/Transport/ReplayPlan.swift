@@ -4,7 +4,7 @@ import BLEStack
 import BLEWire
 
 /// The part of a log that is played to our host, and the source of the replies to its commands.
-struct ReplayPlan {
+package struct ReplayPlan {
   let packets: [ReplayPacket]
   /// Numbers of the records with data for the host that the log's writer truncated, in order. They are not in
   /// `packets`.
@@ -83,7 +83,7 @@ struct ReplayPlan {
 
   /// Returns whether these are the start-up commands of our host, as far as the log goes but at least the
   /// first two.
-  static func beginsAsOurs(_ packets: ArraySlice<ReplayPacket>) -> Bool {
+  package static func beginsAsOurs(_ packets: ArraySlice<ReplayPacket>) -> Bool {
     var expected = HCIHost.startUpOpcodes[...]
     for packet in packets where packet.direction == .hostToController {
       guard let next = expected.first else { return true }

@@ -1,12 +1,12 @@
 import BLEStack
-import BLEWire
+package import BLEWire
 
 /// Answers our host's commands when the log contains a link but no commands.
 ///
 /// It lets our host start up, reports the advertisers in the log, and creates the link that is played.
-struct StandInController {
+package struct StandInController {
   /// Effect of a command.
-  enum Effect {
+  package enum Effect {
     /// Deliver these events.
     case events([[UInt8]])
     /// Deliver these events, then the advertising reports of the log, if any.
@@ -25,15 +25,15 @@ struct StandInController {
   let handle: ConnectionHandle
   var address = Self.documentationAddress
   /// Buffers for whole frames, in unlimited number.
-  var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
+  package var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
   private var isUp = true
 
-  init(peer: DeviceAddress?, handle: ConnectionHandle) {
+  package init(peer: DeviceAddress?, handle: ConnectionHandle) {
     self.peer = peer
     self.handle = handle
   }
 
-  mutating func answer(_ octets: [UInt8]) -> Effect {
+  package mutating func answer(_ octets: [UInt8]) -> Effect {
     guard case .command(let opcode) = ReplayRole(octets) else { return .events([]) }
     switch opcode {
     case .leSetScanEnable where octets.count > 4 && octets[4] == 1: return .scan([Self.complete(opcode)])
@@ -75,7 +75,7 @@ struct StandInController {
   }
 
   /// Reports one data packet as sent. Core 5.4, Vol 4, Part E, 7.7.19.
-  var completion: [UInt8] {
+  package var completion: [UInt8] {
     [
       HCIPacketType.event.rawValue, HCIEventCode.numberOfCompletedPackets.rawValue, 5, 1,
       UInt8(truncatingIfNeeded: handle.rawValue), UInt8(handle.rawValue >> 8), 1, 0,

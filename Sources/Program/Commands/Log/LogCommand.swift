@@ -6,7 +6,7 @@ package struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
     abstract: "Record, print and convert packet logs.",
-    subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self, Replay.self])
+    subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self])
 
   /// Writes a log with replaced addresses, names and keys, as `ringtap log convert --anonymise` does.
   package static func anonymise(

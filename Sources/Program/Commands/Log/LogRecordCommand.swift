@@ -1,16 +1,16 @@
-import ArgumentParser
+package import ArgumentParser
 import BLELinux
 import BLEWire
 import CommandKit
 import Glibc
 import JSONText
-import Recording
+package import Recording
 
 /// `ringtap log record`.
-struct LogRecordCommand: AsyncParsableCommand {
-  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
+package struct LogRecordCommand: AsyncParsableCommand {
+  package enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
 
-  static let configuration = CommandConfiguration(
+  package static let configuration = CommandConfiguration(
     commandName: "record",
     abstract: "Record the packets between the kernel and its Bluetooth controllers.",
     discussion: """
@@ -38,7 +38,7 @@ struct LogRecordCommand: AsyncParsableCommand {
       """)
 
   @Option(name: [.short, .long], help: "The log to write; '-' for standard output.")
-  var output: String
+  package var output: String
 
   @Option(
     help: """
@@ -87,14 +87,11 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
-  /// Records numbered packets at this rate instead of the kernel's, and prints how many were queued, and
-  /// when.
-  @Option(help: .hidden, in: NumberRange(1...1_000_000, "a second"))
-  var synthetic: Int?
+  package init() {}
 
-  func validate() throws {
+  package func validate() throws {
     _ = try adapterIndex()
-    if capture != nil, adapter != nil || synthetic != nil {
+    if capture != nil, adapter != nil {
       throw ValidationError("give --capture or --adapter, not both")
     }
     let isSeries = rotateSize != nil || rotateTime != nil || rotateCount != nil
@@ -115,7 +112,20 @@ struct LogRecordCommand: AsyncParsableCommand {
     return index
   }
 
-  func run() async throws {
+  package func run() async throws {
+    let source =
+      if let capture {
+        LogRecording.Source.capture(try AnnouncedLog.find(capture).log)
+      } else {
+        LogRecording.Source.monitor(adapter: try adapterIndex())
+      }
+    try await record { LogRecording(source, to: $0) }
+  }
+
+  /// Records until a limit, an error or a signal ends it, and prints the report.
+  ///
+  /// - Parameter make: creates the recording with the files that the options describe.
+  package func record(_ make: (LogFilePlan) throws -> LogRecording) async throws {
     var plan = LogFilePlan(path: output)
     plan.format = isPcapNG ? .pcapng : .btsnoop
     plan.existing = append ? .append : .fail
@@ -123,7 +133,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     plan.rotateTime = rotateTime.map { .seconds($0) }
     plan.rotateCount = rotateCount
     plan.keptFiles = ring
-    var recording = LogRecording(try source(), to: plan)
+    var recording = try make(plan)
     recording.duration = duration.map { .seconds($0) }
     recording.count = count
     let finished = recording
@@ -145,17 +155,6 @@ struct LogRecordCommand: AsyncParsableCommand {
   }
 
   private var isPcapNG: Bool { format.map { $0 == .pcapng } ?? output.hasSuffix(".pcapng") }
-
-  private func source() throws -> LogRecording.Source {
-    if let capture { return .capture(try AnnouncedLog.find(capture).log) }
-    guard let synthetic else { return .monitor(adapter: try adapterIndex()) }
-    let isLogOnOutput = output == "-"
-    return .synthetic(ratePerSecond: synthetic) { count, time in
-      if isLogOnOutput { return }
-      // The process that kills this one may have exited first.
-      try? Console.print("\(count) \(time.nanoseconds)")
-    }
-  }
 
   private func finish(_ report: LogRecordingReport) throws {
     if report.repairedByteCount > 0 {

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// It reads the log's file, so the other process is not involved: a slow reader neither delays it nor loses
 /// records. Flushed records are seen at most 100 ms later.
-final class CaptureSource: LogSource {
+final class CaptureSource: RecordSource {
   private static let pauseMilliseconds = 100
 
   private let log: RunningLog

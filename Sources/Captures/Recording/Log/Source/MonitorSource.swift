@@ -2,7 +2,7 @@ import BLELinux
 import BLEWire
 
 /// Passes records from the kernel's monitor to a log's writer, on the receive thread.
-actor MonitorSource: LogSource {
+actor MonitorSource: RecordSource {
   /// Maximum batches in one turn, so that other jobs of the loop get to run.
   private static let turnLimit = 8
   private static let slots = 32

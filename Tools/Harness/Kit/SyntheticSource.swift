@@ -1,9 +1,10 @@
-import BLELinux
-import BLEWire
+package import BLELinux
+package import BLEWire
+package import Recording
 import Synchronization
 
 /// Numbered notifications at an even rate instead of the kernel's records, to test that a log loses none.
-final class SyntheticSource: LogSource {
+package final class SyntheticSource: RecordSource {
   /// ACL data from the controller on handle 0x0040: an ATT notification of attribute 0x0010. A number of four
   /// bytes, little-endian, follows. Core 5.4, Vol 4, Part E, 5.4.2 and Vol 3, Part F, 3.4.7.1.
   private static let start: [UInt8] = [
@@ -19,7 +20,7 @@ final class SyntheticSource: LogSource {
   private let isStopping = Atomic<Bool>(false)
 
   /// - Parameter onPush: called with the number of packets passed on so far, and the time.
-  init(
+  package init(
     ratePerSecond: Int, _ onPush: @escaping @Sendable (Int, MonotonicTime) -> Void
   ) throws(SystemError) {
     self.ratePerSecond = ratePerSecond
@@ -27,11 +28,11 @@ final class SyntheticSource: LogSource {
     pause = try WakeEvent()
   }
 
-  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+  package func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-source") { self.run(writer) }
   }
 
-  func close() async {
+  package func close() async {
     isStopping.store(true, ordering: .sequentiallyConsistent)
     pause.signal()
   }
@@ -49,11 +50,10 @@ final class SyntheticSource: LogSource {
           for octet in 0..<4 {
             packet[Self.start.count + octet] = UInt8(truncatingIfNeeded: pushed >> (8 * octet))
           }
-          writer.queue.push(
-            tag: LogWriter.tag(opcode: Self.opcode, adapter: 0), time: SystemClock.now(), packet.span)
+          writer.push(opcode: Self.opcode, adapter: 0, time: SystemClock.now(), packet.span)
           pushed += 1
         }
-        writer.wake.signal()
+        writer.signal()
         onPush(pushed, SystemClock.monotonic())
       }
       pause.sleep(milliseconds: Self.pauseMilliseconds) {

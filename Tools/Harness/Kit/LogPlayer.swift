@@ -1,14 +1,15 @@
-public import BLEHost
+package import BLEHost
+package import BLEReplay
 import BLEStack
-public import BLEWire
+package import BLEWire
 
 /// Drives instances of our host, one per adapter, with the packets of a log.
 ///
 /// Our host starts whatever the recorded host started: commands, its client's requests, signalling. It
 /// responds to the peer by itself. Each packet of the recorded host is compared with what our host sends. No
 /// clocks or sockets are involved, so the same log always gives the same findings.
-public struct LogPlayer: ~Copyable {
-  public typealias NotificationSink = (ConnectionHandle, borrowing HandleValueNotification, ReceiveTime) ->
+package struct LogPlayer: ~Copyable {
+  package typealias NotificationSink = (ConnectionHandle, borrowing HandleValueNotification, ReceiveTime) ->
     Void
 
   private let log: ReplayLog
@@ -16,14 +17,14 @@ public struct LogPlayer: ~Copyable {
   /// Indexes of the packets to play; `nil` for all.
   private var positions: [Int]?
   private var next = 0
-  public private(set) var findings = ReplayFindings()
+  package private(set) var findings = ReplayFindings()
 
   /// - Parameters:
   ///   - log: the log to play.
   ///   - link: plays only this connection, counted from 1. Commands are left out because their replies do not
   ///     name a connection. `nil` plays all.
   /// - Throws: if the log has no such connection.
-  public init(_ log: ReplayLog, link: Int? = nil) throws(HostError) {
+  package init(_ log: ReplayLog, link: Int? = nil) throws(HostError) {
     self.log = log
     guard let link else { return }
     guard log.connections.indices.contains(link - 1) else {
@@ -37,15 +38,15 @@ public struct LogPlayer: ~Copyable {
     }
   }
 
-  public var count: Int { positions?.count ?? log.packets.count }
+  package var count: Int { positions?.count ?? log.packets.count }
 
   /// The packet to play next; `nil` at the end.
-  public var upcoming: ReplayPacket? { next < count ? log.packets[positions?[next] ?? next] : nil }
+  package var upcoming: ReplayPacket? { next < count ? log.packets[positions?[next] ?? next] : nil }
 
   /// Plays the next packet.
   ///
   /// - Parameter notification: gets each value that a server sends to our host.
-  public mutating func step(_ notification: NotificationSink) {
+  package mutating func step(_ notification: NotificationSink) {
     guard let packet = upcoming else { return }
     let position = positions?[next] ?? next
     next += 1
@@ -63,7 +64,7 @@ public struct LogPlayer: ~Copyable {
   }
 
   /// Reports packets that our host sent and the log does not contain.
-  public mutating func finish() {
+  package mutating func finish() {
     for number in adapters.keys.sorted() { adapters[number]?.finish(&findings) }
   }
 

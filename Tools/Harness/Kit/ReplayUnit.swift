@@ -1,3 +1,4 @@
+import BLEReplay
 import BLEWire
 
 /// A host's unit of output: a command, or an L2CAP frame with its fragments.

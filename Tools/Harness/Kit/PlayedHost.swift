@@ -1,3 +1,4 @@
+import BLEReplay
 import BLEStack
 import BLEWire
 

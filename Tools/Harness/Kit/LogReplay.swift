@@ -1,37 +1,37 @@
-public import BLEHost
+package import BLEHost
 import BLELinux
-public import BLEReplay
-public import BLEWire
+package import BLEReplay
+package import BLEWire
 import ColmiRing
 import Recording
 import SensorSessions
 
 /// Results of replaying a whole log.
-public struct LogReplayReport: Hashable, Sendable {
+package struct LogReplayReport: Hashable, Sendable {
   /// Packets in the log to replay.
-  public var packets = 0
-  public var findings = ReplayFindings()
+  package var packets = 0
+  package var findings = ReplayFindings()
   /// Values that servers sent to the local hosts.
-  public var notifications = 0
+  package var notifications = 0
   /// Samples of a ring among them, by `RingStream.rawValue`.
-  public var samples = [Int](repeating: 0, count: RingStream.allCases.count)
+  package var samples = [Int](repeating: 0, count: RingStream.allCases.count)
   /// Other frames of a ring.
-  public var otherFrames = 0
+  package var otherFrames = 0
   /// Times of the first and the last packet.
-  public var first: ReceiveTime?
-  public var last: ReceiveTime?
+  package var first: ReceiveTime?
+  package var last: ReceiveTime?
 
-  public init() {}
+  package init() {}
 }
 
 /// Replays a packet log into the host stack and compares the stack's packets with the recorded ones.
-public struct LogReplay: Sendable {
-  public var log: ReplayLog
-  public var speed: ReplaySpeed
+package struct LogReplay: Sendable {
+  package var log: ReplayLog
+  package var speed: ReplaySpeed
   /// Number of the link, from 1; `nil` for all links in the log.
-  public var link: Int?
+  package var link: Int?
 
-  public init(_ log: ReplayLog, speed: ReplaySpeed = .max, link: Int? = nil) {
+  package init(_ log: ReplayLog, speed: ReplaySpeed = .max, link: Int? = nil) {
     self.log = log
     self.speed = speed
     self.link = link
@@ -44,7 +44,7 @@ public struct LogReplay: Sendable {
   ///
   /// - Parameter progress: called with the number of packets played and the total.
   /// - Throws: if the log has no such link.
-  public func run(
+  package func run(
     progress: @Sendable (_ played: Int, _ count: Int) -> Void = { _, _ in }
   ) async throws(HostError) -> LogReplayReport {
     var player = try LogPlayer(log, link: link)

@@ -1,4 +1,5 @@
 import BLEHost
+import BLEReplay
 import BLEStack
 import BLEWire
 
