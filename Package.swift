@@ -214,6 +214,9 @@ let package = Package(
   targets: targets.joined() + [
     // What serves only the authors. Nothing installs it.
     .target(
+      name: "Dialogues", dependencies: ["BLEWire", "BLEStack", "BLELinux", "BLEEmulation"],
+      path: "Tools/Harness/Dialogues", swiftSettings: swiftSettings),
+    .target(
       name: "HarnessKit",
       dependencies: [
         "BLEWire", "BLEStack", "BLELinux", "BLEHost", "ColmiRing", "SensorSessions", "BLEReplay", "Recording",
@@ -223,6 +226,7 @@ let package = Package(
       dependencies: [
         "CMallocCounter", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "SensorSessions",
         "BLEReplay", "Recording", "BLEEmulation", "RingTap", "CommandKit", "Commands", "HarnessKit",
+        "Dialogues",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ], path: "Tools/Harness/Program", swiftSettings: swiftSettings),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
@@ -243,7 +247,10 @@ let package = Package(
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests(
       "BLEEmulationTests",
-      ["BLEWire", "BLEStack", "Physiology", "BLESensors", "ColmiRing", "BLEEmulation", "TestKit"]),
+      [
+        "BLEWire", "BLEStack", "Physiology", "BLESensors", "ColmiRing", "BLEEmulation", "Dialogues",
+        "TestKit",
+      ]),
     tests(
       "BLELinuxTests",
       ["CTestSystem", "BLEWire", "BLELinux", "TestKit", "TestPeer"]),
@@ -280,7 +287,7 @@ let package = Package(
       "ConformanceTests",
       [
         "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "BLESensors",
-        "SensorSessions", "BLEEmulation", "TestKit", "TestPeer", "PeripheralKit",
+        "SensorSessions", "BLEEmulation", "Dialogues", "TestKit", "TestPeer", "PeripheralKit",
       ],
       exclude: ["Dialogues", "Attacks/Dialogues", "Attacks/device.txt"]),
     tests(
@@ -314,7 +321,7 @@ let package = Package(
       dependencies: [
         "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText", "BLESensors", "ColmiRing",
         "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "Fleet",
-        "BLEEmulation", "Daemon", "Commands", "HarnessKit",
+        "BLEEmulation", "Daemon", "Commands", "HarnessKit", "Dialogues",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["TestKit", "FuzzTargets"]),

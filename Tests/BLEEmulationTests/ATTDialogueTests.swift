@@ -1,5 +1,6 @@
 import BLEEmulation
 import BLEWire
+import Dialogues
 import TestKit
 import Testing
 

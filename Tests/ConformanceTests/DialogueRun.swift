@@ -3,6 +3,7 @@ import BLELinux
 import BLESensors
 import BLEStack
 import BLEWire
+import Dialogues
 import Synchronization
 import TestKit
 import TestPeer

@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLESensors
 import BLEWire
+import Dialogues
 import Foundation
 import SensorSessions
 import TestKit

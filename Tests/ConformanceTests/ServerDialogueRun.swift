@@ -5,6 +5,7 @@ import BLEPeripheral
 import BLESecurity
 import BLEStack
 import BLEWire
+import Dialogues
 import PeripheralKit
 import Synchronization
 import TestKit

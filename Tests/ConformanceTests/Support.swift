@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
+import Dialogues
 import Foundation
 import TestPeer
 import Testing

@@ -4,6 +4,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import CaptureTools
+import Dialogues
 import Foundation
 import Glibc
 import JSONText

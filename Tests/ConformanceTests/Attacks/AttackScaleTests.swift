@@ -4,6 +4,7 @@ import BLELinux
 import BLEPeripheral
 import BLEStack
 import BLEWire
+import Dialogues
 import Foundation
 import PeripheralKit
 import TestKit

@@ -1,4 +1,5 @@
 import BLEEmulation
+import Dialogues
 import Foundation
 import Testing
 

@@ -5,6 +5,7 @@ import BLELinux
 import BLEWire
 import CommandKit
 import Commands
+import Dialogues
 import JSONText
 import RingTap
 import Synchronization

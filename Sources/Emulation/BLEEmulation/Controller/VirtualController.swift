@@ -61,7 +61,7 @@ public final class VirtualController {
   var links: [LinkEnd] = []
   var injected = ControllerFaults()
   /// Plays its peers, and edits the packets that it sends.
-  var tester: DialogueTester?
+  package var tester: (any ControllerTester)?
   /// Time of the host's next advertisement.
   var nextAdvertisement: MonotonicTime?
 

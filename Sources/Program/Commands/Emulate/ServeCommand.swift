@@ -99,7 +99,7 @@ package struct ServeCommand: AsyncParsableCommand {
     } catch {
       throw Failure("cannot read \(file): \(error); see `ringtap serve --help`")
     }
-    do throws(ATTDialogueError) { return try DeviceFile(parsing: text) } catch {
+    do throws(DeviceFileError) { return try DeviceFile(parsing: text) } catch {
       throw Failure("\(file): \(error)")
     }
   }

@@ -1,60 +1,61 @@
-public import BLEStack
-public import BLEWire
+package import BLEEmulation
+package import BLEStack
+package import BLEWire
 
 extension VirtualController {
   /// Makes dialogues play the peers behind this controller, and edit the packets that it sends to its host.
   ///
   /// If the host is central, the controller's air must have a `SilentPeripheral` for each link. If it is
   /// peripheral, centrals connect when it advertises.
-  public func play(_ session: DialogueSession, _ end: DialogueEnd = .keepsLinks) {
+  package func play(_ session: DialogueSession, _ end: DialogueEnd = .keepsLinks) {
     tester = DialogueTester(session, end)
   }
 }
 
 /// The fate of the links after the last step of a dialogue.
-public enum DialogueEnd: Hashable, Sendable {
+package enum DialogueEnd: Hashable, Sendable {
   case keepsLinks
   /// The peers disconnect, and the next dialogue uses the next links.
   case leaves
 }
 
 /// A connectable device that sends nothing itself: a dialogue plays it.
-public final class SilentPeripheral: VirtualPeripheral {
+package final class SilentPeripheral: VirtualPeripheral {
   private let number: UInt64
   private let session: DialogueSession
 
   /// - Parameters:
   ///   - session: the dialogue that it plays.
   ///   - number: the index of its link, from 0; it is added to the address.
-  public init(_ session: DialogueSession, number: Int = 0) {
+  package init(_ session: DialogueSession, number: Int = 0) {
     self.session = session
     self.number = UInt64(number)
   }
 
-  public static func address(_ number: Int) -> DeviceAddress {
+  package static func address(_ number: Int) -> DeviceAddress {
     DeviceAddress(bits: ScriptedPeripheral.defaultAddress.bits + UInt64(number), type: .public)
   }
 
   /// As many peripherals as the dialogues of a session need.
-  public static func all(_ session: DialogueSession) -> [SilentPeripheral] {
+  package static func all(_ session: DialogueSession) -> [SilentPeripheral] {
     (0..<session.linkLimit).map { SilentPeripheral(session, number: $0) }
   }
 
-  public var advertisement: Advertisement? {
+  package var advertisement: Advertisement? {
     guard !session.isOver else { return nil }
     return Advertisement(
       address: Self.address(Int(number)), interval: .milliseconds(20),
       data: [0x02, 0x01, 0x06, 0x07, 0x09] + Array("script".utf8))
   }
 
-  public var services: [GATTServiceDescription] { [] }
+  package var services: [GATTServiceDescription] { [] }
 }
 
 /// Plays the peers behind a virtual controller as dialogues describe them.
 ///
 /// Packets of the host and its controller are collected while the controller works, and answered before its
 /// packets are drained.
-final class DialogueTester {
+private final class DialogueTester: ControllerTester {
   private final class Link {
     let handle: ConnectionHandle
     var recombiner = L2CAPRecombiner()
@@ -138,9 +139,7 @@ final class DialogueTester {
   /// Disconnects the peers of a finished dialogue; the last Disconnection Complete ends the dialogue.
   private func leave(_ controller: VirtualController) {
     if links.isEmpty { return session.end() }
-    for end in controller.links {
-      if let other = end.other { end.link?.terminate(from: other, .remoteUserTerminated) }
-    }
+    controller.disconnectPeers()
   }
 
   private func take(_ item: Heard, _ controller: VirtualController) {
@@ -196,12 +195,9 @@ final class DialogueTester {
       switch said.layer {
       case .attribute: send(said.octets, ATT.channelID, handle, controller)
       case .channel(let channel): send(said.octets, channel, handle, controller)
-      case .packet: put(said.octets, controller)
+      case .packet: controller.put(said.octets)
       case .leave:
-        guard let end = controller.links.first(where: { $0.handle == handle }), let other = end.other else {
-          continue
-        }
-        end.link?.terminate(from: other, .remoteUserTerminated)
+        controller.disconnectPeers { $0 == handle }
       case .sent, .usual: break
       }
     }
@@ -217,37 +213,25 @@ final class DialogueTester {
     while offset < frame.count {
       let part = frame[offset..<min(offset + Self.fragmentByteCount, frame.count)]
       let boundary: ACLPacket.Boundary = offset == 0 ? .firstFlushable : .continuation
-      put(
+      controller.put(
         [UInt8](encoding: 1 + ACLPacket.headerByteCount + part.count) {
           $0.append(HCIPacketType.acl.rawValue)
           ACLPacket(handle: handle, boundary: boundary, data: part.span).encode(into: &$0)
-        }, controller)
+        })
       offset += part.count
-    }
-  }
-
-  private func put(_ packet: [UInt8], _ controller: VirtualController) {
-    controller.outbox.append(HCIPacketType(rawValue: packet[0]), capacity: packet.count - 1) {
-      $0.append(packet.span.extracting(1...))
     }
   }
 
   /// Makes the next central connect to a host that advertises.
   private func aim(_ controller: VirtualController) {
     guard let dialogue = session.dialogue, dialogue.role == .peripheral, !session.isOver,
-      let address = controller.advertisement?.address
+      let address = controller.hostAddress
     else { return }
-    guard controller.links.count < linkCount else { return }
+    guard controller.linkCount < linkCount else { return }
     while centrals.count < linkCount {
       let address = DeviceAddress(bits: Self.firstCentral + UInt64(centrals.count), type: .public)
       centrals.append(VirtualController(.init(address: address), in: controller.air))
     }
-    guard let central = centrals.first(where: { $0.links.isEmpty }) else { return }
-    central.outbox.removeAll()
-    central.state.initiation = VirtualController.Initiation(
-      peer: address, ownAddress: central.configuration.address,
-      parameters: LinkParameters(interval: 24, latency: 0, supervisionTimeout: 400),
-      window: VirtualController.ListeningWindow())
-    controller.air.resumeAdvertising()
+    centrals.first { $0.linkCount == 0 }?.connect(to: address)
   }
 }

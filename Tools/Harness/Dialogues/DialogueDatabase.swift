@@ -1,3 +1,4 @@
+import BLEEmulation
 import BLEStack
 import BLEWire
 

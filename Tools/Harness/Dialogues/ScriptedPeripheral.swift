@@ -1,12 +1,13 @@
+package import BLEEmulation
 import BLELinux
-public import BLEStack
-public import BLEWire
+package import BLEStack
+package import BLEWire
 import Synchronization
 
 /// A device that plays dialogues and records their outcomes. The end of a link ends the dialogue, unless the
 /// dialogue itself ended the link.
-public final class ScriptedPeripheral: VirtualPeripheral {
-  public static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
+package final class ScriptedPeripheral: VirtualPeripheral {
+  package static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
 
   private let address: DeviceAddress
   private let session: DialogueSession
@@ -15,13 +16,13 @@ public final class ScriptedPeripheral: VirtualPeripheral {
   /// - Parameters:
   ///   - session: may be shared by consecutive peripherals.
   ///   - address: the advertised address.
-  public init(_ session: DialogueSession, address: DeviceAddress = defaultAddress) {
+  package init(_ session: DialogueSession, address: DeviceAddress = defaultAddress) {
     self.session = session
     self.address = address
   }
 
   /// Connectable while dialogues remain.
-  public var advertisement: Advertisement? {
+  package var advertisement: Advertisement? {
     guard !session.isOver else { return nil }
     let name = Array("script".utf8)
     return Advertisement(
@@ -30,9 +31,9 @@ public final class ScriptedPeripheral: VirtualPeripheral {
   }
 
   /// Empty, because the dialogue answers everything.
-  public var services: [GATTServiceDescription] { [] }
+  package var services: [GATTServiceDescription] { [] }
 
-  public func connected(_ link: PeripheralLink, now: MonotonicTime) {
+  package func connected(_ link: PeripheralLink, now: MonotonicTime) {
     isLinked = true
     link.answerATT { [session, unowned link] pdu in
       Self.say(session.receive(pdu), link)
@@ -51,25 +52,25 @@ public final class ScriptedPeripheral: VirtualPeripheral {
     }
   }
 
-  public func disconnected(now: MonotonicTime) {
+  package func disconnected(now: MonotonicTime) {
     if session.isAway { isLinked = false } else { end() }
   }
 
   /// Call once for each link, after it has ended.
-  public func end() {
+  package func end() {
     if isLinked { session.end() }
     isLinked = false
   }
 }
 
 /// Dialogues that are played one after another.
-public final class DialogueSession: Sendable {
+package final class DialogueSession: Sendable {
   /// The outcome of a dialogue.
-  public struct Outcome: Hashable, Sendable {
-    public let name: String
-    public let test: String
+  package struct Outcome: Hashable, Sendable {
+    package let name: String
+    package let test: String
     /// `nil` if the client performed all required steps.
-    public let mismatch: DialoguePlayer.Mismatch?
+    package let mismatch: DialoguePlayer.Mismatch?
   }
 
   private struct State: Sendable {
@@ -91,35 +92,35 @@ public final class DialogueSession: Sendable {
   /// - Parameters:
   ///   - dialogues: played one after another.
   ///   - ended: called on the thread of the peripheral; must not block.
-  public init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
+  package init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
     state = Mutex(State(waiting: dialogues.reversed()))
     self.ended = ended
     if dialogues.isEmpty { finished.set(()) }
   }
 
-  public var outcomes: [Outcome] { state.withLock(\.outcomes) }
+  package var outcomes: [Outcome] { state.withLock(\.outcomes) }
 
   /// Maximum number of links that a remaining dialogue uses.
-  public var linkLimit: Int {
+  package var linkLimit: Int {
     state.withLock { state in
       state.waiting.reduce(state.player?.dialogue.linkCount ?? 1) { max($0, $1.linkCount) }
     }
   }
 
   /// Whether all dialogues have been played.
-  public var isOver: Bool { state.withLock(\.isOver) }
+  package var isOver: Bool { state.withLock(\.isOver) }
 
   /// Waits until all dialogues have been played.
-  public func over() async { await finished.value() }
+  package func over() async { await finished.value() }
 
   /// The host's role in the current or next dialogue; `nil` if any device can play it.
-  public var role: ATTDialogue.Role? { dialogue?.role }
+  package var role: ATTDialogue.Role? { dialogue?.role }
 
   /// The current or next dialogue.
   var dialogue: ATTDialogue? { state.withLock { $0.player?.dialogue ?? $0.waiting.last } }
 
   /// Whether the client has performed this dialogue's required steps, or has already differed from them.
-  public var isSettled: Bool {
+  package var isSettled: Bool {
     state.withLock { state in
       state.player.map { $0.isComplete || $0.mismatch != nil } ?? state.waiting.isEmpty
     }
@@ -142,7 +143,7 @@ public final class DialogueSession: Sendable {
   }
 
   /// Ends the current or next dialogue without waiting for its links to end.
-  public func finish() {
+  package func finish() {
     state.withLock { $0.open() }
     end()
   }

@@ -4,18 +4,18 @@ import BLEWire
 /// Plays the server of a dialogue, and finds the client's first PDU that differs. No I/O.
 ///
 /// Discovery and the MTU exchange are answered outside of the steps: they may occur or not, in any order.
-public struct DialoguePlayer: Sendable {
+package struct DialoguePlayer: Sendable {
   /// The client's first difference from the dialogue.
-  public struct Mismatch: Hashable, Sendable {
+  package struct Mismatch: Hashable, Sendable {
     /// The line in the file, from 1; `nil` after the last step.
-    public var line: Int?
+    package var line: Int?
     /// The PDUs that the client could have sent, in hexadecimal, with `..` for any byte; empty after the last
     /// step.
-    public var expected: [String]
+    package var expected: [String]
     /// The PDU that it sent; `nil` if it ended the link.
-    public var found: String?
+    package var found: String?
 
-    public init(line: Int?, expected: [String], found: String?) {
+    package init(line: Int?, expected: [String], found: String?) {
       self.line = line
       self.expected = expected
       self.found = found
@@ -23,10 +23,10 @@ public struct DialoguePlayer: Sendable {
   }
 
   /// A PDU or packet of the server's side.
-  public struct Said: Hashable, Sendable {
-    public let layer: ATTDialogue.Layer
-    public let link: UInt16
-    public let octets: [UInt8]
+  package struct Said: Hashable, Sendable {
+    package let layer: ATTDialogue.Layer
+    package let link: UInt16
+    package let octets: [UInt8]
 
     init(_ octets: [UInt8], _ layer: ATTDialogue.Layer = .attribute, on link: UInt16) {
       self.octets = octets
@@ -41,10 +41,10 @@ public struct DialoguePlayer: Sendable {
     let answers: [ATTDialogue.Step]
   }
 
-  public let dialogue: ATTDialogue
+  package let dialogue: ATTDialogue
   /// The current ATT_MTU.
-  public private(set) var mtu = ATT.defaultMTU
-  public private(set) var mismatch: Mismatch?
+  package private(set) var mtu = ATT.defaultMTU
+  package private(set) var mismatch: Mismatch?
   private var steps: ArraySlice<ATTDialogue.Step>
   private var deferred: [Deferred] = []
   private let database: DialogueDatabase
@@ -53,14 +53,14 @@ public struct DialoguePlayer: Sendable {
   /// Whether the server has ended the link and continues on the next one.
   private(set) var isAway = false
 
-  public init(_ dialogue: ATTDialogue) {
+  package init(_ dialogue: ATTDialogue) {
     self.dialogue = dialogue
     steps = dialogue.steps[...]
     database = DialogueDatabase(attributes: dialogue.database, readsValues: dialogue.readsValues)
   }
 
   /// Whether the client has performed all required steps.
-  public var isComplete: Bool {
+  package var isComplete: Bool {
     mismatch == nil && deferred.isEmpty
       && steps.first { $0.side == .client && $0.leniency == .required } == nil
       && !steps.contains { $0.side == .client && $0.leniency == .deferrable }
@@ -69,7 +69,7 @@ public struct DialoguePlayer: Sendable {
   /// Starts the dialogue, or continues it when the links are up again after the server ended them.
   ///
   /// - Returns: the PDUs that the server sends first.
-  public mutating func begin() -> [Said] {
+  package mutating func begin() -> [Said] {
     (mtu, late, isAway) = (ATT.defaultMTU, [], false)
     return takeAnswers(choice: 0)
   }
@@ -83,7 +83,7 @@ public struct DialoguePlayer: Sendable {
   ///   - layer: ATT, L2CAP or HCI.
   ///   - link: the connection handle.
   /// - Returns: the server's response.
-  public mutating func receive(
+  package mutating func receive(
     _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer = .attribute, on link: UInt16 = ATTDialogue.firstLink
   ) -> [Said] {
     let isAttribute = layer == .attribute
@@ -122,7 +122,7 @@ public struct DialoguePlayer: Sendable {
   }
 
   /// Reports that the link has ended.
-  public mutating func end() {
+  package mutating func end() {
     guard mismatch == nil, !isComplete else { return }
     let next = deferred.first?.step ?? steps.first { $0.side == .client }
     mismatch = Mismatch(line: next?.line, expected: next?.choices.map(\.text) ?? [], found: nil)
@@ -232,11 +232,11 @@ extension ATTDialogue.Pattern {
   fileprivate init(_ pdu: Span<UInt8>) { octets = pdu.indices.map { pdu[$0] } }
 
   /// The pattern in hexadecimal, with `..` for any byte.
-  public var text: String { octets.map { $0.map { hexadecimal($0) } ?? ".." }.joined() }
+  package var text: String { octets.map { $0.map { hexadecimal($0) } ?? ".." }.joined() }
 }
 
 extension DialoguePlayer.Mismatch: CustomStringConvertible {
-  public var description: String {
+  package var description: String {
     let place = line.map { "line \($0): " } ?? ""
     let wanted =
       expected.isEmpty ? "the dialogue has ended" : "the dialogue has \(expected.joined(separator: " or "))"

@@ -1,3 +1,4 @@
+import BLEEmulation
 import BLEWire
 
 /// A text with dialogues and the databases that they share.
@@ -61,17 +62,15 @@ import BLEWire
 /// ```
 ///
 /// With `with DATABASE values`, the database also answers reads of values.
-public struct ATTDialogueFile: Hashable, Sendable {
+package struct ATTDialogueFile: Hashable, Sendable {
   /// Maximum number of dialogues in a file.
-  public static let dialogueLimit = 1000
-  /// Maximum number of steps in a dialogue, and of attributes in a database.
-  public static let stepLimit = 10_000
-  /// Maximum length of a pattern in bytes: a frame of 65,535 with its headers.
-  public static let byteLimit = 65_600
+  package static let dialogueLimit = 1000
+  /// Maximum number of steps in a dialogue.
+  package static let stepLimit = 10_000
   /// Maximum number of rules in a dialogue.
-  public static let ruleLimit = 100
+  package static let ruleLimit = 100
 
-  public private(set) var dialogues: [ATTDialogue] = []
+  package private(set) var dialogues: [ATTDialogue] = []
 
   private var databases: [String: [ATTDialogue.Attribute]] = [:]
   private var openDatabase: String?
@@ -80,7 +79,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
   private var isRuleOpen = false
 
   /// - Throws: an error with the line that cannot be parsed.
-  public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
+  package init(parsing text: some StringProtocol) throws(ATTDialogueError) {
     var number = 0
     // Editors of some systems end a line with CR and LF, which are one character here.
     for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
@@ -100,11 +99,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     if dialogues.isEmpty { throw ATTDialogueError(line: 0, "there is no dialogue in it") }
   }
 
-  /// The reason of an error, without its line.
-  struct Fault: Error {
-    let reason: String
-    init(_ reason: String) { self.reason = reason }
-  }
+  private typealias Fault = AttributeText.Fault
 
   // MARK: Databases
 
@@ -117,30 +112,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private mutating func addAttribute(_ words: [String]) throws(Fault) {
     guard let name = openDatabase, var attributes = databases[name] else { return }
-    try Self.add(words, to: &attributes)
+    try AttributeText.add(words, to: &attributes)
     databases[name] = attributes
-  }
-
-  /// Parses an attribute: handle or range, type, value.
-  static func add(_ words: [String], to attributes: inout [ATTDialogue.Attribute]) throws(Fault) {
-    guard words.count >= 2 else { throw Fault("an attribute has a handle, a type and a value") }
-    let ends = words[0].split(separator: "-", omittingEmptySubsequences: false).map { Self.handle($0) }
-    guard (1...2).contains(ends.count), let start = ends[0], let end = ends[ends.count - 1], start <= end
-    else { throw Fault("'\(words[0])' is neither a handle such as 0x0003 nor a range such as 0x0001-0x0004") }
-    guard let type = BluetoothUUID(words[1]) else { throw Fault("'\(words[1])' is not a UUID") }
-    if let last = attributes.last, last.handle >= start { throw Fault("handles must rise") }
-    guard attributes.count < Self.stepLimit else { throw Fault("more than \(Self.stepLimit) attributes") }
-    let value = try Self.pattern(words[2...], isEmptyAllowed: true).octets
-    guard !value.contains(nil) else { throw Fault("a value has no open octets") }
-    attributes.append(
-      ATTDialogue.Attribute(
-        range: HandleRange(start: start, end: end), type: type, value: value.compactMap { $0 }))
-  }
-
-  static func handle(_ text: some StringProtocol) -> AttributeHandle? {
-    guard text.lowercased().hasPrefix("0x"), let value = UInt16(text.dropFirst(2), radix: 16), value > 0
-    else { return nil }
-    return AttributeHandle(value)
   }
 
   // MARK: Dialogues
@@ -330,30 +303,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
   private static func pattern(
     _ words: some Sequence<some StringProtocol>, isEmptyAllowed: Bool
   ) throws(Fault) -> ATTDialogue.Pattern {
-    var octets: [UInt8?] = []
-    for word in words {
-      let fault = Fault("'\(word)' is not hexadecimal, such as 0a0300, 02.... or 0bff*20")
-      let parts = word.split(separator: "*", omittingEmptySubsequences: false)
-      guard parts.count <= 2, parts[0].utf8.count.isMultiple(of: 2), !parts[0].isEmpty else { throw fault }
-      var rest = parts[0][...]
-      while !rest.isEmpty {
-        let digits = rest.prefix(2)
-        rest = rest.dropFirst(2)
-        if digits == ".." {
-          octets.append(nil)
-        } else if digits.allSatisfy(\.isHexDigit), let octet = UInt8(digits, radix: 16) {
-          octets.append(octet)
-        } else {
-          throw fault
-        }
-      }
-      guard parts.count == 2 else { continue }
-      guard let count = Int(parts[1]), (1...65_535).contains(count), let last = octets.last else {
-        throw fault
-      }
-      guard octets.count + count <= byteLimit else { throw Fault("more than \(byteLimit) octets") }
-      octets += Array(repeating: last, count: count - 1)
-    }
+    let octets = try AttributeText.octets(words)
     guard isEmptyAllowed || !octets.isEmpty else { throw Fault("a PDU has at least its opcode") }
     return ATTDialogue.Pattern(octets)
   }

@@ -1,8 +1,8 @@
 public import BLEStack
 public import BLEWire
+import JSONText
 
-/// A text that describes a device: its name, its attributes in the form of `ATTDialogueFile`, and the
-/// security they need.
+/// A text that describes a device: its name, its attributes, and the security they need.
 ///
 /// ```
 /// # A comment: a line that starts with a number sign.
@@ -17,19 +17,19 @@ public import BLEWire
 /// ```
 public struct DeviceFile: Sendable {
   /// Maximum number of attributes of a device.
-  public static let attributeLimit = ATTDialogueFile.stepLimit
+  public static let attributeLimit = AttributeText.limit
 
   public private(set) var name = ""
   public private(set) var advertised: [BluetoothUUID] = []
   public private(set) var services: [GATTServiceDescription] = []
 
-  private var attributes: [ATTDialogue.Attribute] = []
+  private var attributes: [WrittenAttribute] = []
   private var needs: [AttributeHandle: ATTSecurity.Level] = [:]
 
-  private typealias Fault = ATTDialogueFile.Fault
+  private typealias Fault = AttributeText.Fault
 
   /// - Throws: an error with the line that cannot be parsed, or contradicts others.
-  public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
+  public init(parsing text: some StringProtocol) throws(DeviceFileError) {
     var number = 0
     var lines: [AttributeHandle: Int] = [:]
     var isAdvertisingAll = true
@@ -46,20 +46,20 @@ public struct DeviceFile: Sendable {
           for word in rest { advertised.append(try Self.uuid(word)) }
         case "needs": try demand(rest)
         case _ where word.hasPrefix("0x"):
-          try ATTDialogueFile.add(words, to: &attributes)
+          try AttributeText.add(words, to: &attributes)
           lines[attributes[attributes.count - 1].handle] = number
         default: throw Fault("'\(word)' is not one of device, advertise, needs and a handle such as 0x0003")
         }
-      } catch { throw ATTDialogueError(line: number, error.reason) }
+      } catch { throw DeviceFileError(line: number, error.reason) }
     }
-    if name.isEmpty { throw ATTDialogueError(line: 0, "there is no `device NAME` in it") }
+    if name.isEmpty { throw DeviceFileError(line: 0, "there is no `device NAME` in it") }
     for index in attributes.indices {
       do throws(Fault) { try place(index) } catch {
-        throw ATTDialogueError(line: lines[attributes[index].handle] ?? 0, error.reason)
+        throw DeviceFileError(line: lines[attributes[index].handle] ?? 0, error.reason)
       }
     }
     if let handle = needs.keys.first(where: { handle in !attributes.contains { $0.handle == handle } }) {
-      throw ATTDialogueError(line: 0, "there is no attribute \(handle.text) that could need anything")
+      throw DeviceFileError(line: 0, "there is no attribute \(handle.text) that could need anything")
     }
     if isAdvertisingAll { advertised = services.filter { $0.kind == .primary }.map(\.uuid) }
   }
@@ -75,7 +75,7 @@ public struct DeviceFile: Sendable {
       throw Fault("`needs` takes `encrypted` or `authenticated`, and handles")
     }
     for word in words.dropFirst() {
-      guard let handle = ATTDialogueFile.handle(word) else {
+      guard let handle = AttributeText.handle(word) else {
         throw Fault("'\(word)' is not a handle such as 0x0003")
       }
       needs[handle] = level
@@ -100,7 +100,7 @@ public struct DeviceFile: Sendable {
     }
   }
 
-  private mutating func beginService(_ attribute: ATTDialogue.Attribute) throws(Fault) {
+  private mutating func beginService(_ attribute: WrittenAttribute) throws(Fault) {
     let value = attribute.value.span
     guard let uuid = value.uuid(at: 0, byteCount: value.count) else {
       throw Fault("a service's value is its UUID, of 2 or 16 octets")
@@ -117,7 +117,7 @@ public struct DeviceFile: Sendable {
   }
 
   private mutating func include(
-    _ attribute: ATTDialogue.Attribute, after former: ATTDialogue.Attribute
+    _ attribute: WrittenAttribute, after former: WrittenAttribute
   ) throws(Fault) {
     guard attribute.value.count >= 4 else { throw Fault("an include's value is two handles and a UUID") }
     let value = attribute.value.span
@@ -163,7 +163,7 @@ public struct DeviceFile: Sendable {
 
   /// Adds a descriptor. Values and their configuration were added with their declaration.
   private mutating func placeInCharacteristic(
-    _ attribute: ATTDialogue.Attribute, after former: ATTDialogue.Attribute
+    _ attribute: WrittenAttribute, after former: WrittenAttribute
   ) throws(Fault) {
     guard lastCharacteristic >= 0 else { throw Fault("a descriptor belongs to a characteristic: type 2803") }
     guard former.type != .characteristic, attribute.type != .clientCharacteristicConfiguration else { return }
@@ -181,6 +181,23 @@ extension AttributeHandle {
   }
 }
 
-extension ATTDialogue.Attribute {
+extension WrittenAttribute {
   fileprivate var isService: Bool { type == .primaryService || type == .secondaryService }
+}
+
+/// An error in a text that describes a device.
+public struct DeviceFileError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The line, from 1; 0 for the file as a whole.
+  public var line: Int
+  public var reason: String
+
+  /// - Parameters:
+  ///   - line: the line in the file, from 1.
+  ///   - reason: may quote the file; control characters are replaced to protect the terminal.
+  public init(line: Int, _ reason: String) {
+    self.line = line
+    self.reason = reason.printable
+  }
+
+  public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
 }
