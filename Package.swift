@@ -117,8 +117,7 @@ let targets: [[Target]] = [
         "CaptureTools",
         [
           "CEDF", "CReportPage", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology",
-          "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay",
-          "Recording",
+          "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording",
         ]),
     ]),
   wing(
@@ -174,7 +173,7 @@ let targets: [[Target]] = [
         "CommandKit",
         [
           "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "JSONText", "BLESensors",
-          "SensorSessions", "BLEPacketLog", "BLEReplay", "Recording", "CaptureTools", "LiveView", "Fleet",
+          "SensorSessions", "BLEPacketLog", "BLEReplay", "Recording", "LiveView", "Fleet",
           "Outlets", "BLEEmulation", "RingTap",
         ]),
       commands(
