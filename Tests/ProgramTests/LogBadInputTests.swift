@@ -158,4 +158,38 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
       #expect(run.errors.hasSuffix(trusted[log.good]), "\(run.errors)")
     }
   }
+
+  /// A compressed log that was cut or damaged: each command shows the same records, those before the damage.
+  @Test(arguments: ["gzip", "zstd"], [false, true])
+  func showsTheGoodPartOfACompressedLog(_ program: String, _ isDamaged: Bool) throws {
+    let compressor = try Place.tool(program)
+    try withFolder { folder in
+      let (plain, out) = (URL(filePath: folder + "/plain"), URL(filePath: folder + "/out"))
+      // Their bytes are unlike, so that the compressed log has several blocks.
+      let packets = (0..<20_000).map {
+        LogConvertCommandTests.packet(Int64($0), UInt8(truncatingIfNeeded: $0 * $0 * 7))
+      }
+      try Data(log(packets)).write(to: plain)
+      let packed = URL(filePath: folder + (program == "gzip" ? "/plain.gz" : "/plain.zst"))
+      try #require(try Program.run(compressor, ["-k", "-q", plain.path]).status == 0)
+      var octets = try Data(contentsOf: packed)
+      let middle = octets.count / 2
+      if isDamaged {
+        for index in middle..<middle + 64 { octets[index] ^= 0x5A }
+      } else {
+        octets = octets[..<middle]
+      }
+      try octets.write(to: packed)
+      let broken = BrokenLog(name: program, content: .octets([]), good: 0, message: nil)
+      var counts: Set<Int> = []
+      for command in Command.allCases {
+        let run = try run(command, broken, packed, out)
+        let count = try shown(command, run, out)
+        counts.insert(count)
+        #expect(run.status == 1)
+        #expect(run.errors.hasSuffix("; the \(count) records before are good\n"), "\(command): \(run.errors)")
+      }
+      #expect(counts.count == 1 && counts.first.map { (1..<20_000).contains($0) } == true, "\(counts)")
+    }
+  }
 }

@@ -91,6 +91,8 @@ extension LogCommand {
         throw code
       } catch let error as WireError {
         throw failure(LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount))
+      } catch let error as CompressedInput.Problem {
+        throw failure("\(error)\(LogProblem.good(reader.recordCount))")
       } catch let error as Console.WriteError {
         throw error
       } catch {

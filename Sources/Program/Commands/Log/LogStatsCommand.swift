@@ -106,8 +106,11 @@ extension LogCommand {
         let problem = LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount)
         guard reader.format != nil else { throw failure(problem) }
         return (Self.report(statistics, reader.airReport(), timeline), problem)
-      } catch {
-        throw failure("\(error)")
+      } catch let error as CompressedInput.Problem {
+        timeline.finish { statistics.take($0) }
+        let problem = "\(error)\(LogProblem.good(reader.recordCount))"
+        guard reader.recordCount > 0 else { throw failure(problem) }
+        return (Self.report(statistics, reader.airReport(), timeline), problem)
       }
     }
 
