@@ -7,14 +7,14 @@ import BLEWire
 private func translation(
   _ log: Span<UInt8>, chunk: Int
 ) -> (records: [StoredPacketRecord], report: AirReport?, frames: Int) {
-  var reader = AnyLogReader(
+  let reader = LogReader(
     keys: ["4C68384139F574D836BCF34E9DFB01BF"].compactMap { AirKey($0) }, passkeySearches: 0)
   var records: [StoredPacketRecord] = []
   do throws(WireError) {
     var start = 0
     while start < log.count {
       let end = start + min(chunk, log.count - start)
-      try reader.read(log.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
+      try reader.take(log.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
       start = end
     }
     try reader.finish()

@@ -70,13 +70,13 @@ func fuzzAdvertisingChains(_ input: Span<UInt8>) {
 private func advertisements(
   _ octets: [UInt8], chunk: Int
 ) -> (records: [StoredPacketRecord], report: AirReport?) {
-  var reader = AnyLogReader(keys: [], passkeySearches: 0)
+  let reader = LogReader(keys: [], passkeySearches: 0)
   var records: [StoredPacketRecord] = []
   do throws(WireError) {
     var start = 0
     while start < octets.count {
       let end = start + min(chunk, octets.count - start)
-      try reader.read(octets.span.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
+      try reader.take(octets.span.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
       start = end
     }
     try reader.finish { records.append(StoredPacketRecord(copying: $0)) }

@@ -1,6 +1,5 @@
 import BLEDissector
 public import BLEHost
-import BLELinux
 import BLEPacketLog
 public import BLEWire
 
@@ -19,61 +18,44 @@ public import BLEWire
 /// The log is read once, in chunks and bounded memory: a second loop continues where the first one ended. Use
 /// it in one task only.
 public final class PacketLog: Sequence, IteratorProtocol {
-  private let path: String
-  private var input: CompressedInput
-  private var reader = AnyLogReader()
+  private let log: LogReader
   private var decoder = PacketDecoder()
   /// The packets of the current chunk; those before `next` have been returned.
   private var packets: [LoggedPacket] = []
   private var nextIndex = 0
-  private var isOver = false
 
   /// Why the packets end before the end of the file; `nil` if they do not, or while packets remain. A log
   /// whose writer was killed ends within a packet; the packets before it are valid.
-  public private(set) var problem: String?
+  public var problem: String? { log.problem.map { "\($0.cause)" } }
 
   /// Opens a log and reads enough to recognise its format.
   ///
   /// - Parameter path: the file; `-` for standard input.
   /// - Throws: `unsuitable` if the file does not exist or is not a packet log.
   public init(contentsOf path: String) throws(HostError) {
-    self.path = path
-    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
-      throw .unsuitable("\(path): \(error)")
+    do throws(LogReader.Problem) { log = try LogReader(path: path) } catch {
+      throw .unsuitable("\(path): \(error.cause)")
     }
-    while packets.isEmpty, !isOver { read() }
-    if reader.format == nil {
-      throw .unsuitable(
-        "\(path) is not a packet log: \(reader.foreignFile?.advice ?? problem ?? "it is empty")")
+    fill()
+    if log.format == nil {
+      throw .unsuitable("\(path) is not a packet log: \(log.problem?.advice ?? "it is empty")")
     }
   }
 
   /// The next packet with its bytes; records that are not HCI packets are skipped.
   public func next() -> LoggedPacket? {
-    while nextIndex == packets.count {
-      guard !isOver else { return nil }
-      packets.removeAll(keepingCapacity: true)
-      nextIndex = 0
-      read()
-    }
+    if nextIndex == packets.count { fill() }
+    guard nextIndex < packets.count else { return nil }
     defer { nextIndex += 1 }
     return packets[nextIndex]
   }
 
-  private func read() {
-    do {
-      let piece = try input.next()
-      guard !piece.isEmpty else {
-        isOver = true
-        return try reader.finish()
-      }
-      try reader.read(piece.span) { record in
-        decoder.decode(record) { packets.append(LoggedPacket($0)) }
-      }
-    } catch {
-      isOver = true
-      problem = "\(error)"
-    }
+  private func fill() {
+    packets.removeAll(keepingCapacity: true)
+    nextIndex = 0
+    while packets.isEmpty,
+      log.read({ record in decoder.decode(record) { packets.append(LoggedPacket($0)) } })
+    {}
   }
 }
 

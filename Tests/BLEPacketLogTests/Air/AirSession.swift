@@ -132,12 +132,12 @@ struct Translation {
   private(set) var error: WireError?
 
   init(_ file: [UInt8], keys: [String] = [], chunk: Int = 65_536) {
-    var reader = AnyLogReader(keys: keys.compactMap { AirKey($0) })
+    let reader = LogReader(keys: keys.compactMap { AirKey($0) })
     do throws(WireError) {
       var start = 0
       while start < file.count {
         let end = min(start + chunk, file.count)
-        try reader.read(file.span.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
+        try reader.take(file.span.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
         start = end
       }
       try reader.finish { records.append(StoredPacketRecord(copying: $0)) }

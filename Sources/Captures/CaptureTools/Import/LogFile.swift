@@ -1,8 +1,5 @@
 import BLEDissector
-import BLELinux
 import BLEPacketLog
-import BLEWire
-import Recording
 
 /// Reads a packet log of any format from its first record to its last.
 enum LogFile {
@@ -16,34 +13,14 @@ enum LogFile {
   static func read(
     _ path: String, keys: [AirKey] = [], progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void
   ) throws(ReportError) -> (problem: String?, timeline: LogTimeline) {
-    let name = LogProblem.name(path)
-    var input: CompressedInput
-    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
-      throw .unreadable("\(name): \(LogProblem.text(error))")
+    let log: LogReader
+    do throws(LogReader.Problem) { log = try LogReader(path: path, keys: keys, times: .corrected) } catch {
+      throw .unreadable("\(error)")
     }
-    var reader = AnyLogReader(keys: keys)
-    var timeline = LogTimeline()
-    do {
-      while !Task.isCancelled {
-        let piece = try input.next()
-        if piece.isEmpty { break }
-        try reader.read(piece.span) { timeline.take($0) { body($0) } }
-        progress("\(reader.recordCount) packets")
-      }
-      try reader.finish { timeline.take($0) { body($0) } }
-    } catch let error as WireError {
-      timeline.finish { body($0) }
-      let problem = LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount)
-      guard reader.format != nil else { throw .unreadable("\(name): \(problem)") }
-      return ("\(name): \(problem)", timeline)
-    } catch {
-      timeline.finish { body($0) }
-      guard reader.recordCount > 0 else { throw .unreadable("\(name): \(error)") }
-      return ("\(name): \(error)\(LogProblem.good(reader.recordCount))", timeline)
-    }
-    timeline.finish { body($0) }
+    while !Task.isCancelled, log.read(body) { progress("\(log.recordCount) packets") }
+    if let problem = log.problem, problem.isTotal { throw .unreadable("\(problem)") }
     if Task.isCancelled { throw .interrupted }
-    return (nil, timeline)
+    return (log.problem.map { "\($0)" }, log.timeline)
   }
 }
 

@@ -135,7 +135,7 @@ package struct LogImport {
     }
     var report = survey.finish()
     report.take(timeline)
-    outcome.remarks = StatisticsText.clockSteps(report).map { "\(LogProblem.name(log)): \($0)" }
+    outcome.remarks = StatisticsText.clockSteps(report).map { "\(LogReader.name(of: log)): \($0)" }
     return (
       report, names.merging(advertisers.names) { told, _ in told }, advertisers.devices, omitted
     )
@@ -211,7 +211,7 @@ package struct LogImport {
           : "the log has attribute values of \(ReportText.count(devices, "device")), but none of a known "
             + "sensor; `ringtap log show` lists them; give the types of its attributes with --attributes"
     let cut = report.cut == 0 ? "" : "; the log's writer cut \(ReportText.count(report.cut, "packet")) short"
-    return "\(LogProblem.name(log)): nothing to import: \(what)\(cut)"
+    return "\(LogReader.name(of: log)): nothing to import: \(what)\(cut)"
   }
 
   private func origin(

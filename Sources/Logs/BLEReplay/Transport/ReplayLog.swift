@@ -1,5 +1,4 @@
 public import BLEHost
-import BLELinux
 public import BLEPacketLog
 public import BLEWire
 
@@ -61,29 +60,17 @@ public struct ReplayLog: Sendable {
   public static func read(
     _ path: String, keys: [AirKey] = [], progress: (_ packets: Int) -> Void = { _ in }
   ) throws(HostError) -> ReplayLog {
-    var input: CompressedInput
-    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
-      throw .unsuitable("\(path): \(error)")
+    let reader: LogReader
+    do throws(LogReader.Problem) { reader = try LogReader(path: path, keys: keys, times: .corrected) } catch {
+      throw .unsuitable("\(path): \(error.cause)")
     }
     var log = ReplayLog()
     var tracker = ConnectionTracker()
-    var reader = AnyLogReader(keys: keys)
-    var timeline = LogTimeline()
-    do {
-      while true {
-        let piece = try input.next()
-        if piece.isEmpty { break }
-        try reader.read(piece.span) { timeline.take($0) { log.take($0, &tracker) } }
-        progress(log.packets.count)
-      }
-      try reader.finish { timeline.take($0) { log.take($0, &tracker) } }
-    } catch {
-      guard reader.format != nil else {
-        throw .unsuitable("\(path) is not a packet log: \(reader.foreignFile?.advice ?? "\(error)")")
-      }
-      log.problem = "\(error); the \(reader.recordCount) records before are good"
+    while reader.read({ log.take($0, &tracker) }) { progress(log.packets.count) }
+    if let problem = reader.problem {
+      guard reader.format != nil else { throw .unsuitable("\(path) is not a packet log: \(problem.advice)") }
+      log.problem = "\(problem.cause); the \(problem.records) records before are good"
     }
-    timeline.finish { log.take($0, &tracker) }
     log.drops = reader.cumulativeDrops
     return log
   }

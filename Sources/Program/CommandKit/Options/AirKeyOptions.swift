@@ -18,5 +18,14 @@ package struct AirKeyOptions: ParsableArguments {
 
   package var keys: [AirKey] { ltk }
 
+  /// Opens a log with these keys.
+  ///
+  /// - Parameter path: `-` for standard input.
+  package func open(_ path: String, times: LogReader.Times = .asWritten) throws -> LogReader {
+    do throws(LogReader.Problem) { return try LogReader(path: path, keys: ltk, times: times) } catch {
+      throw Failure("\(error)")
+    }
+  }
+
   package init() {}
 }

@@ -109,7 +109,7 @@ extension LogCommand {
       }
       var anonymiser: LogAnonymiser?
       if anonymise { anonymiser = try learn() }
-      let sources = try inputs.map { try LogSource(path: $0, keys: air.keys) }
+      let sources = try inputs.map { try air.open($0) }
       let writer = PacketLogWriter(
         format(of: sources), comment: anonymise ? "addresses, names and keys are replaced" : "")
       var sink: any RecordSink =
@@ -121,9 +121,9 @@ extension LogCommand {
         guard anonymiser != nil else { return try sink.write(record) }
         if let rewritten = anonymiser?.rewrite(record) { try sink.write(rewritten) } else { hidden += 1 }
       }
-      let failures = sources.compactMap(\.failureMessage)
-      let remarks = sources.compactMap { $0.remark() }
-      let hasFailed = !failures.isEmpty || remarks.contains(where: \.isFailure)
+      let problems = sources.compactMap(\.problem)
+      let complete = sources.filter { $0.problem == nil }
+      let hasFailed = !problems.isEmpty || complete.contains(where: \.isForeign)
       // If no log could be read, keep an existing output file.
       if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
       tell(
@@ -135,8 +135,10 @@ extension LogCommand {
           "\(blanked) records have parts that may contain personal data; these were blanked, keeping their "
             + "length")
       }
-      for message in failures { Console.note(message) }
-      for remark in remarks { Console.note(remark.text) }
+      for problem in problems { Console.note("\(problem)") }
+      for log in complete {
+        if let remark = log.remark ?? log.airReport()?.remark { Console.note("\(log.name): \(remark)") }
+      }
       if hasFailed { throw ExitCode.failure }
     }
 
@@ -150,7 +152,7 @@ extension LogCommand {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
         anonymiser.startOver()
-        try forEachRecord(of: inputs.map { try LogSource(path: $0, keys: air.keys) }) { record in
+        try forEachRecord(of: inputs.map { try air.open($0) }) { record in
           anonymiser.learn(record)
           guard !anonymiser.isFull else {
             throw Failure(
@@ -165,7 +167,7 @@ extension LogCommand {
 
     /// Merges by time. The records of each log keep their order, even if its time goes backwards.
     private func forEachRecord(
-      of sources: [LogSource], _ body: (StoredPacketRecord) throws -> Void
+      of sources: [LogReader], _ body: (StoredPacketRecord) throws -> Void
     ) throws {
       var filter = connection.flatMap(Self.choice).map { ConnectionFilter($0) }
       var adapters = AdapterNumbers()
@@ -173,7 +175,6 @@ extension LogCommand {
       var progress = LogProgress(
         sources.contains { $0.isCompressed } ? [] : sources.map(\.path), beside: .nothing)
       defer { progress.finish() }
-      var seen = 0
       while let log = sources.indices.filter({ sources[$0].nextTime != nil })
         .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
       {
@@ -182,17 +183,14 @@ extension LogCommand {
         let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
         let isTaken = record.withRecord { filter?.takes($0) ?? true }
         lost = isTaken ? 0 : drops
-        let byteCount = sources.reduce(0) { $0 + $1.byteCount }
-        if byteCount > seen {
-          progress.advance(byteCount - seen, records: sources.reduce(0) { $0 + $1.recordCount })
-          seen = byteCount
-        }
+        progress.update(
+          sources.reduce(0) { $0 + $1.byteCount }, records: sources.reduce(0) { $0 + $1.recordCount })
         record.header.drops = drops
         if isTaken { try body(record) }
       }
     }
 
-    private func earlier(_ a: LogSource, _ b: LogSource) -> Bool {
+    private func earlier(_ a: LogReader, _ b: LogReader) -> Bool {
       guard let a = a.nextTime, let b = b.nextTime else { return false }
       return a < b
     }
@@ -218,7 +216,7 @@ extension LogCommand {
       }
     }
 
-    private func format(of sources: [LogSource]) -> PacketLogWriter.Format {
+    private func format(of sources: [LogReader]) -> PacketLogWriter.Format {
       let isMonitorLog = sources.contains { $0.isMonitorLog }
       let linkType: LinkType = isMonitorLog ? .linuxMonitor : .h4WithDirection
       switch format {
@@ -243,6 +241,29 @@ extension LogCommand {
       default: "btsnoop"
       }
     }
+  }
+}
+
+/// Assigns adapter numbers in merged logs, so that the links of each log stay separate: an adapter number
+/// that another log already uses is replaced with the first free one.
+private struct AdapterNumbers {
+  private struct Adapter: Hashable {
+    var log: Int
+    var number: UInt16
+  }
+
+  private var numbers: [Adapter: UInt16] = [:]
+  private var taken: Set<UInt16> = []
+
+  /// The monitor's 0xFFFF means no adapter and is kept.
+  mutating func number(of adapter: UInt16, inLog log: Int) -> UInt16 {
+    if adapter == 0xFFFF { return adapter }
+    let key = Adapter(log: log, number: adapter)
+    if let known = numbers[key] { return known }
+    let number = taken.contains(adapter) ? (0..<0xFFFF).first { !taken.contains($0) } ?? adapter : adapter
+    taken.insert(number)
+    numbers[key] = number
+    return number
   }
 }
 

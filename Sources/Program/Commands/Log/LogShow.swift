@@ -2,9 +2,7 @@ import ArgumentParser
 import BLEDissector
 import BLELinux
 import BLEPacketLog
-import BLEWire
 import CommandKit
-import Recording
 
 extension LogCommand {
   struct Show: ParsableCommand {
@@ -79,24 +77,20 @@ extension LogCommand {
       let output = LogOutput(isPaged: isPaged)
       defer { output.finish() }
       Confinement.filterFiles()
-      var input: CompressedInput
-      do throws(SystemError) { input = try CompressedInput(path: file) } catch {
-        throw failure(LogProblem.text(error))
-      }
-      var reader = AnyLogReader(keys: air.keys)
       do {
-        let isEmpty = try show(&input, &reader, output)
-        try tell(reader.remark ?? reader.airReport()?.remark, isEmpty, reader.isForeign, reader.recordCount)
-      } catch let code as ExitCode {
-        throw code
-      } catch let error as WireError {
-        throw failure(LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount))
-      } catch let error as CompressedInput.Problem {
-        throw failure("\(error)\(LogProblem.good(reader.recordCount))")
-      } catch let error as Console.WriteError {
-        throw error
-      } catch {
-        throw failure("\(error)")
+        var log = try air.open(file)
+        let isEmpty = try show(&log, output)
+        if let problem = log.problem { throw Failure("\(problem)") }
+        if let remark = log.remark ?? log.airReport()?.remark {
+          Console.note("\(log.name): \(remark)")
+        } else if isEmpty {
+          Console.note("\(log.name): none of the \(log.recordCount) packets match")
+        }
+        if log.isForeign { throw ExitCode.failure }
+      } catch let failure as Failure {
+        // Before the pager ends.
+        Console.note(failure.message)
+        throw ExitCode.failure
       }
     }
 
@@ -109,48 +103,34 @@ extension LogCommand {
       }
     }
 
-    /// Prints what was not shown, and why.
-    private func tell(_ remark: String?, _ isEmpty: Bool, _ isForeign: Bool, _ records: Int) throws {
-      if let remark {
-        Console.note("\(LogProblem.name(file)): \(remark)")
-      } else if isEmpty {
-        Console.note("\(LogProblem.name(file)): none of the \(records) packets match")
-      }
-      if isForeign { throw ExitCode.failure }
-    }
-
     /// - Returns: whether nothing was shown.
-    private func show(
-      _ input: inout CompressedInput, _ reader: inout AnyLogReader, _ output: LogOutput
-    ) throws -> Bool {
+    private func show(_ log: inout LogReader, _ output: LogOutput) throws -> Bool {
       var decoder = PacketDecoder()
       var view = try PacketView(
         selection.filter(), style: style, context: selection.context, columns: output.columns)
-      var progress = LogProgress(input.isCompressed ? [] : [file], beside: .packets)
+      var progress = LogProgress(log.isCompressed ? [] : [file], beside: .packets)
       defer { progress.finish() }
       let rest = follow ? try WakeEvent() : nil
-      while let chunk = try next(&input, &reader, rest) {
-        var failure: WireError?
-        do throws(WireError) {
-          try read(chunk, &reader, &decoder, &view)
-        } catch {
-          failure = error
+      while true {
+        // Checked before reading: the last record may have arrived just before the file was replaced.
+        let isReplaced = follow && log.isReplaced
+        var isMore = true
+        while isMore {
+          isMore = log.read(to: follow ? .growing : .final) { Self.show($0, &decoder, &view) }
+          // Show the valid records before an error.
+          try output.write(view.octets)
+          view.removeAll()
+          progress.update(log.byteCount, records: log.recordCount)
         }
-        // Show the valid records before an error.
-        try output.write(view.octets)
-        view.removeAll()
-        progress.advance(chunk.count, records: reader.recordCount)
-        if let failure { throw failure }
+        guard let rest, log.problem == nil else { return view.isEmpty }
+        if isReplaced {
+          log = try air.open(file)
+          Console.note("\(file) was replaced; continuing with the new one")
+        } else {
+          // A fifth of a second is fast enough for a human reader.
+          rest.pause(milliseconds: 200)
+        }
       }
-      var failure: WireError?
-      do throws(WireError) {
-        try reader.finish { Self.show($0, &decoder, &view) }
-      } catch {
-        failure = error
-      }
-      try output.write(view.octets)
-      if let failure { throw failure }
-      return view.isEmpty
     }
 
     private static func show(
@@ -162,42 +142,6 @@ extension LogCommand {
       } else {
         decoder.decode(record) { packet in view.take(packet) }
       }
-    }
-
-    /// The next bytes of the file, `nil` at its end.
-    ///
-    /// - Parameter rest: used to wait for more; `nil` without --follow.
-    private func next(
-      _ input: inout CompressedInput, _ reader: inout AnyLogReader, _ rest: WakeEvent?
-    ) throws -> [UInt8]? {
-      while true {
-        let isReplaced = rest != nil && file != "-" && input.isReplaced(at: file)
-        // Read after that check: the last record may have arrived just before the file was replaced.
-        let chunk = try input.next()
-        if !chunk.isEmpty { return chunk }
-        guard let rest else { return nil }
-        if isReplaced {
-          input = try CompressedInput(path: file)
-          reader = AnyLogReader(keys: air.keys)
-          Console.note("\(file) was replaced; continuing with the new one")
-          continue
-        }
-        // A fifth of a second is fast enough for a human reader.
-        rest.pause(milliseconds: 200)
-      }
-    }
-
-    /// Parses a chunk. The only place that depends on the reader.
-    private func read(
-      _ chunk: [UInt8], _ reader: inout AnyLogReader, _ decoder: inout PacketDecoder,
-      _ view: inout PacketView
-    ) throws(WireError) {
-      try reader.read(chunk.span) { Self.show($0, &decoder, &view) }
-    }
-
-    private func failure(_ message: String) -> ExitCode {
-      Console.note("\(LogProblem.name(file)): \(message)")
-      return .failure
     }
   }
 }

@@ -56,7 +56,6 @@ struct LogProgress {
 
   /// Total size of all logs in bytes, if known.
   private let byteCount: UInt64?
-  private var bytesRead: UInt64 = 0
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
@@ -70,12 +69,13 @@ struct LogProgress {
     byteCount = sum > 0 ? sum : nil
   }
 
-  mutating func advance(_ count: Int, records: Int) {
-    bytesRead += UInt64(count)
-    guard isShown, bytesRead - lastShown >= 4_000_000 else { return }
+  /// - Parameter bytesRead: bytes of all logs read so far.
+  mutating func update(_ bytesRead: Int, records: @autoclosure () -> Int) {
+    let bytesRead = UInt64(bytesRead)
+    guard isShown, bytesRead >= lastShown + 4_000_000 else { return }
     lastShown = bytesRead
     let part = byteCount.map { " of \($0 / 1_000_000)" } ?? ""
-    Console.progress("\(bytesRead / 1_000_000)\(part) MB, \(records) packets")
+    Console.progress("\(bytesRead / 1_000_000)\(part) MB, \(records()) packets")
   }
 
   /// Clears the line.

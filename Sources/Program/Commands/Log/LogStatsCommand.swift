@@ -63,7 +63,7 @@ extension LogCommand {
         try write(StatisticsText(report).utf8)
       }
       if let svg { try draw(report, into: svg) }
-      if let problem { throw failure(problem) }
+      if let problem { throw Failure("\(problem)") }
     }
 
     /// Writes in chunks, because the text of many connections is long and `Console` copies what it writes.
@@ -79,47 +79,21 @@ extension LogCommand {
     private static let chunkByteCount = 262_144
 
     /// Statistics of the valid records, and the error of the first invalid one.
-    private func measure() throws -> (LogReport, problem: String?) {
-      var input: CompressedInput
-      do throws(SystemError) { input = try CompressedInput(path: file) } catch {
-        throw failure(LogProblem.text(error))
-      }
+    private func measure() throws -> (LogReport, problem: LogReader.Problem?) {
+      let log = try air.open(file, times: .corrected)
       var statistics = LogStatistics()
-      var reader = AnyLogReader(keys: air.keys)
-      var timeline = LogTimeline()
-      var progress = LogProgress(input.isCompressed ? [] : [file], beside: .nothing)
+      var progress = LogProgress(log.isCompressed ? [] : [file], beside: .nothing)
       defer { progress.finish() }
-      do {
-        while true {
-          let chunk = try input.next()
-          if chunk.isEmpty { break }
-          try reader.read(chunk.span) { timeline.take($0) { statistics.take($0) } }
-          progress.advance(chunk.count, records: reader.recordCount)
-        }
-        try reader.finish { timeline.take($0) { statistics.take($0) } }
-        timeline.finish { statistics.take($0) }
-        if reader.isForeign, let remark = reader.remark { throw failure(remark) }
-        if let remark = reader.remark { Console.note("\(LogProblem.name(file)): \(remark)") }
-        return (Self.report(statistics, reader.airReport(), timeline), nil)
-      } catch let error as WireError {
-        timeline.finish { statistics.take($0) }
-        let problem = LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount)
-        guard reader.format != nil else { throw failure(problem) }
-        return (Self.report(statistics, reader.airReport(), timeline), problem)
-      } catch let error as CompressedInput.Problem {
-        timeline.finish { statistics.take($0) }
-        let problem = "\(error)\(LogProblem.good(reader.recordCount))"
-        guard reader.recordCount > 0 else { throw failure(problem) }
-        return (Self.report(statistics, reader.airReport(), timeline), problem)
+      while log.read({ statistics.take($0) }) { progress.update(log.byteCount, records: log.recordCount) }
+      if let problem = log.problem {
+        if problem.isTotal { throw Failure("\(problem)") }
+      } else if let remark = log.remark {
+        if log.isForeign { throw Failure("\(log.name): \(remark)") }
+        Console.note("\(log.name): \(remark)")
       }
-    }
-
-    private static func report(
-      _ statistics: consuming LogStatistics, _ air: AirReport?, _ timeline: LogTimeline
-    ) -> LogReport {
-      var report = statistics.finish(with: air)
-      report.take(timeline)
-      return report
+      var report = statistics.finish(with: log.airReport())
+      report.take(log.timeline)
+      return (report, log.problem)
     }
 
     private func draw(_ report: LogReport, into path: String) throws {
@@ -127,13 +101,8 @@ extension LogCommand {
       let octets = picture.octets
       do throws(SystemError) { try Files.write(octets.span, to: path, ifExists: overwriting.existing) } catch
       {
-        throw failure("cannot write \(path): \(error)")
+        throw Failure("\(LogReader.name(of: file)): cannot write \(path): \(error)")
       }
-    }
-
-    private func failure(_ message: String) -> ExitCode {
-      Console.note("\(LogProblem.name(file)): \(message)")
-      return .failure
     }
   }
 }

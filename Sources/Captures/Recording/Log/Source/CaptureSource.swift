@@ -46,20 +46,13 @@ final class CaptureSource: RecordSource {
   }
 
   private func follow(_ log: RunningLog, into writer: LogWriter) throws {
-    let input = try FileDescriptor.regularFile(log.path)
-    var piece = [UInt8](repeating: 0, count: 1 << 16)
+    let reader = try LogReader(regularFile: log.path)
     let watch = try LockWatch(log.word)
-    var reader = PacketLogReader()
     while true {
       // Check this first, so that records written before the end are still read below.
       let isGrowing = watch.isHeld && !isStopping.load(ordering: .sequentiallyConsistent)
-      while true {
-        let count = try input.read(into: &piece)
-        if count == 0 { break }
-        try reader.read(piece.span.extracting(..<count)) { push($0, into: writer) }
-        writer.wake.signal()
-      }
-      guard isGrowing else { return }
+      while reader.read(to: .growing, { push($0, into: writer) }) { writer.wake.signal() }
+      guard isGrowing, reader.problem == nil else { return }
       rest()
     }
   }

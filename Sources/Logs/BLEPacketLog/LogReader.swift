@@ -1,0 +1,286 @@
+public import BLELinux
+public import BLEWire
+
+/// Reads a packet log of any kind: a file or standard input, in any format, plain or compressed. HCI logs are
+/// read unchanged, and sniffer logs as the HCI packets that the central's host would have seen.
+///
+/// ```swift
+/// let log = try LogReader(path: "btsnoop_hci.log.gz")
+/// while log.read({ record in … }) {}
+/// if let problem = log.problem { print(problem) }
+/// ```
+/// `read` lends the records of a piece of the file without copying them; `next` returns one copy after the
+/// other. Memory is bounded by the size of a piece. An error ends the records early; those before it are good.
+/// Encrypted links of a sniffer log need a key, unless the log contains a legacy pairing with Just Works or a
+/// passkey.
+///
+/// A closure that gets records must not use the reader.
+public final class LogReader: Sequence, IteratorProtocol {
+  /// Order and times of the records.
+  public enum Times: Hashable, Sendable {
+    case asWritten
+    /// Corrected by a `LogTimeline`, which needs a moment's delay: for statistics and measurements.
+    case corrected
+  }
+
+  /// Meaning of the end of the file.
+  public enum End: Hashable, Sendable {
+    case final
+    /// The file may grow: an incomplete record at its end is no error.
+    case growing
+  }
+
+  /// `-` for standard input; empty if the bytes come from the caller.
+  public let path: String
+  /// Why the records end before the log; `nil` if they do not, or not yet.
+  public private(set) var problem: Problem?
+  /// Bytes read so far, after decompression.
+  public private(set) var byteCount = 0
+  /// Whether the file contains air packets.
+  public private(set) var isFromAir = false
+  /// Findings about the log's clock; empty for times as written.
+  public private(set) var timeline = LogTimeline()
+
+  private var input: CompressedInput?
+  private var parser = PacketLogReader()
+  private var translator: AirTranslator
+  private let times: Times
+  private var hasEnded = false
+  /// Records for `next`; those before `first` have been returned.
+  private var records: [StoredPacketRecord] = []
+  private var first = 0
+
+  /// Opens a log.
+  ///
+  /// - Parameters:
+  ///   - path: `-` for standard input.
+  ///   - keys: long-term keys of links in a sniffer log.
+  ///   - times: order and times of the records.
+  /// - Throws: a problem with cause `unopened`. Whether the file is a log is known after the first `read`.
+  public convenience init(
+    path: String, keys: [AirKey] = [], times: Times = .asWritten
+  ) throws(Problem) {
+    try self.init(path, keys, times) { () throws(SystemError) in try CompressedInput(path: path) }
+  }
+
+  /// Opens a log that another process is writing.
+  ///
+  /// - Throws: a problem with cause `unopened`, also if it is not a regular file.
+  package convenience init(regularFile path: String) throws(Problem) {
+    try self.init(path, [], .asWritten) { () throws(SystemError) in try CompressedInput(regularFile: path) }
+  }
+
+  private init(
+    _ path: String, _ keys: [AirKey], _ times: Times, _ open: () throws(SystemError) -> CompressedInput
+  ) throws(Problem) {
+    self.path = path
+    self.times = times
+    translator = AirTranslator(keys, passkeySearches: AirTranslator.passkeySearches.count)
+    do throws(SystemError) { input = try open() } catch {
+      throw Problem(path: path, cause: .unopened(error), records: 0, isTotal: true)
+    }
+  }
+
+  /// Makes a reader of uncompressed bytes that are passed to `take`.
+  public convenience init(keys: [AirKey] = []) {
+    self.init(keys: keys, passkeySearches: AirTranslator.passkeySearches.count)
+  }
+
+  /// - Parameter passkeySearches: maximum number of pairings for which the passkey is searched; each takes up
+  ///   to a million attempts.
+  package init(keys: [AirKey], passkeySearches: Int) {
+    path = ""
+    times = .asWritten
+    translator = AirTranslator(keys, passkeySearches: passkeySearches)
+  }
+
+  // MARK: Reading
+
+  /// Reads the next piece of the file, and passes each completed record to `body`, in order.
+  ///
+  /// - Returns: whether more may follow; `false` at the end of the file, and after a problem.
+  @discardableResult
+  public func read(to end: End = .final, _ body: (borrowing PacketRecord) -> Void) -> Bool {
+    guard !hasEnded else { return false }
+    do throws(CompressedInput.Problem) {
+      let piece = try input?.next() ?? []
+      do throws(WireError) {
+        if !piece.isEmpty {
+          try take(piece.span, body)
+          return true
+        }
+        if end == .final { try finish(body) }
+      } catch {
+        stop(.record(error), isTotal: format == nil, body)
+      }
+    } catch {
+      stop(.input(error), isTotal: recordCount == 0, body)
+    }
+    return false
+  }
+
+  /// Returns a copy of the next record; `nil` after the last one.
+  public func next() -> StoredPacketRecord? {
+    fill()
+    guard first < records.count else { return nil }
+    defer { first += 1 }
+    return records[first]
+  }
+
+  /// Time of the record that `next` will return.
+  package var nextTime: ReceiveTime? {
+    fill()
+    return first < records.count ? records[first].header.time : nil
+  }
+
+  private func fill() {
+    guard first == records.count else { return }
+    var piece: [StoredPacketRecord] = []
+    // Reuses the storage.
+    swap(&piece, &records)
+    piece.removeAll(keepingCapacity: true)
+    first = 0
+    while piece.isEmpty, read({ piece.append(StoredPacketRecord(copying: $0)) }) {}
+    records = piece
+  }
+
+  /// Reads bytes, and passes each completed record to `body`, in order.
+  ///
+  /// - Throws: as `PacketLogReader.read`.
+  public func take(_ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void) throws(WireError) {
+    byteCount += chunk.count
+    try parser.read(chunk) { record in
+      if let air = record.header.air {
+        isFromAir = true
+        translator.take(record, air.linkType) { correct($0, body) }
+      } else {
+        correct(record, body)
+      }
+    }
+  }
+
+  /// Ends the log.
+  ///
+  /// - Parameter body: gets the last records.
+  /// - Throws: as `PacketLogReader.finish`, after those records.
+  public func finish(_ body: (borrowing PacketRecord) -> Void = { _ in }) throws(WireError) {
+    hasEnded = true
+    if isFromAir { translator.end { correct($0, body) } }
+    timeline.finish(body)
+    try parser.finish()
+  }
+
+  private func correct(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
+    switch times {
+    case .asWritten: body(record)
+    case .corrected: timeline.take(record, body)
+    }
+  }
+
+  private func stop(_ cause: Problem.Cause, isTotal: Bool, _ body: (borrowing PacketRecord) -> Void) {
+    if !hasEnded { timeline.finish(body) }
+    hasEnded = true
+    problem = Problem(
+      path: path, cause: cause, records: recordCount, isTotal: isTotal, foreignFile: parser.foreignFile)
+  }
+
+  // MARK: The log
+
+  /// `nil` until the first bytes have been read.
+  public var format: PacketLogFormat? { parser.format }
+  /// Records of the file so far. An air packet may give several.
+  public var recordCount: Int { parser.recordCount }
+  /// Number of packets that the log's writer lost, as of the last record.
+  public var cumulativeDrops: UInt32 { parser.cumulativeDrops }
+  /// Whether the file is compressed.
+  public var isCompressed: Bool { input?.isCompressed ?? false }
+
+  /// Whether the log has adapters and notes, by its beginning.
+  package var isMonitorLog: Bool {
+    fill()
+    return parser.hasMonitorRecords || format == .btsnoop(.monitor)
+  }
+
+  /// Whether `path` now names another file, or the file has become shorter, because the log was rotated or
+  /// restarted.
+  package var isReplaced: Bool { path != "-" && input?.isReplaced(at: path) == true }
+
+  // MARK: What could not be read
+
+  /// Why the records of a log end before the log.
+  public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
+    public enum Cause: Hashable, Sendable, CustomStringConvertible {
+      /// The file cannot be opened.
+      case unopened(SystemError)
+      /// The file cannot be read further, or decompressed.
+      case input(CompressedInput.Problem)
+      /// The bytes are not a record.
+      case record(WireError)
+
+      public var description: String {
+        switch self {
+        case .unopened(let error): "\(error)"
+        case .input(let error): "\(error)"
+        case .record(let error): "\(error)"
+        }
+      }
+    }
+
+    let path: String
+    public let cause: Cause
+    /// Number of records before it, which are good.
+    public let records: Int
+    /// Whether nothing of the file could be read as a log.
+    public let isTotal: Bool
+    /// Guess at the type of a file that is not a log.
+    public var foreignFile: ForeignFile?
+
+    /// The cause, or for a file that is not a log, advice on what it is.
+    package var advice: String { foreignFile?.advice ?? "\(cause)" }
+
+    /// Message for the user, with the name of the log and the number of good records.
+    public var description: String { "\(LogReader.name(of: path)): \(text)" }
+
+    private var text: String {
+      switch cause {
+      case .unopened(let error):
+        return "cannot open the log: \("\(error)".dropFirst(error.call.utf8.count + 2))"
+      case .record(let error) where isTotal:
+        if let number = PcapHeader.foreignLinkType(error) {
+          return "its packets are of \(LinkTypes.unread(number))"
+        }
+        return "not a packet log: \(advice)"
+      case .input, .record:
+        let good =
+          switch records {
+          case 0: ""
+          case 1: "; the record before is good"
+          default: "; the \(records) records before are good"
+          }
+        return "\(cause)\(good)"
+      }
+    }
+  }
+
+  /// Name of a log in messages.
+  public static func name(of path: String) -> String { path == "-" ? "standard input" : path }
+
+  package var name: String { Self.name(of: path) }
+
+  /// Remark for the user about a log that was read to its end; `nil` if there is nothing to say.
+  public var remark: String? {
+    if let number = parser.foreignLinkType {
+      let all = parser.foreignPackets == recordCount
+      return
+        "\(all ? "all \(recordCount)" : "\(parser.foreignPackets) of \(recordCount)") packets are of "
+        + LinkTypes.unread(number)
+    }
+    return format != nil && recordCount == 0 ? "it contains no packets" : nil
+  }
+
+  /// Whether no packet of the log is readable.
+  public var isForeign: Bool { parser.foreignPackets > 0 && parser.foreignPackets == recordCount }
+
+  /// Returns the report about air packets, including connections that are still up; `nil` for an HCI log.
+  public func airReport() -> AirReport? { isFromAir ? translator.finish() : nil }
+}
