@@ -87,7 +87,7 @@ private let tailFolder = FuzzFolder("tail")
 func fuzzLogTail(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let (path, log) = (tailFolder.path + "/log", input.extracting(1...))
-  let format: LogFilePlan.Format = input[0] & 1 == 1 ? .pcapng : .btsnoop
+  let format: CaptureLogFormat = input[0] & 1 == 1 ? .pcapng : .btsnoop
   tailFolder.write(log, "log")
   do throws(LogFileError) {
     let tail = try LogTail.of(path, format)

@@ -154,15 +154,16 @@ import Testing
       var plan = LogFilePlan(path: folder + "/log")
       plan.rotateTime = .seconds(10)
       let begin = MonotonicTime(nanoseconds: 1_000)
-      var files = try LogFiles.open(plan, now: begin)
-      let payload = octetsOf("0102")
-      func record(_ opcode: UInt16) -> MonitorRecordHeader {
-        MonitorRecordHeader(opcode: opcode, adapter: 3, time: ReceiveTime(nanoseconds: 0))
+      let files = try LogWriter.open(plan, now: begin)
+      let (payload, queue) = (octetsOf("0102"), PacketQueue(byteCount: 4096))
+      func append(_ opcode: UInt16, drops: Int, after time: Duration) {
+        queue.push(
+          tag: LogRecords.tag(opcode: opcode, adapter: 3), time: ReceiveTime(nanoseconds: 0), payload.span)
+        files.drain(queue, dropsBefore: drops, now: begin.advanced(by: time))
       }
-      let last = Duration.seconds(10) - .nanoseconds(1)
-      files.append(payload.span, of: record(0), drops: 0, now: begin)
-      files.append(payload.span, of: record(2), drops: 5, now: begin.advanced(by: last))
-      files.append(payload.span, of: record(3), drops: 8, now: begin.advanced(by: .seconds(10)))
+      append(0, drops: 0, after: .zero)
+      append(2, drops: 5, after: .seconds(10) - .nanoseconds(1))
+      append(3, drops: 8, after: .seconds(10))
       files.flush()
       let (paths, written, lost) = (files.paths, files.writtenRecords, files.lost)
       #expect(paths == [folder + "/log.1", folder + "/log.2"])

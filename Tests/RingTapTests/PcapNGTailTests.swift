@@ -174,11 +174,11 @@ import Testing
       plan.format = .pcapng
       plan.rotateCount = 2
       let now = MonotonicTime(nanoseconds: 0)
-      var files = try LogFiles.open(plan, now: now)
+      let (files, queue) = (try LogWriter.open(plan, now: now), PacketQueue(byteCount: 4096))
       let (payload, time) = (octetsOf("030C00"), ReceiveTime(nanoseconds: 1_700_000_000_123_456_789))
       for drops in [0, 5, 8] {
-        files.append(
-          payload.span, of: MonitorRecordHeader(opcode: 2, adapter: 1, time: time), drops: drops, now: now)
+        queue.push(tag: LogRecords.tag(opcode: 2, adapter: 1), time: time, payload.span)
+        files.drain(queue, dropsBefore: drops, now: now)
       }
       files.end()
       files.flush()

@@ -28,7 +28,7 @@ package final class SyntheticSource: RecordSource {
     pause = try WakeEvent()
   }
 
-  package func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+  package func start(into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-source") { self.run(writer) }
   }
 
@@ -37,7 +37,7 @@ package final class SyntheticSource: RecordSource {
     pause.signal()
   }
 
-  private func run(_ writer: LogWriter) {
+  private func run(_ writer: PacketLogFile) {
     let begin = SystemClock.monotonic().nanoseconds
     var packet = Self.start + [0, 0, 0, 0]
     var pushed = 0

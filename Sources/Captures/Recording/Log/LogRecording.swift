@@ -8,7 +8,7 @@ package protocol RecordSource: Sendable {
   ///
   /// - Parameter onEnd: called when no more records will come.
   func start(
-    into writer: LogWriter, onEnd: @escaping @Sendable () -> Void
+    into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void
   ) async throws(SystemError)
   /// Passes on the records received so far, and ends.
   func close() async
@@ -78,10 +78,10 @@ public struct LogRecording: Sendable {
     // Open the source first, so that no file is created if nothing can be recorded.
     let source = try opened()
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
-    let writer: LogWriter
+    let writer: PacketLogFile
     do throws(LogFileError) {
-      writer = try await LogWriter.start(plan, limit: count ?? .max) { reason in
-        end.yield(reason == .count ? .count : .failure)
+      writer = try await PacketLogFile.start(plan, limit: count ?? .max) { failure in
+        end.yield(failure == nil ? .count : .failure)
       }
     } catch {
       await source.close()
@@ -134,7 +134,7 @@ public struct LogRecording: Sendable {
   }
 
   private func report(
-    _ outcome: LogWriter.Outcome, _ writer: LogWriter, _ startedAt: ReceiveTime, _ reason: End?
+    _ outcome: PacketLogFile.Outcome, _ writer: PacketLogFile, _ startedAt: ReceiveTime, _ reason: End?
   ) -> LogRecordingReport {
     let endReason: StaticString =
       switch reason {
@@ -145,7 +145,7 @@ public struct LogRecording: Sendable {
       case .source: "the capture ended"
       case nil: "interrupted"
       }
-    var lost = LogRecordingReport.Loss(packetLog: writer.queue.dropped, disk: outcome.lostOnDisk)
+    var lost = LogRecordingReport.Loss(packetLog: outcome.lostInQueue, disk: outcome.lostOnDisk)
     // Drops recorded in a capture's log happened before its writer.
     if isOfCapture {
       lost.packetLog += writer.sourceDrops
@@ -154,7 +154,7 @@ public struct LogRecording: Sendable {
     }
     return LogRecordingReport(
       startedAt: startedAt, endedAt: SystemClock.now(), endReason: endReason.description,
-      packets: outcome.records, byteCount: outcome.byteCount, files: outcome.paths,
+      packets: outcome.packets, byteCount: outcome.byteCount, files: outcome.paths,
       repairedByteCount: outcome.tornByteCount, lost: lost,
       failure: outcome.failure)
   }

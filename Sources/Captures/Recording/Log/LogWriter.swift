@@ -1,136 +1,397 @@
+import BLEHost
 import BLELinux
 import BLEPacketLog
 import BLEWire
-import Synchronization
 
-/// Writes records on its own thread. The receive thread only fills a bounded queue.
-package final class LogWriter: Sendable {
-  /// Final contents of the files.
-  struct Outcome: Sendable {
-    var records = 0
-    var byteCount = 0
-    var lostOnDisk = 0
-    var tornByteCount = 0
-    var paths: [String] = []
-    var failure: SystemError?
-    /// Whether the last file was removed, replaced or cut.
-    var isRemoved = false
-  }
+/// What a log's queue carries: the meaning of a record's tag and bytes.
+enum LogRecords: Hashable, Sendable {
+  /// Records of the kernel's monitor; the tag is opcode and adapter. They arrive in order.
+  case monitor
+  /// HCI packets with their H4 type byte; the tag is the direction.
+  case packets
+  /// Records of a `PacketTap`.
+  case links
 
-  /// Why the writer stopped accepting records before `finish`.
-  enum End: Hashable, Sendable { case count, failure }
-
-  /// Size of the queue, in bytes: 13 s of 5,000 records of 40 bytes a second.
-  private static let queueByteCount = 1 << 22
-
-  let queue = PacketQueue(byteCount: queueByteCount)
-  /// Signal this event after filling the queue.
-  var wake: WakeEvent { thread.wake }
-  /// Records lost before the queue so far; the source keeps it up to date.
-  var sourceDrops: Int {
-    get { sourceDropCount.load(ordering: .relaxed) }
-    set { sourceDropCount.store(newValue, ordering: .relaxed) }
-  }
-
-  fileprivate let limit: Int
-  fileprivate let onEnd: @Sendable (End) -> Void
-  private let sourceDropCount = Atomic<Int>(0)
-  private let recordCount = Atomic<Int>(0)
-  private let byteCount = Atomic<Int>(0)
-  private let thread: WriterThread<Outcome>
-
-  private init(limit: Int, _ onEnd: @escaping @Sendable (End) -> Void) throws(SystemError) {
-    self.limit = limit
-    self.onEnd = onEnd
-    thread = try WriterThread()
-  }
-
-  /// Opens the first file and starts to write.
-  ///
-  /// - Parameters:
-  ///   - limit: maximum number of records; later ones are dropped.
-  ///   - onEnd: called once, on the writer's thread.
-  static func start(
-    _ plan: LogFilePlan, limit: Int = .max, _ onEnd: @escaping @Sendable (End) -> Void
-  ) async throws(LogFileError) -> LogWriter {
-    let writer: LogWriter
-    do throws(SystemError) { writer = try LogWriter(limit: limit, onEnd) } catch { throw .system(error) }
-    try await writer.thread.start(named: "ringtap-log", orThrow: LogFileError.system) {
-      () throws(LogFileError) in
-      LogWriterJob(writer: writer, files: try LogFiles.open(plan, now: SystemClock.monotonic()))
-    }
-    return writer
-  }
-
-  /// Number of records accepted, and of bytes written, so far.
-  var progress: (records: Int, byteCount: Int) {
-    (recordCount.load(ordering: .relaxed), byteCount.load(ordering: .relaxed))
-  }
-
-  fileprivate func setProgress(records: Int, byteCount: Int) {
-    recordCount.store(records, ordering: .relaxed)
-    self.byteCount.store(byteCount, ordering: .relaxed)
-  }
-
-  /// Records lost before the files.
-  var drops: Int { queue.dropped + sourceDrops }
-
-  /// Writes the queued records, closes the file and returns the outcome.
-  func finish() async -> Outcome { await thread.finish() }
-
-  // MARK: The queue's tag
-
-  /// Combines opcode and adapter into the queue's tag. No kernel record has all bits set.
+  /// Combines opcode and adapter into a tag of `monitor`. No kernel record has all bits set.
   static func tag(opcode: UInt16, adapter: UInt16) -> UInt32 { UInt32(adapter) << 16 | UInt32(opcode) }
 }
 
-private struct LogWriterJob: WriterJob, ~Copyable {
-  /// Maximum records between two reads of the clock.
-  private static let turnLimit = 4096
+/// Writes a packet log: sorts what a queue carries, encodes it, and begins a new file where the plan says so.
+///
+/// Used by one thread, which decides when to flush and to sync. After the first failure, further records are
+/// only counted as lost.
+final class LogWriter {
+  private let plan: LogFilePlan
+  private var encoder: PacketLogWriter
+  /// `nil` if the records arrive in order.
+  private let order: PacketOrder?
+  /// Receives the bytes of each record.
+  private let watcher: (any RecordingWatcher)?
+  /// Maximum number of records; later ones are ignored.
+  private let limit: Int
+  private var now: MonotonicTime
+  private var file: OutputFile
+  /// Numbers of the kept files; the current one is last.
+  private var numbers: [Int]
+  private var notes = AdapterNotes()
+  /// Records in earlier files of this recording that were written to the kernel.
+  private var finishedRecords = 0
+  /// Records of the current file, including those written before this recording.
+  private var fileRecords: Int
+  private var fileByteCount: Int
+  private var fileBegin: MonotonicTime
+  /// Units of the current file that are not records: its header and trailer.
+  private var otherUnits = 0
+  /// Drops of the recording that the files record.
+  private var dropsWritten = 0
+  private(set) var taken = 0
+  private var finishedByteCount = 0
+  /// Offset of this recording's first record in the current file.
+  private var firstRecordOffset: Int
+  private(set) var failure: SystemError?
+  /// `nil` for standard output.
+  private let folder: OpenFolder?
+  /// Whether the current file was removed, replaced or cut.
+  private(set) var isGone = false
+  /// Bytes of a torn record that opening the file cut off.
+  let tornByteCount: Int
 
-  let writer: LogWriter
-  var files: LogFiles
-  private var hasEnded = false
-
-  init(writer: LogWriter, files: consuming LogFiles) {
-    self.writer = writer
-    self.files = files
+  /// Opens the files of a plan.
+  ///
+  /// - Parameter limit: maximum number of records; later ones are ignored.
+  /// - Throws: `exists`; `foreign` or `damaged` if the file to append to cannot be continued.
+  static func open(
+    _ plan: LogFilePlan, limit: Int = .max, now: MonotonicTime = SystemClock.monotonic()
+  ) throws(LogFileError) -> LogWriter {
+    let numbers = plan.isSeries ? plan.numbersThere() : []
+    let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.isOccupied(plan.path))
+    let path = plan.path(numbers.last ?? 1)
+    guard !isThere || plan.existing == .append else { throw .exists(path) }
+    let tail = isThere ? try LogTail.of(path, plan.format) : LogTail()
+    do throws(SystemError) {
+      let folder = plan.path == "-" ? nil : try OpenFolder(Files.folder(of: path))
+      let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail, in: folder)
+      let numbers = numbers.isEmpty ? [1] : numbers
+      return try LogWriter(plan, folder, file, numbers, tail, limit: limit, now: now)
+    } catch { throw .system(error) }
   }
 
-  var isIdle: Bool { writer.queue.isEmpty }
-  // A pipe's reader may close it while nothing is written.
-  var isPending: Bool { files.isPending || isLive && files.failure == nil }
-  var isLive: Bool { files.isPipe }
-
-  var outcome: LogWriter.Outcome {
-    LogWriter.Outcome(
-      records: files.writtenRecords, byteCount: files.writtenByteCount, lostOnDisk: files.lost,
-      tornByteCount: files.tornByteCount, paths: files.paths, failure: files.failure,
-      isRemoved: files.isGone)
+  /// Writes a log into one new file.
+  ///
+  /// - Parameters:
+  ///   - folder: the folder that contains it.
+  ///   - watcher: gets the bytes of each record.
+  convenience init(
+    _ file: consuming OutputFile, in folder: OpenFolder, as format: CaptureLogFormat, of records: LogRecords,
+    watcher: (any RecordingWatcher)? = nil
+  ) throws(SystemError) {
+    var plan = LogFilePlan(path: file.path)
+    (plan.format, plan.records) = (format, records)
+    try self.init(plan, folder, file, [1], LogTail(), watcher: watcher, now: SystemClock.monotonic())
   }
 
-  mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
-    var rest = extent == .all ? Int.max : Self.turnLimit
-    while rest > 0, writer.queue.pop({ append($3, $0, $1, dropped: $2, now) }) { rest -= 1 }
-    writer.setProgress(records: files.taken, byteCount: files.writtenByteCount)
+  private init(
+    _ plan: LogFilePlan, _ folder: OpenFolder?, _ file: consuming OutputFile, _ numbers: [Int],
+    _ tail: LogTail, watcher: (any RecordingWatcher)? = nil, limit: Int = .max, now: MonotonicTime
+  ) throws(SystemError) {
+    self.plan = plan
+    self.folder = folder
+    self.file = file
+    self.numbers = numbers
+    self.watcher = watcher
+    self.limit = limit
+    order = plan.records == .monitor ? nil : PacketOrder()
+    encoder = plan.encoder
+    encoder.goOn(afterDrops: tail.drops)
+    fileRecords = tail.records
+    fileByteCount = tail.byteCount
+    firstRecordOffset = tail.byteCount
+    fileBegin = now
+    self.now = now
+    tornByteCount = tail.tornByteCount
+    // Appended pcapng data is a section of its own, independent of earlier sections.
+    if tail.byteCount == 0 || plan.format == .pcapng { try begin() }
   }
 
-  private mutating func append(
-    _ payload: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ now: MonotonicTime
+  private static func open(
+    _ path: String, _ existing: OutputFile.Existing, in folder: OpenFolder?
+  ) throws(SystemError) -> OutputFile {
+    guard let folder else { return try OutputFile(toStandardOutput: ()) }
+    if existing == .fail { return try OutputFile.log(path, in: folder) }
+    var file = try OutputFile(creating: path, ifExists: existing)
+    file.watch(in: folder)
+    return file
+  }
+
+  var isPending: Bool { failure == nil && !isGone && (file.isPending || file.isUnsynced) }
+  /// Whether it is standard output.
+  var isPipe: Bool { folder == nil }
+  var path: String { file.path }
+  /// Records of this recording that were written to the kernel.
+  var writtenRecords: Int { finishedRecords + (isGone ? 0 : file.writtenUnits - otherUnits) }
+  /// Bytes of these records in the files.
+  var writtenByteCount: Int {
+    finishedByteCount + (isGone ? 0 : max(0, file.writtenByteCount - firstRecordOffset))
+  }
+  /// Bytes of the current file that are in the kernel.
+  var kernelByteCount: Int { file.writtenByteCount }
+  var lost: Int { taken - writtenRecords }
+  var paths: [String] { numbers.map { plan.path($0) } }
+
+  // MARK: Records
+
+  /// Empties a queue.
+  ///
+  /// - Parameters:
+  ///   - count: maximum number of records to take; ignored if records are sorted, because all of them are
+  ///     needed for that.
+  ///   - dropsBefore: number of records that were lost before the queue.
+  func drain(_ queue: PacketQueue, atMost count: Int = .max, dropsBefore: Int = 0, now: MonotonicTime) {
+    self.now = now
+    guard let order else {
+      var rest = count
+      while rest > 0, queue.pop({ append($0, $1, dropped: dropsBefore + $2, $3) }) { rest -= 1 }
+      return
+    }
+    while !queue.isEmpty {
+      if !order.hasRoom { write(.need) }
+      _ = queue.pop { order.take($0, $1, dropped: dropsBefore + $2, $3) }
+    }
+  }
+
+  /// Whether `limit` is reached.
+  var isFull: Bool { taken == limit }
+  /// Whether records are sorted by time.
+  var isSorting: Bool { order != nil }
+  /// Whether records wait to be sorted.
+  var isHolding: Bool { order?.isEmpty == false }
+
+  /// Writes the sorted records that are due.
+  func write(_ occasion: PacketOrder.Occasion) {
+    order?.write(occasion) { append($0, $1, dropped: $2, $3) }
+  }
+
+  /// Appends a record in the form of `PacketQueue.pop`.
+  private func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ bytes: Span<UInt8>) {
+    guard taken < limit else { return }
+    taken += 1
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      if !isGone { try encode(tag, time, dropped: dropped, bytes) }
+      watcher?.take(bytes)
+    } catch { failure = error }
+  }
+
+  private func encode(
+    _ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ bytes: Span<UInt8>
+  ) throws(SystemError) {
+    if plan.isSeries {
+      if isFileFull(encoder.byteCountLimit(packet: bytes.count)) { try rotate(at: time) }
+      notes.take(MonitorRecordHeader(tag, time), bytes)
+    }
+    let dropped = max(dropped, dropsWritten)
+    let drops = UInt32(clamping: dropped - dropsWritten)
+    try file.append { octets in
+      let start = octets.count
+      encoder.append(bytes, tag, time, as: plan.records, drops: drops, to: &octets)
+      fileByteCount += octets.count - start
+    }
+    dropsWritten = dropped
+    fileRecords += 1
+  }
+
+  // MARK: The disk
+
+  /// Flushes buffered records. Fails if the reader of a pipe has closed it.
+  func flush() {
+    guard failure == nil, !isGone else { return }
+    do throws(SystemError) {
+      try file.flush()
+      if isPipe, file.hasLostItsReader { throw SystemError.brokenPipe(plan.path) }
+    } catch { failure = error }
+  }
+
+  /// Starts or completes the writing of flushed records to disk.
+  func writeOut(_ extent: WritingOut) {
+    guard failure == nil, !isGone, file.isUnsynced else { return }
+    do throws(SystemError) { try file.writeOut(extent) } catch { failure = error }
+  }
+
+  /// Waits until the flushed records are on disk.
+  func sync() {
+    guard failure == nil, !isGone else { return }
+    do throws(SystemError) { try file.sync() } catch { failure = error }
+  }
+
+  /// Checks whether the current file was removed, replaced or cut.
+  ///
+  /// - Returns: whether this was found just now.
+  func look() -> Bool {
+    guard failure == nil, !isGone, let folder else { return false }
+    isGone = file.isGone(from: folder)
+    return isGone
+  }
+
+  /// The error to report if `isGone`.
+  var goneError: SystemError { file.goneError }
+  /// Whether the file that is gone was cut.
+  var isCut: Bool { file.isCut }
+
+  /// Stops after a failure, here or elsewhere. A full disk may have room for the buffered records.
+  func stop(_ error: SystemError) {
+    failure = failure ?? error
+    try? file.flush()
+  }
+
+  /// Writes the remaining records, and the trailer of a monitor's log.
+  func end() {
+    write(.end)
+    guard failure == nil, plan.records == .monitor else { return }
+    do throws(SystemError) { try endFile() } catch { failure = error }
+  }
+
+  // MARK: The files
+
+  private func isFileFull(_ needed: Int) -> Bool {
+    guard fileRecords > 0 else { return false }
+    if let limit = plan.rotateByteCount, fileByteCount + needed > limit { return true }
+    if let limit = plan.rotateCount, fileRecords >= limit { return true }
+    if let limit = plan.rotateTime, fileBegin.advanced(by: limit) <= now { return true }
+    return false
+  }
+
+  /// Ends the current file and begins the next. Drops after the last record of the old file are recorded in
+  /// the new one.
+  private func rotate(at time: ReceiveTime) throws(SystemError) {
+    try endFile()
+    try file.sync()
+    if look() { throw goneError }
+    let number = (numbers.last ?? 0) + 1
+    let next = try Self.open(plan.path(number), .fail, in: folder)
+    (finishedRecords, finishedByteCount) = (writtenRecords, writtenByteCount)
+    file = next
+    encoder = plan.encoder
+    numbers.append(number)
+    (otherUnits, fileRecords, fileByteCount) = (0, 0, 0)
+    fileBegin = now
+    try begin(at: time)
+    while let kept = plan.keptFiles, numbers.count > kept {
+      try Files.remove(plan.path(numbers.removeFirst()))
+    }
+  }
+
+  /// Writes the file's header and, in a further file of a series, the present adapters, as one unit.
+  private func begin(at time: ReceiveTime? = nil) throws(SystemError) {
+    var start: [UInt8] = []
+    encoder.start(into: &start)
+    if let time {
+      notes.forEach { record, payload in
+        var record = record
+        record.time = time
+        encoder.append(payload, of: record, drops: 0, to: &start)
+      }
+    }
+    try file.append(start)
+    try file.flush()
+    try file.writeOut(.begun)
+    otherUnits = 1
+    fileByteCount += start.count
+    firstRecordOffset = fileByteCount
+  }
+
+  /// Writes the trailer, if the format has one, as one unit.
+  private func endFile() throws(SystemError) {
+    try file.flush()
+    var trailer: [UInt8] = []
+    encoder.finish(into: &trailer)
+    guard !trailer.isEmpty else { return }
+    try file.append(trailer)
+    try file.flush()
+    otherUnits += 1
+  }
+}
+
+extension LogFilePlan {
+  fileprivate var encoder: PacketLogWriter {
+    switch (format, records) {
+    case (.btsnoop, .monitor): PacketLogWriter(.btsnoop(.monitor))
+    case (.btsnoop, _): PacketLogWriter(.btsnoop(.h4))
+    case (.pcapng, .monitor): PacketLogWriter(.pcapng(.linuxMonitor))
+    case (.pcapng, _): PacketLogWriter(.pcapng(.h4WithDirection))
+    }
+  }
+}
+
+extension PacketLogWriter {
+  /// Appends a record in the form of `PacketQueue.pop`.
+  fileprivate mutating func append(
+    _ bytes: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, as records: LogRecords, drops: UInt32,
+    to octets: inout [UInt8]
   ) {
-    guard files.taken < writer.limit else { return }
-    let record = MonitorRecordHeader(
+    switch records {
+    case .monitor:
+      append(bytes, of: MonitorRecordHeader(tag, time), drops: drops, to: &octets)
+    case .packets:
+      append(
+        bytes.extracting(1...), type: HCIPacketType(rawValue: bytes[0]),
+        direction: HCIDirection(rawValue: UInt8(truncatingIfNeeded: tag)) ?? .controllerToHost, at: time,
+        drops: drops, to: &octets)
+    case .links:
+      let tag = PacketTap.Tag(tag)
+      switch tag.content {
+      case .attribute:
+        append(
+          attribute: bytes, handle: tag.handle, direction: tag.direction, at: time, drops: drops, to: &octets)
+      case .event:
+        append(bytes, type: .event, direction: tag.direction, at: time, drops: drops, to: &octets)
+      }
+    }
+  }
+}
+
+extension MonitorRecordHeader {
+  fileprivate init(_ tag: UInt32, _ time: ReceiveTime) {
+    self.init(
       opcode: UInt16(truncatingIfNeeded: tag), adapter: UInt16(truncatingIfNeeded: tag >> 16), time: time)
-    files.append(payload, of: record, drops: dropped + writer.sourceDrops, now: now)
+  }
+}
+
+/// The latest monitor notes of each present adapter. They are repeated at the start of each further file, so
+/// that every file of a series can be read alone.
+private struct AdapterNotes {
+  /// Number of adapters whose notes are kept. By default the kernel supports at most 16 adapters.
+  private static let limit = 64
+
+  private struct Note {
+    var record: MonitorRecordHeader
+    var payload: [UInt8]
   }
 
-  mutating func flush() { files.flush() }
-  mutating func sync() { files.sync() }
-  mutating func end() { files.end() }
+  private var notes: [Note] = []
 
-  mutating func endTurn() {
-    guard !hasEnded, files.failure != nil || files.taken == writer.limit else { return }
-    hasEnded = true
-    writer.onEnd(files.failure == nil ? .count : .failure)
+  mutating func take(_ record: MonitorRecordHeader, _ payload: Span<UInt8>) {
+    switch MonitorOpcode(rawValue: record.opcode) {
+    case .newIndex, .deleteIndex:
+      notes.removeAll { $0.record.adapter == record.adapter }
+      guard record.opcode == MonitorOpcode.newIndex.rawValue else { return }
+    case .openIndex, .indexInformation:
+      notes.removeAll { $0.record.adapter == record.adapter && $0.record.opcode == record.opcode }
+    case .closeIndex:
+      notes.removeAll {
+        $0.record.adapter == record.adapter && $0.record.opcode == MonitorOpcode.openIndex.rawValue
+      }
+      return
+    default: return
+    }
+    guard notes.count < 3 * Self.limit else { return }
+    notes.append(Note(record: record, payload: payload.indices.map { payload[$0] }))
+  }
+
+  /// Calls `body` with each note, in order of arrival.
+  func forEach(_ body: (MonitorRecordHeader, Span<UInt8>) -> Void) {
+    for note in notes {
+      let payload = note.payload
+      body(note.record, payload.span)
+    }
   }
 }

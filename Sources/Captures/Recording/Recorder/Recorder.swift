@@ -113,7 +113,6 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var files: RecordingFiles
   let gathers: Bool
   let syncInterval: Duration
-  private let order = PacketOrder()
   /// The clock setting that the tables use.
   private var setting = ClockSetting()
   private var clock = ClockWatch(.now())
@@ -128,7 +127,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
-  var isPending: Bool { files.isPending || !order.isEmpty }
+  var isPending: Bool { files.isPending }
   var isLive: Bool { false }
   var gatherMilliseconds: Int { files.live?.gatherMilliseconds ?? WriterPeriod.gather }
 
@@ -149,11 +148,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     if gathers { drainWatched() } else { while let sample = samples.pop() { append(sample) } }
     // Before writing to disk, which may block this thread.
     files.live?.endTurn()
-    guard let packets else { return }
-    while !packets.isEmpty {
-      if !order.hasRoom { write(.need) }
-      _ = packets.pop { order.take($0, $1, dropped: $2, $3) }
-    }
+    if let packets { files.drain(packets, now: now) }
   }
 
   private mutating func append(_ sample: Tables.Sample) {
@@ -196,14 +191,9 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     }
   }
 
-  private mutating func write(_ occasion: PacketOrder.Occasion) {
-    let order = order
-    order.write(occasion) { files.append($0, $1, dropped: $2, $3) }
-  }
-
   mutating func flush() {
     if gathers { clock.look(.now()) }
-    write(.turn)
+    files.writePackets(.turn)
     files.flush()
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
   }
@@ -217,7 +207,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func end() {
-    write(.end)
+    files.writePackets(.end)
     tables.finish(&files)
     files.live?.endTurn()
     files.end(rate: tables.ticks?.rate)

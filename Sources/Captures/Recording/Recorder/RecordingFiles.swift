@@ -4,22 +4,11 @@ import BLEWire
 
 /// The open files of a recording. After the first failure, rows and packets are only counted as lost.
 package struct RecordingFiles: ~Copyable {
-  /// A class, so that it can be optional.
-  private final class PacketLog {
-    var file: OutputFile
-    /// See `TableFile`.
-    var isGone = false
-
-    init(_ file: consuming OutputFile) { self.file = file }
-  }
-
   private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
   /// `nil` if there is no packet log.
-  private let log: PacketLog?
-  private var encoder: LinkLogWriter
-  private var packetsTaken = 0
+  private let log: LogWriter?
   /// Watcher of the recording, if any.
   let live: (any RecordingWatcher)?
   private var failure: SystemError?
@@ -41,32 +30,26 @@ package struct RecordingFiles: ~Copyable {
     for description in descriptions {
       tables.append(try TableFile(description, as: tableFormat, in: folder, directory))
     }
-    var encoder = LinkLogWriter(format ?? .btsnoop)
-    let log = try Self.log(format, &encoder, in: folder, directory)
+    let log = try Self.log(format, in: folder, directory, live)
     index = tableFormat == .npy ? try ColumnIndex(in: folder, directory, tables) : nil
-    (self.folder, self.tables, self.log, self.encoder) = (folder, tables, log, encoder)
+    (self.folder, self.tables, self.log) = (folder, tables, log)
     self.live = live
     live?.open(descriptions)
   }
 
   private static func log(
-    _ format: CaptureLogFormat?, _ encoder: inout LinkLogWriter, in folder: OpenFolder, _ directory: String
-  ) throws(SystemError) -> PacketLog? {
+    _ format: CaptureLogFormat?, in folder: OpenFolder, _ directory: String, _ live: (any RecordingWatcher)?
+  ) throws(SystemError) -> LogWriter? {
     guard let format else { return nil }
-    var head: [UInt8] = []
-    encoder.start(into: &head)
-    var log = try OutputFile(creating: format.fileName, in: folder, directory + "/" + format.fileName)
-    try log.append(head)
-    try log.flush()
-    try log.writeOut(.begun)
-    return PacketLog(log)
+    let file = try OutputFile(creating: format.fileName, in: folder, directory + "/" + format.fileName)
+    return try LogWriter(file, in: folder, as: format, of: .links, watcher: live)
   }
 
   /// Whether data is waiting for a flush or a sync. Like `flush`, it must not allocate, because it is first
   /// called when a stream pauses.
   var isPending: Bool {
     guard failure == nil else { return false }
-    if let log, !log.isGone, log.file.isPending || log.file.isUnsynced { return true }
+    if let log, log.isPending || log.isHolding { return true }
     for place in tables.indices where tables[place].isPending { return true }
     return false
   }
@@ -82,7 +65,7 @@ package struct RecordingFiles: ~Copyable {
 
   /// Bytes written to the kernel.
   var writtenByteCount: Int {
-    tables.reduce(log?.file.writtenByteCount ?? 0) { $0 + $1.writtenByteCount }
+    tables.reduce(log?.kernelByteCount ?? 0) { $0 + $1.writtenByteCount }
   }
 
   package var outcome: Recorder.Outcome {
@@ -92,12 +75,10 @@ package struct RecordingFiles: ~Copyable {
     for table in tables where table.table.content == .samples && (failure != nil || table.isGone) {
       outcome.lostSamples += table.rowsTaken - table.rowsWritten
     }
-    if let log, failure != nil || log.isGone {
-      outcome.lostPackets = packetsTaken - (log.isGone ? 0 : log.file.writtenUnits - 1)
-    }
+    if let log, failure != nil || log.isGone { outcome.lostPackets = log.lost }
     outcome.removed = gone.map { file in
       var file = file
-      file.rows = tables.first { $0.fileName == file.name }?.rowsTaken ?? packetsTaken
+      file.rows = tables.first { $0.fileName == file.name }?.rowsTaken ?? log?.taken ?? 0
       return file
     }
     return outcome
@@ -123,15 +104,16 @@ package struct RecordingFiles: ~Copyable {
     } catch { fail(error) }
   }
 
-  mutating func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ pdu: Span<UInt8>) {
-    packetsTaken += 1
-    guard failure == nil else { return }
-    do throws(SystemError) {
-      if let log, !log.isGone {
-        try log.file.append { encoder.append(pdu, PacketTap.Tag(tag), time, dropped: dropped, to: &$0) }
-      }
-      live?.take(pdu)
-    } catch { fail(error) }
+  /// Empties the queue of the packet log.
+  mutating func drain(_ packets: PacketQueue, now: MonotonicTime) {
+    log?.drain(packets, now: now)
+    noteLogFailure()
+  }
+
+  /// Writes the packets that are due into the packet log.
+  mutating func writePackets(_ occasion: PacketOrder.Occasion) {
+    log?.write(occasion)
+    noteLogFailure()
   }
 
   package mutating func flush() {
@@ -139,8 +121,9 @@ package struct RecordingFiles: ~Copyable {
     do throws(SystemError) {
       // Not `for table in tables`: in unoptimised builds each step of that allocates.
       for place in tables.indices { try tables[place].flush() }
-      if let log, !log.isGone { try log.file.flush() }
-    } catch { fail(error) }
+    } catch { return fail(error) }
+    log?.flush()
+    noteLogFailure()
   }
 
   /// Waits until the written data is on disk.
@@ -153,13 +136,15 @@ package struct RecordingFiles: ~Copyable {
     do throws(SystemError) {
       try writeOut(.begun)
       try writeOut(.done)
-      if let log, !log.isGone { try log.file.sync() }
+      log?.sync()
+      if let error = log?.failure { throw error }
       for place in tables.indices { try tables[place].sync() }
     } catch { return fail(error) }
   }
 
   private func writeOut(_ extent: WritingOut) throws(SystemError) {
-    if let log, !log.isGone, log.file.isUnsynced { try log.file.writeOut(extent) }
+    log?.writeOut(extent)
+    if let error = log?.failure { throw error }
     for place in tables.indices { try tables[place].writeOut(extent) }
   }
 
@@ -169,10 +154,7 @@ package struct RecordingFiles: ~Copyable {
     for place in tables.indices where tables[place].hasGone(from: folder) {
       note(tables[place].fileName, tables[place].isCut ? .cut : .removed)
     }
-    if let log, !log.isGone, log.file.isGone(from: folder) {
-      log.isGone = true
-      note(Files.name(of: log.file.path), log.file.isCut ? .cut : .removed)
-    }
+    if let log, log.look() { note(Files.name(of: log.path), log.isCut ? .cut : .removed) }
   }
 
   private mutating func note(_ name: String, _ change: RemovedFile.Change) {
@@ -206,6 +188,10 @@ package struct RecordingFiles: ~Copyable {
   private mutating func fail(_ error: SystemError) {
     failure = error
     for table in tables { try? table.flush() }
-    try? log?.file.flush()
+    log?.stop(error)
+  }
+
+  private mutating func noteLogFailure() {
+    if failure == nil, let error = log?.failure { fail(error) }
   }
 }

@@ -46,7 +46,7 @@ public struct BTSnoopWriter: Sendable {
 
   /// Returns the size of a record for an L2CAP payload of `byteCount` bytes.
   public func recordByteCount(l2capPayload byteCount: Int) -> Int {
-    recordByteCount(packet: ACLPacket.headerByteCount + L2CAPFrame.headerByteCount + byteCount)
+    recordByteCount(packet: ACLPacket.byteCount(l2capPayload: byteCount))
   }
 
   /// Encodes the payload of an L2CAP socket as the one ACL packet that would have carried it.
@@ -65,17 +65,11 @@ public struct BTSnoopWriter: Sendable {
     direction: HCIDirection, adapter: UInt16 = 0, at time: ReceiveTime,
     into output: inout OutputSpan<UInt8>
   ) {
-    let frameByteCount = L2CAPFrame.headerByteCount + payload.count
-    precondition(frameByteCount <= 65_535, "an ACL packet has a length of 16 bits")
     encodeRecordHeader(
-      packetByteCount: ACLPacket.headerByteCount + frameByteCount, type: .acl, direction: direction,
+      packetByteCount: ACLPacket.byteCount(l2capPayload: payload.count), type: .acl, direction: direction,
       adapter: adapter, at: time, into: &output)
-    // The boundary flag of a first fragment depends on the direction. Core 5.4, Vol 4, Part E, 5.4.2.
-    let boundary: ACLPacket.Boundary =
-      direction == .hostToController ? .firstNonFlushable : .firstFlushable
-    output.append(u16: handle.rawValue | UInt16(boundary.rawValue) << 12)
-    output.append(u16: UInt16(frameByteCount))
-    L2CAPFrame(channelID: channelID, payload: payload).encode(into: &output)
+    ACLPacket.encode(
+      l2capPayload: payload, channelID: channelID, handle: handle, direction: direction, into: &output)
   }
 
   private func encodeRecordHeader(
@@ -105,5 +99,25 @@ public struct BTSnoopWriter: Sendable {
     case .command, .event: return fromController | BTSnoopFlags.commandOrEvent
     default: return fromController
     }
+  }
+}
+
+extension ACLPacket {
+  static func byteCount(l2capPayload byteCount: Int) -> Int {
+    headerByteCount + L2CAPFrame.headerByteCount + byteCount
+  }
+
+  /// Encodes the payload of an L2CAP socket as the one packet that would have carried it.
+  static func encode(
+    l2capPayload payload: Span<UInt8>, channelID: UInt16 = ATT.channelID, handle: ConnectionHandle,
+    direction: HCIDirection, into output: inout OutputSpan<UInt8>
+  ) {
+    let frameByteCount = L2CAPFrame.headerByteCount + payload.count
+    precondition(frameByteCount <= 65_535, "an ACL packet has a length of 16 bits")
+    // The boundary flag of a first fragment depends on the direction. Core 5.4, Vol 4, Part E, 5.4.2.
+    let boundary: Boundary = direction == .hostToController ? .firstNonFlushable : .firstFlushable
+    output.append(u16: handle.rawValue | UInt16(boundary.rawValue) << 12)
+    output.append(u16: UInt16(frameByteCount))
+    L2CAPFrame(channelID: channelID, payload: payload).encode(into: &output)
   }
 }

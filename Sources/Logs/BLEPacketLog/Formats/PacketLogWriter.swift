@@ -1,4 +1,4 @@
-import BLEWire
+public import BLEWire
 
 /// Encodes records as a packet log of any supported output format, without I/O.
 ///
@@ -98,6 +98,56 @@ public struct PacketLogWriter: Sendable {
       header.note = MonitorOpcode(rawValue: record.opcode)
     }
     append(PacketRecord(header, packet: payload), to: &octets)
+  }
+
+  /// Appends one HCI packet of the first adapter.
+  ///
+  /// - Parameters:
+  ///   - packet: the packet without its H4 type byte.
+  ///   - type: `nil` if unknown.
+  ///   - direction: direction of the packet.
+  ///   - time: time of the packet.
+  ///   - drops: number of packets lost since the previous one.
+  ///   - octets: the record is appended to it.
+  public mutating func append(
+    _ packet: Span<UInt8>, type: HCIPacketType?, direction: HCIDirection, at time: ReceiveTime,
+    drops: UInt32, to octets: inout [UInt8]
+  ) {
+    var header = PacketRecordHeader()
+    header.time = time
+    header.type = type
+    header.direction = direction
+    header.drops = drops
+    append(PacketRecord(header, packet: packet), to: &octets)
+  }
+
+  /// Appends an ATT PDU as the one ACL packet that would have carried it: where the kernel handles L2CAP, only
+  /// the PDU is visible.
+  ///
+  /// - Parameters:
+  ///   - pdu: at most 65,531 bytes.
+  ///   - handle: handle of the connection.
+  ///   - direction: direction of the packet.
+  ///   - time: time of the packet.
+  ///   - drops: number of packets lost since the previous one.
+  ///   - octets: the record is appended to it.
+  public mutating func append(
+    attribute pdu: Span<UInt8>, handle: ConnectionHandle, direction: HCIDirection, at time: ReceiveTime,
+    drops: UInt32, to octets: inout [UInt8]
+  ) {
+    guard case .btsnoop = format else {
+      let packet = [UInt8](encoding: ACLPacket.byteCount(l2capPayload: pdu.count)) {
+        ACLPacket.encode(l2capPayload: pdu, handle: handle, direction: direction, into: &$0)
+      }
+      return append(packet.span, type: .acl, direction: direction, at: time, drops: drops, to: &octets)
+    }
+    // Encoded in place: a recording over the kernel's sockets writes each notification this way.
+    recordCount += 1
+    btsnoop.cumulativeDrops = UInt32(clamping: UInt64(btsnoop.cumulativeDrops) + UInt64(drops))
+    let encoder = btsnoop
+    octets.append(addingCapacity: encoder.recordByteCount(l2capPayload: pdu.count)) {
+      encoder.encode(l2capPayload: pdu, handle: handle, direction: direction, at: time, into: &$0)
+    }
   }
 
   /// Continues a btsnoop file whose last record has this number of drops.

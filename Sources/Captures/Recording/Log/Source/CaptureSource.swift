@@ -27,7 +27,7 @@ final class CaptureSource: RecordSource {
     (done, doneContinuation) = AsyncStream.makeStream(of: Never.self)
   }
 
-  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+  func start(into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     let log = log
     try SystemThread.start(named: "ringtap-source") {
       // A log that cannot be read further has ended.
@@ -45,7 +45,7 @@ final class CaptureSource: RecordSource {
     for await _ in done {}
   }
 
-  private func follow(_ log: RunningLog, into writer: LogWriter) throws {
+  private func follow(_ log: RunningLog, into writer: PacketLogFile) throws {
     let reader = try LogReader(regularFile: log.path)
     let watch = try LockWatch(log.word)
     while true {
@@ -57,7 +57,7 @@ final class CaptureSource: RecordSource {
     }
   }
 
-  private func push(_ record: borrowing PacketRecord, into writer: LogWriter) {
+  private func push(_ record: borrowing PacketRecord, into writer: PacketLogFile) {
     guard let header = MonitorRecordHeader(record.header) else { return }
     let byteCount = record.packet.count
     while !writer.queue.hasRoom(for: byteCount) {
@@ -67,7 +67,7 @@ final class CaptureSource: RecordSource {
     }
     writer.sourceDrops = Int(record.header.cumulativeDrops)
     writer.queue.push(
-      tag: LogWriter.tag(opcode: header.opcode, adapter: header.adapter), time: header.time, record.packet)
+      tag: LogRecords.tag(opcode: header.opcode, adapter: header.adapter), time: header.time, record.packet)
   }
 
   private func rest() {

@@ -13,7 +13,7 @@ actor MonitorSource: RecordSource {
   private let descriptor: FileDescriptor
   private var slab: ReceiveSlab
   private let adapter: UInt16?
-  private var writer: LogWriter?
+  private var writer: PacketLogFile?
   private var token: UInt64?
   /// Number of records shorter than their own header.
   private(set) var malformed = 0
@@ -29,7 +29,7 @@ actor MonitorSource: RecordSource {
     self.adapter = adapter
   }
 
-  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+  func start(into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     self.writer = writer
     let source = ActorSource {
       self.service($0)
@@ -81,7 +81,7 @@ actor MonitorSource: RecordSource {
     let index = UInt16(octets[2]) | UInt16(octets[3]) << 8
     if let adapter, index != adapter, index != MonitorSocket.noAdapter { return }
     queue.push(
-      tag: LogWriter.tag(opcode: opcode, adapter: index), time: time,
+      tag: LogRecords.tag(opcode: opcode, adapter: index), time: time,
       octets.extracting(MonitorSocket.headerByteCount...))
   }
 }
