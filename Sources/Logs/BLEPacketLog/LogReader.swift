@@ -247,7 +247,7 @@ public final class LogReader: Sequence, IteratorProtocol {
         return "cannot open the log: \("\(error)".dropFirst(error.call.utf8.count + 2))"
       case .record(let error) where isTotal:
         if let number = PcapHeader.foreignLinkType(error) {
-          return "its packets are of \(LinkTypes.unread(number))"
+          return "its packets are of \(LinkType.unsupported(number))"
         }
         return "not a packet log: \(advice)"
       case .input, .record:
@@ -273,7 +273,7 @@ public final class LogReader: Sequence, IteratorProtocol {
       let all = parser.foreignPackets == recordCount
       return
         "\(all ? "all \(recordCount)" : "\(parser.foreignPackets) of \(recordCount)") packets are of "
-        + LinkTypes.unread(number)
+        + LinkType.unsupported(number)
     }
     return format != nil && recordCount == 0 ? "it contains no packets" : nil
   }

@@ -171,7 +171,7 @@ import Testing
   @Test func saysWhatIsNotRead() {
     let wifi = Translation(AirSession.header(105))
     #expect(wifi.error.flatMap { PcapHeader.foreignLinkType($0) } == 105)
-    #expect(LinkTypes.unread(105).hasPrefix("link type 105 (Wi-Fi), which is not supported"))
+    #expect(LinkType.unsupported(105).hasPrefix("link type 105 (Wi-Fi), which is not supported"))
     #expect(Translation(AirSession.header(256)).remark == "it contains no packets")
     // A section, an Ethernet interface, one of its packets.
     let section: [UInt8] =

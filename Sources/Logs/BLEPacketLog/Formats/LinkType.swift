@@ -157,3 +157,42 @@ struct LinkFrame: ~Escapable {
     }
   }
 }
+
+extension PacketRecord {
+  /// Encodes the frame of a pcap or pcapng file: pseudo-header, type byte and packet.
+  func encodeFrame(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
+    switch linkType {
+    case .linuxMonitor:
+      output.append(u32BE: header.flags)
+    case .h4WithDirection:
+      output.append(u32BE: direction == .controllerToHost ? 1 : 0)
+      if let type { output.append(type.rawValue) }
+    case .h4:
+      if let type { output.append(type.rawValue) }
+    }
+    output.append(packet)
+  }
+
+  /// Returns the number of bytes of the frame before the packet.
+  func frameOverheadByteCount(_ linkType: LinkType) -> Int {
+    linkType.headerByteCount + (linkType == .linuxMonitor || type == nil ? 0 : 1)
+  }
+}
+
+extension LinkType {
+  /// Describes an unsupported link type, and lists the supported ones.
+  public static func unsupported(_ number: UInt32) -> String {
+    let name = names[number].map { " (\($0))" } ?? ""
+    return
+      "link type \(number)\(name), which is not supported; supported are HCI (187, 201, 254) and Bluetooth "
+      + "LE from the air (192, 251, 256, 272)"
+  }
+
+  /// Names of link types that are often confused with the supported ones, or found beside them.
+  private static let names: [UInt32: String] = [
+    0: "loopback", 1: "Ethernet", 101: "raw IP", 105: "Wi-Fi", 113: "Linux cooked",
+    127: "Wi-Fi with radiotap",
+    189: "USB of Linux", 195: "IEEE 802.15.4", 220: "USB of Linux", 230: "IEEE 802.15.4 without checksum",
+    249: "USB of Windows", 255: "Bluetooth BR/EDR baseband", 276: "Linux cooked", 283: "IEEE 802.15.4 TAP",
+  ]
+}

@@ -93,26 +93,6 @@ public struct PacketRecord: ~Escapable {
   }
 }
 
-/// Records of the Linux monitor other than packets, by opcode. `doc/btsnoop-protocol.rst` of BlueZ. Unknown
-/// opcodes are kept.
-public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
-  public let rawValue: UInt16
-  @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
-
-  public static let newIndex = MonitorOpcode(rawValue: 0)
-  public static let deleteIndex = MonitorOpcode(rawValue: 1)
-  public static let openIndex = MonitorOpcode(rawValue: 8)
-  public static let closeIndex = MonitorOpcode(rawValue: 9)
-  public static let indexInformation = MonitorOpcode(rawValue: 10)
-  public static let vendorDiagnostics = MonitorOpcode(rawValue: 11)
-  public static let systemNote = MonitorOpcode(rawValue: 12)
-  public static let userLogging = MonitorOpcode(rawValue: 13)
-  public static let controlOpen = MonitorOpcode(rawValue: 14)
-  public static let controlClose = MonitorOpcode(rawValue: 15)
-  public static let controlCommand = MonitorOpcode(rawValue: 16)
-  public static let controlEvent = MonitorOpcode(rawValue: 17)
-}
-
 /// A record that owns its bytes, for example to merge logs.
 public struct StoredPacketRecord: Hashable, Sendable {
   public var header: PacketRecordHeader

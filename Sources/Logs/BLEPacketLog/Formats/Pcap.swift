@@ -73,3 +73,29 @@ public struct PcapHeader: Hashable, Sendable {
     body(header, frame)
   }
 }
+
+extension PcapHeader {
+  static func encode(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
+    output.append(u32: nanosecondMagic)
+    output.append(u16: 2)
+    output.append(u16: 4)
+    output.append(zeros: 8)
+    output.append(u32: UInt32(PacketLogReader.maximumPacketByteCount))
+    output.append(u32: linkType.rawValue)
+  }
+
+  /// Encodes a record header. The time has 32 bits of seconds: times before 1970 or after 2106 are clamped.
+  static func encode(
+    _ record: borrowing PacketRecord, _ linkType: LinkType, into output: inout OutputSpan<UInt8>
+  ) {
+    let (seconds, nanoseconds) = max(0, record.time.nanoseconds).quotientAndRemainder(
+      dividingBy: 1_000_000_000)
+    let overhead = record.frameOverheadByteCount(linkType)
+    output.append(u32: UInt32(clamping: seconds))
+    output.append(u32: UInt32(nanoseconds))
+    output.append(u32: UInt32(record.packet.count + overhead))
+    output.append(
+      u32: UInt32(clamping: max(record.packet.count, record.header.originalByteCount) + overhead))
+    record.encodeFrame(linkType, into: &output)
+  }
+}
