@@ -113,3 +113,79 @@ struct ExtendedReport {
     output.append(address ?? .any)
   }
 }
+
+/// Start of a connection on the air: CONNECT_IND or AUX_CONNECT_REQ. Core 5.4, Vol 6, Part B, 2.3.3.1.
+struct ConnectIndication: Hashable {
+  static let byteCount = 34
+
+  let central: DeviceAddress
+  let peripheral: DeviceAddress
+  let accessAddress: UInt32
+  let crcStart: UInt32
+  /// Window offset in units of 1.25 ms.
+  let windowOffset: UInt16
+  let parameters: LinkParameters
+  /// One bit for each of the channels 0 … 36.
+  let channelMap: UInt64
+
+  /// - Parameter pdu: header and payload.
+  init?(_ pdu: Span<UInt8>) {
+    guard pdu.count >= 2 + Self.byteCount else { return nil }
+    let payload = pdu.extracting(2...)
+    central = payload.address(at: 0, type: pdu[0] & 0x40 == 0 ? .public : .random)
+    peripheral = payload.address(at: 6, type: pdu[0] & 0x80 == 0 ? .public : .random)
+    accessAddress = payload.u32(at: 12)
+    crcStart = payload.u24(at: 16)
+    windowOffset = payload.u16(at: 20)
+    parameters = LinkParameters(
+      interval: payload.u16(at: 22), latency: payload.u16(at: 24), supervisionTimeout: payload.u16(at: 26))
+    channelMap = payload.channelMap(at: 28)
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// Reads a channel map: five bytes, of which 37 bits are used.
+  func channelMap(at offset: Int) -> UInt64 {
+    (UInt64(u32(at: offset)) | UInt64(self[offset + 4]) << 32) & AirConnection.allChannels
+  }
+}
+
+/// The advertising report for a legacy advertising PDU. Core 5.4, Vol 6, Part B, 2.3.1 and 2.3.2.
+struct LegacyReport {
+  private let type: UInt8
+  private let data: Range<Int>
+
+  /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type or an invalid
+  ///   length.
+  init?(_ pdu: Span<UInt8>) {
+    let payload = pdu.count - 2
+    switch pdu[0] & 0x0F {
+    case 0x00: type = 0x00
+    case 0x01: type = 0x01
+    case 0x02: type = 0x03
+    case 0x04: type = 0x04
+    case 0x06: type = 0x02
+    default: return nil
+    }
+    if type == 0x01 {
+      guard payload == 12 else { return nil }
+      data = 0..<0
+    } else {
+      guard (6...37).contains(payload) else { return nil }
+      data = 8..<pdu.count
+    }
+  }
+
+  func encode(_ pdu: Span<UInt8>, rssi: Int8?, into output: inout OutputSpan<UInt8>) {
+    output.append(HCIEventCode.leMeta.rawValue)
+    output.append(0)
+    output.append(LESubevent.advertisingReport.rawValue)
+    output.append(1)
+    output.append(type)
+    output.append(pdu[0] >> 6 & 1)
+    output.append(pdu.address(at: 2, type: .public))
+    output.append(UInt8(data.count))
+    output.append(pdu.extracting(data))
+    output.append(UInt8(bitPattern: rssi ?? 127))
+  }
+}
