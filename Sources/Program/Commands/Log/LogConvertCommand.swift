@@ -112,7 +112,7 @@ extension LogCommand {
       let sources = try inputs.map { try air.open($0) }
       let writer = PacketLogWriter(
         format(of: sources), comment: anonymise ? "addresses, names and keys are replaced" : "")
-      var sink: any RecordSink =
+      let sink: any RecordSink =
         split == nil
         ? try FileSink(path: output, writer, overwriting.existing)
         : try SplitSink(folder: output, suffix: suffix, writer, overwriting.existing)
@@ -268,70 +268,57 @@ private struct AdapterNumbers {
 }
 
 /// An output for converted records.
-private protocol RecordSink {
+private protocol RecordSink: AnyObject {
   var leftOut: Int { get }
-  mutating func write(_ record: StoredPacketRecord) throws
-  mutating func finish() throws
+  func write(_ record: StoredPacketRecord) throws
+  func finish() throws
 }
 
 /// Writes to one file or to standard output.
-private struct FileSink: RecordSink {
+private final class FileSink: RecordSink {
   private static let pieceByteCount = 65_536
 
   private var writer: PacketLogWriter
-  private let file: FileHandleBox?
+  /// `nil` for standard output.
+  private var file: OutputFile?
   private var octets: [UInt8] = []
 
   init(path: String, _ writer: PacketLogWriter, _ existing: Files.Existing) throws {
     self.writer = writer
-    file = path == "-" ? nil : try FileHandleBox(path: path, existing)
+    if path != "-" {
+      file = try failing { () throws(SystemError) in
+        try OutputFile(creating: path, ifExists: existing == .replace ? .replace : .refuse)
+      }
+    }
     self.writer.start(into: &octets)
   }
 
   var leftOut: Int { writer.leftOut }
 
-  mutating func write(_ record: StoredPacketRecord) throws {
+  func write(_ record: StoredPacketRecord) throws {
     record.withRecord { writer.append($0, to: &octets) }
     if octets.count >= Self.pieceByteCount { try flush() }
   }
 
-  mutating func finish() throws {
+  /// Moves the file to its final name.
+  func finish() throws {
     writer.finish(into: &octets)
     try flush()
-    try file?.finish()
+    try failing { () throws(SystemError) in try file?.finish() }
   }
 
-  private mutating func flush() throws {
-    if let file { try file.write(octets) } else { try Console.write(octets) }
+  private func flush() throws {
+    if file == nil { try Console.write(octets) }
+    try failing { () throws(SystemError) in
+      try file?.append(octets)
+      try file?.flush()
+    }
     octets.removeAll(keepingCapacity: true)
   }
 }
 
-/// An output file that copies of a value share.
-private final class FileHandleBox {
-  private var file: OutputFile
-
-  init(path: String, _ existing: Files.Existing) throws {
-    file = try failing { () throws(SystemError) in
-      try OutputFile(creating: path, ifExists: existing == .replace ? .replace : .refuse)
-    }
-  }
-
-  func write(_ octets: [UInt8]) throws {
-    try failing { () throws(SystemError) in
-      try file.append { $0 += octets }
-      try file.flush()
-    }
-  }
-
-  /// Moves the file to its final name.
-  func finish() throws {
-    try failing { () throws(SystemError) in try file.finish() }
-  }
-}
-
 /// Writes a file per connection. Records without a connection are counted and skipped.
-private struct SplitSink: RecordSink {
+private final class SplitSink: RecordSink {
   /// Maximum number of open files, as many as tracked connections.
   private static let maximumFiles = ConnectionTracker.maximumConnections
 
@@ -356,27 +343,27 @@ private struct SplitSink: RecordSink {
     try failing { () throws(SystemError) in try Files.createDirectory(folder) }
   }
 
-  mutating func write(_ record: StoredPacketRecord) throws {
+  func write(_ record: StoredPacketRecord) throws {
     let connections = record.withRecord { tracker.connections(of: $0) }
     if connections.isEmpty { leftOut += 1 }
     for connection in connections {
-      var entry = try take(connection)
+      let entry = try take(connection)
       try entry.sink.write(record)
       open.append(entry)
     }
   }
 
-  mutating func finish() throws {
+  func finish() throws {
     for index in open.indices { try open[index].sink.finish() }
     open.removeAll()
   }
 
-  private mutating func take(_ connection: LogConnection) throws -> (
+  private func take(_ connection: LogConnection) throws -> (
     connection: LogConnection, sink: FileSink
   ) {
     if let index = open.lastIndex(where: { $0.connection == connection }) { return open.remove(at: index) }
     if open.count == Self.maximumFiles {
-      var oldest = open.removeFirst()
+      let oldest = open.removeFirst()
       try oldest.sink.finish()
       closed[oldest.connection.number, default: 0] += 1
     }
