@@ -23,7 +23,9 @@ public struct RingRepeats: Sendable {
 
   /// Takes the next frame, in the order of arrival.
   ///
-  /// - Parameter link: a number that is unique for each link.
+  /// - Parameters:
+  ///   - sample: the frame.
+  ///   - link: a number that is unique for each link.
   /// - Returns: whether it repeats the one before; if so, leave it out.
   public mutating func isRepeat(_ sample: RingRawSample, link: Int = 0) -> Bool {
     if link != lastLink { (last, order, inTurn, lastLink) = (nil, (nil, nil, nil), 0, link) }

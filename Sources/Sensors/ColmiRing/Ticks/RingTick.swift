@@ -130,7 +130,10 @@ public struct RingTickGrouper: Sendable {
 
   /// Takes the next frame, in the order of arrival.
   ///
-  /// - Parameter offset: `ClockSetting.offset` of `time`, in nanoseconds.
+  /// - Parameters:
+  ///   - sample: the frame.
+  ///   - time: when it was received.
+  ///   - offset: `ClockSetting.offset` of `time`, in nanoseconds.
   /// - Returns: the previous tick, if this frame starts another. A frame of an unknown subtype belongs to no
   ///   tick.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, offset: Int64 = 0) -> RingTick? {

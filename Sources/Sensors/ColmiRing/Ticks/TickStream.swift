@@ -47,6 +47,8 @@ public struct TickStream: Sendable {
   /// `take`.
   ///
   /// - Parameters:
+  ///   - sample: the frame.
+  ///   - time: when it was received.
   ///   - link: a number that is unique for each link; the sensor restarts its timer on each link.
   ///   - clock: setting of the wall clock that made `time`. The size of a step gives the elapsed time; if the
   ///     size is unknown, another line begins, and the number of ticks missing before it is unknown.
