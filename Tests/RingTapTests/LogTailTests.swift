@@ -84,6 +84,19 @@ import Testing
     }
   }
 
+  /// A block that ends within a record's header, before the length of the packet, and zeros in place of the
+  /// next one.
+  @Test func cutsAHeaderThatEndsInZerosOff() async throws {
+    let whole = Self.ends[2]
+    for kept in 1...7 {
+      let content = Array(Self.file.prefix(whole + kept)) + [UInt8](repeating: 0, count: 4096)
+      let (report, error, after) = try await goOn(content)
+      #expect(error == nil)
+      #expect(report?.repairedByteCount == kept + 4096, "\(kept) bytes of the header")
+      #expect(after.count == whole + 39 && after.starts(with: Self.file.prefix(whole)))
+    }
+  }
+
   @Test func leavesADamagedFileAlone() async throws {
     var tooLong = Self.file
     // The length of the second record claims 4 GiB.

@@ -79,11 +79,9 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     microseconds = Int64(bitPattern: octets.u64BE(at: 16))
   }
 
-  /// Whether the header is all zeros. A power failure leaves zeros if the disk has the new length of a file
-  /// but not its data.
-  var isOfZeros: Bool {
-    originalByteCount | includedByteCount | flags | cumulativeDrops == 0 && microseconds == 0
-  }
+  /// Whether the header's end is zeros: no packet, and the year 0. A power failure leaves zeros if the disk
+  /// has the new length of a file but not its data, which may begin within a header.
+  var isOfZeros: Bool { includedByteCount == 0 && microseconds == 0 }
 
   public func encode(into output: inout OutputSpan<UInt8>) {
     output.append(u32BE: originalByteCount)

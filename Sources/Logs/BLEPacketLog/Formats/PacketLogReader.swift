@@ -52,6 +52,8 @@ public struct PacketLogReader: ~Copyable {
   public var foreignLinkType: UInt32? { section.foreignLinkType }
   /// Guess at the file's type, set after an error which shows that the file is not a log; `nil` for a log.
   public private(set) var foreignFile: ForeignFile?
+  /// End of the last whole unit (file header, record or block), in bytes from the start of the file.
+  package private(set) var wholeByteCount = 0
 
   private var section = PcapNGSection()
   /// Start of a unit that spans pieces; empty if there is no such unit.
@@ -152,6 +154,7 @@ public struct PacketLogReader: ~Copyable {
     guard skipped > 0 else { return }
     skipping -= skipped
     offset += skipped
+    if skipping == 0 { wholeByteCount = offset }
     rest = rest.extracting(skipped...)
   }
 
@@ -230,6 +233,7 @@ public struct PacketLogReader: ~Copyable {
       }
     }
     offset += unit.count
+    if skipping == 0 { wholeByteCount = offset }
   }
 
   private mutating func deliver(
