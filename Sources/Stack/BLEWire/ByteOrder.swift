@@ -1,5 +1,5 @@
 extension Span where Element == UInt8 {
-  /// A little-endian number. Bluetooth is little-endian except for a few sensor payloads.
+  /// Reads a little-endian number. Bluetooth is little-endian except for a few sensor payloads.
   @inlinable package func u16(at offset: Int) -> UInt16 {
     UInt16(self[offset]) | UInt16(self[offset + 1]) << 8
   }
@@ -36,12 +36,12 @@ extension Span where Element == UInt8 {
     AttributeHandle(u16(at: offset))
   }
 
-  /// Six bytes in transmission order.
+  /// Reads six bytes in transmission order.
   @inlinable package func address(at offset: Int, type: AddressType) -> DeviceAddress {
     DeviceAddress(bits: UInt64(u32(at: offset)) | UInt64(u16(at: offset + 4)) << 32, type: type)
   }
 
-  /// A UUID of 2, 4 or 16 bytes; `nil` for any other size.
+  /// Reads a UUID of 2, 4 or 16 bytes; `nil` for any other size.
   @inlinable package func uuid(at offset: Int, byteCount: Int) -> BluetoothUUID? {
     switch byteCount {
     case 2: BluetoothUUID(u16(at: offset))
@@ -59,8 +59,8 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Checks the capacity once for bytes that are then appended one by one. In a function without branches the
-  /// optimiser merges these into one store, which is why the functions below are not inlined.
+  /// Checks the capacity once before several bytes are appended one by one. In a function without branches
+  /// the optimiser merges the appends into one store. Therefore the functions below are not inlined.
   @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
     precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the octets")
   }
@@ -131,7 +131,7 @@ extension OutputSpan where Element == UInt8 {
     append(u16: UInt16(truncatingIfNeeded: address.bits >> 32))
   }
 
-  /// Appends the short form if there is one, which every ATT PDU allows.
+  /// Appends the 16-bit form if there is one, which every ATT PDU allows.
   @inlinable package mutating func append(_ uuid: BluetoothUUID) {
     if let short = uuid.short { append(u16: short) } else { append(wide: uuid) }
   }

@@ -1,4 +1,5 @@
-/// The first byte of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
+/// Opcode: the first byte of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are
+/// kept.
 public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -36,10 +37,12 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let writeCommand = ATTOpcode(0x52)
   public static let signedWriteCommand = ATTOpcode(0xD2)
 
-  /// Bit 6: the PDU needs no response, and is ignored if it is unknown.
+  /// Whether the PDU is a command (bit 6): it has no response, and a receiver ignores it if the opcode is
+  /// unknown.
   @inlinable public var isCommand: Bool { rawValue & 0x40 != 0 }
 
-  /// Unknown opcodes with bit 6 set are commands, others are requests. Core 5.4, Vol 3, Part F, 3.3.
+  /// Kind of the PDU. Unknown opcodes are commands if bit 6 is set, otherwise requests. Core 5.4, Vol 3, Part
+  /// F, 3.3.
   @inlinable public var kind: Kind {
     switch rawValue {
     case 0x1B, 0x23: .notification
@@ -102,7 +105,7 @@ extension Span where Element == UInt8 {
     try require(byteCount, of: opcode, or: opcode)
   }
 
-  /// Accepts either of two PDUs with the same fields.
+  /// Like `require(_:of:)`, for two PDUs with the same fields.
   @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode, or other: ATTOpcode) throws(WireError) {
     try require(byteCount, .att)
     guard self[0] == opcode.rawValue || self[0] == other.rawValue else {
@@ -110,7 +113,7 @@ extension Span where Element == UInt8 {
     }
   }
 
-  /// For a PDU of fixed length.
+  /// Like `require`, for a PDU of fixed length.
   ///
   /// - Throws: `lengthMismatch` for additional bytes; otherwise like `require`.
   @inlinable func requireExactly(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
@@ -121,13 +124,13 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// ATT_MTU limits and the fixed channel. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
+/// ATT_MTU limits and the fixed L2CAP channel. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
 public enum ATT {
-  /// The MTU on LE until an exchange raises it.
+  /// MTU of an LE bearer until it is exchanged.
   public static let defaultMTU = 23
-  /// Lets one Prepare Write carry a 512-byte value; a larger MTU has no benefit.
+  /// Enough for one Prepare Write to carry a 512-byte value; a larger MTU has no benefit.
   public static let maximumMTU = 517
-  /// The longest attribute value. Core 5.4, Vol 3, Part F, 3.2.9.
+  /// Maximum size of an attribute value. Core 5.4, Vol 3, Part F, 3.2.9.
   public static let maximumValueByteCount = 512
   /// The L2CAP channel of the unenhanced bearer.
   public static let channelID: UInt16 = 0x0004

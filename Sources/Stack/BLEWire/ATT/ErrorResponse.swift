@@ -1,4 +1,4 @@
-/// The reason why a request was refused. Core 5.4, Vol 3, Part F, 3.4.1.1. Unknown codes are kept.
+/// Reason why a request was refused. Core 5.4, Vol 3, Part F, 3.4.1.1. Unknown codes are kept.
 public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -65,7 +65,7 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let byteCount = 5
 
   public let request: ATTOpcode
-  /// For information only: some servers return another handle than the requested one.
+  /// For information only: some servers return a handle other than the requested one.
   public let handle: AttributeHandle
   public let code: ATTErrorCode
 

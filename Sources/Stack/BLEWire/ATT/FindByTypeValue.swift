@@ -1,4 +1,4 @@
-/// A request for groups whose declarations have a given type and value, such as services by UUID.
+/// Requests the groups whose declarations have a given type and value, such as the services with a UUID.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.3.3. The type is always a 16-bit UUID.
 @frozen public struct FindByTypeValueRequest: ~Escapable {
@@ -30,7 +30,7 @@
   }
 }
 
-/// The handle ranges that were found. Core 5.4, Vol 3, Part F, 3.4.3.4.
+/// Handle ranges of the matching groups. Core 5.4, Vol 3, Part F, 3.4.3.4.
 @frozen public struct FindByTypeValueResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
 

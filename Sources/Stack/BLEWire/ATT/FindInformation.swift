@@ -10,8 +10,8 @@
 
   public static let all = HandleRange(start: .first, end: .last)
 
-  /// Whether a request may contain the range: `start` is not 0x0000 and not after `end`. Core 5.4, Vol 3,
-  /// Part F, 3.4.3.1.
+  /// Whether a request may contain the range: `start` is neither 0x0000 nor greater than `end`. Core 5.4, Vol
+  /// 3, Part F, 3.4.3.1.
   @inlinable public var isValid: Bool { start != .none && start <= end }
 
   @inlinable public func contains(_ handle: AttributeHandle) -> Bool {
@@ -19,7 +19,7 @@
   }
 }
 
-/// A request for the handles and types of all attributes in a range. Core 5.4, Vol 3, Part F, 3.4.3.1.
+/// Requests the handles and types of all attributes in a range. Core 5.4, Vol 3, Part F, 3.4.3.1.
 @frozen public struct FindInformationRequest: Hashable, Sendable, BitwiseCopyable {
   public let range: HandleRange
 
@@ -60,7 +60,7 @@
 
   @inlinable public subscript(index: Int) -> (handle: AttributeHandle, type: BluetoothUUID) {
     let offset = index * (uuidByteCount + 2)
-    // The size is 2 or 16, so `uuid` never returns `nil`.
+    // The size is always 2 or 16, so `uuid` never returns `nil`.
     return (
       entries.handle(at: offset),
       entries.uuid(at: offset + 2, byteCount: uuidByteCount) ?? BluetoothUUID(0)
@@ -69,7 +69,7 @@
 }
 
 extension Span where Element == UInt8 {
-  /// Checks that a list has at least one entry and no incomplete one.
+  /// Checks that a list has at least one entry and that its last entry is complete.
   @inlinable func requireList(ofEntries byteCount: Int, from offset: Int) throws(WireError) {
     guard count > 0, count.isMultiple(of: byteCount) else {
       throw WireError(

@@ -45,7 +45,7 @@
 
 /// A server-initiated value update that the client confirms. Core 5.4, Vol 3, Part F, 3.4.7.2.
 @frozen public struct HandleValueIndication: ~Escapable, Sendable, BitwiseCopyable {
-  /// The client's complete response, one byte. Core 5.4, Vol 3, Part F, 3.4.7.3.
+  /// The client's response: this one byte is the whole PDU. Core 5.4, Vol 3, Part F, 3.4.7.3.
   public static let confirmation: UInt8 = 0x1E
 
   public let handle: AttributeHandle
@@ -83,7 +83,8 @@
 
   /// Passes each complete entry to `body`, in order.
   ///
-  /// - Throws: `truncated` or `lengthMismatch` for an incomplete last entry, after the complete ones.
+  /// - Throws: `truncated` or `lengthMismatch` for an incomplete last entry, after `body` has received the
+  ///   complete ones.
   @inlinable public func forEach(
     _ body: (borrowing HandleValueNotification) -> Void
   ) throws(WireError) {

@@ -15,7 +15,7 @@
   }
 }
 
-/// Read Blob Request: reads a value from an offset on. Core 5.4, Vol 3, Part F, 3.4.4.5.
+/// Read Blob Request: reads a value from an offset to its end. Core 5.4, Vol 3, Part F, 3.4.4.5.
 @frozen public struct ReadBlobRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: AttributeHandle
   /// Offset in the value, in bytes.

@@ -37,11 +37,10 @@
   }
 }
 
-/// Attributes of one type with their values; all values have the same length. Core 5.4, Vol 3, Part F,
-/// 3.4.4.2.
+/// Attributes of one type and their values, which all have the same length. Core 5.4, Vol 3, Part F, 3.4.4.2.
 @frozen public struct ReadByTypeResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
-  /// Size of each entry in bytes: handle and value.
+  /// Size of an entry (handle and value) in bytes.
   public let entryByteCount: Int
 
   /// - Throws: `invalidValue` for an entry length under 2, `lengthMismatch` for an empty list or an
@@ -69,10 +68,10 @@
   }
 }
 
-/// Groups (services) with the values of their declarations. Core 5.4, Vol 3, Part F, 3.4.4.10.
+/// Groups (services) and the values of their declarations. Core 5.4, Vol 3, Part F, 3.4.4.10.
 @frozen public struct ReadByGroupTypeResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
-  /// Size of each entry in bytes: start, end and value.
+  /// Size of an entry (first handle, last handle and value) in bytes.
   public let entryByteCount: Int
 
   /// - Throws: `invalidValue` for an entry length under 4, `lengthMismatch` for an empty list or an
@@ -95,7 +94,7 @@
     return HandleRange(start: entries.handle(at: offset), end: entries.handle(at: offset + 2))
   }
 
-  /// The group's UUID; `nil` if the value has neither 2 nor 16 bytes.
+  /// UUID of the group; `nil` unless the value has 2 or 16 bytes.
   @inlinable public func uuid(_ index: Int) -> BluetoothUUID? {
     entryByteCount == 6 || entryByteCount == 20
       ? entries.uuid(at: index * entryByteCount + 4, byteCount: entryByteCount - 4) : nil

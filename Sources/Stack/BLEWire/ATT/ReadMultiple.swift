@@ -42,8 +42,8 @@
     tuples = pdu.extracting(1...)
   }
 
-  /// Passes each value to `body`, in order, with the attribute's full length in bytes, which is larger than
-  /// the value if the last one did not fit.
+  /// Passes each value to `body`, in order, with the attribute's full length in bytes. That length exceeds
+  /// the size of the last value if the value did not fit.
   ///
   /// - Throws: `truncated` for an incomplete length field.
   @inlinable public func forEach(

@@ -61,7 +61,8 @@ public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, Bitwise
   /// Passes type and value of each structure to `body`. A zero length ends the list early, as the
   /// specification allows.
   ///
-  /// - Throws: `lengthMismatch` for the first structure that extends past the end, after the valid ones.
+  /// - Throws: `lengthMismatch` for the first structure that extends past the end, after `body` has received
+  ///   the preceding ones.
   @inlinable public func forEach(
     _ body: (AdvertisingDataType, Span<UInt8>) -> Void
   ) throws(WireError) {

@@ -1,4 +1,4 @@
-/// One advertisement or scan response as the controller reported it, in a legacy or extended event.
+/// One advertisement or scan response from a legacy or extended event of the controller.
 ///
 /// `data` borrows the receive buffer. Core 5.4, Vol 4, Part E, 7.7.65.2 and 7.7.65.13.
 @frozen public struct AdvertisingReport: ~Escapable {
@@ -21,13 +21,13 @@
   }
 
   public let properties: Properties
-  /// Identity addresses (types 2 and 3) are returned as public and random.
+  /// Address of the advertiser. The identity address types 2 and 3 are converted to public and random.
   public let address: DeviceAddress
   /// RSSI in dBm; `nil` if the controller does not know it (0x7F).
   public let rssi: Int8?
   /// Transmit power in dBm, from the header of an extended advertisement.
   public let txPower: Int8?
-  /// Advertising_SID: one of the advertiser's sets, 0 … 15; 0xFF without a set, as with legacy PDUs.
+  /// Advertising_SID: one of the advertiser's sets, 0 … 15; 0xFF if there is no set, as with legacy PDUs.
   public let advertisingSet: UInt8
   public let data: Span<UInt8>
 
@@ -44,7 +44,7 @@
     self.data = data
   }
 
-  /// The last of several reports, with the data of all of them.
+  /// Combines several reports: the fields of the last one, with the data of all of them.
   @_lifetime(copy data)
   @inlinable package init(
     _ last: borrowing AdvertisingReport, properties: Properties, data: Span<UInt8>
@@ -64,7 +64,7 @@
     case 1: Properties(bits: 0x15)  // ADV_DIRECT_IND
     case 2: Properties(bits: 0x12)  // ADV_SCAN_IND
     case 3: Properties(bits: 0x10)  // ADV_NONCONN_IND
-    case 4: Properties(bits: 0x1B)  // SCAN_RSP: its advertiser may be ADV_IND or ADV_SCAN_IND
+    case 4: Properties(bits: 0x1B)  // SCAN_RSP: the advertisement may be ADV_IND or ADV_SCAN_IND
     default: nil
     }
   }
@@ -80,7 +80,7 @@
   @usableFromInline let form: LESubevent
 
   /// - Parameter parameters: parameters of the LE Meta event, including the subevent code.
-  /// - Throws: `invalidValue` for a subevent without advertising reports.
+  /// - Throws: `invalidValue` unless the subevent contains advertising reports.
   @_lifetime(copy parameters)
   @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(2, .hciEvent)
@@ -93,10 +93,11 @@
 
   /// Passes each report to `body`.
   ///
-  /// The fields of one report are expected together, as BlueZ and all known controllers send them, not in the
-  /// column order that a strict reading of the legacy event suggests.
+  /// The fields of a report are expected to be contiguous, as BlueZ and all known controllers send them. A
+  /// strict reading of the legacy event suggests an array per field instead.
   ///
-  /// - Throws: `truncated` or `lengthMismatch` for the first report that does not fit, after the valid ones.
+  /// - Throws: `truncated` or `lengthMismatch` for the first report that does not fit, after `body` has
+  ///   received the preceding ones.
   @inlinable public func forEach(
     _ body: (borrowing AdvertisingReport) -> Void
   ) throws(WireError) {
@@ -147,8 +148,8 @@ extension AdvertisingReport {
   /// Maximum data size of one report in a 255-byte event.
   private static var pieceByteCount: Int { 229 }
 
-  /// Passes the LE Meta events for this report to `body`, as a controller would send them; used to write a
-  /// log. Uses extended events, which have fields for all of its content. Core 5.4, Vol 4, Part E, 7.7.65.13.
+  /// Passes the report to `body` as LE Meta events, so that it can be written to a log. Uses extended events,
+  /// because they have fields for everything in a report. Core 5.4, Vol 4, Part E, 7.7.65.13.
   ///
   /// - Parameter body: called with event code, length and parameters, once per 229 bytes of data.
   package func events(_ body: (Span<UInt8>) -> Void) {

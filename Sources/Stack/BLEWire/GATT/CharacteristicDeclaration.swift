@@ -19,8 +19,8 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
   extension ClientCharacteristicConfiguration: OptionSet {}
 
   extension CharacteristicProperties {
-    /// Names of the set properties, in bit order: `read`, `notify`, … as used by the command line and in
-    /// JSON.
+    /// Names of the properties in the set, in bit order: `read`, `notify`, … as used by the command line and
+    /// in JSON.
     public var names: [String] {
       let words = [
         "broadcast", "read", "writeWithoutResponse", "write", "notify", "indicate",
@@ -62,8 +62,8 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
   }
 }
 
-/// Value of a Client Characteristic Configuration Descriptor (0x2902): subscription to notifications or
-/// indications. Core 5.4, Vol 3, Part G, 3.3.3.3.
+/// The value of a Client Characteristic Configuration descriptor (0x2902): whether the client subscribes to
+/// notifications or indications. Core 5.4, Vol 3, Part G, 3.3.3.3.
 @frozen public struct ClientCharacteristicConfiguration: RawRepresentable, Hashable, Sendable, BitwiseCopyable
 {
   public let rawValue: UInt16

@@ -5,7 +5,7 @@
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
 
   public static let reliableWrite = CharacteristicExtendedProperties(rawValue: 0x0001)
-  /// Whether the user description descriptor is writable.
+  /// A client may write the Characteristic User Description descriptor.
   public static let writableAuxiliaries = CharacteristicExtendedProperties(rawValue: 0x0002)
 
   /// - Throws: `lengthMismatch` unless the value has 2 bytes.
@@ -30,15 +30,15 @@
 @frozen public struct CharacteristicPresentationFormat: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 7
 
-  /// Bluetooth Assigned Numbers, 2.4.1.
+  /// Code of the data type. Bluetooth Assigned Numbers, 2.4.1.
   public let format: UInt8
-  /// Power of ten by which an integer is multiplied.
+  /// Exponent of the power of ten that integers are multiplied by.
   public let exponent: Int8
-  /// 16-bit UUID of a unit. Bluetooth Assigned Numbers, 3.5.
+  /// 16-bit UUID of the unit. Bluetooth Assigned Numbers, 3.5.
   public let unit: UInt16
-  /// 1 is the SIG: `description` is then defined in Bluetooth Assigned Numbers, 2.4.2.
+  /// Organisation that defines `description`; 1 is the SIG (Bluetooth Assigned Numbers, 2.4.2).
   public let nameSpace: UInt8
-  /// Distinguishes several similar values: first, left, inside, …
+  /// Distinguishes similar values: first, left, inside, …
   public let description: UInt16
 
   @inlinable public init(
@@ -73,8 +73,8 @@
   }
 }
 
-/// The value of a Characteristic Aggregate Format descriptor (0x2905): the handles of the presentation
-/// formats of a value's parts.
+/// The value of a Characteristic Aggregate Format descriptor (0x2905): for each part of the characteristic's
+/// value, the handle of its presentation format descriptor.
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.6.
 @frozen public struct CharacteristicAggregateFormat: ~Escapable {

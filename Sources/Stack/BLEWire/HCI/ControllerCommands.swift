@@ -1,8 +1,8 @@
 /// Selects the events that the controller sends. Core 5.4, Vol 4, Part E, 7.3.1.
 public struct SetEventMask: HCICommand {
   public static let opcode = HCIOpcode.setEventMask
-  /// The events that concern an LE host: disconnection, encryption change and key refresh, remote version,
-  /// hardware error, data buffer overflow, LE Meta.
+  /// Events that an LE host needs: disconnection, encryption change and key refresh, remote version, hardware
+  /// error, data buffer overflow, LE Meta.
   public static let host = SetEventMask(
     bits: 1 << 4 | 1 << 7 | 1 << 11 | 1 << 15 | 1 << 25 | 1 << 47 | 1 << 61)
   public let bits: UInt64
@@ -17,7 +17,7 @@ public struct LESetEventMask: HCICommand {
   public static let opcode = HCIOpcode.leSetEventMask
   /// Connection complete, advertising reports, connection updates, remote features, long-term key request,
   /// parameter request, data length, enhanced connection complete, PHY update, extended reports. A controller
-  /// ignores bits that it does not know.
+  /// ignores the bits of events that it does not support.
   public static let host = LESetEventMask(
     bits: 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 12)
   public let bits: UInt64

@@ -78,13 +78,13 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A command with its opcode and the encoding of its parameters.
+/// A command: its opcode and the encoding of its parameters.
 public protocol HCICommand: Sendable {
   static var opcode: HCIOpcode { get }
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
-/// A command whose Command Complete has more return parameters than the status.
+/// A command whose Command Complete returns more than the status.
 public protocol HCIQuery: HCICommand {
   associatedtype Reply: HCIReply
 }
@@ -95,14 +95,15 @@ public protocol HCIReply: Hashable, Sendable {
   init(validating returned: Span<UInt8>) throws(WireError)
 }
 
-/// The reply has 64 bytes of flags, one bit per command. Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.
+/// Reads the commands that the controller supports. The reply has 64 bytes of flags, one bit per command.
+/// Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.
 public struct ReadLocalSupportedCommands: HCICommand {
   public static let opcode = HCIOpcode.readLocalSupportedCommands
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// The reply has the features of the link layer in eight bytes, see `LEFeatures`. Core 5.4, Vol 4, Part E,
+/// Reads the controller's LE features: eight bytes of flags, see `LEFeatures`. Core 5.4, Vol 4, Part E,
 /// 7.8.3.
 public struct LEReadLocalSupportedFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadLocalSupportedFeatures

@@ -46,7 +46,7 @@ public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let numberOfCompletedPackets = HCIEventCode(rawValue: 0x13)
   public static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
   public static let leMeta = HCIEventCode(rawValue: 0x3E)
-  /// Vendor event: defined by the controller's manufacturer. Core 5.4, Vol 4, Part E, 5.4.4.
+  /// An event that the controller's manufacturer defines. Core 5.4, Vol 4, Part E, 5.4.4.
   public static let vendor = HCIEventCode(rawValue: 0xFF)
 }
 
@@ -85,7 +85,7 @@ extension Span where Element == UInt8 {
   public let credits: UInt8
   /// 0 if the event only updates the credits.
   public let opcode: HCIOpcode
-  /// For nearly every command these begin with the status.
+  /// Begin with the status for nearly every command.
   public let returnParameters: Span<UInt8>
 
   @_lifetime(copy returnParameters)
@@ -136,7 +136,7 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// A link ended. Core 5.4, Vol 4, Part E, 7.7.5.
+/// Reports that a link ended. Core 5.4, Vol 4, Part E, 7.7.5.
 @frozen public struct DisconnectionComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle

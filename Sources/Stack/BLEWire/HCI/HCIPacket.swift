@@ -18,8 +18,8 @@ public enum HCIDirection: UInt8, Hashable, Sendable, BitwiseCopyable {
   case controllerToHost = 1
 }
 
-/// The reason why the controller refused a command, or why a link ended. Core 5.4, Vol 1, Part F. Unknown
-/// codes are kept.
+/// Reason why the controller refused a command, or why a link ended. Core 5.4, Vol 1, Part F. Unknown codes
+/// are kept.
 public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -39,8 +39,8 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
-  /// Name of the code in the specification; `other` for an unknown code. For a feature that LE shares
-  /// with BR/EDR, the LE name.
+  /// Name of the code in the specification; `other` for an unknown code. A feature that LE shares with BR/EDR
+  /// has its LE name.
   public var name: StaticString { rawValue < 0x24 ? lowName : highName }
 
   private var lowName: StaticString {

@@ -13,7 +13,7 @@ public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
     self.supervisionTimeout = supervisionTimeout
   }
 
-  /// All 0, if the parameters are not available.
+  /// All 0: the parameters are unknown.
   package static let untold = LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
 
   public var intervalMilliseconds: Double { Double(interval) * 1.25 }

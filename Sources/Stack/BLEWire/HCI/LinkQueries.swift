@@ -20,7 +20,7 @@ public struct ReadRSSI: HCIQuery {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Requests the LE features of the peer, which a separate event reports. Core 5.4, Vol 4, Part E, 7.8.21.
+/// Requests the LE features of the peer. A separate event reports them. Core 5.4, Vol 4, Part E, 7.8.21.
 public struct LEReadRemoteFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadRemoteFeatures
   public let handle: ConnectionHandle
@@ -30,7 +30,7 @@ public struct LEReadRemoteFeatures: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Requests the version and manufacturer of the peer's link layer, which a separate event reports. Core 5.4,
+/// Requests the version and manufacturer of the peer's link layer. A separate event reports them. Core 5.4,
 /// Vol 4, Part E, 7.1.23.
 public struct ReadRemoteVersionInformation: HCICommand {
   public static let opcode = HCIOpcode.readRemoteVersionInformation

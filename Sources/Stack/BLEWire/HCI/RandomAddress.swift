@@ -5,10 +5,10 @@ public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case reserved = 0b10
   case `static` = 0b11
 
-  /// - Returns: `nil` for a public address.
+  /// Returns `nil` for a public address.
   public init?(_ address: DeviceAddress) {
     guard address.type == .random else { return nil }
-    // Every value of the two bits has a case.
+    // `init(rawValue:)` never fails: every value of the two bits has a case.
     self.init(rawValue: UInt8(address.bits >> 46))
   }
 }
@@ -40,7 +40,7 @@ extension DeviceAddress {
   ///
   /// - Parameters:
   ///   - randomBits: the low 46 bits are used.
-  ///   - own: the device's public address, from which the result must differ.
+  ///   - own: the device's public address; the result must differ from it.
   /// - Returns: `nil` if these bits are all zeros or all ones, or if the address equals `own`.
   public static func nonResolvablePrivate(
     _ randomBits: UInt64, differingFrom own: DeviceAddress = .any

@@ -2,14 +2,14 @@
 @frozen public struct ACLPacket: ~Escapable {
   public static let headerByteCount = 4
 
-  /// The packet boundary flag.
+  /// Packet boundary flag.
   public enum Boundary: UInt8, Hashable, Sendable, BitwiseCopyable {
     /// First fragment, host to controller (LE).
     case firstNonFlushable = 0
     case continuation = 1
     /// First fragment, controller to host.
     case firstFlushable = 2
-    /// A complete PDU on a loopback or AMP link; not used on LE.
+    /// A complete PDU on a loopback or AMP link. LE does not use it.
     case complete = 3
   }
 
@@ -37,7 +37,7 @@
     }
     let word = packet.u16(at: 0)
     handle = ConnectionHandle(word)
-    // Every value of the two-bit flag has a case.
+    // The fallback is never used: every value of the two-bit flag has a case.
     boundary = Boundary(rawValue: UInt8(word >> 12 & 3)) ?? .complete
     data = packet.extracting(Self.headerByteCount...)
   }

@@ -5,7 +5,7 @@ extension ManagementOpcode {
   public static let addExtendedAdvertisingData = ManagementOpcode(rawValue: 0x0055)
 }
 
-/// Requests the advertising instances and capabilities of the kernel's host. `mgmt-api.txt`, 0x003D.
+/// Requests the advertising capabilities and instances of the kernel's host. `mgmt-api.txt`, 0x003D.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode = ManagementOpcode.readAdvertisingFeatures
   @inlinable public init() {}
@@ -31,7 +31,7 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   /// Number of an existing instance.
   public func instance(_ index: Int) -> UInt8 { reply[8 + index] }
 
-  /// The lowest free number; `nil` if all are in use.
+  /// The lowest free instance number; `nil` if all are in use.
   public var free: UInt8? {
     var number: UInt8 = 1
     while number <= limit {
@@ -44,9 +44,9 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Creates an advertising instance of the kernel's host, or changes the parameters of one. It is connectable,
-/// without a time limit. Data follows in a second command, which enables it. It outlives the socket.
-/// `mgmt-api.txt`, 0x0054, since Linux 5.11.
+/// Creates an advertising instance of the kernel's host, or changes the parameters of an existing one. The
+/// instance is connectable and has no time limit. It outlives the socket. `AddExtendedAdvertisingData` sets
+/// its data and enables it. `mgmt-api.txt`, 0x0054, since Linux 5.11.
 public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public static let opcode = ManagementOpcode.addExtendedAdvertisingParameters
   public let instance: UInt8
@@ -64,7 +64,7 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public var parameterByteCount: Int { 18 }
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(instance)
-    // Bit 0 is connectable, 7 extended PDUs with LE 1M, 14 interval given.
+    // Bit 0: connectable; bit 7: extended PDUs on LE 1M; bit 14: interval given.
     output.append(u32: form == .extended ? 0x4081 : 0x4001)
     output.append(zeros: 4)  // duration and timeout
     output.append(u32: UInt32(interval.least))
@@ -83,8 +83,8 @@ public struct RemoveAdvertising: ManagementCommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// Advertising data and scan response of an instance: AD structures, up to the controller's limit.
-  /// `mgmt-api.txt`, 0x0055.
+  /// Sets advertising data and scan response of an instance, which enables it. AD structures, up to the
+  /// controller's limit. `mgmt-api.txt`, 0x0055.
   public struct AddExtendedAdvertisingData: ManagementCommand {
     public static let opcode = ManagementOpcode.addExtendedAdvertisingData
     public let instance: UInt8

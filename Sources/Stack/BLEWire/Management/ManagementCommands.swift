@@ -10,7 +10,7 @@ public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let loadConnectionParameters = ManagementOpcode(rawValue: 0x0035)
 }
 
-/// A management command with its opcode and the encoding of its parameters.
+/// A management command: its opcode and the encoding of its parameters.
 public protocol ManagementCommand: Sendable {
   static var opcode: ManagementOpcode { get }
   /// Maximum size of the parameters in bytes.
@@ -19,7 +19,7 @@ public protocol ManagementCommand: Sendable {
 }
 
 extension ManagementCommand {
-  /// The default suffices for all commands of fixed length in this file.
+  /// Suffices for all commands of fixed length in this file.
   public var parameterByteCount: Int { 7 }
 }
 
@@ -30,18 +30,20 @@ public struct ReadControllerInformation: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// Settings in force on an adapter, from the reply to Read Controller Information.
+/// Current settings of an adapter, from the reply to Read Controller Information.
 public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt32
 
   public var isPowered: Bool { bits & 1 != 0 }
   public var isLowEnergy: Bool { bits & 1 << 9 != 0 }
   public var isBondable: Bool { bits & 1 << 4 != 0 }
-  /// As set by `btmgmt advertising`. Does not include advertising by instances or HCI commands.
+  /// Whether advertising is on as set by `btmgmt advertising`. Does not include advertising by instances or
+  /// HCI commands.
   public var isAdvertising: Bool { bits & 1 << 10 != 0 }
   public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
 
-  /// Whether the kernel's host uses resolvable private addresses, and distributes its key when it pairs.
+  /// Whether the kernel's host uses resolvable private addresses and distributes its identity resolving key
+  /// when it pairs.
   public var isPrivate: Bool { bits & 1 << 13 != 0 }
 
   public init(bits: UInt32) { self.bits = bits }
@@ -54,8 +56,8 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Discovers devices with LE addresses, public and random, by active scanning for about 10 s. The kernel has
-/// one discovery for all programs: `busy` while any is on. `mgmt-api.txt`, 0x0023.
+/// Discovers devices with public and random LE addresses by active scanning for about 10 s. All programs
+/// share the kernel's one discovery: the status is `busy` while it is on. `mgmt-api.txt`, 0x0023.
 public struct StartDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.startDiscovery
   /// One bit per address type: LE public, LE random.
@@ -65,8 +67,8 @@ public struct StartDiscovery: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(Self.lowEnergy) }
 }
 
-/// Stops a discovery of the same address types, even another program's; `rejected` if none is on.
-/// `mgmt-api.txt`, 0x0024.
+/// Stops a discovery of the same address types, including one that another program started. The status is
+/// `rejected` if none is on. `mgmt-api.txt`, 0x0024.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.stopDiscovery
 
@@ -85,13 +87,13 @@ public struct GetConnectionInformation: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// The state of a link. The kernel caches the values for at least a second before it asks the controller
-/// again.
+/// State of a link. The kernel caches the values for at least a second before it reads them from the
+/// controller again.
 public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
   /// RSSI in dBm; `nil` if it is unknown (127).
   public let rssi: Int8?
 
-  /// - Parameter reply: address, RSSI, transmit power, its maximum.
+  /// - Parameter reply: address, RSSI, transmit power, maximum transmit power.
   public init(validating reply: Span<UInt8>) throws(WireError) {
     try reply.require(10, .management)
     rssi = reply[7] == 0x7F ? nil : Int8(bitPattern: reply[7])

@@ -10,15 +10,15 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   public static let discovering = ManagementEventCode(rawValue: 0x0013)
 }
 
-/// The reply to a command: Command Complete, or Command Status if the command ends at once. `mgmt-api.txt`,
+/// The reply to a command: Command Complete, or Command Status if the command fails at once. `mgmt-api.txt`,
 /// events 0x0001 and 0x0002.
 @frozen public struct ManagementReply: ~Escapable {
   public let opcode: ManagementOpcode
   public let status: ManagementStatus
-  /// Empty in a Command Status.
+  /// Empty for a Command Status.
   public let parameters: Span<UInt8>
 
-  /// - Parameter event: parameters of either event.
+  /// - Parameter event: parameters of a Command Complete or Command Status.
   @_lifetime(copy event)
   @inlinable public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(3, .management)
@@ -28,7 +28,7 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   }
 }
 
-/// The kernel's discovery has started or ended, for any program. `mgmt-api.txt`, event 0x0013.
+/// Reports that the kernel's discovery has started or ended, for any program. `mgmt-api.txt`, event 0x0013.
 public struct Discovering: Hashable, Sendable, BitwiseCopyable {
   /// One bit per address type: BR/EDR, LE public, LE random.
   public let addressTypes: UInt8
@@ -41,12 +41,12 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A device was found: its advertisement, followed by the scan response if the kernel has both.
-/// `mgmt-api.txt`, event 0x0012. The kernel sends it to every management socket.
+/// Reports an advertisement, followed by the scan response if the kernel has both. The kernel sends the event
+/// to every management socket. `mgmt-api.txt`, event 0x0012.
 @frozen public struct DeviceFound: ~Escapable {
   static let headerByteCount = 14
 
-  /// `false` for a BR/EDR device, whose report has no meaning for LE.
+  /// `false` for a BR/EDR device, whose report is meaningless for LE.
   public let isLowEnergy: Bool
   public let report: AdvertisingReport
 
@@ -67,8 +67,8 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
       txPower: 0x7F, data: event.extracting(Self.headerByteCount...))
   }
 
-  /// Converts the event's flags to those of an advertising report. Bit 2 is "not connectable"; bit 5 is a
-  /// scan response whose advertisement the kernel has not received.
+  /// Converts the event's flags to those of an advertising report. Bit 2: not connectable. Bit 5: a scan
+  /// response whose advertisement the kernel has not received.
   private static func properties(flags: UInt32) -> AdvertisingReport.Properties {
     if flags & 1 << 5 != 0 { return AdvertisingReport.Properties(bits: 0x1B) }
     return AdvertisingReport.Properties(bits: flags & 1 << 2 != 0 ? 0x10 : 0x13)

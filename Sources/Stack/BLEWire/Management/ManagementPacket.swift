@@ -53,7 +53,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let invalidIndex = ManagementStatus(rawValue: 0x11)
   public static let permissionDenied = ManagementStatus(rawValue: 0x14)
 
-  /// Name of the code in the interface; `other` for an unknown code.
+  /// Name of the code in `mgmt-api.txt`; `other` for an unknown code.
   public var name: StaticString {
     switch rawValue {
     case 0x00: "Success"
@@ -83,7 +83,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
 }
 
 extension Span where Element == UInt8 {
-  /// Six bytes and the kernel's address type; `nil` for BR/EDR and unknown types.
+  /// Reads six bytes and the kernel's address type; `nil` for BR/EDR and unknown types.
   func managementAddress(at offset: Int) -> DeviceAddress? {
     switch self[offset + 6] {
     case 1: address(at: offset, type: .public)
@@ -94,7 +94,7 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Six bytes and the kernel's address type, which starts at 1 for LE.
+  /// Appends six bytes and the kernel's address type, which starts at 1 for LE.
   mutating func append(management address: DeviceAddress) {
     append(address)
     append(address.type == .public ? 1 : 2)

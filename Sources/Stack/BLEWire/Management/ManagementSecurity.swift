@@ -26,8 +26,8 @@ public enum ManagementSwitch: UInt8, Sendable {
   case off, on
 }
 
-/// Whether the kernel's host offers bonding. The kernel turns it off when the management interface is first
-/// used. `mgmt-api.txt`, 0x0009.
+/// Sets whether the kernel's host offers bonding. The kernel turns bonding off when the management interface
+/// is first used. `mgmt-api.txt`, 0x0009.
 public struct SetBondable: ManagementCommand {
   public static let opcode = ManagementOpcode.setBondable
   public let state: ManagementSwitch
@@ -36,7 +36,8 @@ public struct SetBondable: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(state.rawValue) }
 }
 
-/// Whether the kernel's host offers Secure Connections in addition to legacy pairing. `mgmt-api.txt`, 0x002D.
+/// Sets whether the kernel's host offers Secure Connections in addition to legacy pairing. `mgmt-api.txt`,
+/// 0x002D.
 public struct SetSecureConnections: ManagementCommand {
   public static let opcode = ManagementOpcode.setSecureConnections
   public let state: ManagementSwitch
@@ -45,7 +46,7 @@ public struct SetSecureConnections: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(state.rawValue) }
 }
 
-/// Input and output capability for pairing on links that are made from now on. `mgmt-api.txt`, 0x0018.
+/// Sets the input and output capability for pairing on future links. `mgmt-api.txt`, 0x0018.
 public struct SetIOCapability: ManagementCommand {
   public static let opcode = ManagementOpcode.setIOCapability
   public let capability: IOCapability
@@ -54,8 +55,8 @@ public struct SetIOCapability: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(capability.rawValue) }
 }
 
-/// Pairs with a device. The reply arrives when the pairing has ended; `alreadyPaired` if the kernel has a key
-/// of the device. `mgmt-api.txt`, 0x0019.
+/// Pairs with a device. The reply arrives when pairing has ended; its status is `alreadyPaired` if the kernel
+/// has a key for the device. `mgmt-api.txt`, 0x0019.
 public struct PairDevice: ManagementCommand {
   public static let opcode = ManagementOpcode.pairDevice
   public let peer: DeviceAddress
@@ -82,7 +83,7 @@ public struct CancelPairDevice: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// Deletes a device's keys in the kernel; a link to it stays up. `mgmt-api.txt`, 0x001B.
+/// Deletes the kernel's keys for a device. A link to the device stays up. `mgmt-api.txt`, 0x001B.
 public struct UnpairDevice: ManagementCommand {
   public static let opcode = ManagementOpcode.unpairDevice
   public let peer: DeviceAddress
@@ -95,7 +96,7 @@ public struct UnpairDevice: ManagementCommand {
   }
 }
 
-/// Confirms that both sides show the same number, or permits a pairing without user verification.
+/// Confirms that both sides show the same number, or permits pairing without user verification.
 /// `mgmt-api.txt`, 0x001C.
 public struct UserConfirmationReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userConfirmationReply
@@ -105,7 +106,7 @@ public struct UserConfirmationReply: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// The opposite of `UserConfirmationReply`. `mgmt-api.txt`, 0x001D.
+/// Rejects what `UserConfirmationReply` confirms. `mgmt-api.txt`, 0x001D.
 public struct UserConfirmationNegativeReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userConfirmationNegativeReply
   public let peer: DeviceAddress
@@ -114,7 +115,7 @@ public struct UserConfirmationNegativeReply: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// The passkey that the device shows, 0 … 999,999. `mgmt-api.txt`, 0x001E.
+/// Supplies the passkey that the device shows, 0 … 999,999. `mgmt-api.txt`, 0x001E.
 public struct UserPasskeyReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userPasskeyReply
   public let peer: DeviceAddress
@@ -132,7 +133,7 @@ public struct UserPasskeyReply: ManagementCommand {
   }
 }
 
-/// No passkey was entered. `mgmt-api.txt`, 0x001F.
+/// Reports that no passkey was entered. `mgmt-api.txt`, 0x001F.
 public struct UserPasskeyNegativeReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userPasskeyNegativeReply
   public let peer: DeviceAddress
@@ -159,12 +160,12 @@ public struct ManagementLongTermKey: Hashable, Sendable {
     public var isSecureConnections: Bool { rawValue >= 2 }
   }
 
-  /// Side that encrypts with a key from legacy pairing. A Secure Connections key serves both sides.
+  /// The side that encrypts with a key from legacy pairing. Both sides use the same Secure Connections key.
   public enum Role: UInt8, Sendable {
     case peripheral, central
   }
 
-  /// The device's identity address.
+  /// Identity address of the device.
   public var peer: DeviceAddress
   public var kind: Kind
   public var role: Role
@@ -210,11 +211,11 @@ public struct ManagementLongTermKey: Hashable, Sendable {
 }
 
 /// A key of a device: its identity resolving key (`struct mgmt_irk_info` in `include/net/bluetooth/mgmt.h`)
-/// or a signature resolving key.
+/// or its signature resolving key.
 public struct ManagementDeviceKey: Hashable, Sendable {
   static let byteCount = 23
 
-  /// A public or static address.
+  /// Public or static address of the device.
   public var peer: DeviceAddress
   public var key: UInt128
 
@@ -225,7 +226,7 @@ public struct ManagementDeviceKey: Hashable, Sendable {
 }
 
 #if !NO_ALLOCATIONS
-  // Descriptions and mirrors show no key, so that none gets into a log.
+  // Descriptions and mirrors omit the key so that it never reaches a log.
   extension ManagementLongTermKey: CustomStringConvertible {
     public var description: String { "key of \(peer)" }
   }
@@ -250,8 +251,8 @@ public struct ManagementDeviceKey: Hashable, Sendable {
   }
 
   /// Replaces all identity resolving keys of the kernel. After the first such command, even with no keys, the
-  /// kernel requests these keys from devices when it pairs (`load_irks`, HCI_RPA_RESOLVING). `mgmt-api.txt`,
-  /// 0x0030.
+  /// kernel requests the identity resolving key of each device that it pairs with (`load_irks`,
+  /// HCI_RPA_RESOLVING). `mgmt-api.txt`, 0x0030.
   public struct LoadIdentityResolvingKeys: ManagementCommand {
     public static let opcode = ManagementOpcode.loadIdentityResolvingKeys
     public let keys: [ManagementDeviceKey]
@@ -281,29 +282,29 @@ extension ManagementEventCode {
   public static let newSignatureResolvingKey = ManagementEventCode(rawValue: 0x0019)
 }
 
-/// Events and requests of the kernel while it pairs with an LE device.
+/// Events and requests that the kernel sends while it pairs with an LE device.
 public enum ManagementSecurityEvent: Hashable, Sendable {
-  /// Whether the key should be stored beyond the link: both sides requested bonding, and the address is
-  /// permanent.
+  /// Whether to keep the key when the link ends. The kernel sets `forGood` if both sides requested bonding
+  /// and the address is permanent.
   public enum Keeping: Hashable, Sendable {
     case forThisLink, forGood
   }
 
-  /// Side whose signatures a key verifies.
+  /// The side whose signatures a key verifies.
   public enum Signer: Hashable, Sendable {
     case local, peer
   }
 
   case longTermKey(ManagementLongTermKey, Keeping)
-  /// Includes the private address at which the device was met; all zeros if it used none.
+  /// `met` is the private address that the device used when it paired; all zeros if it used none.
   case identityKey(ManagementDeviceKey, met: DeviceAddress, Keeping)
   case signingKey(ManagementDeviceKey, of: Signer, Keeping)
-  /// The device shows this number too.
+  /// The user must confirm that the device shows the same number.
   case compare(DeviceAddress, UInt32)
-  /// The pairing has no user verification: may it continue?
+  /// The kernel asks whether to continue a pairing without user verification.
   case permit(DeviceAddress)
   case askPasskey(DeviceAddress)
-  /// Show a passkey to type on the device; `typed` digits have been entered so far.
+  /// The user must type this passkey on the device; `typed` digits have been entered so far.
   case showPasskey(DeviceAddress, UInt32, typed: UInt8)
   case failed(DeviceAddress, ManagementStatus)
 

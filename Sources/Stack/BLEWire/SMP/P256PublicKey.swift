@@ -22,7 +22,7 @@ public struct P256PublicKey: Hashable, Sendable, BitwiseCopyable {
     self.y = y
   }
 
-  /// The debug key, whose private key is public. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
+  /// The debug key, whose private key is published. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
   public static let debug = P256PublicKey(
     x: P256Coordinate(
       high: 0x20B0_03D2_F297_BE2C_5E2C_83A7_E9F9_A5B9, low: 0xEFF4_9111_ACF4_FDDB_CC03_0148_0E35_9DE6),
@@ -31,7 +31,7 @@ public struct P256PublicKey: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension Span where Element == UInt8 {
-  /// 32 bytes in transmission order.
+  /// Reads 32 bytes in transmission order.
   @inlinable func coordinate(at offset: Int) -> P256Coordinate {
     P256Coordinate(high: u128(at: offset + 16), low: u128(at: offset))
   }

@@ -25,13 +25,13 @@ public struct KeyDistribution: RawRepresentable, Hashable, Sendable, BitwiseCopy
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Long-term key, EDIV and Rand; meaningless for Secure Connections.
+  /// Long-term key, EDIV and Rand. Ignored in Secure Connections.
   public static let encryption = KeyDistribution(rawValue: 0x01)
   /// Identity resolving key and identity address.
   public static let identity = KeyDistribution(rawValue: 0x02)
   /// Signature resolving key.
   public static let signing = KeyDistribution(rawValue: 0x04)
-  /// A BR/EDR link key is derived.
+  /// Derive a BR/EDR link key.
   public static let link = KeyDistribution(rawValue: 0x08)
 }
 

@@ -1,4 +1,4 @@
-/// The first byte of a Security Manager PDU. Core 5.4, Vol 3, Part H, 3.3.
+/// Code: the first byte of a Security Manager PDU. Core 5.4, Vol 3, Part H, 3.3.
 public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   case pairingRequest = 0x01
   case pairingResponse = 0x02
@@ -15,7 +15,7 @@ public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   case dhKeyCheck = 0x0D
   case keypress = 0x0E
 
-  /// Size of the PDU in bytes, including this byte.
+  /// Size of the PDU in bytes, including the code.
   @inlinable public var byteCount: Int {
     switch self {
     case .pairingRequest, .pairingResponse: 1 + PairingFeatures.byteCount
@@ -30,7 +30,7 @@ public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// The reason why a pairing failed. Core 5.4, Vol 3, Part H, 3.5.5. Unknown codes are kept.
+/// Reason why a pairing failed. Core 5.4, Vol 3, Part H, 3.5.5. Unknown codes are kept.
 public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -74,9 +74,9 @@ public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopya
 
 /// A Security Manager PDU, on channel 0x0006. Core 5.4, Vol 3, Part H, 3.5 and 3.6.
 ///
-/// 128-bit numbers are little-endian on air, like all others.
+/// 128-bit numbers are little-endian on air, like all other numbers.
 public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
-  /// Size of the longest PDU, a public key.
+  /// Size of the longest PDU, Pairing Public Key, in bytes.
   public static let maximumByteCount = 1 + P256PublicKey.byteCount
 
   case pairingRequest(PairingFeatures)

@@ -1,7 +1,7 @@
 /// Names for the SIG's 16-bit UUIDs that this stack uses.
 ///
-/// Bluetooth Assigned Numbers, 3.4–3.8. Contains only UUIDs that code refers to by name; names for output are
-/// looked up where they are printed.
+/// Bluetooth Assigned Numbers, 3.4–3.8. Contains only UUIDs that the code refers to by name. Code that prints
+/// a UUID looks up its name in a separate table.
 extension BluetoothUUID {
   // Declarations (Core 5.4, Vol 3, Part G, 3)
   public static let primaryService = BluetoothUUID(0x2800)

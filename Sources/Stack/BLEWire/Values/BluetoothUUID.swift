@@ -20,7 +20,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     self.init(high: UInt64(short32) << 32 | 0x0000_1000, low: 0x8000_0080_5F9B_34FB)
   }
 
-  /// The 16-bit form; `nil` for all other UUIDs.
+  /// The 16-bit form; `nil` if the UUID has none.
   @inlinable public var short: UInt16? {
     guard low == 0x8000_0080_5F9B_34FB, high & 0xFFFF_FFFF == 0x1000, high >> 48 == 0 else {
       return nil
@@ -33,7 +33,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     UInt8(truncatingIfNeeded: index < 8 ? low >> (8 * UInt64(index)) : high >> (8 * UInt64(index - 8)))
   }
 
-  /// Size on air in bytes: 2 if the short form exists, otherwise 16.
+  /// Size on air in bytes: 2 if the 16-bit form exists, otherwise 16.
   @inlinable public var byteCount: Int { short == nil ? 16 : 2 }
 }
 

@@ -3,7 +3,7 @@
 /// Core 5.4, Vol 6, Part B, 1.3. The raw value is the address type in HCI commands and events. The kernel's
 /// L2CAP sockets count from 1 instead (`BDADDR_LE_PUBLIC`).
 public enum AddressType: UInt8, Hashable, Sendable, BitwiseCopyable {
-  /// An IEEE 802 EUI-48 that is assigned to the manufacturer.
+  /// An IEEE 802 EUI-48 assigned by the manufacturer.
   case `public` = 0
   /// Any random address: static, resolvable private or non-resolvable private.
   case random = 1
@@ -34,7 +34,7 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
   /// `00:00:00:00:00:00`, the kernel's `BDADDR_ANY`.
   public static let any = DeviceAddress(bits: 0, type: .public)
 
-  /// Byte `index` in transmission order; 0 is the least significant.
+  /// Byte `index` in transmission order: byte 0 is the least significant.
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: bits >> (8 * UInt64(index)))
   }

@@ -1,7 +1,7 @@
 /// A bound on data that grows with outside input: a queue, a table, a cache, a document.
 ///
-/// Declare each limit once, where it is enforced. `Tools/tidy` reads the declarations and writes them as a
-/// table into the threat model, so each must be a single `static let` of literals:
+/// Declare each limit once, where it is enforced, as a single `static let` of literals: `Tools/tidy` reads
+/// the declarations and writes them as a table into the threat model.
 /// ```swift
 /// static let advertisers = Limit(
 ///   4_096, "advertisers of a scan", by: .air, whenFull: "the one heard longest ago is dropped",
@@ -12,11 +12,11 @@ public struct Limit: Hashable, Sendable {
   public enum Source: Sendable {
     /// Any device in range, connected or not.
     case air
-    /// A controller, or the kernel in its place.
+    /// A controller, or the kernel if a program uses the kernel's host.
     case controller
     /// A log, a capture or another file.
     case file
-    /// A broker, and clients that publish there.
+    /// A broker, or a client that publishes there.
     case broker
     /// Another program on this machine.
     case program
@@ -25,9 +25,11 @@ public struct Limit: Hashable, Sendable {
   /// Maximum number of items, or of bytes if the description says so.
   public let count: Int
 
+  /// Describes a limit.
+  ///
   /// - Parameters:
   ///   - count: maximum number of items.
-  ///   - what: what is bounded, in a few words.
+  ///   - what: the limited items, in a few words.
   ///   - source: origin of the input.
   ///   - rule: what happens when the limit is exceeded.
   ///   - counter: where a user can see that it happened.

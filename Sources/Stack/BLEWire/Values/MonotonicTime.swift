@@ -8,7 +8,7 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     a.nanoseconds < b.nanoseconds
   }
 
-  /// The time after a duration. Saturates at the first or last representable time, some 292 years away.
+  /// The time after a duration. Saturates at the first or last representable time, about 292 years away.
   @inlinable public func advanced(by duration: Duration) -> MonotonicTime {
     let parts = duration.components
     let (whole, isTooLong) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)

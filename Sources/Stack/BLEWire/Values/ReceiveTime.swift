@@ -1,7 +1,7 @@
 /// The time at which the kernel received a packet from the driver: nanoseconds since the Unix epoch,
 /// CLOCK_REALTIME.
 ///
-/// Later than the time on air: USB adds up to one poll interval, a UART its transfer time (reference
+/// Later than the transmission: USB adds up to one poll interval, a UART its transfer time (reference
 /// `linux-bluetooth-kernel.md`, 10).
 public struct ReceiveTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let nanoseconds: Int64

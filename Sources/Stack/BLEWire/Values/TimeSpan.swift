@@ -1,7 +1,7 @@
-/// The difference of two times in nanoseconds; negative if the second is earlier.
+/// Difference of two times in nanoseconds; negative if the end is earlier than the start.
 ///
 /// Times come from logs, devices and clocks that can be set, so they can have any value. No operation traps:
-/// results saturate at the longest span, some 292 years.
+/// results saturate at the longest span, about 292 years.
 public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let nanoseconds: Int64
 
@@ -30,19 +30,19 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 }
 
 extension ReceiveTime {
-  /// The span from the second time to the first. Never traps, even if the clocks were stepped.
+  /// The span from `b` to `a`. Never traps, even if the clocks were stepped.
   @inlinable public static func - (a: ReceiveTime, b: ReceiveTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }
 
-  /// The time after a span; saturates at the last representable time.
+  /// The time after a span. Saturates at the last representable time.
   @inlinable public static func + (a: ReceiveTime, span: TimeSpan) -> ReceiveTime {
     ReceiveTime(nanoseconds: (TimeSpan(nanoseconds: a.nanoseconds) + span).nanoseconds)
   }
 }
 
 extension MonotonicTime {
-  /// The span from the second time to the first.
+  /// The span from `b` to `a`.
   @inlinable public static func - (a: MonotonicTime, b: MonotonicTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }

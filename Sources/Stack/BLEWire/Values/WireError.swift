@@ -1,10 +1,11 @@
-/// The only error of all byte decoding: layer, offset and reason.
+/// The only error that byte decoding throws: layer, offset and reason.
 public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   /// The format that was decoded.
   public enum Layer: UInt8, Hashable, Sendable, BitwiseCopyable {
     case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, smp, ring, management
     case btsnoop, pcap, pcapng, packetLogger
-    /// A packet captured on air; offsets count the pseudo-header that its file puts before it.
+    /// A packet captured by a sniffer. Offsets include the pseudo-header that the file has before each
+    /// packet.
     case airLog
     /// A packet log whose format could not be detected.
     case packetLog
@@ -16,7 +17,7 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   public enum Reason: Hashable, Sendable, BitwiseCopyable {
     /// The PDU has fewer bytes than the field at `offset` needs.
     case truncated(needed: Int, available: Int)
-    /// A length field differs from the actual length.
+    /// A length field does not match the actual length.
     case lengthMismatch(claimed: Int, available: Int)
     /// The specification does not allow the value at `offset`.
     case invalidValue(UInt32)

@@ -15,8 +15,8 @@ public enum AdvertisingKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case nonConnectable = 3
 }
 
-/// The time between two advertisements, in units of 0.625 ms; range 0x20 … 0x4000, 20 ms … 10.24 s. The
-/// controller chooses a value from the interval.
+/// Minimum and maximum time between two advertisements, in units of 0.625 ms; range 0x20 … 0x4000, 20 ms …
+/// 10.24 s. The controller chooses a value between them.
 public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
   /// Core 5.4, Vol 4, Part E, 7.8.5.
   public static let range: ClosedRange<UInt16> = 0x20...0x4000
@@ -30,8 +30,8 @@ public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
     most = max(Self.range.lowerBound, min(units.upperBound, Self.range.upperBound))
   }
 
-  /// 30 … 60 ms, while a user tries to find the device: TGAP(adv_fast_interval1). Core 5.4, Vol 3, Part C,
-  /// Appendix A.
+  /// 30 … 60 ms, for use while a user tries to discover the device: TGAP(adv_fast_interval1). Core 5.4, Vol
+  /// 3, Part C, Appendix A.
   public static let fast = AdvertisingInterval(0x30...0x60)
   /// 1 … 1.2 s, for background advertising: TGAP(adv_slow_interval).
   public static let slow = AdvertisingInterval(0x640...0x780)
@@ -60,7 +60,7 @@ public struct LESetAdvertisingParameters: HCICommand {
     output.append(ownType.rawValue)
     output.append(zeros: 7)  // peer: for directed advertising only
     output.append(0x07)  // channels 37, 38 and 39
-    output.append(0)  // scan and connect requests of all devices
+    output.append(0)  // accept scan and connection requests from all devices
   }
 }
 
@@ -81,7 +81,7 @@ public struct LESetAdvertisingEnable: HCICommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// The data of an advertiser: AD structures, at most 31 bytes.
+  /// Sets the data of an advertiser: AD structures, at most 31 bytes.
   ///
   /// Core 5.4, Vol 4, Part E, 7.8.7. Always 32 bytes on the wire: the length, and the data padded with zeros.
   public struct LESetAdvertisingData: HCICommand {
@@ -98,7 +98,7 @@ public struct LESetAdvertisingEnable: HCICommand {
     public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(legacy: data) }
   }
 
-  /// The response to a scan request. Core 5.4, Vol 4, Part E, 7.8.8.
+  /// Sets the response to a scan request. Core 5.4, Vol 4, Part E, 7.8.8.
   public struct LESetScanResponseData: HCICommand {
     public static let opcode = HCIOpcode.leSetScanResponseData
     public let data: [UInt8]

@@ -12,19 +12,19 @@ extension LESubevent {
   public static let advertisingSetTerminated = LESubevent(rawValue: 0x12)
 }
 
-/// The number by which a host identifies an advertising set; 0 … 0xEF. Core 5.4, Vol 4, Part E, 7.8.53.
+/// Number by which a host identifies an advertising set; 0 … 0xEF. Core 5.4, Vol 4, Part E, 7.8.53.
 public struct AdvertisingSetHandle: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let first = AdvertisingSetHandle(rawValue: 0)
-  /// For a set in addition to those of the kernel's host, which numbers them from 0 up
+  /// A set that does not collide with those of the kernel's host, which numbers them from 0 up
   /// (`hci_find_adv_instance`, `net/bluetooth/hci_core.c`).
   public static let besideKernel = AdvertisingSetHandle(rawValue: 0xEF)
 }
 
-/// Sets the random address of one set, after its parameters and before it is enabled. Core 5.4, Vol 4, Part
-/// E, 7.8.52.
+/// Sets the random address of a set. Must follow the set's parameters and precede its enabling. Core 5.4, Vol
+/// 4, Part E, 7.8.52.
 public struct LESetAdvertisingSetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetAdvertisingSetRandomAddress
   public let set: AdvertisingSetHandle
@@ -46,11 +46,11 @@ public struct LESetAdvertisingSetRandomAddress: HCICommand {
 ///
 /// Core 5.4, Vol 4, Part E, 7.8.53.
 public struct LESetExtendedAdvertisingParameters: HCICommand {
-  /// Type of the PDUs on air.
+  /// Type of the advertising PDUs.
   public enum Form: Hashable, Sendable, BitwiseCopyable {
     /// Legacy PDUs, which every scanner receives; 31 bytes of data.
     case legacy
-    /// Extended PDUs, which only extended scanners receive. Connectable ones have no scan response.
+    /// Extended PDUs, which only extended scanners receive. A connectable set then has no scan response.
     case extended
   }
 
@@ -72,7 +72,7 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
     self.ownType = ownType
   }
 
-  /// Bit 0 is connectable, 1 scannable, 4 legacy PDUs. Connectable legacy PDUs are scannable too.
+  /// Bit 0: connectable; bit 1: scannable; bit 4: legacy PDUs. Connectable legacy PDUs are always scannable.
   var properties: UInt16 {
     switch (form, kind) {
     case (.legacy, .connectable): 0x0013
@@ -92,13 +92,13 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
     output.append(0x07)  // channels 37, 38 and 39
     output.append(ownType.rawValue)
     output.append(zeros: 7)  // peer: for directed advertising only
-    output.append(0)  // scan and connect requests of all devices
+    output.append(0)  // accept scan and connection requests from all devices
     output.append(0x7F)  // no preferred power
     output.append(1)  // primary PHY: LE 1M
-    output.append(0)  // no auxiliary packet is skipped
+    output.append(0)  // skip no advertising event before the auxiliary packet
     output.append(1)  // secondary PHY: LE 1M
     output.append(0)  // advertising set identifier
-    output.append(0)  // scan requests are not reported
+    output.append(0)  // do not report scan requests
   }
 }
 
@@ -106,7 +106,7 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
 public struct LESetExtendedAdvertisingEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedAdvertisingEnable
   public let state: AdvertisingState
-  /// `nil` for all sets, which can only be disabled together.
+  /// `nil` for all sets; allowed only when disabling.
   public let set: AdvertisingSetHandle?
 
   @inlinable public init(_ state: AdvertisingState, _ set: AdvertisingSetHandle) {
@@ -127,7 +127,7 @@ public struct LESetExtendedAdvertisingEnable: HCICommand {
   }
 }
 
-/// Removes a set, which must be disabled. Core 5.4, Vol 4, Part E, 7.8.59.
+/// Removes a set. The set must be disabled first. Core 5.4, Vol 4, Part E, 7.8.59.
 public struct LERemoveAdvertisingSet: HCICommand {
   public static let opcode = HCIOpcode.leRemoveAdvertisingSet
   public let set: AdvertisingSetHandle
@@ -137,15 +137,15 @@ public struct LERemoveAdvertisingSet: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(set.rawValue) }
 }
 
-/// Removes all sets, which must be disabled. Core 5.4, Vol 4, Part E, 7.8.60.
+/// Removes all sets. They must be disabled first. Core 5.4, Vol 4, Part E, 7.8.60.
 public struct LEClearAdvertisingSets: HCICommand {
   public static let opcode = HCIOpcode.leClearAdvertisingSets
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
-/// A set was disabled because a central connected or its time limit was reached. Core 5.4, Vol 4, Part E,
-/// 7.7.65.18.
+/// Reports that a set was disabled because a central connected or its time limit was reached. Core 5.4, Vol
+/// 4, Part E, 7.7.65.18.
 @frozen public struct LEAdvertisingSetTerminated: Hashable, Sendable, BitwiseCopyable {
   /// Success if a central has connected.
   public let status: HCIStatus
@@ -163,8 +163,8 @@ public struct LEClearAdvertisingSets: HCICommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// The complete data of a set: AD structures, at most 31 bytes with legacy PDUs, otherwise 251 in one
-  /// command.
+  /// Sets the complete data of a set: AD structures, at most 31 bytes with legacy PDUs, otherwise at most 251
+  /// bytes in one command.
   ///
   /// Core 5.4, Vol 4, Part E, 7.8.54.
   public struct LESetExtendedAdvertisingData: HCICommand {
@@ -183,7 +183,7 @@ public struct LEClearAdvertisingSets: HCICommand {
     public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(data, of: set) }
   }
 
-  /// The response of a set to a scan request. Core 5.4, Vol 4, Part E, 7.8.55.
+  /// Sets the response of a set to a scan request. Core 5.4, Vol 4, Part E, 7.8.55.
   public struct LESetExtendedScanResponseData: HCICommand {
     public static let opcode = HCIOpcode.leSetExtendedScanResponseData
     public let set: AdvertisingSetHandle

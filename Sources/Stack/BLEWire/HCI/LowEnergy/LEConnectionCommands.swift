@@ -1,4 +1,4 @@
-/// Connects to one device, or to the first device on the Filter Accept List that advertises, from this
+/// Connects to one device, or to the first device on the Filter Accept List that advertises. Uses this
 /// device's public or random address. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LECreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnection
@@ -29,8 +29,8 @@ public struct LECreateConnection: HCICommand {
   }
 }
 
-/// Like `LECreateConnection`, for controllers that use the extended commands; on the 1M PHY. Core 5.4, Vol 4,
-/// Part E, 7.8.66.
+/// `LECreateConnection` for controllers that use the extended commands; on the 1M PHY. Core 5.4, Vol 4, Part
+/// E, 7.8.66.
 public struct LEExtendedCreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leExtendedCreateConnection
   /// `nil` for any device on the accept list.
@@ -61,7 +61,8 @@ public struct LEExtendedCreateConnection: HCICommand {
   }
 }
 
-/// Sets the random address, which is used if the own address type is random. Core 5.4, Vol 4, Part E, 7.8.4.
+/// Sets the random address. It is used by commands whose own address type is random. Core 5.4, Vol 4, Part E,
+/// 7.8.4.
 public struct LESetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetRandomAddress
   public let address: DeviceAddress

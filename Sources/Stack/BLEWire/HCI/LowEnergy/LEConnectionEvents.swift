@@ -1,4 +1,5 @@
-/// A link came up, or a connection attempt failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and 7.7.65.10.
+/// Reports that a link was made or that a connection attempt failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and
+/// 7.7.65.10.
 @frozen public struct LEConnectionComplete: Hashable, Sendable, BitwiseCopyable {
   public enum Role: UInt8, Hashable, Sendable, BitwiseCopyable {
     case central = 0
@@ -25,8 +26,8 @@
   /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(1, .hciEvent)
-    // The enhanced forms have two more resolvable private addresses before the connection parameters. The
-    // second version has two more handles at its end.
+    // The enhanced forms have two resolvable private addresses before the connection parameters. The second
+    // version also has two handles at its end.
     let subevent = LESubevent(rawValue: event[0])
     let isEnhanced = subevent == .enhancedConnectionComplete || subevent == .enhancedConnectionCompleteV2
     if !isEnhanced { try event.require(1, of: .connectionComplete) }
@@ -42,8 +43,8 @@
   /// Size of the form that `encode` writes.
   public static let byteCount = 19
 
-  /// Encodes the parameters of the LE Meta event, including the subevent code, in the form that is not
-  /// enhanced. The central's clock accuracy is 0.
+  /// Encodes the parameters of the LE Meta event, including the subevent code, in the form without resolvable
+  /// private addresses. The central's clock accuracy is 0.
   public func encode(into output: inout OutputSpan<UInt8>) {
     output.append(LESubevent.connectionComplete.rawValue)
     output.append(status.rawValue)
@@ -58,7 +59,7 @@
   }
 }
 
-/// A connection update of a link succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.3.
+/// Reports that a connection update succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.3.
 @frozen public struct LEConnectionUpdateComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
@@ -72,8 +73,8 @@
   }
 }
 
-/// The peer's link layer requests other connection parameters, and waits for the host's response. Core 5.4,
-/// Vol 4, Part E, 7.7.65.6.
+/// Reports that the peer's link layer requests other connection parameters. The peer waits for the host's
+/// response. Core 5.4, Vol 4, Part E, 7.7.65.6.
 @frozen public struct LERemoteConnectionParameterRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
   public let wanted: LinkParameterRange
@@ -133,7 +134,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// The maximum size of a link's data packets changed. Core 5.4, Vol 4, Part E, 7.7.65.7.
+/// Reports that the maximum size of a link's data packets changed. Core 5.4, Vol 4, Part E, 7.7.65.7.
 @frozen public struct LEDataLengthChange: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
   /// Maximum size of the data packets that this side sends and receives, in bytes.
@@ -148,7 +149,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A PHY update of a link succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.12.
+/// Reports that a PHY update succeeded or failed. Core 5.4, Vol 4, Part E, 7.7.65.12.
 @frozen public struct LEPHYUpdateComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
@@ -165,7 +166,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Number of ACL packets that the controller has sent, by link. Core 5.4, Vol 4, Part E, 7.7.19.
+/// Number of ACL packets that the controller has sent on each link. Core 5.4, Vol 4, Part E, 7.7.19.
 @frozen public struct NumberOfCompletedPackets: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
 

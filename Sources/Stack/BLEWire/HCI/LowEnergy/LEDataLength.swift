@@ -2,9 +2,9 @@
 public struct LESetDataLength: HCICommand {
   public static let opcode = HCIOpcode.leSetDataLength
   public let handle: ConnectionHandle
-  /// Maximum number of bytes in a packet that this side sends, 27 … 251.
+  /// Maximum size of the packets that this side sends, in bytes; 27 … 251.
   public let octets: UInt16
-  /// Maximum duration of such a packet, 328 … 17,040 µs.
+  /// Maximum duration of the packets that this side sends, in µs; 328 … 17,040.
   public let microseconds: UInt16
 
   public init(_ handle: ConnectionHandle, octets: UInt16 = 251, microseconds: UInt16 = 2120) {

@@ -55,8 +55,8 @@ public struct LEEnableEncryption: HCICommand {
   }
 }
 
-/// A central starts to encrypt, and the controller requests the key from the peripheral's host. Core 5.4, Vol
-/// 4, Part E, 7.7.65.5.
+/// Reports that the central has requested encryption and that the peripheral's host must supply the key. Core
+/// 5.4, Vol 4, Part E, 7.7.65.5.
 @frozen public struct LELongTermKeyRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
   /// Rand and EDIV, which identify the key; 0 except for keys from legacy pairing.
@@ -89,7 +89,8 @@ public struct LELongTermKeyRequestReply: HCICommand {
   }
 }
 
-/// Reports that there is no such key; the central gets PIN or Key Missing. Core 5.4, Vol 4, Part E, 7.8.26.
+/// Reports that the host has no key for a central's encryption request. The central gets PIN or Key Missing.
+/// Core 5.4, Vol 4, Part E, 7.8.26.
 public struct LELongTermKeyRequestNegativeReply: HCICommand {
   public static let opcode = HCIOpcode.leLongTermKeyRequestNegativeReply
   public let handle: ConnectionHandle
@@ -99,7 +100,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Encryption of a link was turned on or off, or failed. Core 5.4, Vol 4, Part E, 7.7.8.
+/// Reports that encryption of a link was turned on or off, or failed. Core 5.4, Vol 4, Part E, 7.7.8.
 @frozen public struct EncryptionChange: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
@@ -140,7 +141,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
   }
 }
 
-/// The key of an encrypted link was changed. Core 5.4, Vol 4, Part E, 7.7.39.
+/// Reports that the key of an encrypted link was changed. Core 5.4, Vol 4, Part E, 7.7.39.
 @frozen public struct EncryptionKeyRefreshComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle

@@ -1,4 +1,4 @@
-/// A physical layer. The raw value is the one in events; commands use one bit for each.
+/// A physical layer. The raw value is the one in events; commands use one bit per PHY.
 public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
   case le1M = 1
   case le2M = 2
@@ -22,12 +22,12 @@ public struct LEPHYSet: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   extension LEPHYSet: OptionSet {}
 #endif
 
-/// Preferred coding for sending on the coded PHY. Core 5.4, Vol 4, Part E, 7.8.49.
+/// Preferred coding of packets sent on the coded PHY. Core 5.4, Vol 4, Part E, 7.8.49.
 public enum LECodedPreference: UInt16, Hashable, Sendable, BitwiseCopyable {
   case none = 0
   /// 500 kbit/s.
   case s2 = 1
-  /// 125 kbit/s: the longest range.
+  /// 125 kbit/s, for the longest range.
   case s8 = 2
 }
 
@@ -63,7 +63,7 @@ public struct LESetPHY: HCICommand {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// All_PHYs, with a bit for each direction without a preference, then both sets.
+  /// Appends All_PHYs, with a bit for each direction without a preference, and then both sets.
   fileprivate mutating func append(transmit: LEPHYSet?, receive: LEPHYSet?) {
     append((transmit == nil ? 1 : 0) | (receive == nil ? 2 : 0))
     append(transmit?.rawValue ?? 0)

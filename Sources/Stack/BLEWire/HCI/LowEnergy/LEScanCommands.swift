@@ -4,13 +4,13 @@ public enum ScanKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case active = 1
 }
 
-/// Whether the controller reports each advertisement or each advertiser only once.
+/// Whether the controller reports every advertisement, or each advertiser only once.
 public enum DuplicateFilter: UInt8, Hashable, Sendable, BitwiseCopyable {
   case reportAll = 0
   case reportOnce = 1
 }
 
-/// Scan interval and window, in units of 0.625 ms; range 4 … 16,384; window ≤ interval.
+/// Scan interval and window, in units of 0.625 ms; range 4 … 16,384. The window is at most the interval.
 public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
   public let interval: UInt16
   public let window: UInt16
@@ -20,7 +20,7 @@ public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
     self.window = window
   }
 
-  /// 60 ms of every 60 ms: the radio listens all the time.
+  /// 60 ms of every 60 ms: the controller receives all the time.
   public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
 }
 
