@@ -4,7 +4,7 @@ import CLibcrypto
 
 /// A P-256 key pair for LE Secure Connections, using OpenSSL's libcrypto. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
 ///
-/// The library is loaded at run time, so that programs that do not pair do not need it.
+/// libcrypto is loaded at run time: a program that never pairs runs without it.
 public final class P256KeyPair: P256KeyAgreement {
   /// 32 bytes, most significant byte first.
   private let privateKey: [UInt8]
@@ -22,7 +22,7 @@ public final class P256KeyPair: P256KeyAgreement {
       var system = SystemRandomNumberGenerator()
       while true {
         let key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &system) }
-        // One number in 2^32 is not below the curve's order.
+        // On average one number in 2^32 is rejected because it is not below the curve's order.
         if let pair = P256KeyPair(checking: key) { return pair }
       }
     }
@@ -36,7 +36,7 @@ public final class P256KeyPair: P256KeyAgreement {
     self.init(checking: privateKey)
   }
 
-  /// The library must be loaded.
+  /// libcrypto must be loaded.
   private init?(checking privateKey: [UInt8]) {
     guard let octets = Self.product(of: privateKey, by: nil) else { return nil }
     self.privateKey = privateKey
@@ -53,7 +53,7 @@ public final class P256KeyPair: P256KeyAgreement {
   private static func product(of number: [UInt8], by point: [UInt8]?) -> [UInt8]? {
     guard number.count == 32, point == nil || point?.count == 64 else { return nil }
     var product = [UInt8](repeating: 0, count: 64)
-    // SAFETY: the counts are those that the function reads and writes, and it keeps none of the pointers.
+    // SAFETY: the counts match what the function reads and writes, and it keeps none of the pointers.
     let isDone =
       unsafe point.map { unsafe ringtap_p256_multiply(number, $0, &product) }
       ?? ringtap_p256_multiply(number, nil, &product)

@@ -1,24 +1,27 @@
 public import BLEWire
 
-/// The client side of an ATT bearer: takes PDUs and the time, returns reactions.
+/// The client side of an ATT bearer. The caller passes in PDUs and the time; the machine returns the required
+/// reaction.
 ///
 /// Only one request is outstanding at a time, for at most 30 s. Notifications, indications and the peer's
 /// requests may arrive in between. Core 5.4, Vol 3, Part F, 3.3.
 ///
-/// Responses have no number that identifies their request, and some devices respond twice or late. A response
-/// is ignored if its opcode or handles belong to another request. If it might belong to the previous request,
-/// it is held for a moment: a second response replaces it.
+/// Responses do not identify their request by a number, and some devices respond twice or late. A response is
+/// ignored if its opcode or handles belong to another request. A response that might belong to the previous
+/// request is held for a moment: if a second response arrives, it replaces the first.
 public struct ATTClientMachine: ~Copyable {
   /// Time limit of a transaction. Core 5.4, Vol 3, Part F, 3.3.3.
   public static let transactionTimeout = Duration.seconds(30)
-  /// How long to hold an Error Response for another handle. Some servers report a wrong one.
+  /// How long to hold an Error Response that contains a handle outside the request. Some servers report a
+  /// wrong handle.
   public static let misplacedErrorTimeout = Duration.seconds(2)
-  /// How long to hold a response that may belong to the previous request: two round trips, but at least this.
+  /// Minimum time for which to hold a response that may belong to the previous request. The actual time is
+  /// two round trips if that is longer.
   public static let doubtTimeout = Duration.milliseconds(50)
 
-  /// Required action of the bearer's owner after a PDU.
+  /// Action that the bearer's owner must take after a PDU.
   public enum Reaction: Hashable, Sendable {
-    /// Nothing: the PDU was delivered or is ignored.
+    /// No action: the PDU was delivered or ignored.
     case none
     /// An indication was delivered: send `HandleValueIndication.confirmation`.
     case confirm
@@ -36,7 +39,7 @@ public struct ATTClientMachine: ~Copyable {
     case held
   }
 
-  /// The request that waits for its response.
+  /// The request that awaits a response.
   private struct Outstanding {
     let request: ATTOpcode
     let begunAt: MonotonicTime
@@ -58,20 +61,20 @@ public struct ATTClientMachine: ~Copyable {
   public private(set) var mtu = ATT.defaultMTU
   /// Receive MTU of this side, offered in an exchange.
   public let receiveMTU: Int
-  /// Time limit for a response: `transactionTimeout` or less.
+  /// Time limit for a response; at most `transactionTimeout`.
   public var patience = ATTClientMachine.transactionTimeout {
     didSet { patience = min(patience, Self.transactionTimeout) }
   }
-  /// Whether the local server sends indications: confirmations are then passed to it. Otherwise a
-  /// confirmation is the peer's error.
+  /// Whether the local server sends indications. If so, confirmations are passed to it; if not, a
+  /// confirmation is an error of the peer.
   public var servesIndications = false
-  /// Whether a response that may belong to the previous request is held. Turn it off to decode a log, which
-  /// has no later PDUs to wait for.
+  /// Whether to hold a response that may belong to the previous request. Set to `false` to decode a log,
+  /// where no later PDU can decide.
   public var holdsDoubtful = true
-  /// Whether the bearer may have been used before this client, so that its MTU is unknown until it is
+  /// Whether another client may have used the bearer before, so that its MTU is unknown until it is
   /// exchanged.
   private var mayBeOlder: Bool
-  /// Responses and confirmations of the peer that belonged to no request or indication.
+  /// Number of responses and confirmations of the peer that match no request or indication.
   public private(set) var strayResponses = 0
   private var outstanding: Outstanding?
   private var held: (pdu: [UInt8], until: MonotonicTime)?
@@ -81,6 +84,8 @@ public struct ATTClientMachine: ~Copyable {
   /// The MTU offered in the exchange in progress.
   private var offeredMTU: Int
 
+  /// Creates the client side of a bearer.
+  ///
   /// - Parameters:
   ///   - receiveMTU: 23 … 517.
   ///   - mayBeOlder: whether another program may have exchanged MTUs on this bearer, as on a link that the
@@ -114,7 +119,7 @@ public struct ATTClientMachine: ~Copyable {
       handles: Self.handles(of: opcode, request), fingerprint: Self.fingerprint(request))
   }
 
-  /// The handles that a request refers to.
+  /// Range of the handles in a request.
   private static func handles(of opcode: ATTOpcode, _ pdu: Span<UInt8>) -> HandleRange? {
     switch opcode {
     case .findInformationRequest, .findByTypeValueRequest, .readByTypeRequest, .readByGroupTypeRequest:
@@ -125,21 +130,21 @@ public struct ATTClientMachine: ~Copyable {
     }
   }
 
-  /// 64 bits of FNV-1a.
+  /// 64-bit FNV-1a hash.
   private static func fingerprint(_ pdu: Span<UInt8>) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for index in pdu.indices { hash = (hash ^ UInt64(pdu[index])) &* 0x100_0000_01B3 }
     return hash
   }
 
-  /// Returns the outstanding request if it has timed out. The bearer must then be closed.
+  /// Returns the outstanding request if it has timed out. The caller must then close the bearer.
   public mutating func expire(now: MonotonicTime) -> ATTOpcode? {
     guard let outstanding, outstanding.deadline <= now else { return nil }
     (self.outstanding, held) = (nil, nil)
     return outstanding.request
   }
 
-  /// Returns the held response if its time has passed and no other has arrived.
+  /// Returns the held response if its holding time has ended.
   public mutating func release(now: MonotonicTime) -> (reaction: Reaction, pdu: [UInt8])? {
     guard let held, held.until <= now, outstanding != nil else { return nil }
     let (pdu, opcode) = (held.pdu, ATTOpcode(rawValue: held.pdu[0]))
@@ -177,7 +182,7 @@ public struct ATTClientMachine: ~Copyable {
       return .confirm
     case .response: return answer(opcode, pdu, now())
     case .request:
-      // The server refuses a request of another length, so the MTU does not change.
+      // The server refuses a request of any other length, so the MTU does not change.
       if opcode == .exchangeMTURequest, pdu.count == ExchangeMTU.byteCount {
         agree(on: Int(try ExchangeMTU(validating: pdu).mtu), offering: receiveMTU)
       }
@@ -185,7 +190,7 @@ public struct ATTClientMachine: ~Copyable {
     case .command: return .serve
     case .confirmation:
       if servesIndications { return .serve }
-      // Without a local server no indication is sent, so no confirmation is pending.
+      // Without a local server no indication is sent, so no confirmation can be pending.
       return stray()
     }
   }
@@ -232,7 +237,7 @@ public struct ATTClientMachine: ~Copyable {
       return nil
     }
     switch opcode {
-    // These responses contain nothing that identifies their request.
+    // These responses have no field that identifies their request.
     case .readResponse, .readBlobResponse, .readMultipleResponse, .readMultipleVariableResponse,
       .findByTypeValueResponse:
       return isRepeated || strayResponses > 0 ? period : .zero
@@ -259,7 +264,7 @@ public struct ATTClientMachine: ~Copyable {
     do throws(WireError) {
       if opcode == .errorResponse {
         let error = try ErrorResponse(validating: pdu)
-        // 0x00 is not an error code: the request failed, but the reason is invalid.
+        // 0x00 is not an error code. The request has failed for an unknown reason.
         return error.code.rawValue == 0
           ? .failed(WireError(.att, offset: 4, .invalidValue(0))) : .refused(error)
       }
@@ -270,7 +275,7 @@ public struct ATTClientMachine: ~Copyable {
     } catch { return .failed(error) }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.2.2: the smaller of both, but at least 23.
+  /// Sets the MTU to the smaller of both, but at least 23. Core 5.4, Vol 3, Part F, 3.4.2.2.
   private mutating func agree(on peerMTU: Int, offering ours: Int) {
     mtu = max(ATT.defaultMTU, min(ours, peerMTU))
     mayBeOlder = false

@@ -1,19 +1,20 @@
 public import BLEWire
 
-/// The reason why a GATT procedure failed.
+/// Reason why a GATT procedure failed.
 public enum GATTError: Error, Hashable, Sendable {
   /// The server answered with an Error Response.
   case refused(ErrorResponse)
   /// The server's response violates the specification.
   case malformed(WireError)
-  /// No response in time, by default 30 s. The bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
+  /// No response arrived in time, by default 30 s. The bearer must not be used again. Core 5.4, Vol 3, Part
+  /// F, 3.3.3.
   case timedOut(ATTOpcode, seconds: Int = 30)
   /// The bearer ended before the response arrived.
   case closed(BearerEnd)
-  /// The caller's task was cancelled before the procedure was complete. Every request that was sent has been
-  /// answered.
+  /// The caller's task was cancelled before the procedure was complete. The server has answered all requests
+  /// that were sent.
   case cancelled
-  /// The value is too long for the procedure: its length and the limit, in bytes.
+  /// The value is too long for the procedure. Contains its size and the limit, in bytes.
   case valueTooLong(byteCount: Int, limit: Int)
   /// The echo of a prepared write differs from the value that was sent.
   case writeNotVerified(AttributeHandle)
@@ -23,22 +24,23 @@ public enum GATTError: Error, Hashable, Sendable {
   case cannotSign
 }
 
-/// The reason why an ATT bearer ended.
+/// Reason why an ATT bearer ended.
 public enum BearerEnd: Hashable, Sendable {
   /// Closed by this side.
   case closedLocally
   case linkLost(LinkLoss)
   /// An ATT transaction timed out.
   case transactionTimeout
-  /// The link to a bonded device lost its encryption and was closed.
+  /// The link to a bonded device lost its encryption and was therefore closed.
   case encryptionLost
-  /// The device sent no samples for this many seconds although the link was up, and the link was closed.
+  /// The device sent no samples for this many seconds although the link was up. The link was therefore
+  /// closed.
   case silent(seconds: Int)
-  /// The peer kept sending requests without reading the responses; this many were queued.
+  /// The peer kept sending requests without reading the responses. This many responses were queued.
   case answersNotTaken(Int)
 }
 
-/// The reason why a link was lost.
+/// Reason why a link was lost.
 public enum LinkLoss: Hashable, Sendable {
   /// Supervision timeout (0x08): the device is out of range or off.
   case silence
@@ -93,6 +95,6 @@ extension BearerEnd: CustomStringConvertible {
 }
 
 extension ATTErrorCode {
-  /// Whether the request may succeed with more security. Core 5.4, Vol 3, Part C, 10.3.2.
+  /// Whether the request might succeed on a more secure link. Core 5.4, Vol 3, Part C, 10.3.2.
   public var wantsSecurity: Bool { self == .insufficientAuthentication || self == .insufficientEncryption }
 }

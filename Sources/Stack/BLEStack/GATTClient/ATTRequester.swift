@@ -1,7 +1,7 @@
 #if !hasFeature(Embedded)
   import BLEWire
 
-  /// A sender of ATT requests that returns the responses: a connection, or a script in a test.
+  /// Sends ATT requests and returns the responses: a connection, or a script in a test.
   ///
   /// The GATT procedures are extensions of this protocol, so each is written once and without I/O.
   public protocol ATTRequester {
@@ -17,14 +17,14 @@
     /// Sends a PDU that has no response.
     func send(_ command: [UInt8]) async throws(GATTError)
 
-    /// Waits until no other caller uses the server's queue of prepared writes. Each call needs a call of
-    /// `endQueuedWrite`.
+    /// Waits until no other caller uses the server's queue of prepared writes. Balance each call with a call
+    /// of `endQueuedWrite`.
     func beginQueuedWrite() async
     func endQueuedWrite() async
   }
 
   extension ATTRequester {
-    /// The default does nothing; it suffices for one caller at a time.
+    /// Does nothing by default, which suffices for one caller at a time.
     public func beginQueuedWrite() async {}
     public func endQueuedWrite() async {}
 
@@ -40,7 +40,7 @@
     }
   }
 
-  /// Decodes a response; a decoding error is reported as the peer's (`malformed`).
+  /// Decodes a response. Reports a decoding error as `malformed`, an error of the peer.
   func decoding<T>(_ body: () throws(WireError) -> T) throws(GATTError) -> T {
     do throws(WireError) { return try body() } catch { throw .malformed(error) }
   }

@@ -5,15 +5,15 @@
   public struct CharacteristicDetails: Hashable, Sendable {
     public var extendedProperties: CharacteristicExtendedProperties?
     public var userDescription: String?
-    /// Formats of the value; one for each part, in their order, if it has several.
+    /// Formats of the value; if it has several parts, one format per part, in the order of the parts.
     public var formats: [CharacteristicPresentationFormat] = []
 
     public init() {}
   }
 
   extension ATTRequester {
-    /// Discover Characteristics by UUID, 4.6.2. Uses the requests of 4.6.1, because no request finds
-    /// characteristics by type.
+    /// Discover Characteristics by UUID, 4.6.2. Reads all characteristic declarations as in 4.6.1, because no
+    /// request finds characteristics by UUID.
     public func discoverCharacteristics(
       _ uuid: BluetoothUUID, in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {

@@ -3,10 +3,10 @@ public import BLEWire
 #if !hasFeature(Embedded)
   /// Checks whether cached attributes are still valid. Core 5.4, Vol 3, Part G, 2.5.2 and 7.
   extension ATTRequester {
-    /// The Database Hash, which stays the same as long as the device's attributes do; `nil` if the device has
-    /// none or refuses to send it.
+    /// Reads the Database Hash, which changes only when the device's attributes change; `nil` if the device
+    /// does not support it or refuses to send it.
     ///
-    /// Read by UUID over all handles, because its own handle may have changed too. Part G, 7.3.
+    /// Reads by UUID over all handles, because the handle of the hash may have changed too. Part G, 7.3.
     public func readDatabaseHash() async throws(GATTError) -> [UInt8]? {
       let request = [UInt8](encoding: 7) {
         ReadByTypeRequest(range: .all, type: .databaseHash).encode(into: &$0)
@@ -15,7 +15,7 @@ public import BLEWire
       let byteCount = try decoding { () throws(WireError) in
         try ReadByTypeResponse(validating: response.span).entryByteCount
       }
-      // Opcode and length, then the first entry: handle and value.
+      // Opcode and length precede the first entry: handle and value.
       let hash = Array(response[4..<2 + byteCount])
       return hash.count == 16 ? hash : nil
     }

@@ -1,25 +1,24 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// How to find services with one UUID.
+  /// How to discover the services with a given UUID.
   public enum ServiceSearch: Hashable, Sendable {
-    /// With one Find By Type Value request; finds the services that fit in the response. Nothing in the
-    /// response identifies its request.
+    /// With one Find By Type Value request. Returns only the services that fit in one response, which has no
+    /// field that identifies its request.
     case uuid
-    /// With a discovery of all primary services, whose responses contain UUIDs.
+    /// By discovering all primary services. The responses contain the UUIDs.
     case allServices
   }
 
   /// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
   ///
-  /// Each discovery sends requests that start at the last found handle + 1, and ends at Attribute Not Found
-  /// or at the end of its range. It fails if the handles in a response do not increase or lie outside the
-  /// requested range, because it could otherwise loop forever.
+  /// Each discovery sends requests that start at the last found handle + 1. It ends at Attribute Not Found or
+  /// at the end of its range. To avoid an endless loop, it fails if the handles in a response do not increase
+  /// or lie outside the requested range.
   extension ATTRequester {
-    /// The whole database: services with includes, characteristics and descriptors.
+    /// Discovers the whole database: services with includes, characteristics and descriptors.
     ///
-    /// Leaves out the parts of a service that the server refuses to list, and the secondary services if it
-    /// refuses to list them.
+    /// Leaves out any part of a service, and the secondary services, if the server refuses to list them.
     public func discoverDatabase() async throws(GATTError) -> GATTDatabase {
       let (database, refused) = try await discoverToldDatabase()
       return GATTDatabase(services: (database.services + refused).sorted { $0.range.start < $1.range.start })
@@ -27,7 +26,7 @@
 
     /// Discovers the whole database, and separates the services that the server refuses to describe.
     ///
-    /// - Returns: the services that are fully known, and those whose characteristics or descriptors the
+    /// - Returns: The services that are completely known, and those whose characteristics or descriptors the
     ///   server refused to list.
     public func discoverToldDatabase() async throws(GATTError) -> (
       GATTDatabase, refused: [GATTDatabase.Service]
@@ -62,10 +61,10 @@
       return (GATTDatabase(services: told), refused)
     }
 
-    /// Runs `body`.
+    /// Runs `body` and catches refusals.
     ///
-    /// - Returns: `nil` if the server refuses the request, for example because it does not know it. Refusals
-    ///   for insufficient security or Database Out Of Sync are thrown.
+    /// - Returns: `nil` if the server refuses the request, for example because it does not support it.
+    ///   Refusals for insufficient security and Database Out Of Sync are thrown.
     func unlessRefused<Value>(
       _ body: () async throws(GATTError) -> Value
     ) async throws(GATTError) -> Value? {
@@ -77,8 +76,8 @@
       }
     }
 
-    /// Discovers the primary services with one UUID, including their characteristics and descriptors: those
-    /// that fit in one response.
+    /// Discovers primary services with one UUID, including their characteristics and descriptors. Returns
+    /// only the services that fit in one response.
     public func discoverServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -105,22 +104,22 @@
       return characteristics
     }
 
-    /// Finds some characteristics of a service, as a stream needs them. Reads declarations until all of these
-    /// are found, and the configuration descriptors of those that can notify or indicate. Skips the service's
-    /// other attributes, and does not determine where the last characteristic ends.
+    /// Discovers the characteristics that a stream needs. Reads characteristic declarations until all of them
+    /// are found, then the configuration descriptors of those that can notify or indicate. Skips the
+    /// service's other attributes, and does not determine where the last characteristic ends.
     ///
     /// For a ring with the smallest MTU this takes four requests: one for the service, two for declarations,
     /// one for descriptors.
     ///
-    /// A device may have several services or characteristics with the same UUID. Services that have the first
-    /// of `pushed` are used.
+    /// A device may have several services or characteristics with the same UUID. Only services that have the
+    /// first of `pushed` are returned.
     ///
     /// - Parameters:
     ///   - pushed: characteristics that must be able to notify or indicate. Missing ones are left out of the
     ///     result.
     ///   - others: characteristics that only have to exist.
     ///   - service: UUID of the primary services.
-    ///   - search: how to find the services.
+    ///   - search: how to discover the services.
     /// - Returns: The services in which the first of `pushed` can notify or indicate. If it can in no
     ///   service, all services that have it.
     public func findCharacteristics(
@@ -136,7 +135,7 @@
         do throws(GATTError) {
           candidates = try await discoverServices(.primary).filter { $0.uuid == service }
         } catch {
-          // A server that refuses the discovery has no more services to report.
+          // A refusal ends the discovery: the server has no more services to report.
           guard case .refused = error else { throw error }
           return []
         }
@@ -146,7 +145,7 @@
       return able.isEmpty ? found : able
     }
 
-    /// Finds the characteristics in each of these services.
+    /// Discovers the characteristics in each of these services.
     private func examine(
       _ services: [GATTDatabase.Service], _ pushed: [BluetoothUUID], _ others: [BluetoothUUID]
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -171,16 +170,16 @@
       return result
     }
 
-    /// All characteristics with a UUID, in any service, without descriptors.
+    /// Discovers all characteristics with a UUID, in any service, without descriptors.
     public func findCharacteristics(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
       try await discoverCharacteristics(in: .all).filter { $0.uuid == uuid }
     }
 
-    /// Finds the descriptors of a characteristic up to the one that enables its values. The end of the
-    /// characteristic need not be known. If the server refuses to list descriptors, finds only that one, by
-    /// its UUID.
+    /// Discovers the descriptors of a characteristic up to its Client Characteristic Configuration
+    /// descriptor. The end of the characteristic need not be known. If the server refuses to list
+    /// descriptors, discovers only the configuration descriptor, by its UUID.
     public func findConfiguration(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
@@ -201,14 +200,14 @@
       }
     }
 
-    /// All descriptors of a characteristic. The end of the characteristic need not be known.
+    /// Discovers all descriptors of a characteristic. The end of the characteristic need not be known.
     public func findDescriptors(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
       try await findDescriptors(of: characteristic) { _ in false }
     }
 
-    /// The descriptors of a characteristic whose end is unknown, up to the next declaration.
+    /// Discovers the descriptors of a characteristic whose end is unknown, up to the next declaration.
     private func findDescriptors(
       of characteristic: GATTDatabase.Characteristic, until isEnough: ([GATTDatabase.Descriptor]) -> Bool
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
@@ -229,7 +228,7 @@
       }
     }
 
-    /// Discover All Primary Services, 4.4.1; or the same for secondary services.
+    /// Discover All Primary Services, 4.4.1; for secondary services, the same with another type.
     public func discoverServices(
       _ kind: GATTDatabase.ServiceKind
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -265,7 +264,7 @@
       }
     }
 
-    /// Like `discoverPrimaryServices`, but with one request only: the services that fit in the response.
+    /// `discoverPrimaryServices` with only one request. Returns the services that fit in the response.
     private func firstPrimaryServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -284,8 +283,8 @@
       }
     }
 
-    /// Find Included Services, 4.5.1. The response does not contain 128-bit UUIDs; these are read from the
-    /// included service.
+    /// Find Included Services, 4.5.1. The response omits 128-bit UUIDs; they are read from the included
+    /// service.
     public func findIncludedServices(
       in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Include] {
@@ -321,7 +320,8 @@
     ///
     /// - Parameters:
     ///   - range: handle range of the service.
-    ///   - isEnough: return `true` to stop early. The last characteristic's end is then the end of the range.
+    ///   - isEnough: returns `true` to stop early. The last characteristic's end is then the end of the
+    ///     range.
     public func discoverCharacteristics(
       in range: HandleRange, until isEnough: ([GATTDatabase.Characteristic]) -> Bool = { _ in false }
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
@@ -365,7 +365,7 @@
         for index in 0..<list.count {
           found.append(GATTDatabase.Descriptor(handle: list[index].handle, uuid: list[index].type))
         }
-        // Some servers list them in another order. Each entry has its type, so sorting is safe.
+        // Some servers list them out of order. Each entry has its type, so sorting is safe.
         found[known...].sort { $0.handle < $1.handle }
       } extent: {
         HandleRange(start: $0.handle, end: $0.handle)

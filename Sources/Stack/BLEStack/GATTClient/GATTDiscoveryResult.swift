@@ -7,18 +7,17 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     case whole
     /// Only the requested services.
     case part
-    /// Nothing: the device has changed, and earlier results are no longer valid.
+    /// Nothing: the device's attributes have changed, so earlier results are invalid.
     case none
   }
 
-  /// Evidence by which a later link can tell that the attributes have not changed. Core 5.4, Vol 3, Part G,
-  /// 2.5.2.
+  /// How to check on a later link that the attributes have not changed. Core 5.4, Vol 3, Part G, 2.5.2.
   public enum Proof: Hashable, Sendable {
-    /// The attributes are unchanged if the Database Hash equals this one.
+    /// The attributes are unchanged if the device's Database Hash equals this one.
     case hash([UInt8])
-    /// A device without Service Changed never changes its attributes.
+    /// No check needed: a device without Service Changed never changes its attributes.
     case lasting
-    /// None. A device with Service Changed reports changes to bonded clients only.
+    /// No check possible: a device with Service Changed reports changes to bonded clients only.
     case none
   }
 
@@ -26,7 +25,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
   public var extent: Extent
   /// 16 bytes; `nil` if the device has no Database Hash. Core 5.4, Vol 3, Part G, 7.3.
   public var databaseHash: [UInt8]?
-  /// With extent `.part`: requested services that the device does not have.
+  /// With extent `.part`: the requested services that the device does not have.
   public var absent: [BluetoothUUID]
 
   public init(
@@ -47,10 +46,10 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     return .lasting
   }
 
-  /// The services with these UUIDs: all services of each UUID, in the order of `services`.
+  /// Returns the services with these UUIDs: all services of each UUID, in the order of `services`.
   ///
   /// - Parameter services: `nil` for all.
-  /// - Returns: `nil` if this discovery did not look for all of them.
+  /// - Returns: `nil` if the discovery did not cover all of these UUIDs.
   public func database(of services: [BluetoothUUID]?) -> GATTDatabase? {
     guard let services else { return extent == .whole ? database : nil }
     guard services.allSatisfy(hasLookedFor) else { return nil }

@@ -5,7 +5,7 @@
   public struct AttributeValue: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
-    /// Whether the value is complete. If not, read the handle by itself.
+    /// Whether the value is complete. If not, read it with a request of its own.
     public var isWhole: Bool
 
     public init(handle: AttributeHandle, value: [UInt8], isWhole: Bool = true) {
@@ -15,13 +15,13 @@
     }
   }
 
-  /// Reads several values, or values whose handles are not known. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
+  /// Reads several values, or values whose handles are unknown. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
   /// 4.8.5.
   extension ATTRequester {
     /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; may be empty.
     ///
-    /// A value that fills its place in the response, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
-    /// - Throws: The refusal of a value, even if earlier ones could be read.
+    /// A value as long as the response allows, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
+    /// - Throws: The refusal of a value, even if earlier values could be read.
     public func readValues(
       of uuid: BluetoothUUID, in range: HandleRange = .all
     ) async throws(GATTError) -> [AttributeValue] {
@@ -44,7 +44,7 @@
 
     /// Read Multiple Characteristic Values, 4.8.4: the values concatenated, without separators.
     ///
-    /// For values of known lengths. The last is truncated if the values take more than ATT_MTU − 1 bytes.
+    /// Use it for values of known length. The last value is truncated if all exceed ATT_MTU − 1 bytes.
     /// - Precondition: at least two handles.
     public func readJoined(_ handles: [AttributeHandle]) async throws(GATTError) -> [UInt8] {
       Array(try await transact(try await multiple(.readMultipleRequest, handles)).dropFirst())

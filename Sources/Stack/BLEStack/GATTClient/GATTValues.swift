@@ -3,8 +3,9 @@
 
   /// Reads and writes values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.
   extension ATTRequester {
-    /// Exchange MTU, 4.3.1, at most once per connection. Sends nothing if the peer's own exchange has already
-    /// raised the MTU, because some peers never respond to a second one (embassy-rs/trouble#619).
+    /// Exchange MTU, 4.3.1. Call it at most once per connection. Sends nothing if an exchange by the peer has
+    /// already raised the MTU, because some peers never respond to a second exchange
+    /// (embassy-rs/trouble#619).
     ///
     /// If the server does not support the request, the MTU stays 23; that is not an error.
     public func exchangeMTU(_ receiveMTU: Int) async throws(GATTError) {
@@ -15,8 +16,8 @@
       _ = try await answer(to: request, orNilFor: .requestNotSupported)
     }
 
-    /// Reads a whole value of any length: Read Request, then Read Blob while the responses are full. 4.8.1
-    /// and 4.8.3.
+    /// Reads a whole value of any length: Read Request, then Read Blob as long as the responses are full.
+    /// 4.8.1 and 4.8.3.
     ///
     /// - Parameters:
     ///   - handle: value handle.
@@ -35,7 +36,8 @@
       var value = Array(try await transact(request).dropFirst())
       var last = value.count
       while Int(offset) + value.count < ATT.maximumValueByteCount {
-        // The peer's MTU exchange may cross the response, so it counts as full by the old or the new MTU.
+        // The MTU may have changed while the request was pending, if the peer exchanged MTUs. A response that
+        // is full by either the old or the new MTU counts as full.
         let after = await mtu
         guard last == before - 1 || last == after - 1 else { break }
         before = after
@@ -43,8 +45,8 @@
         let blob = [UInt8](encoding: 5) {
           ReadBlobRequest(handle: handle, offset: offset + UInt16(value.count)).encode(into: &$0)
         }
-        // The server may report the end of a value that exactly fills the responses as Not Long or Invalid
-        // Offset.
+        // At the end of a value that exactly fills the responses, the server may refuse with Attribute Not
+        // Long or Invalid Offset.
         guard
           let part = try await answer(to: blob, orNilFor: .attributeNotLong, .invalidOffset)
         else { break }
@@ -54,8 +56,8 @@
       return value
     }
 
-    /// Writes a value and waits for the response. Writes a long value as prepared writes, and verifies it.
-    /// 4.9.3 and 4.9.4.
+    /// Writes a value and waits for the response. A long value is sent as prepared writes and verified. 4.9.3
+    /// and 4.9.4.
     public func write(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
       guard value.count <= ATT.maximumValueByteCount else {
         throw .valueTooLong(byteCount: value.count, limit: ATT.maximumValueByteCount)

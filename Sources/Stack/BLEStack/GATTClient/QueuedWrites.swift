@@ -1,7 +1,7 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// A value to write to one attribute, together with writes to others.
+  /// A write to one attribute, made together with writes to others.
   public struct AttributeWrite: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
@@ -15,12 +15,13 @@
     }
   }
 
-  /// Writes through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
+  /// Writes through the server's queue of prepared writes. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4
+  /// and 4.9.5.
   ///
-  /// The server has one queue per client. A caller that fills it owns it until the queue is executed or
+  /// The server has one queue per client. A caller that fills the queue owns it until it is executed or
   /// cancelled.
   extension ATTRequester {
-    /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and compares the echo of
+    /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and verifies the echo of
     /// each part.
     public func writeLong(
       _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
@@ -32,7 +33,7 @@
     /// none.
     ///
     /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for a wrong echo, or the server's
-    ///   refusal. No value is stored then.
+    ///   refusal. In each case no value is stored.
     public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
       for write in writes where write.offset + write.value.count > ATT.maximumValueByteCount {
         throw .valueTooLong(
@@ -53,7 +54,7 @@
       let part = await mtu - 5
       var start = 0
       do throws(GATTError) {
-        // An empty value takes one request too.
+        // An empty value needs one request too.
         repeat {
           if start > 0, Task.isCancelled { throw .cancelled }
           let end = min(start + part, write.value.count)
@@ -68,7 +69,7 @@
           start = end
         } while start < write.value.count
       } catch {
-        // Cancel the prepared writes. If that fails as well, the caller still gets the first error.
+        // Cancels the prepared writes. If that fails too, the caller still gets the first error.
         _ = try? await execute(.cancel)
         throw error
       }

@@ -1,10 +1,10 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// Makes the signature of a signed write: AES-CMAC with the CSRK that the peer received when it was bonded.
+  /// Signs messages: AES-CMAC with the CSRK that was distributed to the peer when it was bonded.
   ///
-  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases, and stores it
-  /// with the bond before the signature is used.
+  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases. It stores the
+  /// counter with the bond before the signature is used.
   public protocol WriteSigner {
     /// - Parameter message: opcode, handle and value.
     /// - Returns: The counter (4 bytes) and the authentication code (8 bytes) as sent on air. The call
@@ -20,7 +20,7 @@
   extension ATTRequester {
     /// Signed Write Without Response, 4.9.2: at most ATT_MTU − 15 bytes.
     ///
-    /// On an encrypted link this sends a Write Command instead, because encryption authenticates it already.
+    /// On an encrypted link this sends a Write Command instead, because encryption already authenticates it.
     /// Core 5.4, Vol 3, Part C, 10.4.1.
     public func writeSigned(
       _ value: [UInt8], to handle: AttributeHandle, by signer: some WriteSigner,

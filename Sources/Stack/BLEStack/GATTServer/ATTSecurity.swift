@@ -1,17 +1,17 @@
 public import BLEWire
 
-/// Security of a link, as its server sees it.
+/// Security of a link from the server's point of view.
 public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
-  /// Core 5.4, Vol 3, Part C, 10.2.1: security mode 1, levels 1 to 3.
+  /// Levels 1 to 3 of security mode 1. Core 5.4, Vol 3, Part C, 10.2.1.
   public enum Level: UInt8, Comparable, Hashable, Sendable, BitwiseCopyable {
     case none, encrypted
-    /// Encrypted with a key from pairing with MITM protection.
+    /// Encrypted with a key from a pairing with MITM protection.
     case authenticated
 
     public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
   }
 
-  /// Whether the two devices share a key, while the link is not encrypted.
+  /// Whether the two devices share a key. Relevant while the link is not encrypted.
   public enum StoredKey: Hashable, Sendable, BitwiseCopyable {
     case none, present
   }
@@ -36,15 +36,15 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Whether a client may access an attribute, and the error code if not.
+/// Whether a client may access an attribute, and if not, the error code.
 public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
   case allowed
-  /// Refused with this code of Core 5.4, Vol 3, Part F, 3.4.1.1 on any link.
+  /// Refused on any link, with this error code. Core 5.4, Vol 3, Part F, 3.4.1.1.
   case refused(ATTErrorCode)
   /// Allowed on a link with at least this security level and encryption key size in bytes.
   case needs(ATTSecurity.Level, keyByteCount: Int = 7)
 
-  /// Whether a link has the required security, if any is required.
+  /// Whether a link has the security that access requires.
   func isSecureEnough(_ security: ATTSecurity) -> Bool {
     guard case .needs = self else { return true }
     return refusal(on: security) == nil
@@ -58,7 +58,7 @@ public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
     case .refused(let code): code
     case .needs(let level, let keyByteCount):
       if security.level == .none, level > .none {
-        // If both sides have a key, encrypting with it is enough.
+        // If both sides have a key, encrypting with that key is enough.
         security.storedKey == .present ? .insufficientEncryption : .insufficientAuthentication
       } else if security.level < level {
         .insufficientAuthentication

@@ -1,43 +1,44 @@
 public import BLEWire
 
-/// The server side of one ATT bearer: takes requests, returns responses, does no I/O.
+/// The server side of one ATT bearer. The caller passes in requests and sends the responses; the type does no
+/// I/O.
 ///
-/// It holds the state of one client: the MTU, the CCCDs and the queue of prepared writes. The attributes are
-/// passed in, so that several bearers can share one database. Core 5.4, Vol 3, Part F, 3.
+/// It holds the state of one client: the MTU, the CCCDs and the queue of prepared writes. The caller passes
+/// in the attributes, so that several bearers can share one database. Core 5.4, Vol 3, Part F, 3.
 ///
 /// It handles requests, commands and confirmations. Responses, notifications and indications belong to the
-/// client side of the same bearer: the caller separates them by `ATTOpcode.kind`.
+/// client side of the same bearer: the caller distinguishes them by `ATTOpcode.kind`.
 public struct ATTServer: Sendable {
-  /// Maximum number of bytes that wait for Execute Write; enough for one value of 512 bytes at the smallest
-  /// MTU. Further Prepare Writes are refused with Prepare Queue Full.
+  /// Maximum number of bytes in the queue of prepared writes; enough for one value of 512 bytes at the
+  /// smallest MTU. Further Prepare Writes are refused with Prepare Queue Full.
   public static let preparedByteLimit = 2048
   public static let preparedWriteLimit = 64
 
-  /// Called before a write is stored. Return an error code to refuse it. The value borrows the PDU.
+  /// Called before a write is stored. Returns an error code to refuse it. The value borrows the PDU.
   public typealias WriteCheck = (_ handle: AttributeHandle, _ value: Span<UInt8>) -> ATTErrorCode?
 
-  /// Called before a signed write is stored. Return whether the signature is the client's and its counter is
+  /// Called before a signed write is stored. Returns whether the signature is the client's and its counter is
   /// new. Core 5.4, Vol 3, Part H, 2.4.5.
   public typealias SignatureCheck = @Sendable (borrowing SignedWriteCommand) -> Bool
 
-  /// Security of the link now. The owner of the link updates it when encryption changes.
+  /// Current security of the link. The link's owner updates it when encryption changes.
   public var security = ATTSecurity()
-  /// If `nil`, signed writes are dropped.
+  /// Checks signed writes. If `nil`, they are dropped.
   public var signatureCheck: SignatureCheck?
 
-  /// The longest PDU that this side accepts, announced in the MTU exchange.
+  /// The longest PDU that this side accepts, in bytes. Sent in the MTU exchange.
   public let receiveMTU: Int
   /// ATT_MTU in force, for both directions. Core 5.4, Vol 3, Part F, 3.2.8.
   public private(set) var mtu = ATT.defaultMTU
-  /// Whether an indication was sent and not confirmed yet. No other may be sent until then.
+  /// Whether the client has not yet confirmed an indication. No other may be sent until then.
   public private(set) var awaitsConfirmation = false
-  /// Number of the peer's errors that get no Error Response: unexpected confirmations, PDUs longer than the
+  /// Number of errors of the peer that get no Error Response: unexpected confirmations, PDUs longer than the
   /// MTU, commands too short to contain a handle, MTUs below 23.
   public private(set) var faults = 0
 
   /// CCCD values, by slot.
   var configurations: [UInt8]
-  /// Slots that were written on this link.
+  /// Slots of the CCCDs that the client has written on this link.
   var written: Set<Int> = []
   var caching = ClientCaching()
   var prepared = PreparedWrites()
@@ -51,13 +52,13 @@ public struct ATTServer: Sendable {
     configurations = Array(repeating: 0, count: database.configurationCount)
   }
 
-  /// Applies an MTU exchange of the client side of this bearer: the MTU holds for both directions.
+  /// Applies an MTU exchange of the client side of this bearer. The MTU applies to both directions.
   public mutating func exchangedMTU(peerMTU: UInt16) {
     mtu = max(ATT.defaultMTU, min(Int(peerMTU), receiveMTU))
   }
 
-  /// Ends the link. Keeps what a bonded client finds again on its next link: its CCCDs and its knowledge of
-  /// the database.
+  /// Ends the link. Keeps the state that a bonded client resumes on its next link: its CCCDs and its
+  /// knowledge of the database.
   ///
   /// For bonded clients only; discard the server of any other client. Core 5.4, Vol 3, Part G, 3.3.3.3.
   public mutating func linkEnded() {
@@ -69,8 +70,8 @@ public struct ATTServer: Sendable {
     caching.linkEnded()
   }
 
-  /// Merges the server of a new link into this stored one, after the client has proved to be the bonded one.
-  /// Takes over the state of the link and what the client has written on it.
+  /// Copies the state of a new link into this stored server: the link's own state and the CCCDs that the
+  /// client has written. Call it once the client has proved to be the bonded one.
   public mutating func resume(_ bearer: ATTServer) {
     (security, signatureCheck, mtu) = (bearer.security, bearer.signatureCheck, bearer.mtu)
     (awaitsConfirmation, faults, prepared) = (bearer.awaitsConfirmation, bearer.faults, bearer.prepared)
@@ -80,7 +81,7 @@ public struct ATTServer: Sendable {
     caching.isIndicated = bearer.caching.isIndicated
   }
 
-  /// Whether a long write has begun that was neither executed nor cancelled.
+  /// Whether prepared writes wait to be executed or cancelled.
   public var hasPreparedWrites: Bool { !prepared.writes.isEmpty }
 
   /// Processes one PDU and appends the response, if any, to `output`.
@@ -121,16 +122,16 @@ public struct ATTServer: Sendable {
     }
   }
 
-  /// Whether a client has subscribed to a characteristic and may get its values on the link as it is now. A
-  /// link that is no longer encrypted gets no values that need encryption. Core 5.4, Vol 3, Part G, 3.3.3.3;
-  /// Vol 3, Part C, 10.3.1.1.
+  /// Whether a client has subscribed to a characteristic and the link is secure enough for its values. Values
+  /// that require encryption are not sent on a link that has lost it. Core 5.4, Vol 3, Part G, 3.3.3.3; Vol
+  /// 3, Part C, 10.3.1.1.
   public func isSubscribed(
     to valueHandle: AttributeHandle, _ push: ServerPush, in database: borrowing GATTServerDatabase
   ) -> Bool {
     guard let index = database.index(of: valueHandle),
       let slot = database.attributes[index].configurationSlot
     else { return false }
-    // The CCCD directly follows its value.
+    // The CCCD directly follows the value.
     guard database.attributes[index].readAccess.isSecureEnough(security),
       database.attributes[index + 1].writeAccess.isSecureEnough(security)
     else { return false }
@@ -160,12 +161,12 @@ public struct ATTServer: Sendable {
     return .encoded
   }
 
-  /// Appends a Multiple Handle Value Notification with the values to which the client has subscribed, as many
-  /// as fit whole.
+  /// Appends a Multiple Handle Value Notification with as many values as fit completely. Includes only values
+  /// to which the client has subscribed.
   ///
-  /// Only for a client that has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F, 3.4.7.4.
-  /// - Returns: The number of leading `values` that are done, because they were sent or the client has not
-  ///   subscribed. Send the rest with another PDU. Nothing is appended for a single value: use `push`.
+  /// Use it only if the client has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F, 3.4.7.4.
+  /// - Returns: Number of leading `values` that need no further work: sent, or not subscribed to. Send the
+  ///   rest with another PDU. Nothing is appended if only one value fits: send it with `push`.
   public func pushTogether(
     _ values: [(handle: AttributeHandle, value: [UInt8])], database: borrowing GATTServerDatabase,
     into output: inout OutputSpan<UInt8>
@@ -225,7 +226,7 @@ public struct ATTServer: Sendable {
   }
 }
 
-/// Kind of a value that a server sends unasked. The raw value is the CCCD's bit.
+/// Kind of a value that a server sends without a request. The raw value is the CCCD's bit.
 public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
   case notification = 0x01
   case indication = 0x02
@@ -234,10 +235,10 @@ public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
 /// Result of a `push`.
 public enum PushResult: Hashable, Sendable, BitwiseCopyable {
   case encoded
-  /// The client has not subscribed, the characteristic cannot do it, or the client does not know yet that the
-  /// database has changed.
+  /// The client has not subscribed, the characteristic does not support it, or the client does not know yet
+  /// that the database has changed.
   case notSubscribed
-  /// Only one indication may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// An indication is outstanding; only one may be. Core 5.4, Vol 3, Part F, 3.3.2.
   case awaitsConfirmation
 }
 

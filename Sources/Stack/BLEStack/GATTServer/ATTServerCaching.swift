@@ -2,13 +2,13 @@ import BLEWire
 
 /// A client's knowledge of the database, for robust caching. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.
 ///
-/// Enforced only for a client that has enabled robust caching. Other clients have Service Changed or nothing.
+/// Enforced only if the client has enabled robust caching. Other clients rely on Service Changed, if at all.
 struct ClientCaching: Sendable {
   private enum Awareness: Sendable {
     case aware
-    /// The database has changed since.
+    /// The database has changed since the client discovered it.
     case unaware
-    /// The client was told so, or has read the hash. Its next request makes it aware.
+    /// The client has received Database Out Of Sync or has read the hash. Its next request makes it aware.
     case told
   }
 
@@ -19,22 +19,21 @@ struct ClientCaching: Sendable {
 
   /// Client Supported Features of this client.
   var features: UInt8 = 0
-  /// Whether the indication that waits for its confirmation is Service Changed.
+  /// Whether the outstanding indication is Service Changed.
   var isIndicated = false
   private var awareness = Awareness.aware
 
   private var isRobust: Bool { features & Self.robustCaching != 0 }
 
-  /// Whether the database has changed and the client has not confirmed that.
+  /// Whether the database has changed and the client has not acknowledged it.
   var isBehind: Bool { awareness != .aware }
 
-  /// Whether the client's commands are ignored and its values, except Service Changed, are held back.
+  /// Whether commands of the client are ignored, and values other than Service Changed are not sent to it.
   var isHeldBack: Bool { isRobust && awareness != .aware }
 
   mutating func databaseChanged() { awareness = .unaware }
 
-  /// A client that was told but has not sent another request loses that state with the link. Core 5.4, Vol 3,
-  /// Part G, 2.5.2.1.
+  /// Resets `told` to `unaware`, because that state ends with the link. Core 5.4, Vol 3, Part G, 2.5.2.1.
   mutating func linkEnded() {
     isIndicated = false
     if awareness == .told { awareness = .unaware }
@@ -45,7 +44,7 @@ struct ClientCaching: Sendable {
     isIndicated = false
   }
 
-  /// Clients may set bits but never clear one: Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
+  /// Refuses a value that clears a bit, with Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
   func require(_ value: Span<UInt8>, _ handle: AttributeHandle) throws(Refusal) {
     guard value.count == Self.featuresByteCount else { throw Refusal(handle, .invalidAttributeValueLength) }
     guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
@@ -92,7 +91,7 @@ struct ClientCaching: Sendable {
 }
 
 extension ATTServer {
-  /// Whether a Service Changed indication is due to the client.
+  /// Whether the client must still be sent a Service Changed indication.
   public var isBehind: Bool { caching.isBehind }
 
   /// Switches to a changed database. CCCDs keep their values if their characteristics have not moved.
@@ -116,17 +115,17 @@ extension ATTServer {
 }
 
 extension GATTServerDatabase {
-  /// 16 bytes, most significant first, as BlueZ sends it. Others send the least significant first; clients
-  /// only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
+  /// 16 bytes, most significant first, as BlueZ sends it. Other servers send the least significant first;
+  /// clients only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
   public var databaseHash: [UInt8] {
     let message = hashedOctets
     let code = AESCMAC(key: 0).code(message.span)
     return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
   }
 
-  /// The input of the Database Hash, which is its AES-CMAC with a key of 16 zero bytes: declarations with
-  /// their values, other descriptors defined by the specification without values, and nothing else. Core 5.4,
-  /// Vol 3, Part G, 7.3.1.
+  /// Input of the Database Hash, which is its AES-CMAC with a key of 16 zero bytes: declarations with their
+  /// values, and other descriptors defined by the specification without values. Core 5.4, Vol 3, Part G,
+  /// 7.3.1.
   public var hashedOctets: [UInt8] {
     var octets: [UInt8] = []
     for attribute in attributes {

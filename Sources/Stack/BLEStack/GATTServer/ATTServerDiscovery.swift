@@ -2,7 +2,7 @@ import BLEWire
 
 /// Discovery requests. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.
 ///
-/// All responses except Find By Type Value are lists of entries of one length, which the first match sets.
+/// All responses except Find By Type Value are lists of entries of equal length, which the first match sets.
 /// The list ends before an entry that does not fit or has another length. The client continues from there.
 extension ATTServer {
   func findInformation(
@@ -54,7 +54,7 @@ extension ATTServer {
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
     let (range, type) = try rangeAndType(pdu)
-    // Core 5.4, Vol 3, Part F, 3.4.4.2: the longest value in an entry is min(ATT_MTU − 4, 253).
+    // The longest value in an entry is min(ATT_MTU − 4, 253) bytes. Core 5.4, Vol 3, Part F, 3.4.4.2.
     let limit = min(mtu - 4, 253)
     var room = mtu - 2
     var valueByteCount = -1
@@ -62,7 +62,7 @@ extension ATTServer {
       guard database.attributes[index].handle <= range.end else { break }
       guard database.attributes[index].type == type else { continue }
       if let code = database.attributes[index].readAccess.refusal(on: security) {
-        // Only a refusal of the first match is reported; a later one ends the list.
+        // Only a refusal of the first match is reported; a later refusal ends the list.
         if valueByteCount < 0 { throw Refusal(database.attributes[index].handle, code) }
         break
       }
@@ -116,7 +116,8 @@ extension ATTServer {
     return (try validRange(pdu), type)
   }
 
-  /// A start of 0 or after the end is an Invalid Handle error with the start handle.
+  /// Reads the range of a request. Throws Invalid Handle with the start handle if the start is 0 or after the
+  /// end.
   private func validRange(_ pdu: Span<UInt8>) throws(Refusal) -> HandleRange {
     let range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
     guard range.isValid else { throw Refusal(range.start, .invalidHandle) }

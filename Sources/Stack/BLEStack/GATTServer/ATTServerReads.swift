@@ -12,7 +12,8 @@ extension ATTServer {
     appendValue(at: index, 0..<count, database, &output)
   }
 
-  /// An offset at the end of the value reads as empty; a larger one is Invalid Offset.
+  /// Read Blob. An offset at the end of the value returns an empty part; a larger offset is refused with
+  /// Invalid Offset.
   func readBlob(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -28,7 +29,8 @@ extension ATTServer {
 
   /// Read Multiple and Read Multiple Variable. The latter precedes each value with its length.
   ///
-  /// The whole request is refused if any handle cannot be read; the error has the first such handle.
+  /// The whole request is refused if any value cannot be read. The error contains the handle of the first
+  /// such value.
   func readMultiple(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -48,7 +50,7 @@ extension ATTServer {
         output.append(u16: UInt16(truncatingIfNeeded: count))
         room -= 2
       }
-      // The last value may be truncated. Its length field still has the full length.
+      // The last value may be truncated. Its length field still contains the full length.
       appendValue(at: index, 0..<min(count, room), database, &output)
       room -= min(count, room)
     }

@@ -11,7 +11,7 @@ extension ATTServer {
     output.append(ATTOpcode.writeResponse.rawValue)
   }
 
-  /// A command that fails is dropped silently. Core 5.4, Vol 3, Part F, 3.4.5.3.
+  /// Stores the value of a Write Command. Drops it silently on an error. Core 5.4, Vol 3, Part F, 3.4.5.3.
   mutating func acceptCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -19,8 +19,8 @@ extension ATTServer {
     try? write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
   }
 
-  /// A signature counts as the encryption that a plain write would need. A command with an invalid signature
-  /// is dropped.
+  /// Stores the value of a signed write. A valid signature replaces the encryption that a plain write would
+  /// need. Drops a command whose signature is invalid.
   mutating func acceptSignedCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -46,7 +46,7 @@ extension ATTServer {
     output.append(pdu.extracting(1...))
   }
 
-  /// All or nothing: each value is assembled and checked before the first is stored.
+  /// Stores all prepared values or none: each value is assembled and checked before the first is stored.
   mutating func executeWrite(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
     _ check: WriteCheck
@@ -57,7 +57,7 @@ extension ATTServer {
     var queue = PreparedWrites()
     swap(&queue, &prepared)
     if action == .write {
-      // The database has changed since the values were prepared. Core 5.4, Vol 3, Part F, 3.4.6.3.
+      // Refuse if the database has changed since the values were prepared. Core 5.4, Vol 3, Part F, 3.4.6.3.
       if queue.isStale, let first = queue.writes.first { throw Refusal(first.handle, .databaseOutOfSync) }
       var values: [(handle: AttributeHandle, value: [UInt8])] = []
       for write in queue.writes {
@@ -133,7 +133,7 @@ extension ATTServer {
   }
 }
 
-/// Parts of values that wait for Execute Write, in order of arrival.
+/// Prepared parts of values, in order of arrival.
 struct PreparedWrites: Sendable {
   struct Part: Sendable {
     let handle: AttributeHandle
@@ -143,7 +143,7 @@ struct PreparedWrites: Sendable {
 
   private(set) var writes: [Part] = []
   private(set) var bytes: [UInt8] = []
-  /// Whether the database has changed, so that the handles may belong to other attributes.
+  /// Whether the database has changed since, so that the handles may belong to other attributes.
   var isStale = false
 
   /// - Returns: `false` if the queue is full.
@@ -159,7 +159,7 @@ struct PreparedWrites: Sendable {
 }
 
 extension [UInt8] {
-  /// Replaces everything from `offset` on with the part, as a Write Request does from 0.
+  /// Replaces the value from `offset` to its end with the part, as a Write Request does from 0.
   fileprivate mutating func replaceTail(
     from offset: Int, with part: ArraySlice<UInt8>, _ handle: AttributeHandle,
     _ database: borrowing GATTServerDatabase

@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// The attributes that a server offers, with their values, in handle order.
+/// The attributes of a server with their values, in handle order.
 ///
-/// All links of a device share it. The state of one client (CCCDs, MTU) is in `ATTServer`.
+/// All links of a device share the database. The state of one client (CCCDs, MTU) is in `ATTServer`.
 public struct GATTServerDatabase: Sendable {
-  /// Kind of an attribute, by which the server's rules apply.
+  /// Kind of an attribute, which determines the rules for access.
   public enum Role: Hashable, Sendable {
     /// A service, include or characteristic declaration: always readable, never writable.
     case declaration
@@ -31,14 +31,15 @@ public struct GATTServerDatabase: Sendable {
 
   /// In ascending handle order; handles may have gaps.
   public private(set) var attributes: [Attribute]
-  /// Number of CCCDs, and so of slots that a bearer keeps.
+  /// Number of CCCDs, and therefore of slots per bearer.
   public let configurationCount: Int
 
   /// Assigns handles.
   ///
-  /// If there is a Database Hash characteristic, its value is computed, and the description's value is
-  /// ignored.
-  /// - Precondition: given handles increase, the handles suffice, and includes refer to services of the list.
+  /// The value of a Database Hash characteristic, if there is one, is computed; the value in its description
+  /// is ignored.
+  /// - Precondition: The given handles increase, there are enough handles, and includes refer to services in
+  ///   the list.
   public init(_ services: [GATTServiceDescription]) {
     var builder = Builder()
     builder.place(services)
@@ -76,7 +77,7 @@ public struct GATTServerDatabase: Sendable {
     index(of: handle).map { attributes[$0].value }
   }
 
-  /// Replaces a value on behalf of the device itself, without a permission check.
+  /// Replaces a value without a permission check: the device itself changes it, not a client.
   ///
   /// - Precondition: the handle exists and the value fits.
   public mutating func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
@@ -148,7 +149,7 @@ extension GATTServerDatabase {
           value: characteristic.value))
       if isPushed {
         let handle = take(nil)
-        // A value that is readable on a secure link only is also notified on such a link only.
+        // A value that is readable only on a secure link is also notified only on a secure link.
         var configurationAccess = characteristic.configurationAccess
         if configurationAccess == .allowed, case .needs = characteristic.readAccess {
           configurationAccess = characteristic.readAccess

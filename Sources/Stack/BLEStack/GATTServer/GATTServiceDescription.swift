@@ -2,10 +2,10 @@ public import BLEWire
 
 /// One service of a server, before handles are assigned.
 ///
-/// A database is built from a list of these. Handles increase in the order of the lists. Set `handle` only to
-/// copy the layout of a real device.
+/// A database is built from a list of services. Handles increase in the order of the lists. Set `handle` only
+/// to copy the layout of a real device.
 public struct GATTServiceDescription: Sendable {
-  /// Core 5.4, Vol 3, Part G, 3.1.
+  /// Type of a service. Core 5.4, Vol 3, Part G, 3.1.
   public enum Kind: Hashable, Sendable { case primary, secondary }
 
   public var kind: Kind
@@ -15,7 +15,7 @@ public struct GATTServiceDescription: Sendable {
   public var characteristics: [GATTCharacteristicDescription]
   /// Handle of the declaration; `nil` for the next free one.
   public var handle: AttributeHandle?
-  /// Last handle of the group if it reserves handles after its last attribute, otherwise `nil`.
+  /// Last handle of the group if the service reserves handles after its last attribute, otherwise `nil`.
   public var endHandle: AttributeHandle?
 
   public init(
@@ -40,12 +40,12 @@ public struct GATTCharacteristicDescription: Sendable {
   public var uuid: BluetoothUUID
   public var properties: CharacteristicProperties
   public var value: [UInt8]
-  /// Longer writes are refused with Invalid Attribute Value Length.
+  /// Maximum size of the value. Longer writes are refused with Invalid Attribute Value Length.
   public var maximumByteCount: Int
-  /// `readAccess` and `writeAccess` follow from the properties by default.
+  /// `readAccess` and `writeAccess` are derived from the properties by default.
   public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
-  /// Access for signed writes without response, on any link.
+  /// Access for signed writes without response, whether or not the link is encrypted.
   public var signedWriteAccess: ATTAccess
   /// Write access to the Client Characteristic Configuration descriptor, if there is one.
   public var configurationAccess = ATTAccess.allowed
@@ -75,7 +75,7 @@ public struct GATTCharacteristicDescription: Sendable {
 }
 
 extension GATTCharacteristicDescription {
-  /// Restricts all unrestricted access to secure links. A valid signature counts as encryption only, because
+  /// Applies `access` wherever access is unrestricted. A valid signature counts only as encryption, because
   /// it does not show how its key was exchanged. Core 5.4, Vol 3, Part C, 10.2.2.
   public mutating func demand(_ access: ATTAccess) {
     if case .needs(let level, let keyByteCount) = access, level > .encrypted || keyByteCount > 7,
@@ -89,7 +89,7 @@ extension GATTCharacteristicDescription {
   }
 }
 
-/// A descriptor; by default readable and not writable.
+/// A descriptor; readable and not writable by default.
 public struct GATTDescriptorDescription: Sendable {
   public var uuid: BluetoothUUID
   public var value: [UInt8]

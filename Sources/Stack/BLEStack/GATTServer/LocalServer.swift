@@ -1,10 +1,10 @@
 import BLEWire
 
-/// The server for requests of a connected peer: GAP and GATT services, and correct errors for all other
+/// Answers the requests of a connected peer: GAP and GATT services, and correct errors for all other
 /// requests.
 ///
-/// The program that holds the ATT channel must also act as its server. Reference
-/// `att-gatt-conformance.md`, 6.
+/// The program that holds the ATT channel must also act as its server. Reference `att-gatt-conformance.md`,
+/// 6.
 package struct LocalServer {
   private var server: ATTServer
   private var database: GATTServerDatabase
@@ -14,6 +14,8 @@ package struct LocalServer {
     server = ATTServer(database: database, receiveMTU: receiveMTU)
   }
 
+  /// Processes a request of the peer.
+  ///
   /// - Parameter mtu: ATT_MTU in force on the bearer.
   /// - Returns: The response; empty if none is due.
   package mutating func answer(_ pdu: Span<UInt8>, mtu: Int) -> [UInt8] {

@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Outgoing ACL fragments of all links. No more are outstanding than the controller can buffer.
+/// Outgoing ACL fragments of all links. At most as many are outstanding as the controller can buffer.
 ///
-/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that a busy one does not starve the others. Each link
-/// has its own share of the buffers, so that a peer that does not listen occupies only those that the others
-/// leave free.
+/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that a busy link does not starve the others. Each
+/// link has a share of the buffers: a link whose peer does not respond can exceed its share only if the
+/// shares of the other links stay free.
 struct ACLQueue: ~Copyable {
-  /// Maximum number of queued fragments per link. A sender that exceeds it ignores `waiting`.
+  /// Maximum number of queued fragments per link. A sender stays below it if it checks `waiting`.
   static let limit = 2048
 
   private struct Link {
@@ -15,13 +15,14 @@ struct ACLQueue: ~Copyable {
     var underWay = 0
   }
 
-  /// Size of the data in one ACL packet, in bytes, and number of packets that the controller can buffer.
+  /// Maximum size of the data in one ACL packet, in bytes, and number of packets that the controller can
+  /// buffer.
   private(set) var byteCount = 27
   private var bufferCount = 0
   private(set) var underWay = 0
   private var links: [Link] = []
   private var turn = 0
-  /// Completions for links that have ended, or for more packets than were outstanding.
+  /// Number of completions for links that have ended, or beyond the number of outstanding packets.
   private(set) var strayCompletions = 0
 
   mutating func configure(byteCount: Int, packetCount: Int) {
@@ -70,12 +71,12 @@ struct ACLQueue: ~Copyable {
     return true
   }
 
-  /// Number of fragments of a link that were not sent to the controller yet.
+  /// Number of fragments of a link that have not been sent to the controller yet.
   func waiting(_ handle: ConnectionHandle) -> Int {
     links.first { $0.handle == handle }?.fragments.count ?? 0
   }
 
-  /// The next fragment, if the controller has a free buffer for it.
+  /// Returns the next fragment if the controller has a free buffer for it.
   mutating func next() -> [UInt8]? {
     guard underWay < bufferCount, !links.isEmpty else { return nil }
     for step in 1...links.count {
@@ -89,8 +90,8 @@ struct ACLQueue: ~Copyable {
     return nil
   }
 
-  /// Whether this link may use a free buffer: one of its share always; beyond that, only if the other links'
-  /// shares stay free.
+  /// Whether this link may use a free buffer. Within its share it always may; beyond that, only if the shares
+  /// of the other links stay free.
   private func hasBuffer(_ index: Int) -> Bool {
     let share = bufferCount / links.count
     let excess = links[index].underWay - share

@@ -2,9 +2,9 @@ public import BLEWire
 
 /// Reassembles the reports of long extended advertisements.
 ///
-/// A report has at most 229 bytes. A longer advertisement arrives in several reports, all but the last with
-/// the data status "incomplete, more data to come". Reports of other advertisers may arrive in between. Core
-/// 5.4, Vol 4, Part E, 7.7.65.13.
+/// A report contains at most 229 bytes. A longer advertisement arrives in several reports, all but the last
+/// with the data status "incomplete, more data to come". Reports of other advertisers may arrive in between.
+/// Core 5.4, Vol 4, Part E, 7.7.65.13.
 public struct AdvertisingReportAssembler: ~Copyable {
   /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
   public static let maximumByteCount = 1650
@@ -15,29 +15,29 @@ public struct AdvertisingReportAssembler: ~Copyable {
   private struct Key: Hashable {
     let address: DeviceAddress
     let set: UInt8
-    /// A scan response is separate from its advertisement.
+    /// Distinguishes a scan response from its advertisement.
     let isScanResponse: Bool
   }
 
   private struct Partial {
     let key: Key
     var data: [UInt8]
-    /// Whether there was more data than an advertisement can have.
+    /// Whether the reports contain more data than an advertisement can have.
     var isOverlong = false
   }
 
   private var partials: [Partial] = []
   /// Number of advertisements that could not be reassembled: too many at once, or too long.
   public private(set) var dropped = 0
-  /// Number of advertisements that were incomplete when their scan ended.
+  /// Number of advertisements that were incomplete when the scan ended.
   private var forgotten = 0
-  /// Number of advertisements whose remaining reports have not arrived, or that were too long.
+  /// Number of advertisements that are incomplete or were dropped.
   public var unfinished: Int { dropped + forgotten + partials.count }
 
   public init() {}
 
-  /// Processes the next report and lends it to `body`: a complete report at once and in place; the last of
-  /// several with all their data; any other not yet. Data that is too long is truncated and marked as such.
+  /// Processes the next report. A complete report is lent to `body` in place. A fragment is stored; the last
+  /// one lends the data of all fragments to `body`. Data that is too long is truncated and marked as such.
   public mutating func take(
     _ report: borrowing AdvertisingReport, _ body: (borrowing AdvertisingReport) -> Void
   ) {
@@ -63,7 +63,7 @@ public struct AdvertisingReportAssembler: ~Copyable {
         data: data.span))
   }
 
-  /// Drops incomplete advertisements, because the scan has ended.
+  /// Drops incomplete advertisements. Call it when the scan has ended.
   public mutating func reset() {
     forgotten += partials.count
     partials = []

@@ -1,8 +1,8 @@
 package import BLEWire
 
-/// The commands that initialise a controller, in order, and the results of their responses.
+/// The commands that initialise a controller, in order, and the properties from their responses.
 ///
-/// Follows Core 5.4, Vol 4, Part E, Appendix A. Commands that a response makes unnecessary are skipped.
+/// Follows Core 5.4, Vol 4, Part E, Appendix A. Skips commands that a response makes unnecessary.
 struct ControllerStartUp {
   /// One command of the sequence.
   struct Step {
@@ -30,7 +30,7 @@ struct ControllerStartUp {
     _ opcode: HCIOpcode, _ status: HCIStatus, _ returned: [UInt8]
   ) throws(HCIHostFailure) {
     remaining.removeFirst()
-    // Optional for an LE controller. Without it only mandatory commands are used.
+    // Optional for an LE controller. If it is not supported, only mandatory commands are used.
     if opcode == .readLocalSupportedCommands, status == .unknownCommand { return }
     guard status == .success else { throw .startUpRefused(opcode, status) }
     let octets = returned.span
@@ -47,7 +47,7 @@ struct ControllerStartUp {
       description.features = LEFeatures(bits: octets.u64(at: 0))
     case .leReadBufferSize where octets.count >= 3:
       try takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
-      // LE shares buffers with BR/EDR: use those of Read Buffer Size.
+      // LE shares buffers with BR/EDR: read their size and number with Read Buffer Size.
       if !hasBuffers { remaining.append(Step(.readBufferSize)) }
     case .readBufferSize where octets.count >= 7:
       try takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
@@ -56,9 +56,10 @@ struct ControllerStartUp {
     }
   }
 
-  /// A size or count of 0 means that there are no such buffers. Core 5.4, Vol 4, Part E, 7.8.2.
+  /// Stores the size and number of the controller's buffers. 0 in either means that there are no such
+  /// buffers. Core 5.4, Vol 4, Part E, 7.8.2.
   ///
-  /// - Throws: `dataBuffersTooSmall` below the size that every controller must support.
+  /// - Throws: `dataBuffersTooSmall` if the size is below the specification's minimum.
   private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) throws(HCIHostFailure) {
     guard byteCount > 0, packetCount > 0 else { return }
     guard byteCount >= 27 else { throw .dataBuffersTooSmall(byteCount: Int(byteCount)) }
@@ -69,7 +70,7 @@ struct ControllerStartUp {
 }
 
 extension HCIHost {
-  /// The first commands of every initialisation. They identify a log of this host.
+  /// The first commands of every initialisation. A log that contains them was recorded from this host.
   package static let startUpOpcodes = ControllerStartUp().opcodes
 }
 

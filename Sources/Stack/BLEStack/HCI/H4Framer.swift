@@ -1,12 +1,12 @@
 public import BLEWire
 
-/// Splits a byte stream into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
+/// Splits a byte stream (UART, TCP, UNIX socket) into HCI packets. Core 5.4, Vol 4, Part A, 2.
 ///
-/// After invalid data it skips bytes, and counts them, until one starts a packet of plausible length. A
-/// packet that is contained in one chunk is lent in place.
+/// After invalid data it skips and counts bytes until one starts a packet of plausible length. A packet that
+/// is contained in one chunk is lent in place.
 public struct H4Framer: ~Copyable {
-  /// The longest plausible packet, more than any controller's buffers. A larger length field is treated as
-  /// garbage.
+  /// The longest plausible packet in bytes, larger than any controller's buffers. A longer length is treated
+  /// as garbage.
   public static let maximumByteCount = 1 + 4 + 4096
 
   /// Number of bytes that belonged to no packet.
@@ -17,10 +17,10 @@ public struct H4Framer: ~Copyable {
 
   private let sender: HCIDirection
 
-  /// - Parameter sender: the sender at the other end, which determines the valid packet types.
+  /// - Parameter sender: the sender of the stream, which determines the valid packet types.
   public init(from sender: HCIDirection) {
     self.sender = sender
-    // Neither array grows while packets arrive steadily.
+    // In steady operation neither array grows.
     pending.reserveCapacity(2 * Self.maximumByteCount)
     spare.reserveCapacity(2 * Self.maximumByteCount)
   }
@@ -42,6 +42,8 @@ public struct H4Framer: ~Copyable {
     swap(&octets, &spare)
   }
 
+  /// Lends the packets in `octets` to `body`.
+  ///
   /// - Returns: Number of bytes consumed.
   private mutating func cut(_ octets: Span<UInt8>, _ body: (Span<UInt8>) -> Void) -> Int {
     var offset = 0
@@ -66,7 +68,7 @@ public struct H4Framer: ~Copyable {
     return offset
   }
 
-  /// Number of bytes up to and including the length field; `nil` for a type that the other end never sends.
+  /// Number of bytes up to and including the length field; `nil` for a type that the sender never uses.
   private func headerByteCount(_ type: UInt8) -> Int? {
     switch HCIPacketType(rawValue: type) {
     case .event where sender == .controllerToHost: 3

@@ -5,17 +5,19 @@ public struct CommandID: Hashable, Sendable {
   let number: UInt64
 }
 
-/// A FIFO queue of the host's commands. As many are outstanding as the controller gives credits for.
+/// A FIFO queue of the host's commands. At most as many are outstanding as the controller has given credits
+/// for.
 ///
 /// Core 5.4, Vol 4, Part E, 4.4. Responses are matched by opcode. If two outstanding commands have the same
 /// opcode, the response belongs to the older one.
 struct HCICommandQueue: ~Copyable {
-  /// Maximum number of queued commands. A host that exceeds it is stuck in a loop.
+  /// Maximum number of queued commands. Reached only if a host submits commands in a loop.
   static let limit = 64
-  /// Controllers respond within milliseconds; Linux times out after two seconds too.
+  /// Time limit for a response. Controllers respond within milliseconds; Linux times out after two seconds
+  /// too.
   static let timeout = Duration.seconds(2)
 
-  /// How long a controller may give no command credits: the kernel's HCI_NCMD_TIMEOUT.
+  /// Maximum time without command credits, like the kernel's HCI_NCMD_TIMEOUT.
   static let creditTimeout = Duration.seconds(4)
 
   private struct Waiting {
@@ -32,9 +34,10 @@ struct HCICommandQueue: ~Copyable {
 
   private var waiting: [Waiting] = []
   private var outstanding: [Outstanding] = []
-  /// One until the controller reports another number. Core 5.4, Vol 4, Part E, 4.4.
+  /// Number of commands that the controller accepts now; 1 until it reports a number. Core 5.4, Vol 4, Part
+  /// E, 4.4.
   private var credits = 1
-  /// Time limit for a controller that gives no credits although no command is outstanding.
+  /// When to time out a controller that gives no credits although no command is outstanding.
   private var creditDeadline: MonotonicTime?
   private var lastNumber: UInt64 = 0
 
@@ -53,7 +56,7 @@ struct HCICommandQueue: ~Copyable {
     return id
   }
 
-  /// The next command, if the controller accepts one now.
+  /// Returns the next command if the controller accepts one now.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard !waiting.isEmpty else { return nil }
     guard credits > 0 else {
@@ -71,7 +74,8 @@ struct HCICommandQueue: ~Copyable {
 
   /// Processes a Command Complete or Command Status.
   ///
-  /// - Returns: The command that it answers; `nil` if it matches no command or only updates the credits.
+  /// - Returns: The command that the event answers; `nil` if it matches no command or only updates the
+  ///   credits.
   mutating func answered(_ opcode: HCIOpcode, credits: UInt8) -> CommandID? {
     self.credits = Int(credits)
     if credits > 0 { creditDeadline = nil }
@@ -82,10 +86,10 @@ struct HCICommandQueue: ~Copyable {
   /// Whether the controller accepts a command now and none is outstanding.
   var isIdle: Bool { credits > 0 && outstanding.isEmpty }
 
-  /// When the oldest outstanding command, or the wait for a credit, times out.
+  /// Earliest timeout, of an outstanding command or of the wait for a credit.
   var deadline: MonotonicTime? { outstanding.map { $0.deadline }.min() ?? creditDeadline }
 
-  /// Returns a command that has timed out. The controller must not be trusted any more.
+  /// Returns a command that has timed out. The controller must not be used any more.
   mutating func expired(now: MonotonicTime) -> HCIOpcode? {
     if let late = outstanding.first(where: { $0.deadline <= now }) { return late.opcode }
     guard let creditDeadline, creditDeadline <= now else { return nil }

@@ -1,7 +1,7 @@
 public import BLEWire
 
-/// An LE host for an HCI transport, as central and peripheral: takes packets and the time, returns packets
-/// and events, does no I/O.
+/// An LE host for an HCI transport, as central and peripheral. Its owner passes in packets and the time, and
+/// takes out packets and events. The host does no I/O.
 ///
 /// It initialises the controller, tracks command and data credits, keeps the table of links, reassembles
 /// L2CAP frames, and responds on the signalling channel. To scan, connect or advertise, its owner submits
@@ -14,10 +14,11 @@ public import BLEWire
 /// for event in host.takeEvents() { … }
 /// ```
 public struct HCIHost: ~Copyable {
-  /// Number of ACL packets to buffer for unknown links while a link may come up. With USB the first data may
-  /// arrive before the event that announces its link.
+  /// Number of ACL packets to buffer for unknown links while a connection attempt is in progress. With USB,
+  /// the first data of a link may arrive before its connection event.
   public static let heldBackLimit = 16
-  /// Number of resets of a failing controller within `resetPeriod`; after these the host fails.
+  /// Number of resets of a failing controller that are tried within `resetPeriod`; the next failure ends the
+  /// host.
   public static let resetLimit = 5
   public static let resetPeriod = Duration.seconds(60)
 
@@ -31,11 +32,11 @@ public struct HCIHost: ~Copyable {
   var acl = ACLQueue()
   var startUp = ControllerStartUp()
   var startUpCommand: CommandID?
-  /// Description of the controller while it is initialised again.
+  /// The controller's description from before a reset, while it is initialised again.
   private var known: ControllerDescription?
   /// Times of the resets within the last `resetPeriod`.
   private var resets: [MonotonicTime] = []
-  /// Commands submitted by the host itself, with their links.
+  /// Links of the commands that the host submitted itself.
   var ownCommands: [CommandID: ConnectionHandle] = [:]
   var links: [ConnectionHandle: HCILink] = [:]
   /// Whether a Create Connection was sent whose Connection Complete has not arrived.
@@ -44,18 +45,18 @@ public struct HCIHost: ~Copyable {
   public internal(set) var isAdvertising = false
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
-  /// Whether any link is pairing or was recently. If not, pairing deadlines are not checked.
+  /// Whether a link is pairing or was recently. If not, pairing deadlines are not checked.
   var hasPairings = false
   var takesSecurityRequests = false
   var responder: PairingResponder?
   var privacy: HostPrivacy?
   var attempts = RepeatedAttempts()
-  /// Commands by which to detect a controller that has restarted: it responds Unknown Connection Identifier
-  /// because it has lost the link.
+  /// Links of the commands that detect a restarted controller. Such a controller has lost its links and
+  /// responds with Unknown Connection Identifier.
   var probes: [CommandID: ConnectionHandle] = [:]
   /// Time of the last `probe`.
   var probedAt: MonotonicTime?
-  /// LE Enable Encryption commands, with their links.
+  /// Links of the LE Enable Encryption commands.
   var encryptions: [CommandID: ConnectionHandle] = [:]
   var events: [HCIHostEvent] = []
   var counts = HCIHostStatistics()
@@ -82,14 +83,14 @@ public struct HCIHost: ~Copyable {
 
   // MARK: Down to the controller
 
-  /// Resets and initialises the controller. Ends with the event `ready` or `failed`.
+  /// Resets and initialises the controller. The event `ready` or `failed` reports the result.
   public mutating func start() {
     precondition(state == .idle, "a host is started once")
     state = .starting
     submitStartUp()
   }
 
-  /// Queues a command. Ends with the event `answered`.
+  /// Queues a command. The event `answered` reports the result.
   ///
   /// - Returns: `nil` if the host is not ready or the command queue is full.
   public mutating func submit<Command: HCICommand>(_ command: Command) -> CommandID? {
@@ -97,7 +98,7 @@ public struct HCIHost: ~Copyable {
     let opcode = Command.opcode
     switch opcode {
     case .leCreateConnection, .leExtendedCreateConnection: isConnecting = true
-    // Fragments from an earlier scan have no continuation.
+    // Fragments from an earlier scan are never continued.
     case .leSetExtendedScanEnable: assembler.reset()
     default: break
     }
@@ -114,10 +115,10 @@ public struct HCIHost: ~Copyable {
     acl.append(pdu, channelID: ATT.channelID, to: handle)
   }
 
-  /// Number of fragments of a link that wait to be sent to the controller.
+  /// Number of fragments of a link that have not been sent to the controller yet.
   public func waitingFragments(_ handle: ConnectionHandle) -> Int { acl.waiting(handle) }
 
-  /// Number of fragments of all links that the controller has not reported as sent.
+  /// Number of fragments of all links that were sent to the controller but not yet reported as transmitted.
   package var fragmentsUnderWay: Int { acl.underWay }
 
   /// The next packet for the transport, preceded by its H4 type byte. After any other call, call this until
@@ -142,12 +143,13 @@ public struct HCIHost: ~Copyable {
     return id
   }
 
-  /// Closes a link that was not requested. If the controller does not know it, that is no sign of a restart.
+  /// Closes a link that was not requested. A response that the link is unknown does not count as a restart of
+  /// the controller.
   public mutating func decline(_ handle: ConnectionHandle) {
     if let id = submit(Disconnect(handle)) { probes[id] = nil }
   }
 
-  /// Checks that the controller still knows one of the links, because it may have restarted. At most once per
+  /// Reads the RSSI of a link to check that the controller has not restarted and lost it. At most once per
   /// second.
   mutating func probe(now: MonotonicTime) {
     guard let handle = links.keys.first, probedAt.map({ $0.duration(to: now) >= .seconds(1) }) ?? true else {
@@ -157,7 +159,7 @@ public struct HCIHost: ~Copyable {
     _ = submitOwn(ReadRSSI(handle), for: handle)
   }
 
-  /// Submits a command whose completion is not reported to the owner.
+  /// Submits a command whose response is not reported to the owner.
   ///
   /// - Returns: `false` if the command queue is full.
   mutating func submitOwn(_ command: some HCICommand, for handle: ConnectionHandle) -> Bool {
@@ -232,7 +234,7 @@ public struct HCIHost: ~Copyable {
     for link in links.values { expirePairing(of: link, now) }
   }
 
-  /// Call this when the transport has ended or must not be used any more.
+  /// Ends the host. Call this when the transport has ended or must not be used any more.
   public mutating func lose() { fail(.transportLost) }
 
   mutating func fail(_ failure: HCIHostFailure) {
@@ -242,8 +244,7 @@ public struct HCIHost: ~Copyable {
     events.append(.failed(failure))
   }
 
-  /// Resets a failed controller and initialises it again, like the kernel's host (`hci_error_reset`). All
-  /// links end.
+  /// Resets and initialises a failed controller, like the kernel's host (`hci_error_reset`). All links end.
   mutating func restart(_ cause: HCIHostFailure, now: MonotonicTime) {
     if case .failed = state { return }
     resets.removeAll { $0.duration(to: now) >= Self.resetPeriod }

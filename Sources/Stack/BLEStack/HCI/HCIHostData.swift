@@ -2,30 +2,31 @@ package import BLEWire
 
 /// State of one link.
 final class HCILink {
-  /// The longest L2CAP frame that a peer has reason to send. Longer ones are skipped, not buffered.
+  /// Maximum size of an L2CAP frame that a peer needs to send, in bytes. Longer frames are skipped, not
+  /// buffered.
   static let frameLimit = 2048
-  /// Maximum number of queued fragments. Beyond it, responses to the peer are dropped, so that a peer that
-  /// sends requests faster than it reads responses cannot exhaust memory.
+  /// Maximum number of queued fragments that still permits a response to the peer. Further responses are
+  /// dropped, so that a peer that sends requests faster than it reads responses cannot exhaust memory.
   static let answerLimit = 64
 
   let description: LinkDescription
   var recombiner = L2CAPRecombiner(maximumPayloadByteCount: HCILink.frameLimit)
-  /// Whether an LE Connection Update on the peer's request is in progress. Only one at a time, so that a peer
-  /// that sends requests endlessly cannot fill the command queue.
+  /// Whether an LE Connection Update requested by the peer is in progress. Only one is allowed at a time, so
+  /// that a peer that keeps sending requests cannot fill the command queue.
   var isUpdating = false
-  /// Whether the peer's connection updates are accepted but deferred.
+  /// Whether connection updates that the peer requests are accepted but deferred.
   var isTimingHeld = false
   /// The latest deferred update.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Origin of the key that encrypts the link, and of the key that the controller was given last. On a
-  /// link as central the key counts as `stored`.
+  /// Origin of the key that encrypts the link, and of the key most recently supplied to the controller. As
+  /// central, any key counts as `stored`.
   var keySource: LinkKeySource?
   var givenKeySource: LinkKeySource?
   var pairing: Pairing?
-  /// Private address of this side when the link came up.
+  /// Private address of this side at the time the link came up.
   var privacy: HostPrivacy?
-  /// Set after a pairing timeout: no further Security Manager PDU may be sent.
+  /// Whether a pairing has timed out. No further Security Manager PDU may be sent then.
   var hasPairingTimedOut = false
 
   init(_ description: LinkDescription) { self.description = description }
@@ -41,8 +42,8 @@ extension HCIHost {
       holdBack(handle, octets)
       return
     }
-    // Moved out of the link while it lends frames, because the exclusivity of a long access would be checked
-    // each time.
+    // Moved out of the link while it lends frames: a long access to the class would be checked for
+    // exclusivity each time.
     var recombiner = L2CAPRecombiner()
     swap(&recombiner, &link.recombiner)
     let droppedBefore = recombiner.droppedFrames
@@ -63,7 +64,7 @@ extension HCIHost {
         reaction = SignallingResponder.react(
           to: frame.payload, as: link.description.role, isUpdating: link.isUpdating)
       case L2CAPFrame.FixedChannel.securityManager: answer = takeSecurity(frame.payload, on: link, now: now)
-      // No response is sent on an unknown channel. Core 5.4, Vol 3, Part A, 2.1.
+      // Unknown channels get no response. Core 5.4, Vol 3, Part A, 2.1.
       default: isStray = true
       }
     }
@@ -83,9 +84,11 @@ extension HCIHost {
     if !answer.isEmpty { reply(answer, channelID, handle) }
   }
 
-  /// Defers the peer's connection updates until `releaseTiming`.
+  /// Defers connection updates that the peer requests until `releaseTiming`.
   package mutating func holdTiming(of handle: ConnectionHandle) { links[handle]?.isTimingHeld = true }
 
+  /// Ends the deferral.
+  ///
   /// - Returns: The latest update that the peer requested meanwhile, if any.
   package mutating func releaseTiming(of handle: ConnectionHandle) -> LinkParameterRange? {
     links[handle]?.isTimingHeld = false

@@ -6,8 +6,8 @@ public struct ControllerDescription: Hashable, Sendable {
   public var features = LEFeatures(bits: 0)
   /// 64 bytes of flags. Core 5.4, Vol 4, Part E, 6.27.
   public var supportedCommands: [UInt8] = []
-  /// Size of the data in one ACL packet to the controller, in bytes, and number of packets that it can
-  /// buffer.
+  /// Maximum size of the data in one ACL packet to the controller, in bytes, and number of packets that it
+  /// can buffer.
   public var aclByteCount = 27
   public var aclPacketCount = 1
   public var hciVersion: UInt8 = 0
@@ -15,13 +15,14 @@ public struct ControllerDescription: Hashable, Sendable {
 
   public init() {}
 
-  /// Whether advertising sets are used: the controller has all commands that they need. Byte 36, bits 1 to 5.
-  /// A controller that has the extended scan commands but not these cannot advertise: it would refuse the
-  /// legacy commands.
+  /// Whether to use advertising sets: the controller supports all their commands (byte 36, bits 1 to 5). A
+  /// controller with the extended scan commands but without these cannot advertise, because it would refuse
+  /// the legacy commands.
   public var hasAdvertisingSets: Bool { supportedCommands.count > 36 && supportedCommands[36] & 0x3E == 0x3E }
 
-  /// Whether the extended scan and connect commands are used. The legacy commands are not used then, because
-  /// a controller refuses a mix of both. Byte 37, bits 5 and 6: both extended scan commands.
+  /// Whether to use the extended scan and connect commands instead of the legacy ones: the controller
+  /// supports both extended scan commands (byte 37, bits 5 and 6). A controller refuses a mix of legacy and
+  /// extended commands.
   public var usesExtendedCommands: Bool {
     supportedCommands.count > 37 && supportedCommands[37] & 0x60 == 0x60
   }
@@ -47,7 +48,7 @@ public struct LinkDescription: Hashable, Sendable {
   public let parameters: LinkParameters
 }
 
-/// The reason why a host stopped using its controller.
+/// Reason why a host stopped using its controller.
 public enum HCIHostFailure: Error, Hashable, Sendable {
   /// The controller refused a command during initialisation.
   case startUpRefused(HCIOpcode, HCIStatus)
@@ -55,14 +56,14 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case commandTimedOut(HCIOpcode)
   /// The controller reported a hardware error with this code.
   case hardwareError(UInt8)
-  /// The controller has reset itself: Command Complete of a Reset that this host did not send.
+  /// The controller has reset itself: it sent a Command Complete for a Reset that this host did not send.
   case unaskedReset
-  /// The controller has restarted without reporting it, or only by a vendor event, and has lost
-  /// a link that is up.
+  /// The controller has restarted and has lost a link that was up. It reported the restart by a vendor event
+  /// or not at all.
   case restarted
   /// The controller does not support LE.
   case notLowEnergy
-  /// The controller has no data buffers, neither for LE nor shared.
+  /// The controller has no data buffers, neither dedicated to LE nor shared with BR/EDR.
   case noDataBuffers
   /// The controller's data buffers are smaller than the specification's minimum of 27 bytes.
   case dataBuffersTooSmall(byteCount: Int)
@@ -70,41 +71,42 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case transportLost
 }
 
-/// Events of a host, in order. Values and advertising reports are lent by `HCIHost.receive` instead.
+/// Events of a host, in order. Values and advertising reports are not among them: `HCIHost.receive` lends
+/// these.
 public enum HCIHostEvent: Hashable, Sendable {
   /// The controller is initialised; sent again after `restarting`.
   case ready(ControllerDescription)
-  /// The response to a command of `submit`: return parameters without the status byte.
+  /// The response to a command passed to `submit`: status, and return parameters without the status byte.
   case answered(CommandID, HCIStatus, [UInt8])
   case connected(LinkDescription)
   /// A connection attempt ended without a link.
   case connectFailed(HCIStatus)
   case parametersChanged(ConnectionHandle, LinkParameters)
-  /// A connection update, requested by either side, failed or had no effect.
+  /// A connection update failed or had no effect. Either side may have requested it.
   case parametersUnchanged(ConnectionHandle, HCIStatus)
   case dataLengthChanged(ConnectionHandle, LEDataLengthChange)
   case phyChanged(ConnectionHandle, LEPHYUpdateComplete)
   case phyUnchanged(ConnectionHandle, HCIStatus)
-  /// LE features of the peer; meaningless unless the status is success.
+  /// LE features of the peer; valid only if the status is success.
   case remoteFeatures(ConnectionHandle, HCIStatus, LEFeatures)
-  /// Version and manufacturer of the peer's link layer; meaningless unless the status is success.
+  /// Version and manufacturer of the peer's link layer; valid only if the status is success.
   case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
   /// An event of the link's Security Manager.
   case security(ConnectionHandle, SecurityEvent)
   /// A link was encrypted, changed its key, or could not be encrypted.
   case encryption(ConnectionHandle, HCIStatus)
   case disconnected(ConnectionHandle, reason: HCIStatus)
-  /// The controller failed and is being reset. All links have ended, outstanding commands get no response,
-  /// and `ready` follows.
+  /// The controller failed and is being reset. All links have ended, and outstanding commands get no
+  /// response. `ready` follows.
   case restarting(HCIHostFailure)
   /// The host has failed and cannot be used any more; all links have ended.
   case failed(HCIHostFailure)
 }
 
-/// A procedure of a link whose Command Status only reports its start; its end is a separate event.
+/// A procedure of a link whose Command Status only reports its start; a separate event reports its end.
 ///
-/// To wait for it, register a waiter under this key. Resume it on `HCIHostEvent.end`, on a failure status in
-/// `answered`, or when the link ends.
+/// To wait for it, register a waiter under this key. Resume the waiter on `HCIHostEvent.end`, on a failure
+/// status in `answered`, or when the link ends.
 public struct LinkProcedure: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion, encryption

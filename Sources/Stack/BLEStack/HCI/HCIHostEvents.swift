@@ -18,7 +18,7 @@ extension HCIHost {
     case .hardwareError:
       try parameters.require(1, .hciEvent)
       restart(.hardwareError(parameters[0]), now: now)
-    // Other events before the end of the initialisation refer to the state before the reset.
+    // Until initialisation ends, other events refer to the state before the reset.
     case _ where state != .ready: counts.strayEvents += 1
     case .numberOfCompletedPackets:
       let completed = try NumberOfCompletedPackets(validating: parameters)
@@ -53,13 +53,14 @@ extension HCIHost {
   ) {
     let wasIdle = commands.isIdle
     guard let id = commands.answered(opcode, credits: credits) else {
-      // Opcode 0 answers no command: the event updates the credits, or shows that the controller has started.
+      // Opcode 0 answers no command: the event updates the credits, or reports that the controller has
+      // started.
       if opcode.rawValue != 0 {
         counts.strayAnswers += 1
       } else if wasIdle, state == .ready {
         probe(now: now)
       }
-      // The controller has reset itself: its links, masks and lists are lost.
+      // The controller has reset itself and lost its links, masks and lists.
       if opcode == .reset, status == .success, state == .ready { restart(.unaskedReset, now: now) }
       return
     }
@@ -76,7 +77,7 @@ extension HCIHost {
       return
     }
     if let handle = encryptions.removeValue(forKey: id) {
-      // Success only means that encryption has started; a separate event reports the end.
+      // Success only means that encryption has started; a separate event reports its end.
       if status != .success { encryptionEnded(handle, status, isEncrypted: false, now) }
       return
     }
@@ -91,12 +92,13 @@ extension HCIHost {
     } catch { fail(error) }
   }
 
-  /// A vendor event may mean that the controller has restarted. Two such events are known: Intel's boot-up
-  /// (Linux, `btintel.c`) and Zephyr's fatal error (`hci_vs.h`). After any other, a link is probed.
+  /// Checks whether a vendor event means that the controller has restarted. Two such events are known:
+  /// Intel's boot-up (Linux, `btintel.c`) and Zephyr's fatal error (`hci_vs.h`). For any other event, probes
+  /// a link.
   private mutating func takeVendorEvent(_ parameters: Span<UInt8>, _ now: MonotonicTime) {
     let code = parameters.count > 0 ? parameters[0] : 0
     switch (controller.manufacturer, code) {
-    // Intel; Nordic Semiconductor and the Linux Foundation.
+    // Manufacturers: Intel, Nordic Semiconductor, the Linux Foundation.
     case (0x0002, 0x02), (0x0059, 0x02), (0x05F1, 0x02): restart(.restarted, now: now)
     default: probe(now: now)
     }
@@ -143,8 +145,8 @@ extension HCIHost {
     if links[handle] == nil { counts.strayEvents += 1 } else { events.append(event) }
   }
 
-  /// The link layer waits for this response, and otherwise closes the link. Core 5.4, Vol 4, Part E,
-  /// 7.7.65.6.
+  /// Responds to the peer's request. Without a response the link layer would close the link. Core 5.4, Vol 4,
+  /// Part E, 7.7.65.6.
   private mutating func answer(_ request: LERemoteConnectionParameterRequest) {
     let handle = request.handle
     guard links[handle] != nil else {
@@ -171,7 +173,7 @@ extension HCIHost {
     let handle = complete.handle
     guard complete.status == .success else {
       dropHeldBack()
-      // A failure as peripheral belongs to directed advertising, which this host does not use.
+      // As peripheral, an attempt fails only in directed advertising, which this host does not use.
       if complete.role == .central { events.append(.connectFailed(complete.status)) }
       return
     }
@@ -179,7 +181,7 @@ extension HCIHost {
     guard handle.rawValue <= 0x0EFF else {
       throw WireError(.hciEvent, offset: 2, .invalidValue(UInt32(handle.rawValue)))
     }
-    // A second event for a link that is up is ignored, as the kernel's host does.
+    // Ignores a second event for a link that is up, as the kernel's host does.
     guard links[handle] == nil else {
       counts.strayEvents += 1
       return

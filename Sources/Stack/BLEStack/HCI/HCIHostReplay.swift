@@ -1,8 +1,8 @@
 package import BLEWire
 
-/// Sends the commands and frames of a recorded host in a replay.
+/// Methods that replay the commands and frames of a recorded host.
 extension HCIHost {
-  /// Queues a command of a log.
+  /// Queues a recorded command.
   ///
   /// - Parameter packet: the packet without its H4 type byte.
   /// - Returns: `false` if the packet is not a command, the host is not ready, or the command queue is full.
@@ -16,7 +16,7 @@ extension HCIHost {
     return submit(command.opcode) { $0.append(command.parameters) } != nil
   }
 
-  /// Queues a frame of a log on any channel of a link.
+  /// Queues a recorded frame on any channel of a link.
   ///
   /// - Returns: `false` if the link has ended or its queue is full.
   package mutating func send(

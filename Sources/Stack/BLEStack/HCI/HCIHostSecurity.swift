@@ -1,17 +1,17 @@
 public import BLEWire
 
-/// Events of a pairing, or of a peer that requests security.
+/// Events of a pairing, or a peer's request for security.
 public enum SecurityEvent: Hashable, Sendable {
-  /// The peripheral requests security: encrypt with its key, or pair. Core 5.4, Vol 3, Part H, 2.4.6.
+  /// The peripheral requests security. Encrypt with its key, or pair. Core 5.4, Vol 3, Part H, 2.4.6.
   case requested(AuthenticationRequirements)
   /// Show this passkey until the pairing ends.
   case showPasskey(UInt32)
-  /// Ask the user for a passkey, and call `enterPasskey`.
+  /// Ask the user for a passkey, then call `enterPasskey`.
   case askPasskey
-  /// Ask the user to compare this number, and call `confirmNumber`.
+  /// Ask the user to compare this number, then call `confirmNumber`.
   case compare(UInt32)
   case paired(Result<Bond, PairingError>)
-  /// A central encrypts with a key of this device: submit `LELongTermKeyRequestReply` or the negative reply.
+  /// A central requests encryption with a stored key of this device. Call `answerKeyRequest`.
   case keyWanted(random: UInt64, diversifier: UInt16)
 }
 
@@ -34,22 +34,22 @@ public struct PairingSupplies: Sendable {
 public enum LinkKeySource: Hashable, Sendable {
   /// A key from an earlier pairing.
   case stored
-  /// The key of the current pairing, or of an earlier one on this link.
+  /// The key of the current pairing, or of an earlier pairing on this link.
   case pairing
 }
 
-/// How a host uses a resolvable private address. Core 5.4, Vol 3, Part C, 10.7.
+/// A host's resolvable private address and its use. Core 5.4, Vol 3, Part C, 10.7.
 public struct HostPrivacy: Sendable {
   /// Links that use the address.
   public enum Scope: Hashable, Sendable {
     case advertising
-    /// All links: the controller has no other random address.
+    /// All links, because the controller has no other random address.
     case all
   }
 
   /// The current private address.
   public var address: DeviceAddress
-  /// Sent to centrals that pair.
+  /// Identity that is distributed to centrals that pair.
   public var identity: DeviceIdentity
   public var scope: Scope
 
@@ -65,10 +65,10 @@ public struct PairingResponder: Sendable {
   public var configuration: PairingConfiguration
   /// Address under which this device advertises.
   public var local: DeviceAddress
-  /// Returns the stored bond of a central. A pairing may replace it only if it is authenticated and at least
-  /// as strong, because any device can use that address.
+  /// Returns the stored bond of a central. A pairing may replace a bond only if it is authenticated and at
+  /// least as strong, because any device can use the central's address.
   public var bond: @Sendable (DeviceAddress) -> Bond?
-  /// Called for each pairing.
+  /// Returns the supplies of a new pairing.
   public var supplies: @Sendable () -> PairingSupplies
 
   public init(
@@ -86,7 +86,8 @@ public struct PairingResponder: Sendable {
   ///
   /// - Parameters:
   ///   - peer: the central's address on the link.
-  ///   - privacy: private address of this device on the link. Its identity is distributed with the keys.
+  ///   - privacy: private address of this device on the link. The identity behind it is distributed with the
+  ///     keys.
   public func pairing(with peer: DeviceAddress, as privacy: HostPrivacy? = nil) -> Pairing {
     let supplies = supplies()
     var configuration = configuration
@@ -106,19 +107,19 @@ public struct PairingResponder: Sendable {
 
 /// The Security Manager, in either role. Core 5.4, Vol 3, Part H.
 extension HCIHost {
-  /// Enables events for security requests of peers. Otherwise they are answered with Pairing Not Supported.
+  /// Reports security requests of peers as events. Otherwise they are answered with Pairing Not Supported.
   public mutating func takeSecurityRequests() { takesSecurityRequests = true }
 
-  /// Sets the responder for pairing requests of centrals. With `nil` they are answered with Pairing Not
+  /// Sets the responder for pairing requests of centrals. If `nil`, they are answered with Pairing Not
   /// Supported.
   public mutating func answerPairings(by responder: PairingResponder?) { self.responder = responder }
 
-  /// Sets the private address for links that come up from now on; existing links are not affected. With `nil`
-  /// the host's own address is used.
+  /// Sets the private address for future links; existing links are not affected. If `nil`, the host's own
+  /// address is used.
   public mutating func hide(_ privacy: HostPrivacy?) { self.privacy = privacy }
 
-  /// Pairs with the peer of a link; as the peripheral, asks the central to pair. Ends with the event
-  /// `paired`.
+  /// Pairs with the peer of a link. As the peripheral, asks the central to pair. The event `paired` reports
+  /// the result.
   ///
   /// - Parameters:
   ///   - handle: handle of the link.
@@ -149,14 +150,14 @@ extension HCIHost {
     return true
   }
 
-  /// Passes on the passkey that the user typed; `nil` if the user gave none.
+  /// Supplies the passkey that the user typed; `nil` if the user entered none.
   public mutating func enterPasskey(_ passkey: UInt32?, on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.enter(passkey: passkey, now: now)
     perform(on: link, now)
   }
 
-  /// Passes on the user's decision whether both numbers are equal.
+  /// Supplies the user's decision whether both numbers are equal.
   public mutating func confirmNumber(_ areEqual: Bool, on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.confirm(areEqual, now: now)
@@ -170,7 +171,7 @@ extension HCIHost {
     perform(on: link, now)
   }
 
-  /// Answers `keyWanted`; with `nil` as key the central gets a negative reply.
+  /// Answers `keyWanted`. If the key is `nil`, the central gets a negative reply.
   public mutating func answerKeyRequest(of handle: ConnectionHandle, _ key: UInt128?) {
     if let key {
       _ = submit(LELongTermKeyRequestReply(handle, key: key))
@@ -183,7 +184,7 @@ extension HCIHost {
   /// Whether a link is encrypted.
   public func isEncrypted(_ handle: ConnectionHandle) -> Bool { links[handle]?.isEncrypted ?? false }
 
-  /// Origin of the key of an encrypted link on which this side is the peripheral; `nil` if it is not
+  /// Origin of the key of an encrypted link on which this side is the peripheral; `nil` if the link is not
   /// encrypted.
   public func keySource(of handle: ConnectionHandle) -> LinkKeySource? {
     guard let link = links[handle], link.isEncrypted else { return nil }
@@ -208,7 +209,7 @@ extension HCIHost {
     return Self.refusePairing(payload)
   }
 
-  /// Processes the first PDU of a central that wants to pair.
+  /// Processes the first PDU of a central that starts to pair.
   private mutating func takePairingRequest(
     _ payload: Span<UInt8>, on link: HCILink, now: MonotonicTime
   ) -> [UInt8] {
@@ -229,7 +230,8 @@ extension HCIHost {
     return []
   }
 
-  /// The key of the current pairing is known here; other keys are requested from the owner.
+  /// Answers the controller's request for a key. Supplies the key of the current pairing itself; for any
+  /// other key it sends the event `keyWanted` to the owner.
   mutating func keyWanted(_ request: LELongTermKeyRequest) {
     guard let link = links[request.handle] else {
       counts.strayEvents += 1
@@ -248,9 +250,10 @@ extension HCIHost {
     }
   }
 
-  /// Responds to a Pairing Request or Security Request that pairing is not supported; ignores other PDUs.
+  /// Answers a Pairing Request or Security Request with Pairing Failed, Pairing Not Supported. Ignores other
+  /// PDUs.
   ///
-  /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
+  /// Core 5.4, Vol 3, Part H, 3.5.5.
   private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
     guard payload.count > 0, payload[0] == 0x01 || payload[0] == 0x0B else { return [] }
     return [0x05, 0x05]
@@ -265,7 +268,7 @@ extension HCIHost {
       return
     }
     let isPeripheral = link.description.role == .peripheral
-    // Encryption with a key that this side did not supply proves nothing (CVE-2019-19194: a zero key).
+    // Ignore encryption with a key that this side did not supply (CVE-2019-19194: a zero key).
     guard !isPeripheral || status != .success || !isEncrypted || link.givenKeySource != nil else {
       counts.strayEvents += 1
       return
@@ -276,7 +279,8 @@ extension HCIHost {
       if !isEncrypted { link.givenKeySource = nil }
     }
     events.append(.encryption(handle, status))
-    // A central may encrypt with an older key during a pairing. That does not put the new key into force.
+    // During a pairing a central may encrypt with an older key. That does not complete the pairing's own
+    // encryption.
     if !isPeripheral || link.givenKeySource != .stored {
       link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
     }
@@ -294,7 +298,7 @@ extension HCIHost {
     perform(on: link, now)
   }
 
-  /// Performs the actions of a pairing.
+  /// Performs the actions that a pairing requests.
   private mutating func perform(on link: HCILink, _ now: MonotonicTime?) {
     guard link.pairing != nil else { return }
     let handle = link.description.handle
@@ -325,7 +329,7 @@ extension HCIHost {
     case .success:
       attempts.succeeded(peer)
       if isByPasskey { attempts.passkeySucceeded() }
-    // A peer that disconnects has used up an attempt too.
+    // A disconnection counts as a failed attempt too.
     case .failure(.linkLost) where isByPasskey: if let now { attempts.passkeyFailed(now: now) }
     case .failure(.linkLost), .failure(.cancelled): break
     case .failure(let error):
@@ -338,7 +342,8 @@ extension HCIHost {
     events.append(.security(link.description.handle, .paired(result)))
   }
 
-  /// Command Status only reports the start; a refusal is treated as the end of the encryption attempt.
+  /// Submits a command that starts encryption. If the controller refuses it, encryption has failed; otherwise
+  /// an event reports the result.
   private mutating func submitEncryption(_ command: LEEnableEncryption) -> Bool {
     guard let id = submit(command) else { return false }
     encryptions[id] = command.handle

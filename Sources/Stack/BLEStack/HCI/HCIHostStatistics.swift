@@ -8,7 +8,7 @@ public struct HCIHostStatistics: Hashable, Sendable {
   public var strayEvents = 0
   /// Responses to commands that the host did not send.
   public var strayAnswers = 0
-  /// Packets reported as sent for links that have ended, or more than were outstanding.
+  /// Number of packets reported as transmitted for links that have ended, or beyond the number outstanding.
   public var strayCompletions = 0
   /// L2CAP frames that could not be reassembled: truncated, without a start, or too long.
   public var droppedFrames = 0
@@ -18,7 +18,7 @@ public struct HCIHostStatistics: Hashable, Sendable {
   public var droppedAnswers = 0
   /// Advertising reports that could not be reassembled.
   public var droppedReports = 0
-  /// Data Buffer Overflow events: the controller and the host disagree about free buffers.
+  /// Data Buffer Overflow events: the host has sent more packets than the controller can buffer.
   public var bufferOverflows = 0
   /// Resets of a failed controller.
   public var resets = 0

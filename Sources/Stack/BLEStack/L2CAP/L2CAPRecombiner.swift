@@ -8,14 +8,13 @@ public struct L2CAPRecombiner: ~Copyable {
   public static let maximumByteCount = L2CAPFrame.headerByteCount + 65_535
 
   private let maximumPayloadByteCount: Int
-  /// Whether the rest of a frame longer than that is being skipped.
+  /// Whether the rest of a frame that is too long is being skipped.
   private var isSkipping = false
-  /// The incomplete frame; empty between frames.
+  /// Data of the incomplete frame; empty between frames.
   private var frame: [UInt8] = []
-  /// Complete size of `frame` in bytes, once its header has arrived.
+  /// Size of the complete frame in bytes, known once the header has arrived.
   private var expectedByteCount = 0
-  /// Number of dropped frames: a new start within a frame, a continuation without a start, too much data, or
-  /// too long.
+  /// Number of dropped frames: interrupted by a new start, continued without a start, or too long.
   public private(set) var droppedFrames = 0
 
   /// - Parameter maximumPayloadByteCount: longest payload to keep, in bytes. Longer frames are skipped.
@@ -25,9 +24,9 @@ public struct L2CAPRecombiner: ~Copyable {
 
   /// Processes the next fragment, and lends the frame to `body` if it is now complete.
   ///
-  /// - Throws: `invalidValue` for a continuation without a start; `lengthMismatch` for more bytes than the
-  ///   frame's header announced, or if it announced more than the limit. The incomplete frame is dropped and
-  ///   counted; the next start is accepted.
+  /// - Throws: `invalidValue` for a continuation without a start; `lengthMismatch` if the frame has more
+  ///   bytes than its header announced, or the header announced more than the limit. The incomplete frame is
+  ///   dropped and counted; the next start is accepted.
   public mutating func receive(
     _ packet: borrowing ACLPacket, _ body: (borrowing L2CAPFrame) -> Void
   ) throws(WireError) {
@@ -54,8 +53,8 @@ public struct L2CAPRecombiner: ~Copyable {
     try finish(body)
   }
 
-  /// Processes a fragment whose end is missing, as in a log with truncated records. Lends the known part of
-  /// its frame, header included, to `body`, and skips the rest of the frame.
+  /// Processes a truncated fragment, as in a log with truncated records. Lends the available part of its
+  /// frame, including the header, to `body`, and skips the rest of the frame.
   public mutating func receiveCut(_ packet: borrowing ACLPacket, _ body: (Span<UInt8>) -> Void) {
     if packet.boundary == .continuation {
       guard !frame.isEmpty else {
@@ -81,7 +80,7 @@ public struct L2CAPRecombiner: ~Copyable {
       .l2cap, offset: 0, .lengthMismatch(claimed: claimed, available: maximumPayloadByteCount))
   }
 
-  /// Drops the incomplete frame, without counting it, because the link has ended.
+  /// Drops the incomplete frame without counting it. Call it when the link has ended.
   public mutating func reset() {
     isSkipping = false
     clear()

@@ -5,7 +5,7 @@ enum SignallingResponder {
   enum Reaction {
     case none
     case answer([UInt8])
-    /// The response, and the connection parameters that the peer may have from now on.
+    /// Send the response and apply these connection parameters, which the peer requested.
     case update(LinkParameterRange, answer: [UInt8])
     /// Not a valid command, or a response without a request.
     case stray
@@ -14,20 +14,22 @@ enum SignallingResponder {
   /// MTU_sig of an LE link. Core 5.4, Vol 3, Part A, 4, table 4.1.
   static let maximumByteCount = 23
 
+  /// Processes a frame of the signalling channel.
+  ///
   /// - Parameters:
   ///   - role: role of this side.
-  ///   - isUpdating: whether an update on the peer's request is in progress. Further requests are then
+  ///   - isUpdating: whether an update that the peer requested is in progress. Further requests are then
   ///     rejected.
   static func react(
     to payload: Span<UInt8>, as role: LEConnectionComplete.Role, isUpdating: Bool
   ) -> Reaction {
     guard payload.count <= maximumByteCount else { return rejectOversized(payload) }
-    // A frame has exactly one command, and identifier 0 is invalid. Other frames are dropped, as the kernel's
-    // host does, because their identifier may be meaningless.
+    // A frame has exactly one command, and identifier 0 is invalid. Drop other frames, as the kernel's host
+    // does, because their identifier may be meaningless.
     guard let signal = try? L2CAPSignal(validating: payload), signal.identifier != 0 else { return .stray }
     switch signal.code {
     case L2CAPSignal.connectionParameterUpdateRequest:
-      // Only a central may be asked. Core 5.4, Vol 3, Part A, 4.20.
+      // Only the central may receive this request. Core 5.4, Vol 3, Part A, 4.20.
       guard role == .central, signal.data.count == 8 else { return .answer(reject(signal.identifier)) }
       let wanted = LinkParameterRange(
         minimumInterval: signal.data.u16(at: 0), maximumInterval: signal.data.u16(at: 2),
@@ -46,8 +48,9 @@ enum SignallingResponder {
     L2CAPSignal.encoded(L2CAPSignal.commandReject, identifier, 0x0000)
   }
 
-  /// Signalling MTU exceeded: one Command Reject for the whole frame, with the identifier of its first
-  /// request; no response if it contains only responses. Core 5.4, Vol 3, Part A, 4.1.
+  /// Rejects a frame longer than the signalling MTU: one Command Reject for the whole frame, with the
+  /// identifier of its first request. No response if the frame contains only responses. Core 5.4, Vol 3, Part
+  /// A, 4.1.
   private static func rejectOversized(_ payload: Span<UInt8>) -> Reaction {
     var offset = 0
     while offset + 4 <= payload.count {
@@ -64,7 +67,7 @@ enum SignallingResponder {
 }
 
 extension L2CAPSignal {
-  /// Whether a code is a response, reject or indication, which gets no response.
+  /// Whether a code is a response, reject or indication. These get no response.
   package static func isResponse(_ code: UInt8) -> Bool {
     switch code {
     case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x15, 0x16, 0x18, 0x1A: true
@@ -72,7 +75,7 @@ extension L2CAPSignal {
     }
   }
 
-  /// A command whose data consists of these values.
+  /// Encodes a command whose data consists of these values.
   static func encoded(_ code: UInt8, _ identifier: UInt8, _ values: UInt16...) -> [UInt8] {
     let data = [UInt8](encoding: 2 * values.count) { for value in values { $0.append(u16: value) } }
     return [UInt8](encoding: 4 + data.count) {

@@ -1,9 +1,9 @@
-/// Keeps discovery running on an adapter that other programs use too. The kernel has one discovery per
+/// Keeps discovery running on an adapter that is shared with other programs. The kernel has one discovery per
 /// adapter for all programs, ends it after about 10 s, and lets any program stop it.
 ///
-/// This type only decides; `ManagementChannel` acts and reports the results. Our discovery runs until the
-/// caller ends it, and another program's is never stopped. While another one runs, its results serve as well,
-/// because the kernel sends them to all programs.
+/// This type only decides what to do; `ManagementChannel` does it and reports the results. Our discovery runs
+/// until the caller ends it. Another program's discovery is never stopped: the kernel sends its results to
+/// all programs, so they serve as well.
 package struct DiscoveryKeeper {
   package enum State: Hashable {
     case off
@@ -27,7 +27,7 @@ package struct DiscoveryKeeper {
     return start()
   }
 
-  /// Processes the kernel's answer to the start command.
+  /// Processes the kernel's reply to the start command.
   package mutating func answered(_ answer: Answer) -> Step {
     switch (answer, isWanted) {
     case (.started, true): state = .ours
@@ -40,20 +40,20 @@ package struct DiscoveryKeeper {
     return .nothing
   }
 
-  /// Processes the end of a discovery: ours, stopped by the kernel's timeout or another program, or the one
-  /// that was in the way.
+  /// Processes the end of a discovery. It is ours if the kernel's timeout or another program stopped it, or
+  /// the one that blocked ours.
   package mutating func ended() -> Step {
     switch state {
-    // The discovery that ended began before ours; the answer to the start command decides.
+    // The discovery that ended began before ours. The reply to the start command decides.
     case .off, .starting: .nothing
     case .ours, .waiting: start()
     }
   }
 
-  /// Retries after some time in `waiting`.
+  /// Tries to start again, after some time in `waiting`.
   package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
-  /// Ends our discovery now if it runs, otherwise as soon as the start command is answered.
+  /// Ends our discovery if it runs. Otherwise it ends as soon as the kernel replies to the start command.
   package mutating func end() -> Step {
     isWanted = false
     switch state {

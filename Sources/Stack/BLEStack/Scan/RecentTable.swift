@@ -5,7 +5,7 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   private struct Entry: Sendable {
     var key: Key
     var value: Value
-    /// Neighbours in the order of use.
+    /// The neighbours in the order of use.
     var older: Int?
     var newer: Int?
   }
@@ -15,7 +15,7 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   private var entries: [Entry] = []
   private var oldest: Int?
   private var newest: Int?
-  /// Number of keys that were removed for lack of room.
+  /// Number of keys that were removed because the table was full.
   package private(set) var forgotten = 0
 
   /// - Parameter limit: maximum number of keys, at least 1.
@@ -46,7 +46,9 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     return body(&entries[place].value)
   }
 
-  /// - Returns: The key's index, not yet linked into the order of use.
+  /// Adds a key.
+  ///
+  /// - Returns: Index of the key. It is not yet linked into the order of use.
   private mutating func add(_ key: Key, _ value: Value) -> Int {
     var place = entries.count
     if entries.count < limit {

@@ -1,14 +1,15 @@
 package import BLEWire
 
-/// Detects when the kernel or another program interrupts a raw scan, from the commands that it sends to the
+/// Detects that the kernel or another program interrupts a raw scan, by watching the commands sent to the
 /// controller.
 ///
 /// When a program connects, the kernel turns off any scan, scans for that device only, and leaves the scan
-/// off (`hci_connect_le_scan`, `hci_update_passive_scan` in `net/bluetooth`). Our scan may resume when no
-/// other program scans or connects any more: turning it on during a connect would make the controller refuse
+/// off (`hci_connect_le_scan`, `hci_update_passive_scan` in `net/bluetooth`). Our scan may resume once no
+/// other program scans or connects. If it resumed during a connection attempt, the controller would refuse
 /// the kernel's next command.
 package struct ScanInterruption: Hashable {
-  /// The kernel sends the commands of one connect within milliseconds.
+  /// Pause after the last command before the scan resumes. The kernel sends the commands of a connection
+  /// attempt within milliseconds of each other.
   package static let pause = Duration.seconds(1)
 
   private var othersScan = false
@@ -19,15 +20,15 @@ package struct ScanInterruption: Hashable {
 
   package init() {}
 
-  /// Whether other programs use the controller; a scan that is on is theirs.
+  /// Whether other programs use the controller. A scan that is on then belongs to them.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
-  /// Time to resume the scan; `nil` if it is on, or if other programs are still active.
+  /// When to resume the scan; `nil` if it is on or other programs are still active.
   package var resumption: MonotonicTime? {
     began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }
 
-  /// Processes a command that the kernel or another program sends while our scan is on.
+  /// Processes a command of the kernel or another program.
   package mutating func take(_ command: borrowing HCICommandPacket, at time: MonotonicTime) {
     switch command.opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable:
@@ -40,7 +41,7 @@ package struct ScanInterruption: Hashable {
     latest = time
   }
 
-  /// Processes a failed command of another program.
+  /// Processes the failure of another program's command.
   package mutating func takeFailure(of opcode: HCIOpcode) {
     switch opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable: othersScan = false
@@ -49,12 +50,12 @@ package struct ScanInterruption: Hashable {
     }
   }
 
-  /// Processes the end of a connect, with or without a link.
+  /// Processes the end of a connection attempt, with or without a link.
   package mutating func takeConnectionComplete(at time: MonotonicTime) {
     othersConnect = false
     latest = time
   }
 
-  /// Our scan could not be turned on; defers the retry.
+  /// Defers the next attempt to resume the scan, after a failed one.
   package mutating func postpone(at time: MonotonicTime) { latest = time }
 }

@@ -1,12 +1,12 @@
-/// AES-128 encryption. The whole Security Manager is built on it, and nothing needs decryption.
+/// AES-128 encryption. The Security Manager needs only this cipher, and no decryption.
 ///
 /// FIPS 197. Blocks and keys are numbers whose most significant byte is the first in print; Bluetooth sends
-/// the least significant byte first. The S-box lookups depend on the key: suitable for a host's few blocks,
-/// but not protected against timing attacks by another program on the same processor.
+/// the least significant byte first. The S-box lookups depend on the key: acceptable for the few blocks of a
+/// host, but not protected against timing attacks by another program on the same processor.
 public struct AES128: Sendable {
   public static let blockByteCount = 16
 
-  /// Eleven round keys of four columns.
+  /// Eleven round keys of four columns each.
   private let schedule: [UInt32]
 
   public init(key: UInt128) {
@@ -47,8 +47,8 @@ public struct AES128: Sendable {
 
   // MARK: Steps of a round
 
-  /// SubBytes, ShiftRows and MixColumns for one column; row r is taken from the column r places ahead. FIPS
-  /// 197, 5.1.1 to 5.1.3.
+  /// SubBytes, ShiftRows and MixColumns for one column. Row r comes from the column r places ahead. FIPS 197,
+  /// 5.1.1 to 5.1.3.
   @inline(__always)
   private static func column(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ mixed: Span<UInt32>
@@ -58,7 +58,7 @@ public struct AES128: Sendable {
     return first ^ (second >> 8 | second << 24) ^ (third >> 16 | third << 16) ^ (fourth >> 24 | fourth << 8)
   }
 
-  /// The last round has no MixColumns.
+  /// SubBytes and ShiftRows for one column of the last round, which has no MixColumns.
   @inline(__always)
   private static func lastColumn(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ box: Span<UInt8>
@@ -85,7 +85,7 @@ public struct AES128: Sendable {
 
   /// The S-box: the inverse in GF(2⁸), then the affine map. FIPS 197, 5.1.1.
   ///
-  /// `power` runs through all nonzero values as powers of 3, `inverse` through those of 1/3.
+  /// `power` runs through all nonzero values as powers of 3, `inverse` through the powers of 1/3.
   private static let box: [UInt8] = {
     var box = [UInt8](repeating: 0x63, count: 256)
     var (power, inverse): (UInt8, UInt8) = (1, 1)

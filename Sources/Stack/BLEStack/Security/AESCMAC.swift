@@ -1,15 +1,15 @@
 import BLEWire
 
-/// AES-CMAC with a 128-bit key: the authentication code of a message. RFC 4493; Core 5.4, Vol 3, Part H,
-/// 2.2.5.
+/// AES-CMAC with a 128-bit key: computes the authentication code of a message. RFC 4493; Core 5.4, Vol 3,
+/// Part H, 2.2.5.
 public struct AESCMAC: Sendable {
   private let cipher: AES128
 
   public init(key: UInt128) { cipher = AES128(key: key) }
 
-  /// The authentication code, whose most significant byte is the first in print.
+  /// Returns the authentication code, whose most significant byte is the first in print.
   public func code(_ message: Span<UInt8>) -> UInt128 {
-    // The last block is complete, or padded with a one bit and zeros. An empty message consists of padding
+    // The last block is complete, or padded with a one bit and zeros. For an empty message it is padding
     // only.
     let lastStart = message.isEmpty ? 0 : (message.count - 1) / 16 * 16
     var state: UInt128 = 0
@@ -29,7 +29,7 @@ public struct AESCMAC: Sendable {
     return cipher.encrypt(state ^ last)
   }
 
-  /// The authentication code of a message that `write` produces, at most `capacity` bytes.
+  /// Returns the authentication code of a message of at most `capacity` bytes that `write` produces.
   package static func code(
     key: UInt128, capacity: Int, _ write: (inout OutputSpan<UInt8>) -> Void
   ) -> UInt128 {

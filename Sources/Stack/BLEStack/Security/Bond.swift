@@ -1,6 +1,7 @@
 public import BLEWire
 
-/// A long-term key with the numbers by which its distributor identifies it. Core 5.4, Vol 3, Part H, 2.4.2.
+/// A long-term key with the EDIV and Rand by which the device that distributed it identifies it. Core 5.4,
+/// Vol 3, Part H, 2.4.2.
 public struct LongTermKey: Hashable, Sendable {
   public var key: UInt128
   /// EDIV and Rand; both 0 for a Secure Connections key.
@@ -14,10 +15,10 @@ public struct LongTermKey: Hashable, Sendable {
   }
 }
 
-/// The identity of a device with private addresses. Core 5.4, Vol 3, Part H, 2.4.2.1.
+/// The identity of a device that uses private addresses. Core 5.4, Vol 3, Part H, 2.4.2.1.
 public struct DeviceIdentity: Hashable, Sendable {
   public var resolvingKey: UInt128
-  /// A public or static address.
+  /// Public or static address of the device.
   public var address: DeviceAddress
 
   public init(resolvingKey: UInt128, address: DeviceAddress) {
@@ -27,7 +28,7 @@ public struct DeviceIdentity: Hashable, Sendable {
 
   /// Whether this resolvable private address belongs to this device. Core 5.4, Vol 6, Part B, 1.3.2.3.
   public func matches(_ private: DeviceAddress) -> Bool {
-    // A zero key resolves no address. Core 5.4, Vol 3, Part H, 2.4.2.1.
+    // An all-zero key resolves no address. Core 5.4, Vol 3, Part H, 2.4.2.1.
     guard `private`.type == .random, `private`.bits >> 46 == 0b01, resolvingKey != 0 else { return false }
     let hash = SecurityToolbox.ah(resolvingKey, UInt32(truncatingIfNeeded: `private`.bits >> 24))
     return hash == UInt32(truncatingIfNeeded: `private`.bits & 0xFF_FFFF)
@@ -35,8 +36,8 @@ public struct DeviceIdentity: Hashable, Sendable {
 }
 
 extension DeviceIdentity {
-  /// A resolvable private address, which only devices with the key can resolve. Core 5.4, Vol 6, Part B,
-  /// 1.3.2.2.
+  /// Creates a resolvable private address, which only devices with the key can resolve. Core 5.4, Vol 6, Part
+  /// B, 1.3.2.2.
   ///
   /// - Parameter randomBits: the low 22 bits are used.
   /// - Returns: `nil` if these bits are all zeros or all ones, which is not allowed.
@@ -56,7 +57,7 @@ public struct Bond: Hashable, Sendable {
   public var isSecureConnections: Bool
   /// Encryption key size, 7 … 16 bytes.
   public var keyByteCount: UInt8
-  /// Whether both sides asked to keep the keys.
+  /// Whether both sides requested bonding.
   public var isBonded: Bool
   /// Key with which this side encrypts as the central.
   public var peerKey: LongTermKey?
@@ -65,13 +66,12 @@ public struct Bond: Hashable, Sendable {
   public var peerIdentity: DeviceIdentity?
   /// Key by which the peer resolves this side's private addresses, if it was distributed.
   public var localResolvingKey: UInt128?
-  /// Keys for checking the peer's signatures (`peerSigningKey`) and for signing.
+  /// CSRKs: `peerSigningKey` verifies the peer's signatures, the other signs.
   public var peerSigningKey: UInt128?
   public var localSigningKey: UInt128?
-  /// Counter for the next message to sign. No number is used twice with a key. Core 5.4, Vol 3, Part H,
-  /// 2.4.5.
+  /// Sign counter for the next message. No value is used twice with a key. Core 5.4, Vol 3, Part H, 2.4.5.
   public var localSignCounter: UInt32 = 0
-  /// Lowest counter that is accepted in the peer's next signed message.
+  /// Lowest sign counter that is accepted in the peer's next message.
   public var peerSignCounter: UInt32 = 0
 
   public init(
@@ -92,21 +92,21 @@ public struct Bond: Hashable, Sendable {
 }
 
 extension Bond {
-  /// Whether replacing `other` by this bond loses neither authentication, Secure Connections nor key size.
+  /// Whether this bond may replace `other` without loss of authentication, Secure Connections or key size.
   public func isAtLeastAsStrong(as other: Bond) -> Bool {
     (isAuthenticated || !other.isAuthenticated) && (isSecureConnections || !other.isSecureConnections)
       && keyByteCount >= other.keyByteCount
   }
 
-  /// The key that a central requests with these numbers; `nil` if it was given no such key.
+  /// The key that a central requests with these numbers; `nil` if no such key was distributed to it.
   public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
     guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }
     return localKey.key
   }
 }
 
-// Descriptions and mirrors of these types, and of types that contain them, show no key, so that none gets
-// into a log.
+// Descriptions and mirrors of these types, and of types that contain them, omit the keys so that they never
+// reach a log.
 extension LongTermKey: CustomStringConvertible {
   public var description: String { "key" }
 }

@@ -1,7 +1,7 @@
 #if !hasFeature(Embedded)
   package import BLEWire
 
-  /// The keys that the kernel holds for an adapter. The management interface can replace them but not read
+  /// The keys that the kernel holds for an adapter. The management interface can replace them but cannot read
   /// them. Root can read them in debugfs: `long_term_keys_show` and `identity_resolving_keys_show` in
   /// `net/bluetooth/hci_debugfs.c`.
   package struct KernelKeys: Hashable {
@@ -10,6 +10,8 @@
 
     package init() {}
 
+    /// Parses the debugfs files.
+    ///
     /// - Parameters:
     ///   - longTerm: `F0:F1:F2:F3:F4:F8 (type 1) 0 0x03 16 0000 0000000000000000 00112233…`: address,
     ///     authenticated, kind, key size, EDIV, Rand, key.
@@ -25,8 +27,8 @@
       }
     }
 
-    /// Parses a key of a kind that can be loaded into the kernel. Skips short-term keys and keys of a pairing
-    /// with debug keys.
+    /// Parses a key of a kind that can be loaded into the kernel. Skips short-term keys and keys from a
+    /// pairing with debug keys.
     private static func longTermKey(_ line: Substring) -> ManagementLongTermKey? {
       let words = line.split(separator: " ")
       guard words.count == 9, let peer = address(words), let key = key(words[8]),
@@ -55,12 +57,12 @@
       DeviceAddress(String(words[0]), type: words[2] == "0)" ? .public : .random)
     }
 
-    /// In the byte order of the line.
+    /// Parses a key; its bytes stay in the order of the line.
     private static func key(_ digits: Substring) -> UInt128? {
       digits.utf8.count == 32 ? UInt128(digits, radix: 16).map(\.byteSwapped) : nil
     }
 
-    /// Adds a bond's keys, replacing those of the same device.
+    /// Adds the keys of a bond. Replaces those of the same device.
     package mutating func add(_ stored: StoredBond) {
       let keys = stored.kernelKeys
       if !keys.isEmpty {
@@ -76,7 +78,7 @@
   extension StoredBond {
     /// The bond's keys in the kernel's format.
     fileprivate var kernelKeys: [ManagementLongTermKey] {
-      // The kernel finds a key by the link's address, unless that is a private address.
+      // The kernel finds a key by the address of the link, unless that address is private.
       [device, pairedAddress].compactMap(\.self).flatMap(kernelKeys)
     }
 
@@ -93,7 +95,7 @@
           peer: peer, kind: kind, role: role, keyByteCount: bond.keyByteCount, diversifier: key.diversifier,
           random: key.random, key: key.key)
       }
-      // A Secure Connections key serves both roles, and the kernel reports it as the peripheral's.
+      // Both roles use the same Secure Connections key; the kernel reports it as the peripheral's.
       if bond.isSecureConnections {
         return (bond.peerKey ?? bond.localKey).map { [key($0, .peripheral)] } ?? []
       }

@@ -2,11 +2,11 @@ import BLEWire
 
 /// Removes keys from packets before they are logged.
 public enum KeyConcealment {
-  /// A copy of an HCI packet with its keys replaced by zeros.
+  /// Returns a copy of an HCI packet with its keys replaced by zeros.
   ///
-  /// Covers the keys of the encryption commands and those that the Security Manager distributes. Such a PDU
-  /// fits in the first fragment of its frame, which has at least 27 bytes. The key of a legacy pairing
-  /// itself, the STK, can be derived from the remaining data; it encrypts only the first link.
+  /// Covers the keys in encryption commands and those that the Security Manager distributes. Such a PDU fits
+  /// in the first fragment of its frame, which has at least 27 bytes. The short-term key of a legacy pairing
+  /// can be derived from the remaining data; it encrypts only the first link.
   ///
   /// - Parameter packet: the packet, preceded by its H4 type byte.
   /// - Returns: `nil` for a packet without keys.
@@ -24,7 +24,7 @@ public enum KeyConcealment {
     switch HCIPacketType(rawValue: packet[0]) {
     case .command: return keys(of: HCIOpcode(rawValue: packet.u16(at: 1)))
     case .acl:
-      // Boundary 1 is a continuation. The four-byte ACL header is followed by frame length, channel and code.
+      // Boundary flag 1 is a continuation. Frame length, channel and code follow the four-byte ACL header.
       guard packet[2] & 0x30 != 0x10, packet.u16(at: 7) == L2CAPFrame.FixedChannel.securityManager else {
         return nil
       }
@@ -36,7 +36,8 @@ public enum KeyConcealment {
     }
   }
 
-  /// Layouts of Core 5.4, Vol 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38, preceded by four bytes.
+  /// Positions in the layouts of Core 5.4, Vol 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38, after four bytes
+  /// of header.
   private static func keys(of opcode: HCIOpcode) -> Range<Int>? {
     switch opcode {
     case .leEncrypt: 4..<20

@@ -2,17 +2,18 @@ public import BLEWire
 
 /// Signatures of messages on an unencrypted link. Core 5.4, Vol 3, Part H, 2.4.5.
 extension Bond {
-  /// Returns the counter for a message that this side signs, and increments it.
+  /// Returns the sign counter for a message of this side, and increments it.
   ///
-  /// - Returns: `nil` if the peer received no key, or the counter is exhausted, which requires a new pairing.
+  /// - Returns: `nil` if no signing key was distributed to the peer, or the counter is exhausted. A new
+  ///   pairing is then required.
   public mutating func takeSignCounter() -> UInt32? {
     guard localSigningKey != nil, localSignCounter < .max else { return nil }
     defer { localSignCounter += 1 }
     return localSignCounter
   }
 
-  /// Whether the peer signed this command with its key and a counter above those of all earlier messages. On
-  /// success the counter is used up. Gaps are allowed, because messages may get lost.
+  /// Whether the peer signed this command with its key and a counter above those of all earlier messages. If
+  /// so, records the counter as used. Gaps are allowed, because messages may get lost.
   public mutating func accepts(_ command: borrowing SignedWriteCommand) -> Bool {
     guard let key = peerSigningKey else { return false }
     let counter = command.signature.u32(at: 0)

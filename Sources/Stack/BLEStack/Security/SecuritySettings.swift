@@ -1,13 +1,13 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// The user interface of a pairing: a person, or a program in place of one.
+  /// The user interface of a pairing: a person, or a program that acts for one.
   public struct PairingAgent: Sendable {
     /// Input and output capability; determines the pairing method.
     public var capability: IOCapability
     /// Shows a passkey, 0 … 999,999, to type on the device. Must not block.
     public var showPasskey: @Sendable (UInt32) -> Void
-    /// Asks for the passkey that the device shows; returns `nil` if none is entered.
+    /// Asks for the passkey that the device shows. Returns `nil` if none is entered.
     public var askPasskey: @Sendable () async -> UInt32?
     /// Asks whether the device shows the same number.
     public var compare: @Sendable (UInt32) async -> Bool
@@ -23,7 +23,7 @@
       self.compare = compare
     }
 
-    /// No user interface: only Just Works is possible.
+    /// No user interface: only Just Works pairing is possible.
     public static let nobody = PairingAgent(.noInputNoOutput)
   }
 
@@ -31,9 +31,9 @@
   public struct StoredBond: Hashable, Sendable {
     /// Address of the device: its identity address if it sent one.
     public var device: DeviceAddress
-    /// Address of this side on the link. The device finds its key by it.
+    /// Address of this side on the link. The device finds its key by this address.
     public var local: DeviceAddress
-    /// Address at which the device was paired, if that address is permanent and differs from `device`.
+    /// Address that the device used when it paired, if that address is permanent and differs from `device`.
     public var pairedAddress: DeviceAddress?
     public var bond: Bond
 
@@ -57,8 +57,8 @@
     func bonds() -> [StoredBond]
     /// Stores a bond, replacing an older one of the same device.
     func keep(_ bond: StoredBond)
-    /// Returns the counter for the next signature with the key that this device received. Stores the
-    /// following value before it returns, so that no counter is used twice, even after a crash.
+    /// Returns the counter for the next signature with the key that was distributed to this device. Stores
+    /// the following value before it returns, so that no counter is used twice, even after a crash.
     ///
     /// - Returns: `nil` if there is no key, the counter is exhausted, or it cannot be stored.
     func takeSignCounter(of device: DeviceAddress) -> UInt32?
@@ -68,7 +68,7 @@
   }
 
   extension BondStore {
-    /// For a store with one caller at a time that cannot fail.
+    /// For a store that has one caller at a time and cannot fail.
     public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
       guard var stored = bonds().last(where: { $0.device == device }),
         let counter = stored.bond.takeSignCounter()
@@ -87,13 +87,15 @@
     }
   }
 
-  /// Signs writes with the key that a device received when it was bonded.
+  /// Signs writes with the key that was distributed to a device when it was bonded.
   public struct BondSigner: WriteSigner, Sendable {
     private let store: any BondStore
     private let device: DeviceAddress
     private let key: UInt128
 
-    /// - Returns: `nil` if the device received no key.
+    /// Creates the signer of a bond.
+    ///
+    /// - Returns: `nil` if no signing key was distributed to the device.
     package init?(_ stored: StoredBond, in store: any BondStore) {
       guard let key = stored.bond.localSigningKey else { return nil }
       self.store = store
@@ -111,9 +113,9 @@
   public struct SecuritySettings: Sendable {
     /// Action when a device requires more security.
     public enum Raising: Hashable, Sendable {
-      /// Encrypt the link if the device's key is known.
+      /// Encrypt the link if there is a stored key for the device.
       case byStoredKey
-      /// Encrypt the link; pair if the key is not known.
+      /// Encrypt the link; pair first if there is no stored key.
       case byPairing
     }
 
@@ -121,17 +123,17 @@
     public enum Encryption: Hashable, Sendable {
       /// As soon as the link is up.
       case atOnce
-      /// When the device refuses a request for lack of encryption. Until then writes can be signed, and
+      /// When the device refuses a request for insufficient security. Until then writes can be signed, and
       /// values that the device sends unencrypted are delivered, regardless of `bondedLinks`.
       case whenWanted
     }
 
     /// Required security of a link to a bonded device.
     public enum BondedLinks: Hashable, Sendable {
-      /// Encryption with the bond's key before any value of the device is delivered. A link that cannot be
-      /// encrypted is closed.
+      /// The link is encrypted with the bond's key before any value of the device is delivered. It is closed
+      /// if encryption fails.
       case encrypted
-      /// None: a device that has lost its key is read and written unencrypted.
+      /// None: if a device has lost its key, the link is used unencrypted.
       case any
     }
 
@@ -139,10 +141,10 @@
     public var raising: Raising
     public var encryption = Encryption.atOnce
     public var bondedLinks = BondedLinks.encrypted
-    /// Whether legacy pairing is accepted.
+    /// Whether legacy pairing is allowed.
     public var kind = PairingConfiguration.Kind.any
     public var protection: PairingConfiguration.Protection
-    /// Storage for bonds; if `nil`, keys are kept until the link ends.
+    /// Storage for bonds; if `nil`, keys are discarded when the link ends.
     public var store: (any BondStore)?
     /// Makes a key pair for each pairing; if `nil`, only legacy pairing is possible.
     public var makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
@@ -164,14 +166,14 @@
 
     /// Stores the bond of a finished pairing.
     ///
-    /// A bond replaces an older one of the same device only if it is at least as strong. An identity address
+    /// A bond replaces an older bond of the same device only if it is at least as strong. An identity address
     /// must be valid and must not belong to another bond, because a peer can send any address.
     ///
     /// - Parameters:
     ///   - bond: result of the pairing.
     ///   - peer: the device's address on the link.
     ///   - local: address of this side.
-    /// - Returns: The bond, with `isBonded` set to `false` if there is no store.
+    /// - Returns: The bond, with `isBonded` set to `false` if it was not stored.
     /// - Throws: `identityRefused` or `weakerThanBond`; the older bond is kept.
     package func keeping(
       _ bond: Bond, of peer: DeviceAddress, local: DeviceAddress
@@ -202,23 +204,23 @@
       store?.bonds().last { $0.isMeant(by: peer) }
     }
 
-    /// Identity of this side: with the resolving key that its bonded peers already have, otherwise with a new
-    /// key.
+    /// Identity of this side. Uses the resolving key that bonded peers have received; if no peer has one,
+    /// creates a new key.
     package func identity(as address: DeviceAddress) -> DeviceIdentity {
       let known = store?.bonds().last { $0.local == address && $0.bond.localResolvingKey != nil }
       return DeviceIdentity(
         resolvingKey: known?.bond.localResolvingKey ?? .random(in: 1 ... .max), address: address)
     }
 
-    /// The responder for pairing requests of centrals, for a device with this address.
+    /// Responder for the pairing requests that centrals send to a device with this address.
     package func responder(as address: DeviceAddress) -> PairingResponder {
       PairingResponder(responderConfiguration, local: address, bond: { storedBond(of: $0)?.bond }) {
         PairingSupplies(keyPair: makeKeyPair?())
       }
     }
 
-    /// Configuration for the pairing request of a central. This side's identity is not distributed to it
-    /// either.
+    /// Configuration for a pairing that a central requests. As in `configuration`, this side's identity is
+    /// not distributed.
     package var responderConfiguration: PairingConfiguration {
       var answer = configuration
       if store != nil {
@@ -228,15 +230,17 @@
       return answer
     }
 
-    /// Configuration for pairing with this peripheral: the result must be at least as strong as its bond.
+    /// Configuration for pairing with this peripheral. The result must be at least as strong as its stored
+    /// bond.
     package func configuration(for peer: DeviceAddress) -> PairingConfiguration {
       var configuration = configuration
       configuration.replacedBond = storedBond(of: peer)?.bond
       return configuration
     }
 
-    /// Configuration for pairing with a peripheral. This side's identity is not distributed: it uses no
-    /// private addresses, and a peer that has a resolving key may require them. Core 5.4, Vol 6, Part B, 4.7.
+    /// Configuration for pairing with a peripheral. This side's identity is not distributed: this side uses
+    /// no private addresses, and a peer that has its resolving key may require them. Core 5.4, Vol 6, Part B,
+    /// 4.7.
     package var configuration: PairingConfiguration {
       var requirements = AuthenticationRequirements()
       if store != nil { requirements.insert(.bonding) }

@@ -2,14 +2,15 @@ public import BLEWire
 
 /// The functions that compute the values and keys of a pairing. Core 5.4, Vol 3, Part H, 2.2.
 ///
-/// Numbers are in the order in which the specification prints them, most significant byte first.
+/// Numbers are in the byte order in which the specification prints them, most significant first.
 public enum SecurityToolbox {
-  /// A hash for resolvable private addresses: 24 bits of prand in, 24 bits out. Core 5.4, Vol 3, Part H, 2.2.2.
+  /// The hash function of resolvable private addresses: prand in and hash out, 24 bits each. Core 5.4, Vol 3,
+  /// Part H, 2.2.2.
   public static func ah(_ key: UInt128, _ prand: UInt32) -> UInt32 {
     UInt32(truncatingIfNeeded: AES128(key: key).encrypt(UInt128(prand & 0xFF_FFFF)) & 0xFF_FFFF)
   }
 
-  /// Addresses and feature PDUs of a legacy pairing.
+  /// The addresses and feature PDUs that a legacy confirm value covers.
   public struct LegacyContext: Hashable, Sendable {
     /// Pairing Request and Response as sent on air, seven bytes each, as numbers with the code as the least
     /// significant byte.
@@ -100,7 +101,7 @@ public enum SecurityToolbox {
     }
   }
 
-  /// The value for numeric comparison; both sides show its last six decimal digits. Core 5.4, Vol 3, Part H,
+  /// The value for numeric comparison. Both sides show its last six decimal digits. Core 5.4, Vol 3, Part H,
   /// 2.2.9.
   public static func g2(_ u: P256Coordinate, _ v: P256Coordinate, _ x: UInt128, _ y: UInt128) -> UInt32 {
     UInt32(
@@ -111,23 +112,26 @@ public enum SecurityToolbox {
       })
   }
 
-  /// Key conversion. Core 5.4, Vol 3, Part H, 2.2.10.
+  /// Converts a key. Core 5.4, Vol 3, Part H, 2.2.10.
   public static func h6(_ w: UInt128, keyID: UInt32) -> UInt128 {
     AESCMAC.code(key: w, capacity: 4) { $0.append(u32BE: keyID) }
   }
 
-  /// Key conversion with a salt. Core 5.4, Vol 3, Part H, 2.2.11.
+  /// Converts a key with a salt. Core 5.4, Vol 3, Part H, 2.2.11.
   public static func h7(salt: UInt128, _ w: UInt128) -> UInt128 {
     AESCMAC.code(key: salt, capacity: 16) { $0.append(BE: w) }
   }
 
-  /// Conversion of a key to the other transport: a BR/EDR link key from a long-term key, or vice versa.
+  /// Direction in which a key is converted for the other transport: a BR/EDR link key from a long-term key,
+  /// or vice versa.
   ///
   /// Core 5.4, Vol 3, Part H, 2.4.2.4 and 2.4.2.5.
   public enum Conversion: Hashable, Sendable {
     case toLinkKey, toLongTermKey
   }
 
+  /// Converts a key for the other transport.
+  ///
   /// - Parameters:
   ///   - key: the key to convert.
   ///   - conversion: direction of the conversion.
@@ -166,7 +170,7 @@ extension OutputSpan where Element == UInt8 {
     append(BE: coordinate.low)
   }
 
-  /// Address type byte, then the address. Core 5.4, Vol 3, Part H, 2.2.7.
+  /// Appends the address type byte, then the address. Core 5.4, Vol 3, Part H, 2.2.7.
   fileprivate mutating func append(BE address: DeviceAddress) {
     append(address.type.rawValue)
     for index in (0..<6).reversed() { append(address.octet(index)) }

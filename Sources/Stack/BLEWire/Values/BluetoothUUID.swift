@@ -20,7 +20,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     self.init(high: UInt64(short32) << 32 | 0x0000_1000, low: 0x8000_0080_5F9B_34FB)
   }
 
-  /// The 16-bit form; `nil` if the UUID has none.
+  /// The 16-bit form; `nil` if it does not exist.
   @inlinable public var short: UInt16? {
     guard low == 0x8000_0080_5F9B_34FB, high & 0xFFFF_FFFF == 0x1000, high >> 48 == 0 else {
       return nil

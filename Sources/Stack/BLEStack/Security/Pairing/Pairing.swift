@@ -2,7 +2,7 @@ public import BLEWire
 
 /// Requirements and capabilities of one side of a pairing.
 public struct PairingConfiguration: Sendable {
-  /// Minimum protection of the keys. A pairing that cannot provide it fails.
+  /// Minimum protection of the keys. A pairing without it fails.
   public enum Protection: Hashable, Sendable {
     /// Encryption without MITM protection.
     case encrypted
@@ -16,20 +16,21 @@ public struct PairingConfiguration: Sendable {
     case secureConnections
   }
 
-  /// Features to request and offer. Without a key pair the Secure Connections flag is cleared.
+  /// Features to request and offer. The Secure Connections flag is cleared if there is no key pair.
   public var features: PairingFeatures
   public var protection: Protection
   /// Minimum encryption key size, 7 … 16 bytes.
   public var minimumKeyByteCount: UInt8
-  /// Distributed to the peer if it accepts it.
+  /// Identity to distribute if the peer accepts it.
   public var identity: DeviceIdentity?
-  /// Whether legacy pairing is accepted.
+  /// Whether legacy pairing is allowed.
   public var kind = Kind.any
-  /// The stored bond of the peer. A pairing that would be weaker fails.
+  /// The stored bond of the peer. The pairing fails if it would be weaker.
   public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
-  /// A fixed passkey instead of a random one, for a device without a display whose case shows the passkey.
+  /// A fixed passkey instead of a random one, for a device without a display that has the passkey printed on
+  /// its case.
   public var passkey: UInt32?
 
   public init(
@@ -44,23 +45,23 @@ public struct PairingConfiguration: Sendable {
   }
 }
 
-/// The reason why a pairing failed.
+/// Reason why a pairing failed.
 public enum PairingError: Error, Hashable, Sendable {
   /// The peer sent Pairing Failed with this reason.
   case refused(PairingFailure)
   /// This side sent Pairing Failed with this reason.
   case failed(PairingFailure)
-  /// No PDU for 30 s. No more may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
+  /// No PDU arrived for 30 s. No more may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
   case timedOut
   /// The link could not be encrypted with the new key.
   case notEncrypted(HCIStatus)
   /// The device sent this identity address, which is invalid or belongs to another bond.
   case identityRefused(DeviceAddress)
-  /// The device has a bond that is stronger than this pairing would be. That bond is kept.
+  /// The device has a bond that is stronger than the new one would be. The old bond is kept.
   case weakerThanBond
   /// The device supports only legacy pairing, but Secure Connections is required.
   case notSecureConnections
-  /// The previous attempt failed too recently.
+  /// The previous attempt failed only a short time ago.
   case tooSoon
   /// The link ended.
   case linkLost
@@ -94,24 +95,24 @@ extension PairingError: CustomStringConvertible {
   }
 }
 
-/// Action that a pairing requests of its owner, in order.
+/// Action that a pairing's owner must perform, in order.
 public enum PairingAction: Hashable, Sendable {
   case send(SecurityManagerPDU)
   /// Show this number, 0 … 999,999, until the pairing ends.
   case showPasskey(UInt32)
-  /// Ask the user for a passkey; answer with `enter`.
+  /// Ask the user for a passkey, then call `enter`.
   case askPasskey
-  /// Ask the user to compare this number with the peer's; answer with `confirm`.
+  /// Ask the user to compare this number with the peer's, then call `confirm`.
   case compare(UInt32)
-  /// Encrypt the link with this key; answer with `encryptionEnded`. Initiator only.
+  /// Encrypt the link with this key, then call `encryptionEnded`. Initiator only.
   case encrypt(UInt128)
   case finished(Result<Bond, PairingError>)
 }
 
 /// One pairing in either role, from its first PDU to its last key, without I/O.
 ///
-/// Pass in PDUs, the time, the user's answers and the result of encryption. `takeActions` returns the actions
-/// to perform. Core 5.4, Vol 3, Part H, 2.3 and 2.4.
+/// The owner passes in PDUs, the time, the user's answers and the result of encryption, and performs the
+/// actions that `takeActions` returns. Core 5.4, Vol 3, Part H, 2.3 and 2.4.
 public struct Pairing {
   public enum Role: Hashable, Sendable {
     /// The central.
@@ -120,11 +121,11 @@ public struct Pairing {
     case responder
   }
 
-  /// Core 5.4, Vol 3, Part H, 3.4.
+  /// Maximum time between PDUs. Core 5.4, Vol 3, Part H, 3.4.
   public static let timeout = Duration.seconds(30)
 
   enum Step {
-    /// The initiator waits for the Pairing Response, the responder for the Pairing Request.
+    /// The initiator awaits the Pairing Response, the responder the Pairing Request.
     case features
     case legacyConfirm, legacyRandom
     case publicKey
@@ -145,11 +146,11 @@ public struct Pairing {
   var step = Step.features
   var actions: [PairingAction] = []
   public private(set) var deadline: MonotonicTime?
-  /// Whether the user is being asked.
+  /// Whether the user's answer is pending.
   var isAsking = false
-  /// PDUs that arrived while the user was being asked, or before the result of encryption.
+  /// PDUs that arrived before the user's answer or before the result of encryption.
   private var held: [SecurityManagerPDU] = []
-  /// Enough for all keys of one side.
+  /// Maximum number of held PDUs; enough for all keys of one side.
   private static let heldLimit = 5
 
   // Agreed parameters.
@@ -159,7 +160,7 @@ public struct Pairing {
   var method = PairingMethod.justWorks
   var keyByteCount: UInt8 = 16
 
-  // Authentication stage 1.
+  // State of authentication stage 1.
   var passkey: UInt32 = 0
   var temporaryKey: UInt128 = 0
   /// Number of passkey bits that are confirmed.
@@ -171,10 +172,10 @@ public struct Pairing {
   var peerPublicKey: P256PublicKey?
   var dhKey: P256Coordinate?
   var macKey: UInt128 = 0
-  /// STK or LTK for encrypting the link.
+  /// STK or LTK that encrypts the link.
   public internal(set) var key: UInt128?
 
-  // Key distribution.
+  // State of key distribution.
   var bond: Bond?
   var awaited: Set<SecurityManagerCode> = []
   var receivedKey: UInt128 = 0
@@ -216,7 +217,7 @@ public struct Pairing {
 
   // MARK: In
 
-  /// As initiator, sends a Pairing Request; as responder, a Security Request.
+  /// Starts the pairing: as initiator with a Pairing Request, as responder with a Security Request.
   public mutating func start(now: MonotonicTime) {
     touch(now)
     switch role {
@@ -231,13 +232,13 @@ public struct Pairing {
     guard !isOver else { return }
     let pdu: SecurityManagerPDU
     do throws(WireError) { pdu = try SecurityManagerPDU(validating: octets) } catch {
-      // An unknown PDU may be ignored. Core 5.4, Vol 3, Part H, 3.3.
+      // Unknown PDUs are ignored. Core 5.4, Vol 3, Part H, 3.3.
       if case .unexpectedOpcode = error.reason { return }
       return fail(.invalidParameters)
     }
     switch pdu {
     case .pairingFailed(let reason): end(.failure(.refused(reason)))
-    // None of these postpones the deadline; otherwise a peer could keep a pairing open indefinitely.
+    // These do not postpone the deadline; otherwise a peer could keep a pairing open indefinitely.
     case .keypress, .securityRequest: break
     case _ where isUseless(pdu): break
     default:
@@ -247,7 +248,7 @@ public struct Pairing {
     }
   }
 
-  /// Passes on the passkey that the user typed; `nil` if the user gave none.
+  /// Supplies the passkey that the user typed; `nil` if the user entered none.
   public mutating func enter(passkey: UInt32?, now: MonotonicTime) {
     guard isAsking, case .passkey = method else { return }
     isAsking = false
@@ -258,7 +259,7 @@ public struct Pairing {
     resume()
   }
 
-  /// Passes on the user's decision whether both numbers are equal.
+  /// Supplies the user's decision whether both numbers are equal.
   public mutating func confirm(_ areEqual: Bool, now: MonotonicTime) {
     guard isAsking, method == .numericComparison else { return }
     isAsking = false
@@ -268,7 +269,7 @@ public struct Pairing {
     resume()
   }
 
-  /// Passes on the result of encrypting the link with `key`.
+  /// Supplies the result of encrypting the link with `key`.
   public mutating func encryptionEnded(_ status: HCIStatus, now: MonotonicTime) {
     guard case .encryption = step else { return }
     guard status == .success else { return end(.failure(.notEncrypted(status))) }
@@ -303,8 +304,7 @@ public struct Pairing {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
 
-  /// Whether a PDU changes nothing: a stray one before the features are agreed on, or a key that is not
-  /// expected.
+  /// Whether a PDU has no effect: one before the Pairing Request, or a key that is not expected.
   private func isUseless(_ pdu: SecurityManagerPDU) -> Bool {
     switch step {
     case .features: role == .responder && pdu.code != .pairingRequest
@@ -371,7 +371,8 @@ public struct Pairing {
     if agree(request, features) { begin() }
   }
 
-  /// Core 5.4, Vol 3, Part H, 2.3.4 and 2.3.5.1.
+  /// Chooses the method and key size, and fails if they are too weak. Core 5.4, Vol 3, Part H, 2.3.4 and
+  /// 2.3.5.1.
   private mutating func agree(_ request: PairingFeatures, _ response: PairingFeatures) -> Bool {
     isSecure =
       request.requirements.contains(.secureConnections)
@@ -397,7 +398,7 @@ public struct Pairing {
     return false
   }
 
-  /// An agreed feature that is too weak but has no error code of its own in the specification.
+  /// Reason why the agreed features are too weak, if the specification has no error code for it.
   private var weakness: PairingError? {
     if configuration.kind == .secureConnections, !isSecure { return .notSecureConnections }
     guard let bond = configuration.replacedBond else { return nil }
@@ -417,7 +418,8 @@ public struct Pairing {
     }
   }
 
-  /// Generates the passkey, asks for it, or skips it; `passkeyKnown` follows.
+  /// Generates the passkey or asks the user for it, if the method needs one. `passkeyKnown` is called
+  /// afterwards.
   mutating func findPasskey() {
     guard case .passkey(let entry) = method else { return passkeyKnown() }
     let shows: PairingMethod.PasskeyEntry = role == .initiator ? .initiatorShows : .responderShows

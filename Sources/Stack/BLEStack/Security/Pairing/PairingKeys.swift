@@ -2,8 +2,8 @@ import BLEWire
 
 /// Key distribution over the encrypted link; the responder's keys come first. Core 5.4, Vol 3, Part H, 3.6.
 extension Pairing {
-  /// The key, but only after all checks have succeeded and the user has answered. A central that got it
-  /// earlier could skip the numeric comparison.
+  /// The key for the controller; `nil` until all checks have succeeded and the user has answered. A central
+  /// that could encrypt earlier would skip the numeric comparison.
   var agreedKey: UInt128? {
     switch step {
     case .encryption, .keys: key
@@ -28,12 +28,12 @@ extension Pairing {
   }
 
   mutating func takeKey(_ pdu: SecurityManagerPDU) {
-    // Keys that were not agreed on are ignored.
+    // Ignore keys that were not agreed on.
     guard awaited.remove(pdu.code) != nil else { return }
     switch pdu {
     case .encryptionInformation(let key): receivedKey = key
     case .centralIdentification(let diversifier, let random):
-      // No key arrived before, or it was zero, which is publicly known.
+      // Reject if no key arrived before, or if it was zero, which is publicly known.
       guard receivedKey != 0 else { return fail(.keyRejected) }
       bond?.peerKey = LongTermKey(key: receivedKey, diversifier: diversifier, random: random)
     case .identityInformation(let key): receivedResolvingKey = key

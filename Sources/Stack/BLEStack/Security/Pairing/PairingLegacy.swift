@@ -11,7 +11,7 @@ extension Pairing {
   }
 
   mutating func legacyConfirmed(_ value: UInt128) {
-    // A reflected confirm value proves nothing.
+    // A peer that reflects this side's confirm value proves nothing.
     guard role == .responder || value != localConfirm else { return fail(.confirmValueFailed) }
     peerConfirm = value
     step = .legacyRandom

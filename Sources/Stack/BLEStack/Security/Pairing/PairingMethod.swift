@@ -1,6 +1,6 @@
 import BLEWire
 
-/// The method by which two devices authenticate each other, if they do. Core 5.4, Vol 3, Part H, 2.3.5.1.
+/// Method by which two devices authenticate each other. Core 5.4, Vol 3, Part H, 2.3.5.1.
 public enum PairingMethod: Hashable, Sendable {
   case justWorks
   case passkey(PasskeyEntry)
@@ -28,7 +28,7 @@ public enum PairingMethod: Hashable, Sendable {
     }
   }
 
-  /// Table 2.8 of that section.
+  /// Table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1.
   private init(_ initiator: IOCapability, _ responder: IOCapability, isSecure: Bool) {
     switch (initiator, responder) {
     case (.noInputNoOutput, _), (_, .noInputNoOutput): self = .justWorks

@@ -2,14 +2,14 @@ import BLEWire
 
 /// LE Secure Connections. Core 5.4, Vol 3, Part H, 2.3.5.6.
 extension Pairing {
-  /// Number of passkey bits; each is confirmed in a round of its own. Core 5.4, Vol 3, Part H, 2.3.5.6.3.
+  /// Number of passkey bits. Each is confirmed in a separate round. Core 5.4, Vol 3, Part H, 2.3.5.6.3.
   private static let passkeyBits: UInt32 = 20
 
   // MARK: Phase 1
 
   mutating func exchanged(_ peer: P256PublicKey) {
     guard let keyPair else { return }
-    // The peer reflects this side's key, or uses the debug key, whose private key is public.
+    // Refuse a peer that reflects this side's key, or uses the debug key, whose private key is published.
     guard peer.x != keyPair.publicKey.x, peer.x != P256PublicKey.debug.x,
       let secret = keyPair.sharedSecret(with: peer)
     else { return fail(.invalidParameters) }
@@ -45,7 +45,7 @@ extension Pairing {
 
   mutating func revealed(_ value: UInt128) {
     peerRandom = value
-    // The initiator of Just Works or numeric comparison sends no commitment.
+    // In Just Works and numeric comparison the initiator sends no commitment.
     let isCommitted =
       if case .passkey = method { true } else { role == .initiator }
     guard !isCommitted || commitment(of: value) == peerConfirm else { return fail(.confirmValueFailed) }
@@ -78,7 +78,7 @@ extension Pairing {
     SecurityToolbox.f4(peerX, localX, random, roundBit)
   }
 
-  /// The number that both sides show. Core 5.4, Vol 3, Part H, 2.3.5.6.2.
+  /// Number that both sides show. Core 5.4, Vol 3, Part H, 2.3.5.6.2.
   private var number: UInt32 {
     let value =
       role == .initiator
@@ -99,7 +99,7 @@ extension Pairing {
     key = shortened(keys.longTermKey)
   }
 
-  /// Called when the user has confirmed the number, or need not.
+  /// Continues after the user has confirmed the number, or at once if the method does not require it.
   mutating func compared() {
     if role == .initiator { send(.dhKeyCheck(localCheck)) }
   }

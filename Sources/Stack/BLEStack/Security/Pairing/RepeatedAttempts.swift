@@ -1,14 +1,15 @@
 import BLEWire
 
-/// Waiting time of a peer after a failed pairing; doubles after each failure. Core 5.4, Vol 3, Part H, 2.3.6.
+/// Time that a peer must wait after a failed pairing; doubles after each failure. Core 5.4, Vol 3, Part H,
+/// 2.3.6.
 ///
-/// A peer that guesses a passkey learns one bit per attempt, and may use another address each time. So all
-/// peers must wait after such a failure.
+/// A peer that guesses a passkey learns one bit per attempt, and can change its address each time. Therefore
+/// all peers must wait after a failed passkey pairing.
 struct RepeatedAttempts {
   static let firstWait = Duration.seconds(1)
-  /// The longest wait is 64 s.
+  /// Maximum number of doublings, for a wait of 64 s.
   static let doublings = 6
-  /// Number of peers to remember; a further one replaces the oldest.
+  /// Number of peers to remember; when full, the oldest is dropped.
   static let limit = 32
 
   private struct Attempts {
