@@ -5,10 +5,10 @@ public import BLEWire
 /// Maps an on-air address to the identity of the device behind it. Callable on any thread.
 public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 
-/// Access to the radio: a kernel adapter shared with the kernel's host (`KernelAdapter`), or a controller of
-/// our own (`HostAdapter`). Both scan and connect through the same interface.
+/// Access to the radio: a kernel adapter shared with the kernel's host (`KernelAdapter`), or a controller
+/// that only this process uses (`HostAdapter`). Both scan and connect through the same interface.
 ///
-/// Use `securing`, `exclusive` and `innermost` for features that only some adapters have. An adapter that
+/// For features that only some adapters have, use `securing`, `exclusive` and `innermost`. An adapter that
 /// wraps another forwards them, so that callers do not depend on the outermost type.
 public protocol Adapter: Actor {
   /// Called on the receive thread for each advertising report. Must not block or keep the view.
@@ -19,24 +19,24 @@ public protocol Adapter: Actor {
   /// The access mode: `raw`, `coexist` or `exclusive`.
   nonisolated var mode: String { get }
   nonisolated var loop: EventLoop { get }
-  /// Encrypts links and pairs with devices; `nil` if this adapter cannot.
+  /// The part that encrypts links and pairs with devices; `nil` if this adapter cannot.
   nonisolated var securing: (any SecuringAdapter)? { get }
-  /// Our own host, if the controller is used by this process alone: for operations that the kernel's host
-  /// does not permit.
+  /// Our own host if only this process uses the controller, otherwise `nil`. It permits operations that the
+  /// kernel's host does not.
   nonisolated var exclusive: HostAdapter? { get }
-  /// The adapter that wraps no other. Its type determines what else it can do.
+  /// The adapter inside all wrappers. Its type determines the features that this protocol does not cover.
   nonisolated var innermost: any Adapter { get }
   /// Number of malformed packets.
   var malformed: Int { get async }
-  /// Number of long advertisements that did not arrive completely.
+  /// Number of long advertisements that were not received completely.
   var unfinishedReports: Int { get async }
 
-  /// Number of faults in the data from the controller that may have cost notifications: malformed packets,
-  /// data for unknown links, frames that were not reassembled, and bytes of a stream between its packets. How
-  /// many notifications were lost is unknown.
+  /// Number of faults in the controller's data that may have lost notifications: malformed packets, data for
+  /// unknown links, frames that could not be reassembled, and bytes of a stream between its packets. The
+  /// number of lost notifications is unknown.
   var faults: Int { get async }
 
-  /// Number of data packets that a log's writer truncated, if the adapter replays a log.
+  /// Number of data packets that the log's writer truncated, if the adapter replays a log.
   var cutFrames: Int { get async }
 
   /// Starts a scan; each report goes to `sink` on the receive thread. One scan at a time.
@@ -46,33 +46,33 @@ public protocol Adapter: Actor {
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError)
 
-  /// Turns scanning off and waits for the controller's confirmation. Does nothing if no scan is on.
+  /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
   func stopScan() async throws(HostError)
 
   /// Connects the ATT channel of a device and requests link parameters.
   ///
-  /// A refused parameter does not prevent the link; `Connection.changes` records it.
+  /// If a parameter is refused, the link still comes up; `Connection.changes` records the refusal.
   ///
-  /// - Throws: `noAnswer` after `timeout`, or the error.
+  /// - Throws: `noAnswer` after `timeout`, or the error that occurred.
   func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
-  /// Requests other parameters for a link that is up. `Connection.changes` records the result.
+  /// Requests other parameters for a link that is up. `Connection.changes` records the outcome.
   func change(_ connection: Connection, to request: LinkRequest) async
 
-  /// Queries signal strength, and version and features of the peer.
+  /// Queries the signal strength, and the peer's version and features.
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts
 
-  /// Calls `body` on the receive thread when the adapter has failed, or at once if it already has. A new
-  /// callback replaces the earlier one.
+  /// Sets the callback for a failure of the adapter, which replaces an earlier callback. It is called on the
+  /// receive thread; at once if the adapter has already failed.
   func onLost(_ body: @escaping @Sendable () -> Void) async
 
-  /// Resolves a private address to an identity by means of the bonds; `nil` if no address needs resolving.
+  /// Resolves private addresses to identities with the stored bonds; `nil` if no bond has a resolving key.
   var addressResolver: AddressResolver? { get async }
 
-  /// Pauses receiving while `body`, called on the receive thread, reports that the caller's queues are too
-  /// full. Only a packet log can pause; other adapters do nothing.
+  /// Pauses receiving while `body` returns `true` because the caller's queues are too full. `body` is called
+  /// on the receive thread. Only a packet log can pause; other adapters do nothing.
   func hold(while body: @escaping @Sendable () -> Bool) async
 
   /// Releases the adapter.
@@ -84,18 +84,18 @@ extension Adapter {
   public nonisolated var exclusive: HostAdapter? { nil }
   public nonisolated var innermost: any Adapter { self }
 
-  /// The kernel's host receives the controller's data and counts its faults.
+  /// Always 0: the kernel's host receives the controller's data.
   public var faults: Int { 0 }
   public var cutFrames: Int { 0 }
 
   /// Always 0: the kernel reassembles long advertisements.
   public var unfinishedReports: Int { 0 }
 
-  /// If the kernel's host keeps the bonds, its controller resolves addresses.
+  /// Always `nil`: if the kernel's host keeps the bonds, its controller resolves addresses.
   public var addressResolver: AddressResolver? { nil }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async {}
 
-  /// For an adapter that cannot detect a failure.
+  /// Does nothing, for an adapter that cannot detect a failure.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {}
 }

@@ -4,12 +4,12 @@ public import BLEWire
 
 /// An error between this program and the radio. Its description states the cause, then the remedy.
 public enum HostError: Error, Hashable, Sendable {
-  /// The kernel has no Bluetooth, or this is not its first network namespace.
+  /// The kernel does not support Bluetooth, or the program runs outside the initial network namespace.
   case noBluetooth
-  /// The requested adapter (`nil`: any) and the adapters present.
+  /// The adapter does not exist. Contains the requested name (`nil` for any) and the adapters present.
   case noAdapter(String?, present: [String])
   case adapterDown(String)
-  /// A capability that `action` needs is missing.
+  /// The program lacks a capability that `action` requires.
   case notPermitted(action: String, capability: String)
   /// The controller refused a command.
   case commandRefused(HCIOpcode, HCIStatus)
@@ -21,7 +21,7 @@ public enum HostError: Error, Hashable, Sendable {
   case malformedReply(WireError)
   /// Another program is scanning, or the kernel is connecting.
   case scanBusy(holder: String?)
-  /// No ATT channel to the device within the timeout.
+  /// The ATT channel of the device could not be connected within the timeout.
   case noAnswer(DeviceAddress, seconds: Int)
   /// The device was connected, but its stream did not start within the timeout.
   case startTimedOut(DeviceAddress, seconds: Int)
@@ -33,15 +33,15 @@ public enum HostError: Error, Hashable, Sendable {
   case linkFailed(DeviceAddress, HCIStatus)
   /// Pairing failed.
   case pairing(DeviceAddress, PairingError)
-  /// A bonded device did not encrypt the link with its key; `nil` if it did not respond.
+  /// A bonded device did not encrypt the link with its key; the status is `nil` if it did not respond.
   case notEncrypted(DeviceAddress, HCIStatus?)
-  /// A controller of our own, named by its transport, has failed.
+  /// A controller that only this process uses, named by its transport, has failed.
   case controller(String, HCIHostFailure)
-  /// The adapter is in use and not available to a host of our own.
+  /// The adapter is in use, so our own host cannot open it.
   case adapterBusy(String, holder: String?)
   /// The scan did not find the device.
   case notFound(String, seconds: Int)
-  /// The device or the adapter lacks what the operation needs.
+  /// The device or the adapter lacks a feature that the operation needs.
   case unsuitable(String)
   case gatt(GATTError)
   case system(SystemError)
@@ -115,8 +115,8 @@ extension HostError: CustomStringConvertible {
     }
   }
 
-  /// The device is bonded with another address of this computer: the controller was replaced, or reports
-  /// another address.
+  /// The device is bonded with another address of this computer. The controller was replaced, or reports
+  /// another address now.
   static func bonded(
     _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
   ) -> HostError {
@@ -154,20 +154,21 @@ extension HostError: CustomStringConvertible {
 }
 
 extension Duration {
-  /// Remaining time for the next of several steps; at least half of the total, so that each step can succeed.
+  /// Remaining time for the next of several steps, at least half of the total, so that each step has a chance
+  /// to succeed.
   package func left(after elapsed: Duration) -> Duration { max(self - elapsed, self / 2) }
 }
 
 extension HostError {
-  /// The controller was reset, and operations in progress were lost. The caller may retry.
+  /// The controller was reset and operations in progress were lost. The caller may retry.
   package static let controllerReset = HostError.gatt(.closed(.linkLost(.controllerReset)))
 
-  /// The only place where errors of lower layers become host errors.
+  /// Converts an error of the system. This is the only place where errors of lower layers become host errors.
   package init(_ error: SystemError) {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }
 
-  /// Like `init(SystemError)`, for the start or the end of a connect.
+  /// Like `init(SystemError)`, for an error while a connection is started or ended.
   init(connecting address: DeviceAddress, _ error: SystemError) {
     switch error.condition {
     case .unsupported: self = .noBluetooth
@@ -190,7 +191,7 @@ extension HostError {
     }
   }
 
-  /// `bluetoothd` with its process ID, if it runs.
+  /// `bluetoothd` with its process ID; `nil` if it is not running.
   static var daemon: String? {
     ProcessFacts.processID(named: "bluetoothd").map { "bluetoothd (process \($0))" }
   }

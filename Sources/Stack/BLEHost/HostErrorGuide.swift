@@ -14,8 +14,8 @@ extension HostError {
 extension ErrorGuide {
   /// Returns an error's description, followed by a remedy if a table has one.
   ///
-  /// Most descriptions of `HostError` already include a remedy. The description of an error passed on from a
-  /// lower layer does not, because it is also a capture's `endReason`.
+  /// Most descriptions of `HostError` already include a remedy. The description of an error from a lower
+  /// layer does not, because it is also used as a capture's `endReason`.
   public static func text(of error: some Error) -> String {
     switch error {
     case let error as GATTError: text("\(error)", error.remedy)

@@ -4,9 +4,9 @@ public import BLEWire
 
 /// An adapter shared with the kernel's host and `bluetoothd`: the `coexist` mode.
 ///
-/// Scans with the kernel's discovery, which it shares with `bluetoothd`, and connects over the kernel's L2CAP
-/// socket like `KernelAdapter`. Scanning and timing need CAP_NET_ADMIN. Setting the PHY or the data length
-/// and reading the parameters in force need CAP_NET_RAW. Connecting needs no capability.
+/// Scans with the kernel's discovery, which `bluetoothd` uses too, and connects over the kernel's L2CAP
+/// socket like `KernelAdapter`. CAP_NET_ADMIN is required to scan and to set the timing; CAP_NET_RAW to set
+/// the PHY or the data length and to read the parameters in force. Connecting requires no capability.
 public actor CoexistAdapter: Adapter {
   public nonisolated let info: AdapterInfo
   public nonisolated let loop: EventLoop
@@ -17,9 +17,11 @@ public actor CoexistAdapter: Adapter {
   package let kernel: KernelAdapter
   private let note: @Sendable (String) -> Void
   private var channel: ManagementChannel?
-  /// Timing that is loaded in the kernel for connects in progress.
+  /// Timings loaded in the kernel for connection attempts in progress.
   private var wishes: [DeviceAddress: LinkParameterRange] = [:]
 
+  /// Creates the adapter.
+  ///
   /// - Parameters:
   ///   - info: the kernel's adapter.
   ///   - loop: runs the receive thread.
@@ -33,8 +35,8 @@ public actor CoexistAdapter: Adapter {
 
   public var malformed: Int { get async { await (channel?.malformed ?? 0) + kernel.malformed } }
 
-  /// Starts the kernel's discovery. It scans actively at its own pace, and the controller reports each device
-  /// about once in 10 s. `timing` and `duplicates` are ignored.
+  /// Starts the kernel's discovery. The kernel scans actively with its own timing, and the controller reports
+  /// each device about once in 10 s. `timing` and `duplicates` are ignored.
   ///
   /// - Throws: `unsuitable` for a passive scan.
   public func startScan(
@@ -53,8 +55,8 @@ public actor CoexistAdapter: Adapter {
 
   public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
-  /// The kernel creates the link with the requested timing. Other requested parameters go to the controller
-  /// over the raw channel.
+  /// Connects with the requested timing, which the kernel uses from the start. Other requested parameters are
+  /// sent to the controller over the raw channel.
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
@@ -68,7 +70,7 @@ public actor CoexistAdapter: Adapter {
     }
     await unload(loaded, for: peer)
     var rest = request
-    // A link that was already up keeps its timing, as does one whose timing the kernel did not load.
+    // Request the timing again if the link was already up with another one, or if the kernel did not load it.
     if let loaded, await connection.link.timing.map(loaded.contains) ?? true { rest.leaveTiming() }
     if !rest.isEmpty { await kernel.change(connection, to: rest) }
     return connection
@@ -78,7 +80,7 @@ public actor CoexistAdapter: Adapter {
     await kernel.change(connection, to: request)
   }
 
-  /// Without CAP_NET_RAW, queries the kernel's host, which reports only the signal strength.
+  /// Without CAP_NET_RAW, queries the kernel's host instead, which reports only the signal strength.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     do throws(HostError) { return try await kernel.facts(of: connection) } catch {
       guard case .notPermitted = error else { throw error }
@@ -99,9 +101,9 @@ public actor CoexistAdapter: Adapter {
 
   // MARK: Timing
 
-  /// Loads the timing of a connect into the kernel.
+  /// Loads the timing of a connection attempt into the kernel.
   ///
-  /// - Returns: the loaded timing; `nil` if none was requested or the load failed.
+  /// - Returns: The loaded timing; `nil` if none was requested or the load failed.
   private func load(_ timing: LinkParameterRange?, for peer: DeviceAddress) async -> LinkParameterRange? {
     guard let timing else { return nil }
     do throws(HostError) {
@@ -116,22 +118,22 @@ public actor CoexistAdapter: Adapter {
     }
   }
 
-  /// Removes the entry once the link is up or the connect has failed: the kernel reads it only when it
+  /// Removes the entry once the link is up or the attempt has failed: the kernel reads it only when it
   /// connects.
   ///
-  /// The entry of a device that the kernel connects by itself cannot be removed, so it is first set to the
-  /// kernel's default. Entries that `bluetoothd` had loaded for other devices are lost with the first load,
-  /// and no command reads them.
+  /// The kernel keeps the entry of a device that it connects to on its own, so the entry is first set to the
+  /// kernel's default. The first load discards the entries that `bluetoothd` had loaded for other devices; no
+  /// command can read them.
   private func unload(_ loaded: LinkParameterRange?, for peer: DeviceAddress) async {
     guard loaded != nil, let channel else { return }
     wishes[peer] = nil
     let former = LoadConnectionParameters.Entry(peer, .default)
-    // If the adapter was removed, so was the list.
+    // May fail if the adapter was removed; its entries are then gone too.
     _ = try? await channel.command(LoadConnectionParameters(entries + [former]))
     _ = try? await channel.command(LoadConnectionParameters(entries))
   }
 
-  /// All current entries: each load replaces the whole list.
+  /// All current entries, because each load replaces the whole list.
   private var entries: [LoadConnectionParameters.Entry] {
     wishes.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }
@@ -139,7 +141,7 @@ public actor CoexistAdapter: Adapter {
   private func openChannel() async throws(HostError) -> ManagementChannel {
     if let channel { return channel }
     let opened = try await ManagementChannel.open(info, on: loop, note)
-    // Another task may have opened one meanwhile.
+    // Another task may have opened a channel meanwhile.
     if let channel {
       await opened.close()
       return channel

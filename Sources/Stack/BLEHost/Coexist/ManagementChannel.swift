@@ -5,12 +5,13 @@ import BLEWire
 /// The kernel's management interface to one adapter: sends commands to the kernel's host, which `bluetoothd`
 /// uses too, and receives its events.
 ///
-/// Replies are matched by opcode and adapter, and other events are still delivered while a command waits.
-/// Needs CAP_NET_ADMIN.
+/// Replies are matched by opcode and adapter. Other events are delivered while a command waits. Requires
+/// CAP_NET_ADMIN.
 actor ManagementChannel {
-  /// Most commands are answered at once; starting discovery takes several commands to the controller.
+  /// Time limit for a reply. The kernel answers most commands at once; to start discovery it sends several
+  /// commands to the controller.
   static let commandTimeout = Duration.seconds(5)
-  /// Pause before a refused discovery is retried, unless an event shows earlier that it can start.
+  /// Pause before a refused discovery is retried, unless an event shows that it can start earlier.
   static let retryPause = Duration.seconds(1)
 
   typealias Note = @Sendable (String) -> Void
@@ -18,7 +19,7 @@ actor ManagementChannel {
   private struct PendingCommand {
     let opcode: ManagementOpcode
     let deadline: MonotonicTime
-    /// Called at once, before later packets are handled.
+    /// Called at once, before later packets are processed.
     let answer: (Result<[UInt8], HostError>) -> Void
   }
 
@@ -33,18 +34,18 @@ actor ManagementChannel {
   private var pending: [PendingCommand] = []
   private var keeper = DiscoveryKeeper()
   private var reportSink: Adapter.ReportSink?
-  /// Result of a start, for its caller.
+  /// Result of starting a discovery, for the caller that started it.
   private var begun: OneShot<Result<Void, HostError>>?
   private let settling = Waiters()
   private var retryTime: MonotonicTime?
   private var hasTold = false
   private var lossHandler: (@Sendable () -> Void)?
   private var securityHandler: (@Sendable (ManagementSecurityEvent) -> Void)?
-  /// The adapter's settings when the channel was opened.
+  /// Settings of the adapter when the channel was opened.
   private(set) var settings = ControllerSettings(bits: 0)
-  /// Why the adapter can no longer be used.
+  /// Reason why the adapter can no longer be used.
   private var failure: HostError?
-  /// Events and reports that were malformed.
+  /// Number of malformed events and reports.
   private(set) var malformed = 0
 
   /// Opens the management interface of an adapter and checks that it is powered.
@@ -65,7 +66,7 @@ actor ManagementChannel {
     return channel
   }
 
-  /// Takes over an open socket.
+  /// Creates a channel from an open socket.
   static func adopt(
     _ descriptor: consuming FileDescriptor, index: UInt16, on loop: EventLoop, _ note: @escaping Note
   ) async throws(HostError) -> ManagementChannel {
@@ -115,7 +116,7 @@ actor ManagementChannel {
 
   /// Sets the handler of pairing events.
   ///
-  /// - Parameter body: receives the kernel's reports and questions about pairings with any device, on the
+  /// - Parameter body: receives the kernel's events and questions about pairings with any device, on the
   ///   receive thread.
   func whenAsked(_ body: @escaping @Sendable (ManagementSecurityEvent) -> Void) { securityHandler = body }
 
@@ -130,8 +131,8 @@ actor ManagementChannel {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Parameter limit: timeout for the kernel's reply.
-  /// - Returns: the reply's parameters.
+  /// - Parameter limit: time limit for the kernel's reply.
+  /// - Returns: Parameters of the reply.
   /// - Throws: `managementRefused`, `managementTimedOut`, `adapterDown`, `notPermitted`.
   @discardableResult
   func command(
@@ -164,8 +165,8 @@ actor ManagementChannel {
 
   // MARK: Discovery
 
-  /// Starts discovery; each report goes to `sink` on the receive thread. While another program's discovery is
-  /// active, its results are delivered, and ours starts when it ends.
+  /// Starts discovery; each report is passed to `sink` on the receive thread. While another program's
+  /// discovery is active, its results are delivered. Ours starts when it ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
     guard reportSink == nil, begun == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
@@ -176,9 +177,9 @@ actor ManagementChannel {
     try await begun.get()
   }
 
-  /// Stops the discovery if it is ours, and waits for the kernel's confirmation.
+  /// Stops our discovery and waits for the kernel's confirmation. Does not stop another program's.
   func stopDiscovery() async throws(HostError) {
-    // A queued event may report that our discovery has ended.
+    // A queued event may report that our discovery has already ended.
     if isOpen { receive() }
     reportSink = nil
     let isOurs = keeper.end() == .stop
@@ -189,7 +190,7 @@ actor ManagementChannel {
     do throws(HostError) {
       try await command(StopDiscovery())
     } catch {
-      // The discovery had already ended, by itself or with its adapter.
+      // The discovery had already ended, by itself or because the adapter was removed.
       switch error {
       case .managementRefused(_, .rejected), .adapterDown: return
       default: throw error
@@ -230,12 +231,12 @@ actor ManagementChannel {
     settling.wakeAll()
   }
 
-  /// Whether the kernel has answered the start, and the stop that may follow it.
+  /// Whether the kernel has replied to the start command, and to the stop command that may follow it.
   private var isSettled: Bool {
     !isOpen || keeper.state != .starting && pending.allSatisfy { $0.opcode != .stopDiscovery }
   }
 
-  /// Reports a message once per scan, because each retry would repeat it.
+  /// Reports a message once per scan; otherwise each retry would repeat it.
   private func tell(_ text: String) {
     guard !hasTold, reportSink != nil else { return }
     hasTold = true

@@ -4,13 +4,13 @@ import BLEWire
 
 /// Transports the PDUs of one ATT bearer: the kernel's L2CAP socket or a link of our own host.
 ///
-/// Used on the event loop's thread, where it also calls its client.
+/// Used only on the event loop's thread, on which it also calls its client.
 protocol ATTBearer: AnyObject, Sendable {
-  /// Starts to deliver to a client.
+  /// Starts to deliver PDUs to a client.
   func attach(_ client: BearerClient) throws(SystemError)
   /// Sends one PDU.
   ///
-  /// - Throws: `wouldBlock` if there is no room; the client's `writable` is called when there is.
+  /// - Throws: `wouldBlock` if there is no room. The client's `writable` is called when there is room again.
   func send(_ pdu: Span<UInt8>) throws(SystemError)
   /// Ends the channel. The client is not called again.
   func close()
@@ -18,17 +18,18 @@ protocol ATTBearer: AnyObject, Sendable {
   var kernelQueueDrops: Int { get }
   /// Number of calls that failed for lack of kernel memory and were retried.
   var memoryShortages: Int { get }
-  /// The reason that the controller gave for the end of the link, if known.
+  /// The controller's reason for the end of the link, if known.
   var disconnectReason: HCIStatus? { get }
-  /// Whether another program may have used the channel before; its MTU is then unknown at first.
+  /// Whether another program may have used the channel before, so that its MTU is unknown at first.
   var mayBeOlder: Bool { get }
-  /// The kernel's receive queue in bytes of kernel memory; 0 if the bearer has no queue of its own.
+  /// Size of the kernel's receive queue in bytes of kernel memory; 0 if the bearer has no queue of its own.
   var receiveBufferByteCount: Int { get }
   /// Current security level of the link; `nil` if the bearer does not know it.
   func securityLevel() -> LinkSecurityLevel?
-  /// Raises the link's security. Nothing is sent until that ends or the peer has sent something.
+  /// Raises the security level of the link. Until that is done or the peer has sent a PDU, nothing can be
+  /// sent.
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void)
-  /// Gives up raising the security level. Ends the bearer if it cannot continue.
+  /// Stops waiting for the security level. Ends the bearer if it cannot be used without it.
   func abandonRaising()
 }
 
@@ -36,9 +37,9 @@ protocol ATTBearer: AnyObject, Sendable {
 enum RaisingOutcome: Hashable, Sendable {
   /// The link has the requested level.
   case held
-  /// The bearer ended, or continues without the level.
+  /// The bearer ended, or remains usable without the level.
   case ended
-  /// The user did not answer or the pairing failed; the bearer ends.
+  /// The user did not answer or the pairing failed. The bearer ends.
   case failed
 }
 
@@ -59,16 +60,16 @@ extension ATTBearer {
 /// executor, which is the loop's thread. `assumeIsolated` would also work but costs two allocations a call.
 final class BearerClient {
   let received: (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void
-  /// The PDUs of one system call follow.
+  /// Called before the PDUs of one system call are delivered.
   let batchBegan: () -> Void
-  /// The PDUs of one system call were delivered and sending resumes. Called only by a bearer that calls
-  /// `batchBegan`.
+  /// Called after the PDUs of one system call were delivered: queued PDUs can be sent. Used only by a bearer
+  /// that calls `batchBegan`.
   let batchDelivered: () -> Void
-  /// No more data has arrived for now.
+  /// Called when no more data is available for now.
   let batchEnded: () -> Void
-  /// The bearer has room again.
+  /// Called when the bearer has room again.
   let writable: () -> Void
-  /// State of the link, when it came up and on each change.
+  /// Called with the state of the link when it comes up and on each change.
   let changed: (LinkChange) -> Void
   let ended: (BearerEnd) -> Void
   let deadline: () -> MonotonicTime?

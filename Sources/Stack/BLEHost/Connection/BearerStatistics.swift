@@ -4,12 +4,12 @@ public import BLEWire
 public struct BearerStatistics: Hashable, Sendable {
   /// PDUs received.
   public var received = 0
-  /// Notifications and indications among them.
+  /// Notifications and indications among `received`.
   public var notifications = 0
   /// Values without a subscriber.
   public var unclaimed = 0
-  /// Of these, values of a handle that was never subscribed to. Values still in transit when a subscription
-  /// ends do not count.
+  /// Values among `unclaimed` whose handle was never subscribed to. Values in transit when a subscription
+  /// ends are not included.
   public var unsubscribed = 0
   /// Malformed PDUs, which were dropped, and the last error.
   public var malformed = 0

@@ -4,26 +4,26 @@ public import BLEWire
 
 /// The ATT bearer to one device, over the kernel's L2CAP socket or a link of our own host.
 ///
-/// It runs on an event loop. The loop's thread lends each value to the subscribers, and the actor's methods
-/// run on the same thread between two batches. The path of a notification does not await, lock or allocate.
+/// It runs on an event loop. The loop's thread lends each value to the subscribers; the actor's methods run
+/// on the same thread between two batches. Delivering a notification never awaits, locks or allocates.
 public actor Connection: ATTRequester {
   /// Called on the receive thread. Must not block, allocate or keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// PDUs that may wait for room in the bearer. A peer that sends more requests without reading the responses
-  /// violates the rule of one request at a time.
+  /// Maximum number of PDUs that wait for room in the bearer. Only a peer that sends requests without reading
+  /// the responses exceeds it; it may have only one outstanding request.
   static let outboxLimit = 64
-  /// Maximum number of link changes kept.
+  /// Maximum number of link changes to keep.
   static let changeLimit = 1024
-  /// Maximum number of remarks kept.
+  /// Maximum number of remarks to keep.
   static let remarkLimit = 64
-  /// If the link ends within this time after a parameter request, the request is suspected as the cause.
+  /// A request for other parameters is suspected as the cause if the link ends within this time after it.
   private static let suspicion = Duration.seconds(2)
 
   private struct Request {
     let pdu: [UInt8]
     let need: Need
-    /// Sent right after the request; it has no response.
+    /// A command to send right after the request; it has no response.
     let command: [UInt8]?
     let answer: OneShot<Result<[UInt8], GATTError>>
   }
@@ -36,7 +36,7 @@ public actor Connection: ATTRequester {
     var isHeard = false
   }
 
-  /// Whether the caller depends on a request.
+  /// Whether the caller can continue without the response.
   public enum Need: Hashable, Sendable {
     case required
     /// The caller can continue if the request fails.
@@ -54,60 +54,60 @@ public actor Connection: ATTRequester {
 
   let carrier: any ATTBearer
   private let tap: PacketTap?
-  /// Whether the log has a record of this link.
+  /// Whether the start of this link has been logged.
   private var isLogged = false
-  // Kept private, the machine is used in place: an accessor that lends it out allocates at each use.
+  // Private, so that the machine is used in place: an accessor that lends it out allocates on each use.
   private var machine: ATTClientMachine
   private var server: LocalServer
   /// Used instead of `server` if set.
   private var responder: AttributeResponder?
-  /// Why the bearer ended; `nil` while it is up.
+  /// Reason why the bearer ended; `nil` while it is up.
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  /// Topics of requests that made the device end an earlier link; such requests are not sent.
+  /// Topics of requests at which the device ended an earlier link. Such requests are not sent.
   private var avoided: Set<[UInt8]> = []
   /// The last request for other link parameters.
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
-  /// Causes that ended links of an earlier program; these are not requested.
+  /// Causes that ended links in an earlier run of the program; these are not requested.
   package var recalled: [LinkSuspect] = []
   /// Whether the device has responded to any request on this link.
   private var hasResponded = false
   /// The last optional request that the device has responded to.
   private var answered: (request: [UInt8], at: MonotonicTime)?
-  /// Suspected reason why the device ended this link, and whether it had left that request unanswered.
+  /// Suspected cause if the device ended this link, and whether the device had not answered that request.
   package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
-  /// Oddities of the device, each once.
+  /// Oddities of the device; each is recorded once.
   public private(set) var remarks: [LinkRemark] = []
   let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
   /// Whether the PDUs of one system call are being delivered. PDUs sent meanwhile are queued until the end.
   private var isDelivering = false
   private let senders = Waiters()
-  /// `end`, for tasks that wait for it.
+  /// `end`, for tasks that await it.
   private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
   private var everSubscribed: Set<AttributeHandle> = []
-  /// Tasks that wait for a subscriber's first value.
+  /// Tasks that await a subscriber's first value.
   private let hearers = Waiters()
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
-  /// Undoes changes to a link that may outlive this channel. Called by `close`.
+  /// Undoes changes to a link that may stay up without this channel. Called by `close`.
   var restore: (@Sendable () async -> Void)?
   /// Gives a link that started fast its lasting timing. Called when the fast start ends.
   var settle: (@Sendable (Connection) async -> Void)?
-  /// Set when the fast start or the link has ended.
+  /// Set when the fast start has ended, or the link.
   var settled: OneShot<Void>?
-  /// Timing in force before any request.
+  /// The timing that the link had before any request.
   var former: LinkParameters?
-  /// Raises the security of a link that the device finds insufficient.
+  /// Raises the security of a link after the device refused a request as insufficiently secure.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
   var attributes = LinkAttributes()
-  /// Exchange MTU is sent at most once. Core 5.4, Vol 3, Part F, 3.4.2.1.
+  /// Whether Exchange MTU was sent; it is sent at most once. Core 5.4, Vol 3, Part F, 3.4.2.1.
   private(set) var hasAskedMTU = false
   public nonisolated let requests = RequestCounter()
   private var counters = BearerStatistics()
-  /// Changes of the link in order; empty if the kernel does not report them.
+  /// Changes of the link, in order; empty if the kernel does not report them.
   public private(set) var changes: [LinkChange] = []
 
   init(
@@ -123,7 +123,7 @@ public actor Connection: ATTRequester {
     server = LocalServer(receiveMTU: machine.receiveMTU)
   }
 
-  /// Attaches to the bearer, which then delivers PDUs.
+  /// Starts to receive PDUs from the bearer.
   func attach() throws(HostError) {
     let client = BearerClient(
       received: { self.received($0, at: $1, $2) }, batchBegan: { self.beginDelivery() },
@@ -138,7 +138,7 @@ public actor Connection: ATTRequester {
   public var mtu: Int { machine.mtu }
 
   func note(_ change: LinkChange) {
-    // The first and the latest changes are kept, so that a peer cannot exhaust memory.
+    // Keep the first and the latest changes, so that a peer cannot exhaust memory.
     if changes.count == Self.changeLimit { changes.remove(at: 1) }
     changes.append(change)
     guard let asked, change.value.isAbout(asked.part) else { return }
@@ -149,18 +149,18 @@ public actor Connection: ATTRequester {
     if !remarks.contains(remark), remarks.count < Self.remarkLimit { remarks.append(remark) }
   }
 
-  /// Records that the controller was told to ask the device for other link parameters.
+  /// Records that the controller is about to request other link parameters from the device.
   func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic(), false) }
 
-  /// Refuses requests like these locally instead of sending them, as a device without the feature would.
-  /// Applies to optional requests and to those with a substitute.
+  /// Refuses such requests locally instead of sending them, as a device without the feature would. Applies to
+  /// optional requests, and to requests that the connection can do without.
   package func avoid(_ requests: Set<[UInt8]>) {
     avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
   }
 
-  /// Permits subscription requests again, because no values arrive without them.
+  /// Permits subscription requests again, because no values have arrived without them.
   ///
-  /// - Returns: whether any had been avoided.
+  /// - Returns: Whether any had been avoided.
   func allowSubscriptions() -> Bool {
     let before = avoided.count
     avoided = avoided.filter { !isSubscription($0) }
@@ -178,14 +178,14 @@ public actor Connection: ATTRequester {
     return result
   }
 
-  /// Ends the bearer if a response takes longer than this. The maximum is 30 s.
+  /// Sets the time limit for a response, after which the bearer ends. The maximum is 30 s.
   public func limitAnswers(to patience: Duration) { machine.patience = patience }
 
   /// Waits until the bearer has ended.
   public func ended() async -> BearerEnd { await ending.value() }
 
-  /// Restores what was changed and closes the channel. The kernel drops the link after its own disconnect
-  /// timeout.
+  /// Undoes temporary changes to the link and closes the channel. The kernel then drops the link after its
+  /// own disconnect timeout.
   public func close() async {
     if end == nil, let restore {
       self.restore = nil
@@ -194,15 +194,15 @@ public actor Connection: ATTRequester {
     finish(.closedLocally)
   }
 
-  /// Closes the channel for a cause that the caller has found, without notifying the device.
+  /// Closes the channel for a cause that the caller has detected. The device is not informed.
   package func close(for cause: BearerEnd) { finish(cause) }
 
-  /// Whether a packet log answers instead of a device, so that pauses are those of the log.
+  /// Whether a packet log responds instead of a device, so that pauses are those of the log.
   package nonisolated var isReplayed: Bool { (carrier as? HostCarrier)?.mayBeOlder == true }
 
   // MARK: Requests
 
-  /// Sets the handler for a request that the device refuses for insufficient security.
+  /// Sets the handler for requests that the device refuses for insufficient security.
   ///
   /// - Parameter body: raises the link's security and returns whether to repeat the request.
   func onRefusal(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
@@ -211,8 +211,8 @@ public actor Connection: ATTRequester {
 
   /// Sends a request and returns its response. Requests are sent in the order of the calls, one at a time.
   ///
-  /// If the calling task is cancelled, a request that is still queued is removed; one that was sent is not.
-  /// If the task was cancelled before the call, its requests are sent normally, so that it can clean up.
+  /// If the calling task is cancelled while the request is queued, the request is removed; once sent, it is
+  /// completed. A task that was already cancelled before the call can still send requests, to clean up.
   ///
   /// If the device refuses for insufficient security and the link's security can be raised, the request is
   /// repeated once.
@@ -220,8 +220,8 @@ public actor Connection: ATTRequester {
     try await transact(request, followedBy: nil)
   }
 
-  /// Sends a command right after the request, without waiting for the response; the device processes both in
-  /// this order. The command is sent even if the device refuses the request.
+  /// Sends a request and, right after it, a command without waiting for the response. The device processes
+  /// both in this order. The command is sent even if the device refuses the request.
   func transact(_ request: [UInt8], followedBy command: [UInt8]?) async throws(GATTError) -> [UInt8] {
     do throws(GATTError) { return try await exchange(request, command) } catch {
       guard case .refused(let refusal) = error, try await isWorthRepeating(after: refusal.code) else {
@@ -266,13 +266,13 @@ public actor Connection: ATTRequester {
     transmit(command)
   }
 
-  /// Waits until no PDU waits for room in the bearer.
+  /// Waits until no PDU is queued for room in the bearer.
   package func room() async throws(GATTError) {
     do { try await senders.waitUnlessCancelled { outbox.isEmpty || end != nil } } catch { throw .cancelled }
     if let end { throw .closed(end) }
   }
 
-  /// Passes the peer's requests to `responder` from now on.
+  /// Passes all further requests of the peer to `responder`.
   package func serve(_ responder: AttributeResponder?) {
     machine.servesIndications = true
     self.responder = responder
@@ -314,7 +314,7 @@ public actor Connection: ATTRequester {
 
   // MARK: Subscribers
 
-  /// Passes values of one attribute to `sink` from now on.
+  /// Passes all further values of one attribute to `sink`.
   func addSubscriber(_ handle: AttributeHandle, _ sink: @escaping Sink) -> Int {
     nextSubscriber += 1
     everSubscribed.insert(handle)
@@ -324,7 +324,7 @@ public actor Connection: ATTRequester {
 
   /// Waits for a subscriber's first value.
   ///
-  /// - Returns: whether it arrived in time.
+  /// - Returns: Whether it arrived in time.
   func hasHeard(_ id: Int, within patience: Duration) async -> Bool {
     func isHeard() -> Bool { subscribers.contains { $0.id == id && $0.isHeard } }
     let limit = loop.clock.monotonic().advanced(by: patience)
@@ -334,7 +334,9 @@ public actor Connection: ATTRequester {
     return isHeard()
   }
 
-  /// - Returns: whether the attribute has other subscribers.
+  /// Removes a subscriber.
+  ///
+  /// - Returns: Whether the attribute has other subscribers.
   func removeSubscriber(_ id: Int) -> Bool {
     guard let index = subscribers.firstIndex(where: { $0.id == id }) else { return false }
     let handle = subscribers.remove(at: index).handle
@@ -359,16 +361,15 @@ public actor Connection: ATTRequester {
     isDelivering = true
   }
 
-  /// Sends the PDUs that were queued, such as the request after a response. Thus no notification of the batch
-  /// waits for a system call.
+  /// Sends the PDUs that were queued during a batch, such as the next request after a response. Therefore no
+  /// notification of the batch waits for a system call.
   private func endDelivery() {
     isDelivering = false
     if !outbox.isEmpty { flushOutbox() }
   }
 
   private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
-    // A failed send may have ended the bearer during a batch. PDUs that arrived before the link ended still
-    // count.
+    // A failed send may have ended the bearer during the batch. PDUs that arrived before that still count.
     switch end {
     case nil, .linkLost: break
     case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost, .silent: return
@@ -378,7 +379,7 @@ public actor Connection: ATTRequester {
     log(.controllerToHost, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu, now: loop.clock.monotonic()) { deliver($0, at: time) }
-      // A pattern, because `!=` would call a witness in another module.
+      // A pattern match, because `!=` would call a function of another module.
       if case .none = reaction { return }
       react(reaction, pdu)
     } catch {
@@ -387,7 +388,7 @@ public actor Connection: ATTRequester {
     }
   }
 
-  /// Logs the start of the link before the first PDU, because its timing is known by then, if at all.
+  /// Logs the start of the link before its first PDU. By then its timing is known, if it is reported at all.
   private func log(_ direction: HCIDirection, _ pdu: Span<UInt8>, at time: ReceiveTime) {
     guard let tap else { return }
     if !isLogged {
@@ -435,7 +436,7 @@ public actor Connection: ATTRequester {
     // Copied here, because a subscriber may read the statistics while the machine lends it a value.
     counters.strayResponses = machine.strayResponses
     switch reaction {
-    // A held request returns from `release`.
+    // `release` returns a held response later.
     case .none, .stray, .held: break
     case .confirm: transmit([HandleValueIndication.confirmation])
     case .completed: complete(.success([UInt8](encoding: pdu.count) { $0.append(pdu) }))
@@ -450,8 +451,8 @@ public actor Connection: ATTRequester {
   func expire(_ now: MonotonicTime) {
     if let (reaction, pdu) = machine.release(now: now) { react(reaction, pdu.span) }
     guard let request = machine.expire(now: now) else { return }
-    // The bearer ends before the caller resumes: nothing may be sent on it any more, including the next
-    // queued request.
+    // End the bearer before the caller resumes, so that nothing more is sent on it, not even the next queued
+    // request.
     let timedOut = current
     current = nil
     finish(.transactionTimeout)
@@ -485,7 +486,8 @@ public actor Connection: ATTRequester {
 
   private func suspected(of end: BearerEnd) -> (cause: LinkSuspect, isUnanswered: Bool)? {
     guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
-    // A device out of range responds to nothing: the loss of such a link is no evidence against a request.
+    // A device that is out of range does not respond at all. Losing such a link is no evidence against a
+    // request.
     guard loss == .closedByPeer || hasResponded else { return nil }
     let now = loop.clock.monotonic()
     func isRecent(_ time: MonotonicTime) -> Bool { time.duration(to: now) < Self.suspicion }
@@ -498,8 +500,8 @@ public actor Connection: ATTRequester {
     return request.map { (.request($0.request), false) }
   }
 
-  /// Whether the connection works without the response: the MTU stays as it is, values may arrive without a
-  /// subscription, and other requests find services and descriptors, too.
+  /// Whether the connection can do without the response: the MTU stays as it is, values may arrive without a
+  /// subscription, and other requests can discover the services and descriptors.
   private func hasSubstitute(_ request: [UInt8]) -> Bool {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findByTypeValueRequest, .findInformationRequest: true

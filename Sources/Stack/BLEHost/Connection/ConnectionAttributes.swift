@@ -5,15 +5,15 @@ import Synchronization
 
 /// The device's attributes as known to a connection.
 struct LinkAttributes {
-  /// Attributes from an earlier link, not yet verified.
+  /// Attributes from an earlier link that are not verified yet.
   var known: GATTDiscoveryResult?
-  /// Attributes that are valid on this link, as far as the device has reported changes.
+  /// Attributes that are valid on this link, according to the changes that the device has reported.
   var found: GATTDiscoveryResult?
   /// Whether `found` comes from an earlier link.
   var isFromEarlierLink = false
-  /// Whether `known`, or `found` if it comes from an earlier link, was discovered by an earlier program.
+  /// Whether the attributes of an earlier link were discovered by an earlier run of the program.
   var isRecalled = false
-  /// The device's firmware revision as read by that program.
+  /// The device's firmware revision as read in that run.
   var recalledFirmware: String?
   var changeCount = 0
   /// The Service Changed characteristic, once subscribed to.
@@ -22,7 +22,7 @@ struct LinkAttributes {
   var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
   var firmwareObserver: (@Sendable (String) -> Void)?
   var blameObserver: (@Sendable (LinkSuspect) -> Void)?
-  /// Tasks that wait for a change, or for the end of the bearer.
+  /// Tasks that await a change of the attributes or the end of the bearer.
   let watchers = Waiters()
 }
 
@@ -37,8 +37,9 @@ public final class RequestCounter: Sendable {
 
 /// Attributes kept from one link to the next, and their changes. Core 5.4, Vol 3, Part G, 2.5.2.
 extension Connection {
-  /// Calls `body` on the loop's thread after each successful discovery and when attributes of an earlier link
-  /// prove valid. When the attributes have changed, the result is empty. `body` must not block.
+  /// Sets the observer of discoveries. `body` is called on the loop's thread after each successful discovery,
+  /// and when attributes of an earlier link are verified. When the attributes have changed, it receives an
+  /// empty result. `body` must not block.
   public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
     attributes.observer = body
   }
@@ -50,12 +51,12 @@ extension Connection {
     attributes.isRecalled = false
   }
 
-  /// Sets what an earlier program, maybe long ago, learned about the device.
+  /// Sets the knowledge about the device from an earlier run of the program, which may be old.
   ///
   /// - Parameters:
-  ///   - known: its discovery result; `nil` if it must not be used.
-  ///   - firmware: the firmware revision that it read.
-  ///   - suspects: causes that ended its links; these are not requested.
+  ///   - known: the discovery result; `nil` if it must not be used.
+  ///   - firmware: the firmware revision that was read.
+  ///   - suspects: suspected causes of ended links; these are not requested.
   package func recall(_ known: GATTDiscoveryResult?, firmware: String?, not suspects: [LinkSuspect]) {
     attributes.known = known
     (attributes.isRecalled, attributes.recalledFirmware) = (known != nil, firmware)
@@ -64,35 +65,35 @@ extension Connection {
     for suspect in suspects { note(.notAsked(suspect)) }
   }
 
-  /// Whether the attributes in use were discovered by an earlier program.
+  /// Whether the attributes in use were discovered by an earlier run of the program.
   package var usesRecalledAttributes: Bool { attributes.isRecalled && attributes.isFromEarlierLink }
 
-  /// The firmware revision that an earlier program read, if its attributes are in use.
+  /// The firmware revision that an earlier run read; `nil` unless its attributes are in use.
   package var recalledFirmware: String? { usesRecalledAttributes ? attributes.recalledFirmware : nil }
 
-  /// Calls `body` when the device reports its firmware revision.
+  /// Sets the observer of the firmware revision. `body` is called when it has been read.
   package func whenFirmwareTold(_ body: @escaping @Sendable (String) -> Void) {
     attributes.firmwareObserver = body
   }
 
   package func noteFirmware(_ revision: String) { attributes.firmwareObserver?(revision) }
 
-  /// Calls `body` with the cause for which the device ended a link, once it is certain enough to be
-  /// remembered.
+  /// Sets the observer of suspects. `body` is called with the cause for which the device ended a link, once
+  /// it is certain enough to be remembered.
   package func whenBlamed(_ body: @escaping @Sendable (LinkSuspect) -> Void) {
     attributes.blameObserver = body
   }
 
   package func blame(_ suspect: LinkSuspect) { attributes.blameObserver?(suspect) }
 
-  /// Attributes discovered on this link, or earlier and verified; `nil` once they have changed.
+  /// Attributes discovered on this link, or on an earlier link and verified; `nil` once they have changed.
   public var discovery: GATTDiscoveryResult? { attributes.found }
 
   /// Whether `discovery` comes from an earlier link.
   public var usesEarlierDiscovery: Bool { attributes.isFromEarlierLink }
 
-  /// Number of times that the device's attributes changed while connected, or that earlier knowledge proved
-  /// wrong.
+  /// Number of times that the device's attributes changed during the connection, or that attributes of an
+  /// earlier link proved wrong.
   public var attributeChangeCount: Int { attributes.changeCount }
 
   /// Waits until `attributeChangeCount` differs from this number or the bearer has ended.
@@ -108,7 +109,7 @@ extension Connection {
 
   var known: GATTDiscoveryResult? { attributes.known }
 
-  /// Adopts the attributes of an earlier link, which have proved valid.
+  /// Uses the attributes of an earlier link, which have been verified.
   func useKnown() {
     guard let known = attributes.known.take() else { return }
     noteDiscovery(known)
@@ -117,7 +118,7 @@ extension Connection {
 
   func dropKnown() { attributes.known = nil }
 
-  /// Invalidates the handles in this range. Their subscriptions end, and the observer receives an empty
+  /// Invalidates the handles in this range. Subscriptions to them end, and the observer receives an empty
   /// result.
   public func attributesChanged(in range: HandleRange) {
     if usesRecalledAttributes { note(.attributesReplaced) }
@@ -126,7 +127,7 @@ extension Connection {
     if let found = attributes.found, found.extent == .part,
       !found.database.services.contains(where: { $0.range.start <= range.end && range.start <= $0.range.end })
     {
-      // The services in use are unchanged, but the hash can no longer prove that on a later link.
+      // The services in use are unchanged, but the old hash cannot verify them on a later link.
       attributes.found?.databaseHash = nil
       return
     }
@@ -137,8 +138,8 @@ extension Connection {
     attributes.watchers.wakeAll()
   }
 
-  /// Turns notifications or indications on or off and sends a command right after. If the characteristic has
-  /// no configuration descriptor, only the command is written: values may arrive anyway.
+  /// Turns notifications or indications on or off, and sends a command right after. If the characteristic has
+  /// no configuration descriptor, only the command is sent: values may arrive anyway.
   func configure(
     _ characteristic: GATTDatabase.Characteristic, _ configuration: ClientCharacteristicConfiguration,
     followedBy command: AttributeWrite?
@@ -158,16 +159,18 @@ extension Connection {
     _ = try await transact(request, followedBy: behind)
   }
 
-  /// Removes all subscribers except to Service Changed.
+  /// Removes all subscribers except the one to Service Changed.
   public func endSubscriptions() { removeSubscribers(in: .all, but: attributes.changeHandle) }
 
-  /// - Returns: whether this is a new subscription to changes.
+  /// Records a subscription to changes.
+  ///
+  /// - Returns: Whether it is new.
   func beginWatch(_ handle: AttributeHandle) -> Bool {
     defer { attributes.changeHandle = handle }
     return attributes.changeHandle != handle
   }
 
-  /// Whether to repeat a request that was refused as Database Out Of Sync: only if the Database Hash is
+  /// Whether to repeat a request that was refused with Database Out Of Sync: only if the Database Hash is
   /// unchanged.
   ///
   /// Core 5.4, Vol 3, Part G, 2.5.2.1. No other request is pending, because there is one bearer and one

@@ -2,15 +2,15 @@ public import BLELinux
 public import BLEWire
 import Synchronization
 
-/// Copies every PDU of an ATT bearer into a ring that a log writer drains, with events for the start and end
-/// of its link.
+/// Copies every PDU of an ATT bearer into a ring buffer that a log writer drains, with events for the start
+/// and end of its link.
 public final class PacketTap: Sendable {
   /// Type of a record.
   public enum Content: UInt8, Hashable, Sendable, BitwiseCopyable {
     /// An ATT PDU.
     case attribute
-    /// An HCI event without its H4 type byte: a link begins or ends. Successive links of a log may share a
-    /// handle.
+    /// An HCI event for the start or end of a link, without its H4 type byte. Successive links of a log may
+    /// share a handle.
     case event
   }
 
@@ -42,10 +42,10 @@ public final class PacketTap: Sendable {
 
   public init(_ ring: PacketQueue) { self.ring = ring }
 
-  /// Ends the log: later records are ignored.
+  /// Closes the log. Later records are ignored.
   public func close() { isOpen.store(false, ordering: .relaxed) }
 
-  /// Records a PDU. If the ring is full, the record is dropped and counted. Receive thread only.
+  /// Logs a PDU. If the ring is full, the record is dropped and counted. Receive thread only.
   func log(
     _ direction: HCIDirection, _ handle: ConnectionHandle, _ pdu: Span<UInt8>, at time: ReceiveTime
   ) {
@@ -53,14 +53,14 @@ public final class PacketTap: Sendable {
     ring.push(tag: Tag(direction, handle).raw, time: time, pdu)
   }
 
-  /// Records an event. It may be an array, because there is one event per start or end of a link.
+  /// Logs an event. Takes an array, because events are rare: one per start or end of a link.
   func log(event: [UInt8], _ handle: ConnectionHandle, at time: ReceiveTime) {
     guard isOpen.load(ordering: .relaxed) else { return }
     ring.push(tag: Tag(.controllerToHost, handle, .event).raw, time: time, event.span)
   }
 
-  /// An LE Connection Complete event, from which readers learn whose PDUs follow. Without one, Wireshark
-  /// marks a link's packets as erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  /// Returns an LE Connection Complete event, which identifies the peer of the PDUs that follow. Without it
+  /// Wireshark marks a link's packets as erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
   ///
   /// - Parameter timing: `nil` if the kernel does not report it; interval, latency and timeout are then 0.
   package static func start(
@@ -70,7 +70,7 @@ public final class PacketTap: Sendable {
     return LEConnectionComplete(handle: handle, role: role, peer: peer, parameters: timing ?? .untold).event
   }
 
-  /// A Disconnection Complete event. Core 5.4, Vol 4, Part E, 7.7.5.
+  /// Returns a Disconnection Complete event. Core 5.4, Vol 4, Part E, 7.7.5.
   static func end(of handle: ConnectionHandle, _ reason: HCIStatus) -> [UInt8] {
     DisconnectionComplete(status: .success, handle: handle, reason: reason).event
   }

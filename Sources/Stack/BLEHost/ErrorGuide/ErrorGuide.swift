@@ -2,14 +2,14 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Cause and remedy of an error code, from one set of tables for codes of the kernel, the controller and the
-/// device.
+/// Cause and remedy of an error code. One set of tables covers the codes of the kernel, the controller and
+/// the device.
 ///
-/// A command ends with one line: the error, then the remedy.
+/// A command that fails ends with one line: the error, then the remedy.
 public struct ErrorGuide: Hashable, Sendable {
   /// Cause of the code.
   public let cause: String
-  /// Advice for the user, to follow a semicolon.
+  /// Advice for the user, to be printed after a semicolon.
   public let remedy: String
 
   /// Parses a table. Each line has one code, or several with the same meaning: `key key | cause | remedy`.
@@ -48,7 +48,7 @@ extension HCIStatus {
 }
 
 extension ManagementStatus {
-  /// Explains the status; `nil` for success and for codes that Linux 6.1 lacks.
+  /// Explains the status; `nil` for success and for codes that Linux 6.1 does not have.
   public var guide: ErrorGuide? { ErrorGuide.management[ErrorGuide.key(rawValue)] }
 
   package var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
@@ -67,13 +67,13 @@ extension PairingFailure {
 }
 
 extension SystemError {
-  /// Explains the error number, for this call if its meaning differs there, else in general; `nil` only for a
-  /// number that Linux does not name.
+  /// Explains the error number. Prefers the meaning for this call to the general one. `nil` only for a number
+  /// that Linux does not name.
   public var guide: ErrorGuide? { ErrorGuide.system["\(name)@\(call)"] ?? ErrorGuide.system[name] }
 }
 
 extension GATTError {
-  /// Advice, if the code or its category has any.
+  /// Advice for the code or its category, if there is any.
   public var remedy: String? {
     switch self {
     case .refused(let error): error.code.guide?.remedy
@@ -98,7 +98,7 @@ extension GATTError {
 }
 
 extension PairingError {
-  /// Advice, unless the description includes it.
+  /// Advice; `nil` if the description already includes it.
   public var remedy: String? {
     switch self {
     case .refused(let reason), .failed(let reason): reason.guide?.remedy

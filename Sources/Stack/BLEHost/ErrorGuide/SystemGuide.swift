@@ -1,7 +1,7 @@
 extension ErrorGuide {
   /// All error numbers of Linux, by their names in `errno.h`, so that every failure has an entry. `NAME@call`
-  /// is the meaning for one call, from the kernel's sources (`net/bluetooth/l2cap_sock.c`, `l2cap_core.c`,
-  /// `hci_sock.c`).
+  /// is the meaning for one call, according to the kernel's sources (`net/bluetooth/l2cap_sock.c`,
+  /// `l2cap_core.c`, `hci_sock.c`).
   package static let system = table(
     """
     EHOSTUNREACH@connect(L2CAP) ENETDOWN@connect(L2CAP) ENODEV@connect(L2CAP) | no adapter is up | bring one up with `btmgmt --index 0 power on`

@@ -2,13 +2,13 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// A controller used by this process alone, with our own host above it: the `exclusive` mode.
+/// A controller that only this process uses, with our own host: the `exclusive` mode.
 ///
-/// The actor runs on an event loop. Packets, commands, links and their connections share its thread.
+/// The actor runs on an event loop. Packets, commands, links and their connections share the loop's thread.
 public actor HostAdapter: Adapter {
   /// How long `close` waits for links to end before it releases the controller.
   private static let closePatience = Duration.seconds(1)
-  /// Fragments that may be queued for the controller's buffers on one link.
+  /// Maximum number of fragments per link that wait for the controller's buffers.
   private static let fragmentLimit = 64
 
   public nonisolated let name: String
@@ -20,23 +20,23 @@ public actor HostAdapter: Adapter {
   private let started = OneShot<Result<Void, HostError>>()
   private var commands = PendingCommands()
   var wishes = LinkWishes()
-  /// Receives the links that centrals create with us.
+  /// Receives the links that centrals create to this device.
   var acceptor: LinkAcceptor?
   private(set) var carriers = CarrierTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
   var reportSink: ReportSink?
-  /// The current scan, to start it again after a reset.
+  /// The current scan, kept to restart it after a reset.
   var scan: HostScan?
   var isScanEnding = false
   private var isReceiving = false
-  /// PDUs and disconnects that connections requested while a packet was being received.
+  /// PDUs and disconnects that connections requested while a packet was being received. Processed afterwards.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
   var ownAddress: DeviceAddress?
   var hidesInScans = false
   package private(set) var failure: HostError?
-  /// The controller has failed and is being reset. Commands wait until it is up again.
+  /// Whether the controller has failed and is being reset. Commands wait until it is up again.
   private var isRestarting = false
   private let restarts = Waiters()
   /// Number of times the controller was reset after a failure.
@@ -49,7 +49,7 @@ public actor HostAdapter: Adapter {
 
   public nonisolated let mode = "exclusive"
 
-  /// Takes over a controller: resets and initializes it.
+  /// Opens a controller: resets and initialises it.
   ///
   /// - Throws: `adapterBusy`, `controller`, `notPermitted`, or the system's error for the port.
   public static func open(
@@ -58,7 +58,7 @@ public actor HostAdapter: Adapter {
     try await open(try transport.open(on: loop), name: transport.description, on: loop)
   }
 
-  /// Takes over a controller through an existing transport, which may be wrapped.
+  /// Opens a controller through an existing transport, which may be wrapped.
   public static func open(
     _ transport: any PacketTransport, name: String, on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
@@ -96,16 +96,16 @@ public actor HostAdapter: Adapter {
     if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
 
-  /// A method of the actor, because transports are used on the loop's thread only.
+  /// Closes the transport. An actor method, because transports may only be used on the loop's thread.
   private func abandon() { transport.close() }
 
-  /// Properties that the controller reported when it was started.
+  /// Properties that the controller reported during initialisation.
   public var controller: ControllerDescription { host.controller }
 
-  /// Number of pending commands, links and connects, for leak checks.
+  /// Number of pending commands, links and connection requests, for leak checks.
   package var load: Int { commands.count + carriers.count + wishes.waiting.count + host.linkCount }
 
-  /// Counters of packets that the host dropped or could not assign.
+  /// Counters of dropped and unexpected packets.
   package var hostStatistics: HCIHostStatistics { host.statistics }
 
   /// Number of links that are up.
@@ -118,7 +118,7 @@ public actor HostAdapter: Adapter {
 
   public var cutFrames: Int { transport.cutFrames }
 
-  // Asynchronous; otherwise a caller in an asynchronous function would get the protocol's own method.
+  // Declared `async`; otherwise a caller in an asynchronous function would get the protocol's default method.
   public func onLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }
@@ -129,7 +129,7 @@ public actor HostAdapter: Adapter {
   public func close() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
-    // Fails if a central has just connected or the controller has failed; advertising is then off.
+    // May fail if a central has just connected or the controller has failed. Advertising is then off anyway.
     try? await stopAdvertising()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
@@ -146,14 +146,14 @@ public actor HostAdapter: Adapter {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Returns: the return parameters after the status byte.
+  /// - Returns: The return parameters after the status byte.
   @discardableResult
   public func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     try await restarted()
     return try await sendNow(command)
   }
 
-  /// Sends a command like `command`, but also while the controller is being set up again.
+  /// Like `command`, but sends even while the controller is being initialised again.
   @discardableResult
   func sendNow(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
@@ -180,7 +180,7 @@ public actor HostAdapter: Adapter {
     return try await waiter.get()
   }
 
-  /// Fails the wait for a procedure that takes too long.
+  /// Stops waiting for a procedure that takes too long; its caller gets the error.
   func giveUp(_ procedure: LinkProcedure, _ error: HostError) {
     commands.end({ $0 == procedure }, .failure(error))
   }
@@ -197,8 +197,7 @@ public actor HostAdapter: Adapter {
 
   /// Sends an ATT PDU of a connection.
   ///
-  /// While a packet is being received the host is in use, so PDUs sent then are queued until it has been
-  /// handled.
+  /// While a packet is being received the host cannot be used, so the PDU is queued and sent afterwards.
   private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
     loop.assertIsCurrent()
     guard let carrier = carriers[handle] else { return .gone }
@@ -224,7 +223,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends a link for a local cause and informs its connection.
   ///
-  /// - Parameter reason: the reason code sent to the device.
+  /// - Parameter reason: reason code to send to the device.
   func end(_ handle: ConnectionHandle, for cause: BearerEnd, reason: HCIStatus) {
     guard let carrier = carriers.remove(handle) else { return }
     _ = host.submit(Disconnect(handle, reason: reason))
@@ -283,7 +282,7 @@ public actor HostAdapter: Adapter {
         }
       }
     } catch {
-      // The host has counted the error; later packets are not affected.
+      // The host has counted the error. Later packets are not affected.
     }
     isReceiving = false
     settle()
@@ -298,17 +297,17 @@ public actor HostAdapter: Adapter {
 
   func isLinkEncrypted(_ handle: ConnectionHandle) -> Bool { host.isEncrypted(handle) }
 
-  /// Runs `body` on the host for code in another file, then settles. The host is private so that it is used
-  /// in place: an accessor that lends it out allocates on each use.
+  /// Runs `body` on the host for code in other files, then processes events and packets. The host is private
+  /// so that it is used in place: an accessor that lends it out allocates on each use.
   func withHost<Result>(_ body: (inout HCIHost) -> Result) -> Result {
     defer { settle() }
     return body(&host)
   }
 
-  /// Handles the host's events and sends the resulting packets.
+  /// Processes the host's events and sends the resulting packets.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
-    // New links have claimed their early PDUs. The rest belongs to links without a connection.
+    // New links have taken their early PDUs. The remaining PDUs belong to links without a connection.
     early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
@@ -337,8 +336,8 @@ public actor HostAdapter: Adapter {
     case .ready:
       if isRestarting { loop.task { await self.setUpAgain() } } else { started.set(.success(())) }
     case .restarting:
-      // A reset during start-up needs nothing more. Later, pending connects continue once the controller is
-      // up.
+      // A reset during initialisation needs no action. After initialisation, pending connection requests
+      // continue once the controller is up again.
       guard started.current != nil else { break }
       isRestarting = true
       restartCount += 1
@@ -372,13 +371,13 @@ public actor HostAdapter: Adapter {
     let wish = isWished ? wishes.take(description.peer) : nil
     let acceptor = isWished ? nil : acceptor
     guard wish != nil || acceptor != nil else {
-      // No connect is pending for this link, or no acceptor is set.
+      // There is no connection request for this link, or no acceptor.
       host.decline(handle)
       if isWished { endAttempt() }
       return
     }
     if let request = wish?.request, request.startsFast || request.keepsTiming { host.holdTiming(of: handle) }
-    // Packets dropped before the link came up do not count as its loss.
+    // Packets that were dropped before the link came up do not count as its loss.
     let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
       HostLink {
@@ -404,13 +403,13 @@ public actor HostAdapter: Adapter {
     if let wish { tell(wish, connection) }
   }
 
-  /// Restores the address and the scan of a controller that was reset. The acceptor restores advertising.
+  /// Restores the address and the scan after a reset of the controller. The acceptor restores advertising.
   private func setUpAgain() async {
     do throws(HostError) {
       if let ownAddress { try await sendNow(LESetRandomAddress(ownAddress)) }
       if let scan, reportSink != nil, !isScanEnding { try await begin(scan) }
     } catch {
-      // A failure during this is another reset, after which this runs again.
+      // The controller was reset once more. This method runs again after that reset.
       if error == .controllerReset { return }
       return failed(error)
     }

@@ -2,13 +2,13 @@ import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// The new security state of a link with a central.
+/// New security state of a link with a central.
 package struct LinkSecurityChange {
   package let handle: ConnectionHandle
   package let security: ATTSecurity
   /// Origin of the key that encrypts the link; `nil` if the link is not encrypted.
   package let source: LinkKeySource?
-  /// Identity of a bonded central. If the link is not encrypted, the central only has a matching address.
+  /// Identity of a bonded central. Not verified if the link is not encrypted: then only the address matches.
   package let identity: DeviceAddress?
 
   package init(
@@ -18,7 +18,7 @@ package struct LinkSecurityChange {
   }
 }
 
-/// Callbacks for the links that centrals create with us.
+/// Callbacks for the links that centrals create to this device.
 package final class LinkAcceptor: @unchecked Sendable {
   // No lock: called on the event loop's thread only.
 
@@ -46,14 +46,15 @@ package final class LinkAcceptor: @unchecked Sendable {
   }
 }
 
-/// Links on which we are the peripheral. Their acceptor advertises, with commands to the controller.
+/// Links on which this device is the peripheral. The acceptor advertises by sending commands to the
+/// controller.
 extension HostAdapter {
   public nonisolated var exclusive: HostAdapter? { self }
 
   /// Number of malformed packets.
   public var malformed: Int { withHost { $0.malformed } }
 
-  /// Passes links that centrals create to `acceptor` from now on; with `nil`, such links are ended.
+  /// Passes all further links from centrals to `acceptor`. If `nil`, such links are ended.
   ///
   /// - Returns: `false` if another acceptor is already set.
   package func accept(_ acceptor: LinkAcceptor?) -> Bool {
@@ -65,7 +66,7 @@ extension HostAdapter {
   /// Whether advertising was turned on and no central has connected since.
   package var isAdvertising: Bool { withHost { $0.isAdvertising } }
 
-  /// Sets the resolvable private address for new links. With `nil` they use `address`.
+  /// Sets the resolvable private address for new links. If `nil`, they use `address`.
   package func hide(_ privacy: HostPrivacy?) { withHost { $0.hide(privacy) } }
   package var bondStore: (any BondStore)? { security.settings?.store }
   package func makeIdentity() -> DeviceIdentity? { security.settings?.identity(as: address) }

@@ -7,14 +7,15 @@ import BLEWire
 final class HostLink {
   enum SendResult {
     case sent
-    /// Too much is queued for the controller. `BearerClient.writable` is called when there is room.
+    /// Too many fragments are queued for the controller. `BearerClient.writable` is called when there is
+    /// room.
     case full
     case gone
   }
 
   let send: (Span<UInt8>) -> SendResult
   let disconnect: () -> Void
-  /// Packets that the kernel dropped from the transport's queue.
+  /// Number of packets that the kernel dropped from the transport's queue.
   let kernelQueueDrops: () -> Int
 
   init(
@@ -27,15 +28,15 @@ final class HostLink {
   }
 }
 
-/// The bearer over a link of our own host.
+/// The ATT bearer on a link of our own host.
 final class HostCarrier: ATTBearer, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // No lock: used only on the event loop's thread.
 
   private let link: HostLink
   private(set) var client: BearerClient?
-  /// PDUs arrived since the client's last `batchEnded`.
+  /// Whether PDUs have arrived since the client's last `batchEnded`.
   var hasNews = false
-  /// A send failed because the queue was full.
+  /// Whether a send has failed because the queue was full.
   var isFull = false
   /// `hasAnswered`: a PDU was deferred to the end of a batch. `isBehind`: too many deferred PDUs are still
   /// queued.
@@ -69,8 +70,7 @@ final class HostCarrier: ATTBearer, @unchecked Sendable {
     link.disconnect()
   }
 
-  /// The controller's flow control prevents drops between it and the host, except in the transport's own
-  /// queue.
+  /// Drops in the transport's own queue. Between controller and host, flow control prevents drops.
   var kernelQueueDrops: Int { link.kernelQueueDrops() }
   var receiveBufferByteCount: Int { 0 }
 }

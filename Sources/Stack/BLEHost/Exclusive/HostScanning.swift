@@ -8,10 +8,10 @@ struct HostScan {
   let duplicates: DuplicateFilter
 }
 
-/// Scanning, and the addresses with which our own host scans and connects.
+/// Scanning, and the addresses that our own host uses to scan and connect.
 extension HostAdapter {
-  /// Scans under a non-resolvable private address, new for each scan, so that scan requests do not identify
-  /// this host. Core 5.4, Vol 3, Part C, 10.7.
+  /// Scans with a non-resolvable private address that changes with each scan, so that scan requests do not
+  /// identify this host. Core 5.4, Vol 3, Part C, 10.7.
   public func hideInScans() { hidesInScans = true }
 
   public func startScan(
@@ -30,7 +30,7 @@ extension HostAdapter {
     }
   }
 
-  /// Starts a scan once no reset is in progress, and again if a reset interrupts it.
+  /// Starts a scan as soon as no reset is in progress, and again if a reset interrupts it.
   private func beginOnceUp(_ scan: HostScan) async throws(HostError) {
     while true {
       try await restarted()
@@ -59,7 +59,7 @@ extension HostAdapter {
 
   public func stopScan() async throws(HostError) {
     guard reportSink != nil, !isScanEnding else { return }
-    // The sink still receives the reports that arrive before the controller confirms.
+    // Until the controller confirms, the sink still receives reports.
     isScanEnding = true
     defer { (reportSink, scan, isScanEnding) = (nil, nil, false) }
     if controller.usesExtendedCommands {
@@ -67,7 +67,7 @@ extension HostAdapter {
     } else {
       try await command(LESetScanEnable(nil))
     }
-    // Connects need the previous address.
+    // Connection attempts need the previous address.
     if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
   }
 
@@ -75,13 +75,13 @@ extension HostAdapter {
 
   func stopScanQuietly() async {
     do throws(HostError) { try await stopScan() } catch {
-      // The controller is released right after this, and the next program to open it resets it.
+      // Ignored: the controller is released right after this, and the next program that opens it resets it.
     }
   }
 
   // MARK: Addresses
 
-  /// Address with which this host scans and connects: the controller's public address, or a random static
+  /// Address that this host uses to scan and connect: the controller's public address, or a random static
   /// one.
   public var address: DeviceAddress { ownAddress ?? controller.address }
 
@@ -94,12 +94,12 @@ extension HostAdapter {
 
   private static func random(_ make: (UInt64) -> DeviceAddress?) -> DeviceAddress {
     while true {
-      // One random value in 2⁴⁵ is not allowed.
+      // One random value in 2⁴⁵ is invalid.
       if let address = make(UInt64.random(in: 0 ... .max)) { return address }
     }
   }
 
-  /// Changes to another static address, unless the controller has a public one.
+  /// Switches to this static address, unless the controller has a public one.
   func goOn(as known: DeviceAddress) async throws(HostError) {
     guard let own = ownAddress, known != own, known.type == .random else { return }
     try await command(LESetRandomAddress(known))

@@ -2,10 +2,10 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Security state of an adapter's links, with the tasks that wait for it. On the loop's thread only.
+/// Security state of an adapter's links, with the tasks that await changes. On the loop's thread only.
 struct SecurityTable {
   var settings: SecuritySettings?
-  /// Pairings that a task waits for.
+  /// Pairings that a task awaits.
   fileprivate var pairings: [ConnectionHandle: OneShot<Result<Bond, PairingError>>] = [:]
   /// Bonds of links that are up, including bonds that are not stored.
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
@@ -13,9 +13,9 @@ struct SecurityTable {
   fileprivate var forgotten: Set<ConnectionHandle> = []
   /// Links with an LE Enable Encryption in progress.
   fileprivate var encrypting: Set<ConnectionHandle> = []
-  /// Links that we created and encrypted. They are closed if their encryption ends.
+  /// Links that this side created and encrypted. They are closed when their encryption ends.
   fileprivate var encrypted: Set<ConnectionHandle> = []
-  /// Tasks that wait until everything queued on a link was transmitted.
+  /// Tasks that wait until everything queued on a link is transmitted.
   fileprivate var drains: [ConnectionHandle: OneShot<Void>] = [:]
   var isDraining: Bool { !drains.isEmpty }
 
@@ -28,7 +28,7 @@ struct SecurityTable {
     drained(handle)
   }
 
-  /// The controller has failed: wakes the tasks that wait for it.
+  /// Wakes all waiting tasks after the controller has failed.
   mutating func loseAll() {
     for handle in drains.keys { drained(handle) }
   }
@@ -44,11 +44,11 @@ struct SecurityTable {
 
 /// Pairing, encryption with stored keys, and private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
 extension HostAdapter {
-  /// Address of the peer; `nil` if the link is not up.
+  /// Address of the peer; `nil` if the link is down.
   func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
-  /// Reports a link's security to its server, or records it if we are the central. The level of a key from a
-  /// pairing does not depend on an older bond.
+  /// Passes the security of a link to its server, or records it if this side is the central. For a key from a
+  /// pairing, the level does not depend on an older bond.
   func noteSecurity(of handle: ConnectionHandle, _ source: LinkKeySource?) {
     guard let carrier = carriers[handle] else { return }
     guard let acceptor, carrier.description.role == .peripheral else {
@@ -64,8 +64,8 @@ extension HostAdapter {
     acceptor.secured(LinkSecurityChange(handle: handle, security: level, source: source, identity: identity))
   }
 
-  /// Enables encryption and pairing. A controller without a public address uses the address by which bonded
-  /// devices know us.
+  /// Enables encryption and pairing. If the controller has no public address, uses the address under which
+  /// bonded devices know this host.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     withHost { $0.takeSecurityRequests() }
@@ -77,7 +77,7 @@ extension HostAdapter {
 
   /// Pairs with a device, or waits for a pairing that is in progress.
   ///
-  /// - Returns: the bond, already stored if the settings have a store.
+  /// - Returns: The bond, already stored if the settings have a store.
   /// - Throws: `pairing` with the reason.
   public func pair(_ connection: Connection) async throws(HostError) -> Bond {
     let handle = connection.handle
@@ -94,7 +94,7 @@ extension HostAdapter {
     }
     do throws(PairingError) {
       let bond = try result.get()
-      // Our keys are sent last: if the caller ends the link now, they must not be cut off.
+      // Our keys are sent last. Wait until they are transmitted, because the caller may end the link at once.
       if isBusy(handle) {
         let drain = security.drains[handle] ?? OneShot()
         security.drains[handle] = drain
@@ -106,8 +106,8 @@ extension HostAdapter {
     }
   }
 
-  /// Whether packets queued on a link are not yet transmitted. If several links are up, packets count as
-  /// transmitted once the controller has them.
+  /// Whether packets queued on a link are not transmitted yet. If several links are up, packets count as
+  /// transmitted once the controller has received them.
   private func isBusy(_ handle: ConnectionHandle) -> Bool {
     guard peer(of: handle) != nil else { return false }
     return withHost {
@@ -115,12 +115,12 @@ extension HostAdapter {
     }
   }
 
-  /// Called after each batch while a task waits.
+  /// Resumes the tasks whose links have transmitted everything. Called after each batch while a task waits.
   func resumeDrained() {
     for handle in security.drains.keys where !isBusy(handle) { security.drained(handle) }
   }
 
-  /// The bond with a connected device, stored or for this link only.
+  /// Bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.bonds[connection.handle] ?? storedBond(of: connection.peer)?.bond
   }
@@ -129,10 +129,10 @@ extension HostAdapter {
     withHost { $0.isEncrypted(connection.handle) }
   }
 
-  /// Writes a value that the device can authenticate: signed if the link is not encrypted, else as an
-  /// ordinary Write Command.
+  /// Writes a value so that the device can authenticate it: signed if the link is not encrypted, otherwise
+  /// with an ordinary Write Command.
   ///
-  /// - Throws: `cannotSign` if the device is not bonded or was not given a signing key.
+  /// - Throws: `cannotSign` if the device is not bonded or no signing key was distributed to it.
   public func writeSigned(
     _ value: [UInt8], to handle: AttributeHandle, on connection: Connection
   ) async throws(GATTError) {
@@ -154,8 +154,8 @@ extension HostAdapter {
 
   /// Encrypts a link if the device is bonded.
   ///
-  /// - Throws: `notEncrypted` if the device does not encrypt with its key within the timeout, unless the
-  ///   settings accept that or pairing follows; `gatt(closed)` if the link ends first.
+  /// - Throws: `notEncrypted` if the link is not encrypted within the timeout, unless the settings permit
+  ///   that or pairing follows; `gatt(closed)` if the link ends first.
   func encryptIfBonded(_ connection: Connection, within timeout: Duration) async throws(HostError) {
     guard let settings = security.settings, settings.encryption == .atOnce,
       let stored = storedBond(of: connection.peer), let key = stored.bond.peerKey
@@ -178,8 +178,8 @@ extension HostAdapter {
       throw refused(status)
     case .failure(.commandRefused(_, let status)): throw refused(status)
     case .failure(let error):
-      // If the two keys differ, the link ends: neither side can decrypt the other's packets. Core 5.4, Vol 6,
-      // Part B, 5.1.3.1.
+      // If the two keys differ, the link ends, because neither side can decrypt the other's packets. Core
+      // 5.4, Vol 6, Part B, 5.1.3.1.
       guard connection.carrier.disconnectReason == .micFailure else { throw error }
       throw refused(.micFailure)
     }
@@ -193,7 +193,7 @@ extension HostAdapter {
 
   /// Raises the security of a link after the device refused a request for insufficient security.
   ///
-  /// - Returns: whether to repeat the request.
+  /// - Returns: Whether to repeat the request.
   func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
     guard let settings = security.settings, carriers[connection.handle]?.description.role == .central
     else { return false }
@@ -204,14 +204,14 @@ extension HostAdapter {
       if case .success(.success) = await encrypt(handle, key) { return true }
     }
     guard settings.raising == .byPairing else { return false }
-    // If encryption is not enough, only an authenticated pairing is, which needs a user.
+    // On an encrypted link only an authenticated pairing can help, and that needs a user.
     if isEncrypted, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
     return (try? await pair(connection)) != nil
   }
 
-  /// Finds the current address of a bonded device by scanning, because it may use private addresses.
+  /// Determines the current address of a bonded device by scanning, because it may use private addresses.
   ///
   /// - Returns: `peer` itself if its bond has no resolving key.
   func currentAddress(of peer: DeviceAddress, within timeout: Duration) async throws(HostError)
@@ -267,7 +267,7 @@ extension HostAdapter {
     security.settings?.storedBond(of: peer)
   }
 
-  /// Stores the bond of a successful pairing. A bond that may not be stored is used for encryption only.
+  /// Stores the bond of a successful pairing. A bond that must not be stored is used for encryption only.
   private func kept(
     _ result: Result<Bond, PairingError>, of handle: ConnectionHandle, _ settings: SecuritySettings
   ) -> Result<Bond, PairingError> {
@@ -287,7 +287,7 @@ extension HostAdapter {
     return outcome
   }
 
-  /// Gives the controller the key with which a bonded central encrypts.
+  /// Supplies the key that a bonded central encrypts with.
   private func answerKeyRequest(of handle: ConnectionHandle, _ random: UInt64, _ diversifier: UInt16) {
     guard let peer = peer(of: handle) else { return }
     let bond = security.bonds[handle] ?? storedBond(of: peer)?.bond
@@ -295,7 +295,9 @@ extension HostAdapter {
     withHost { $0.answerKeyRequest(of: handle, key) }
   }
 
-  /// - Returns: the status with which the controller ended the procedure, or why there is no status.
+  /// Encrypts a link.
+  ///
+  /// - Returns: The status with which the procedure ended, or the error if there is no status.
   private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Result<HCIStatus, HostError> {
     security.encrypting.insert(handle)
     defer { security.encrypting.remove(handle) }
@@ -305,7 +307,7 @@ extension HostAdapter {
       let end = try await self.command(command, endingWith: LinkProcedure(.encryption, on: handle))
       guard case .encryption(_, let status) = end else { return .success(.unspecifiedError) }
       if status == .pinOrKeyMissing { security.forgotten.insert(handle) }
-      // Core 5.4, Vol 4, Part E, 7.7.8: the event can report success with encryption off.
+      // The event can report success although encryption is off. Core 5.4, Vol 4, Part E, 7.7.8.
       return .success(
         status == .success && !isLinkEncrypted(handle) ? .pinOrKeyMissing : status)
     } catch { return .failure(error) }
@@ -331,7 +333,7 @@ extension HostAdapter {
     let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
     let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
     if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
-      // A device may repeat its request. One procedure runs at a time, and an encrypted link needs no other.
+      // A device may repeat its request. Only one procedure runs at a time, and an encrypted link needs none.
       guard !isLinkEncrypted(handle), security.encrypting.insert(handle).inserted else { return }
       loop.later(self) { _ = await $0.encrypt(handle, key) }
     } else if settings.raising == .byPairing, security.pairings[handle] == nil {
@@ -353,7 +355,7 @@ extension HostAdapter {
   }
 }
 
-/// The address that a scan found. On the loop's thread until the scan has ended.
+/// Address that a scan found. On the loop's thread until the scan has ended.
 private final class FoundAddress: @unchecked Sendable {
   // No lock: written on the loop's thread, read after the scan.
   var address: DeviceAddress?

@@ -2,20 +2,19 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// A pending connect to one device.
+/// A pending request to connect to one device.
 final class LinkWish {
   let peer: DeviceAddress
   let request: LinkRequest
   let tap: PacketTap?
   let seconds: Int
-  /// Set to now when the caller cancels.
+  /// Time limit; set to now when the caller cancels.
   var deadline: MonotonicTime
-  /// Whether an attempt was directed at this device alone.
+  /// Whether an attempt was directed at this device only.
   var wasNamed = false
-  /// Timing with which the link was created. Another pending connect of the same attempt may have requested
-  /// it.
+  /// Timing with which the link was created. It may come from another request that shared the attempt.
   var timing: LinkParameterRange?
-  /// A one-shot, because the link may come up before the caller waits for it.
+  /// Result for the caller. A one-shot, because the link may come up before the caller waits.
   let outcome = OneShot<Result<Connection, HostError>>()
 
   init(
@@ -30,26 +29,26 @@ final class LinkWish {
   var noAnswer: HostError { .noAnswer(peer, seconds: seconds) }
 }
 
-/// One connection attempt of the controller, which makes one at a time: to a given device, or to whichever
-/// device of the accept list advertises first.
+/// A connection attempt of the controller, which makes one at a time: to a given device, or to the first
+/// device on the accept list that advertises.
 final class LinkAttempt {
-  /// How long a controller may take to confirm that it cancelled an attempt.
+  /// How long a controller may take to confirm that it has cancelled an attempt.
   static let cancelPatience = Duration.seconds(2)
-  /// Time slice of the devices on the accept list if the list does not hold all.
+  /// Time slice of the devices on the accept list if some did not fit on it.
   static let slice = Duration.seconds(2)
-  /// How long an attempt runs undisturbed when a connect to another device is pending.
+  /// Minimum duration of an attempt when a connection request for another device is pending.
   static let grace = Duration.milliseconds(500)
 
-  /// The connects that this attempt can complete.
+  /// Connection requests that this attempt can complete.
   var wishes: [LinkWish]
-  /// Whether the attempt uses the accept list, for several devices.
+  /// Whether the attempt uses the accept list because it serves several devices.
   let isListed: Bool
-  /// Whether connects that this attempt does not include are pending.
+  /// Whether connection requests are pending that this attempt does not serve.
   var isPartial: Bool
   let timing: LinkParameterRange
-  /// When the controller accepted the command. The attempt can be cancelled from then on.
+  /// When the controller accepted the command. The attempt cannot be cancelled before.
   var createdAt: MonotonicTime?
-  /// A link that came up before the controller answered the command.
+  /// A link that came up before the controller replied to the command.
   var early: (wish: LinkWish, link: Connection)?
   /// End of the time slice; while cancelling, the limit for the controller's confirmation.
   var deadline: MonotonicTime?
@@ -68,18 +67,19 @@ final class LinkAttempt {
   func isFor(_ wish: LinkWish) -> Bool { wishes.contains { $0 === wish } }
 }
 
-/// All pending connects. A connect to an absent device does not delay the others.
+/// All pending connection requests. An absent device does not delay the others.
 struct LinkWishes {
-  /// In order, including the connects of the current attempt.
+  /// In order, including the requests of the current attempt.
   var waiting: [LinkWish] = []
   var attempt: LinkAttempt?
   /// Whether a task is making attempts.
   var isAtWork = false
-  /// Whether the controller confirms a cancel but continues the attempt, as google/bumble's does (0.0.236).
+  /// Whether the controller confirms a cancellation but continues the attempt, as google/bumble's does
+  /// (0.0.236).
   var isStubborn = false
 
-  /// Each device first gets a short attempt of its own: most devices are in range, and google/bumble's
-  /// controller ignores the accept list.
+  /// Returns the next attempt. Each device first gets a short attempt of its own, because most devices are in
+  /// range, and because google/bumble's controller ignores the accept list.
   func nextAttempt() -> LinkAttempt {
     let named = waiting.count == 1 ? waiting.first : waiting.first { !$0.wasNamed }
     named?.wasNamed = true
@@ -93,17 +93,17 @@ struct LinkWishes {
     wish.outcome.set(result)
   }
 
-  /// Deadline of the attempt or, during cancellation, of the controller's confirmation. `nil` until
-  /// the controller has accepted the command: the attempt cannot be cancelled earlier.
+  /// When to cancel the attempt; during cancellation, the time limit for the controller's confirmation. `nil`
+  /// until the controller has accepted the command, because the attempt cannot be cancelled before.
   var deadline: MonotonicTime? {
     guard let attempt, attempt.createdAt != nil else { return nil }
     if attempt.isCancelling { return attempt.deadline }
     return waiting.reduce(attempt.deadline) { .earliest($0, $1.deadline) }
   }
 
-  /// Removes and returns the connect that a link completes. A directed attempt has exactly one, whatever the
-  /// peer's address is now. With the accept list the peer's address must match: the controller may connect to
-  /// a device whose connect was cancelled, even if only one connect is left.
+  /// Removes and returns the connection request that a link completes. A directed attempt has exactly one,
+  /// whatever the peer's current address. With the accept list the address must match: the controller may
+  /// connect to a device whose request was cancelled, even if only one request is left.
   mutating func take(_ peer: DeviceAddress) -> LinkWish? {
     guard let attempt,
       let place = attempt.isListed
@@ -115,7 +115,7 @@ struct LinkWishes {
     return wish
   }
 
-  /// Moves the connects of an attempt behind those that it did not include.
+  /// Moves the requests of an attempt behind those that it did not serve.
   mutating func rotate(_ attempt: LinkAttempt) {
     let had = waiting.filter(attempt.isFor)
     waiting.removeAll(where: attempt.isFor)

@@ -27,7 +27,8 @@ extension HostAdapter {
     return connection
   }
 
-  /// Gives a link its lasting timing: the requested one, else what the device has requested meanwhile.
+  /// Sets the lasting timing of a link: the requested one, otherwise the one that the device has requested
+  /// meanwhile.
   private func endFastStart(_ connection: Connection, _ request: LinkRequest) async {
     let wish = withHost { $0.releaseTiming(of: connection.handle) }
     let rest: LinkParameterRange? = await connection.isFast ? .default : nil
@@ -78,7 +79,8 @@ extension HostAdapter {
     return facts
   }
 
-  /// Called before each command for a link that may have ended: another link may have its handle by now.
+  /// Checks that a link is still up. Call it before each command, because another link may have its handle by
+  /// now.
   private func requireUp(_ connection: Connection) throws(HostError) {
     guard carriers[connection.handle] === connection.carrier else {
       throw .gatt(.closed(.linkLost(connection.carrier.disconnectReason.map { LinkLoss($0) } ?? .unknown)))

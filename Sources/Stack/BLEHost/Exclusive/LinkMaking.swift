@@ -2,7 +2,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Creation of links. A controller makes one attempt at a time. An attempt serves all pending connects,
+/// Creation of links. A controller makes one attempt at a time. The attempt serves several pending requests
 /// through the controller's accept list, so that an absent device does not delay the others. Core 5.4, Vol 4,
 /// Part E, 7.8.12 and 7.8.66.
 extension HostAdapter {
@@ -31,10 +31,10 @@ extension HostAdapter {
         try await create(attempt)
         attempt.createdAt = loop.clock.monotonic()
         if let (wish, link) = attempt.early.take() { tell(wish, link) }
-        // Another connect was requested meanwhile, and its device is not on the list.
+        // A connection request arrived meanwhile whose device is not on the list.
         if !attempt.isPartial, !wishes.waiting.allSatisfy(attempt.isFor) { makeRoom() }
       } catch {
-        // After a reset of the controller, the attempt is made again.
+        // After a reset of the controller, the attempt is repeated.
         error == .controllerReset ? endAttempt() : endAttempt(.failure(error))
       }
       await attempt.ended.value()
@@ -73,13 +73,13 @@ extension HostAdapter {
     }
   }
 
-  /// Cancels the connect of a caller that no longer waits.
+  /// Cancels the connection request of a caller that no longer waits.
   private func abandon(_ outcome: OneShot<Result<Connection, HostError>>) {
     wishes.waiting.first { $0.outcome === outcome }?.deadline = loop.clock.monotonic()
   }
 
-  /// Shortens the current attempt because another connect is pending, so that the next attempt can serve
-  /// both.
+  /// Limits the current attempt to `grace`, because another connection request is pending. The next attempt
+  /// can serve both.
   private func makeRoom() {
     guard let attempt = wishes.attempt, let created = attempt.createdAt, !attempt.isCancelling,
       !wishes.isStubborn
@@ -87,7 +87,7 @@ extension HostAdapter {
     attempt.deadline = .earliest(attempt.deadline, created.advanced(by: LinkAttempt.grace))
   }
 
-  /// Tells the controller to cancel its attempt.
+  /// Cancels the controller's attempt.
   private func giveUpAttempt() {
     guard let attempt = wishes.attempt, attempt.createdAt != nil, !attempt.isCancelling else { return }
     attempt.isCancelling = true
@@ -95,7 +95,7 @@ extension HostAdapter {
     attempt.cancel = withHost { $0.submit(LECreateConnectionCancel()) }
   }
 
-  /// Ends attempts and connects whose deadline has passed.
+  /// Ends attempts and connection requests whose deadline has passed.
   func expireWishes(_ now: MonotonicTime) {
     guard let attempt = wishes.attempt else { return }
     if attempt.isCancelling {
@@ -112,15 +112,15 @@ extension HostAdapter {
     giveUpAttempt()
   }
 
-  /// Records that the controller refused the cancel. A link may have come up at the last moment, and its
-  /// event may still arrive.
+  /// Records that the controller refused to cancel. A link may have come up at the last moment, and its event
+  /// may still arrive.
   func answered(_ id: CommandID, _ status: HCIStatus) {
     guard let attempt = wishes.attempt, id == attempt.cancel, status != .success else { return }
     attempt.refusal = .commandRefused(.leCreateConnectionCancel, status)
   }
 
-  /// Completes a connect with its link. If the controller has not answered the command yet, completion waits
-  /// for the answer: such a controller may not work at all.
+  /// Completes a connection request with its link. If the controller has not replied to the command yet,
+  /// waits for the reply, because such a controller may not work at all.
   func tell(_ wish: LinkWish, _ connection: Connection) {
     if let attempt = wishes.attempt, attempt.createdAt == nil {
       attempt.early = (wish, connection)
@@ -133,7 +133,7 @@ extension HostAdapter {
   /// Handles an attempt that failed.
   func connectFailed(_ status: HCIStatus) {
     guard let attempt = wishes.attempt else { return }
-    // The controller's status for an attempt that was cancelled. Core 5.4, Vol 4, Part E, 7.8.13.
+    // Status of an attempt that was cancelled. Core 5.4, Vol 4, Part E, 7.8.13.
     guard attempt.isCancelling, status == .unknownConnection else {
       for wish in attempt.wishes { wishes.fulfil(wish, .failure(.linkFailed(wish.peer, status))) }
       return endAttempt()
@@ -142,14 +142,16 @@ extension HostAdapter {
     endAttempt()
   }
 
-  /// Fails the connects of the attempt whose deadline has passed.
+  /// Fails the attempt's connection requests whose deadline has passed.
   private func failExpired(_ now: MonotonicTime) {
     guard let attempt = wishes.attempt else { return }
     for wish in attempt.wishes where wish.deadline <= now { wishes.fulfil(wish, .failure(wish.noAnswer)) }
     attempt.wishes.removeAll { $0.deadline <= now }
   }
 
-  /// - Parameter result: for all connects of the attempt; `nil` leaves them pending.
+  /// Ends the current attempt.
+  ///
+  /// - Parameter result: for all requests of the attempt; `nil` leaves them pending.
   func endAttempt(_ result: Result<Connection, HostError>? = nil) {
     guard let attempt = wishes.attempt.take() else { return }
     if let wish = attempt.early?.wish { wish.outcome.set(result ?? .failure(wish.noAnswer)) }
@@ -161,7 +163,7 @@ extension HostAdapter {
     attempt.ended.set(())
   }
 
-  /// Fails all connects after the adapter has failed.
+  /// Fails all connection requests after the adapter has failed.
   func failWishes(_ error: HostError) {
     for wish in wishes.waiting { wish.outcome.set(.failure(error)) }
     wishes.waiting = []

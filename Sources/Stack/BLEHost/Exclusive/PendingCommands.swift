@@ -2,7 +2,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Commands that were submitted to a controller, with the tasks that wait for their results.
+/// Commands submitted to a controller, with the tasks that await their results.
 struct PendingCommands {
   private enum Waiter {
     case answer(OneShot<Result<[UInt8], HostError>>)
@@ -20,14 +20,14 @@ struct PendingCommands {
 
   var count: Int { commands.count }
 
-  /// - Returns: the reply, once it has arrived.
+  /// - Returns: A one-shot that is set when the reply arrives.
   mutating func wait(for id: CommandID, _ opcode: HCIOpcode) -> OneShot<Result<[UInt8], HostError>> {
     let waiter = OneShot<Result<[UInt8], HostError>>()
     commands[id] = (opcode, .answer(waiter))
     return waiter
   }
 
-  /// - Returns: the event that ends the procedure, once it has arrived.
+  /// - Returns: A one-shot that is set when the event arrives that ends the procedure.
   mutating func wait(
     for id: CommandID, _ opcode: HCIOpcode, endingWith procedure: LinkProcedure
   ) -> OneShot<Result<HCIHostEvent, HostError>> {
@@ -38,7 +38,7 @@ struct PendingCommands {
 
   mutating func answered(_ id: CommandID, _ status: HCIStatus, _ returned: [UInt8]) {
     guard let (opcode, waiter) = commands[id] else { return }
-    // For a procedure, success means only that it has started.
+    // For a procedure, success only means that it has started.
     if status == .success, case .procedure = waiter { return }
     commands[id] = nil
     if status == .success, case .answer(let waiter) = waiter {
@@ -48,7 +48,7 @@ struct PendingCommands {
     }
   }
 
-  /// Completes the waits for matching procedures.
+  /// Sets the result of the matching procedures.
   mutating func end(_ isMeant: (LinkProcedure) -> Bool, _ result: Result<HCIHostEvent, HostError>) {
     for (id, pending) in commands {
       guard case .procedure(let procedure, let waiter) = pending.waiter, isMeant(procedure) else { continue }

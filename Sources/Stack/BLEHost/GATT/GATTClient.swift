@@ -9,11 +9,12 @@ public actor GATTClient {
 
   /// Result of the last discovery.
   public internal(set) var database = GATTDatabase()
-  /// Characteristics of a stream that was started before the other attributes were known.
+  /// Characteristics of a stream that was started before the other attributes were discovered.
   var streamed: [GATTDatabase.Characteristic] = []
-  /// The Generic Attribute service, which reports changes; empty if the device lacks it, `nil` if not known.
+  /// The Generic Attribute service, which reports changes; empty if the device lacks it, `nil` if that is
+  /// unknown.
   var generic: [GATTDatabase.Service]?
-  /// Features that this client reports to a device that supports it.
+  /// Features to enable on a device that has Client Supported Features.
   let features: ClientFeatures
 
   public init(_ connection: Connection, features: ClientFeatures = .robustCaching) {
@@ -27,10 +28,10 @@ public actor GATTClient {
     try await connection.exchangeMTU(mtu)
   }
 
-  /// Discovers all attributes and keeps them as `database`.
+  /// Discovers all attributes and stores them in `database`.
   @discardableResult
   public func discover() async throws(GATTError) -> GATTDatabase {
-    // Read first: if attributes change during the discovery, the stored hash then does not match them.
+    // Read the hash first. If attributes change during the discovery, it then does not match them.
     try await discover(hash: try await connection.readDatabaseHash())
   }
 
@@ -43,10 +44,10 @@ public actor GATTClient {
     return database
   }
 
-  /// Discovers the services of these UUIDs, as many of each as fit in one response, and the service that
+  /// Discovers the services with these UUIDs, as many of each as fit in one response, and the service that
   /// reports changes of attributes.
   ///
-  /// - Returns: the services that exist, in the order of `services`, without those that the device refuses to
+  /// - Returns: The services that exist, in the order of `services`, without those that the device refuses to
   ///   list. `database` is unchanged.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
     let hash = try await watch()
@@ -64,8 +65,8 @@ public actor GATTClient {
       services: services.flatMap { uuid in result.database.services.filter { $0.uuid == uuid } })
   }
 
-  /// Reads a whole value of any length. If the value fills the first response, the MTU is exchanged before
-  /// the rest is read.
+  /// Reads a whole value of any length. If the value fills the first response, exchanges the MTU before it
+  /// reads the rest.
   public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
     let full = ATT.defaultMTU - 1
     guard await connection.mtu == ATT.defaultMTU, await !connection.hasAskedMTU else {
@@ -79,7 +80,7 @@ public actor GATTClient {
     try await exchangeMTU()
     do throws(GATTError) { return try await start + connection.read(handle, from: UInt16(start.count)) } catch
     {
-      // A value of exactly that length has no more bytes.
+      // The value exactly fills the first response.
       guard case .refused(let refusal) = error, [.attributeNotLong, .invalidOffset].contains(refusal.code)
       else {
         throw error
@@ -88,7 +89,8 @@ public actor GATTClient {
     }
   }
 
-  /// Writes and waits for the response. Values longer than ATT_MTU − 3 are sent as verified prepared writes.
+  /// Writes a value and waits for the response. A value longer than ATT_MTU − 3 bytes is sent as prepared
+  /// writes and verified.
   public func write(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
     try await connection.write(value, to: handle)
   }
@@ -100,8 +102,8 @@ public actor GATTClient {
     try await connection.writeWithoutResponse(value, to: handle)
   }
 
-  /// Reads several attributes with one request. Each result states whether it is complete. Needs at least two
-  /// handles.
+  /// Reads several attributes with one request. Each result includes whether it is complete. Requires at
+  /// least two handles.
   public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
     try await connection.read(handles)
   }
@@ -120,26 +122,26 @@ public actor GATTClient {
     try await connection.readDetails(of: characteristic)
   }
 
-  /// Writes all of these values or none, after verifying the device's echo of each.
+  /// Writes all of these values or none. The device echoes each value for verification before any is written.
   public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
     try await connection.writeTogether(writes)
   }
 
-  /// Subscribes to a characteristic: with notifications if it supports them, else with indications, or as
-  /// `way` states.
+  /// Subscribes to a characteristic: as `way` specifies, otherwise with notifications if it supports them and
+  /// with indications if not.
   ///
   /// `body` is called on the receive thread. It must not block, allocate or keep the view. It is registered
-  /// before the device is asked, so the first value is not lost.
+  /// before the request is sent, so that the first value is not lost.
   ///
   /// Only the Client Characteristic Configuration (2902) is written. A device that lacks it or refuses the
-  /// write may still send values; `Connection.remarks` records that. After a refusal, values must arrive
+  /// write may still send values; `Connection.remarks` records that. After a refusal, a value must arrive
   /// within `refusalPatience`.
   ///
   /// - Parameters:
   ///   - characteristic: a characteristic from a discovery.
-  ///   - way: notifications or indications; `nil` for the one that it supports.
-  ///   - command: written right after the subscription, without a response and without waiting for that of
-  ///     the subscription; for a device that takes it as the signal to start.
+  ///   - way: notifications or indications; `nil` for either.
+  ///   - command: sent right after the subscription, without waiting for its response; for a device that
+  ///     starts on this command.
   ///   - body: receives the values.
   /// - Throws: `notSupported` if the characteristic supports neither, or the device's error.
   public func subscribe(
@@ -162,7 +164,8 @@ public actor GATTClient {
     }
   }
 
-  /// The characteristic with the descriptor that enables its values, if the device has one.
+  /// Returns the characteristic with its Client Characteristic Configuration descriptor, if the device has
+  /// one.
   private func withConfiguration(
     _ characteristic: GATTDatabase.Characteristic
   ) async throws(GATTError) -> GATTDatabase.Characteristic {
@@ -174,8 +177,10 @@ public actor GATTClient {
     return found
   }
 
-  /// - Parameter id: the subscriber, whose first value shows that the device sends values despite a refusal.
-  /// - Returns: the characteristic with the descriptor that was written, which may differ from the assumed
+  /// Writes the configuration descriptor.
+  ///
+  /// - Parameter id: the subscriber. Its first value shows that the device sends values despite a refusal.
+  /// - Returns: The characteristic with the descriptor that was written, which may differ from the assumed
   ///   one.
   private func configure(
     _ characteristic: GATTDatabase.Characteristic, _ way: ServerPush, isChosen: Bool,
@@ -191,7 +196,7 @@ public actor GATTClient {
       refusal = error
     }
     if streamed.contains(characteristic) {
-      // The descriptor's handle was derived from a rule that this device breaks, so it is discovered.
+      // The handle of the descriptor was guessed, and this device does not follow the rule. Discover it.
       var found = characteristic
       found.descriptors = try await connection.discoverDescriptors(of: characteristic)
       if found.configuration != nil, found.configuration != characteristic.configuration {
@@ -207,7 +212,7 @@ public actor GATTClient {
     {
       return characteristic
     }
-    // For attributes of an earlier link, a refusal more likely means that they have changed.
+    // If the attributes come from an earlier link, a refusal more likely means that they have changed.
     let isAvoided = await connection.avoidsSubscriptions
     let isOfEarlierLink = await connection.usesEarlierDiscovery
     if isAvoided || !isOfEarlierLink,
@@ -216,34 +221,34 @@ public actor GATTClient {
       if !isAvoided { await connection.note(.listeningDespite(characteristic.valueHandle, refusal)) }
       return characteristic
     }
-    // The earlier link may have ended by chance.
+    // The subscription may not have been the cause when the device ended an earlier link.
     guard await connection.allowSubscriptions() else { throw refusal }
     try await connection.configure(characteristic, value, followedBy: command)
     return characteristic
   }
 
-  /// How long to wait for a value after the device refused the subscription.
+  /// How long to wait for a value after the device has refused the subscription.
   public static let refusalPatience = Duration.seconds(2)
 
-  /// Ends a subscription. If the characteristic has no other subscriber, the device is told to stop.
+  /// Ends a subscription. If the characteristic has no other subscriber, turns its values off on the device.
   public func unsubscribe(_ subscription: Subscription) async throws(GATTError) {
     let isWanted = await connection.removeSubscriber(subscription.id)
     if !isWanted { try await connection.configure(subscription.characteristic, [], followedBy: nil) }
   }
 
-  /// Tells the device to stop sending values of a characteristic, and removes all subscribers.
+  /// Turns a characteristic's values off on the device, and removes all subscribers.
   public func unsubscribe(all characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
     await connection.removeSubscribers(of: characteristic.valueHandle)
     try await connection.configure(characteristic, [], followedBy: nil)
   }
 
-  /// Subscribes and decodes each value to a sample on the receive thread. A task reads the samples as a
-  /// sequence.
+  /// Subscribes to a characteristic and decodes each value to a sample on the receive thread. A task reads
+  /// the samples as a sequence.
   ///
   /// - Parameters:
   ///   - characteristic: a characteristic from a discovery.
   ///   - type: type of the decoded samples.
-  ///   - capacity: number of queued samples. Further samples are dropped and counted by the channel.
+  ///   - capacity: maximum number of queued samples. Further samples are dropped and counted by the channel.
   public func samples<Sample: NotificationSample>(
     _ characteristic: GATTDatabase.Characteristic, as type: Sample.Type, capacity: Int
   ) async throws(GATTError) -> SampleChannel<Sample> {
@@ -260,20 +265,20 @@ public actor GATTClient {
   }
 }
 
-/// Bits of Client Supported Features. A bit that was set stays set for the link, or for the bond. Core 5.4,
-/// Vol 3, Part G, 7.2.
+/// Bits of Client Supported Features. A bit stays set until the link ends, or as long as the bond exists.
+/// Core 5.4, Vol 3, Part G, 7.2.
 public struct ClientFeatures: OptionSet, Hashable, Sendable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// After the attributes have changed, the server refuses a request with Database Out Of Sync until the
-  /// client knows of the change.
+  /// After its attributes have changed, the server refuses a request with Database Out Of Sync until the
+  /// client is aware of the change.
   public static let robustCaching = ClientFeatures(rawValue: 0x01)
-  /// The server may send several values in one PDU. It may then hold a value back to send it with the next.
+  /// The server may send several values in one PDU. It may delay a value to send it with the next.
   public static let multipleNotifications = ClientFeatures(rawValue: 0x04)
 }
 
-/// One subscriber of one characteristic.
+/// A subscriber of a characteristic.
 public struct Subscription: Sendable {
   public let characteristic: GATTDatabase.Characteristic
   let id: Int

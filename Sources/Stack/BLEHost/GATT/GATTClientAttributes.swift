@@ -4,15 +4,15 @@ public import BLEWire
 
 /// Access to a device's attributes with as few requests as possible before a stream starts.
 extension GATTClient {
-  /// Returns the attributes of an earlier link if they are proven unchanged, else discovers them.
+  /// Returns the attributes of an earlier link if they are verified as unchanged, otherwise discovers them.
   ///
-  /// The proof takes one round trip if the device has a Database Hash, and none if it has no Service Changed.
-  /// Otherwise named services take one request for each declaration and one for the descriptors of each
-  /// characteristic, and the whole database is discovered again. If the attributes were known, the MTU is not
-  /// exchanged until `validate` or `exchangeMTU`.
+  /// Verification takes one round trip if the device has a Database Hash, and none if it has no Service
+  /// Changed. For other devices, given services take one request per declaration and one for the descriptors
+  /// of each characteristic; the whole database is discovered again. If the attributes were known, the MTU is
+  /// not exchanged until `validate` or `exchangeMTU`.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
-  /// - Returns: the services that exist, in the order of the parameter.
+  /// - Returns: The services that exist, in the order of the parameter.
   public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
     if let earlier = try await earlierAttributes(of: services) { return earlier }
     try await exchangeMTU()
@@ -28,7 +28,7 @@ extension GATTClient {
     switch known.proof {
     case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
     case .lasting: holds = true
-    // Only the attributes themselves can prove it.
+    // Without a hash, only reading the attributes themselves can verify them.
     case .none: holds = if services == nil { false } else { try await stands(database) }
     }
     guard holds else {
@@ -40,10 +40,10 @@ extension GATTClient {
     return database
   }
 
-  /// Returns all characteristics of a UUID: from an earlier link if it is proven unchanged, else by reading
-  /// the declarations of all services.
+  /// Returns all characteristics with a UUID: from an earlier link if they are verified as unchanged,
+  /// otherwise by reading the declarations of all services.
   ///
-  /// - Returns: the characteristics, without descriptors unless they were known.
+  /// - Returns: The characteristics, without descriptors unless they were known.
   public func characteristics(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Characteristic]
   {
     if let database = await connection.discovery?.database(of: nil) { return database.characteristics(uuid) }
@@ -55,9 +55,10 @@ extension GATTClient {
     return try await connection.findCharacteristics(uuid)
   }
 
-  /// Returns the first characteristic of a UUID that has any of these properties, else the first one.
+  /// Returns the first characteristic with a UUID that has any of these properties; if none has, the first
+  /// with the UUID.
   ///
-  /// - Returns: the characteristic with its descriptors; `nil` if the device lacks it.
+  /// - Returns: The characteristic with its descriptors; `nil` if the device lacks it.
   public func characteristic(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties = []
   ) async throws(GATTError) -> GATTDatabase.Characteristic? {
@@ -68,7 +69,7 @@ extension GATTClient {
     return try await withDescriptors(found)
   }
 
-  /// Completes a result of `characteristics` with its descriptors.
+  /// Adds the descriptors to a result of `characteristics`.
   public func withDescriptors(
     _ characteristic: GATTDatabase.Characteristic
   ) async throws(GATTError) -> GATTDatabase.Characteristic {
@@ -78,15 +79,16 @@ extension GATTClient {
     return found
   }
 
-  /// Returns what a stream needs of a service, with the fewest requests: from an earlier link if it is proven
-  /// unchanged, else with `findCharacteristics`. `complete` discovers the rest while the stream runs.
+  /// Returns the attributes that a stream needs of a service, with as few requests as possible: from an
+  /// earlier link if they are verified as unchanged, otherwise with `findCharacteristics`. `complete`
+  /// discovers the rest while the stream runs.
   ///
   /// - Parameters:
   ///   - characteristics: characteristics that notify or indicate.
   ///   - others: characteristics that only need to exist.
   ///   - service: UUID of the service.
-  ///   - search: how to find the service if it is not known.
-  /// - Returns: the services that have the first of the characteristics. If any of them can send that
+  ///   - search: how to discover the service if it is not known.
+  /// - Returns: The services that have the first of the characteristics. If any of them can send that
   ///   characteristic's values, the others are left out. They contain at least the requested characteristics
   ///   that exist.
   public func attributes(
@@ -100,7 +102,7 @@ extension GATTClient {
     if let database = await connection.discovery?.database(of: [service]) {
       return candidates(database.services)
     }
-    // Proving a single service takes as many requests as finding it.
+    // Without a hash, verifying a single service takes as many requests as discovering it.
     if let known = await connection.known, known.proof != .none,
       let earlier = try await earlierAttributes(of: [service])
     {
@@ -116,8 +118,8 @@ extension GATTClient {
   /// Completes a link whose stream was started early: exchanges the MTU, subscribes to changes, and discovers
   /// all attributes.
   ///
-  /// If the stream's characteristics turn out to have other handles, tasks that wait for attribute changes are
-  /// woken.
+  /// If the stream's characteristics turn out to have other handles, wakes the tasks that await attribute
+  /// changes.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
   /// - Returns: `nil` if the attributes have changed.
@@ -135,8 +137,8 @@ extension GATTClient {
   }
 
   /// Completes a link whose stream was started with attributes of an earlier link: exchanges the MTU and
-  /// subscribes to changes. Compares the hash again, because the device may have changed before the
-  /// subscription.
+  /// subscribes to changes. Compares the hash again, because the device may have changed before it was
+  /// subscribed to.
   public func validate() async throws(GATTError) {
     try await exchangeMTU()
     guard let generic = await connection.discovery?.database(of: [.genericAttribute])?.services.first else {
@@ -171,7 +173,8 @@ extension GATTClient {
   }
 
   /// Checks by discovery whether attributes of an earlier link are unchanged, without touching subscriptions.
-  /// For a device that must not change but behaves as if it had. A matching hash needs no further check.
+  /// Call it if a device whose attributes cannot change behaves as if they had. A matching hash needs no
+  /// further check.
   public func verify() async throws(GATTError) {
     guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
       found.proof == .lasting
@@ -188,9 +191,9 @@ extension GATTClient {
     return true
   }
 
-  /// Subscribes to attribute changes, as far as the device supports it.
+  /// Subscribes to attribute changes if the device supports it.
   ///
-  /// - Returns: the Database Hash, read when changes are already reported.
+  /// - Returns: The Database Hash, read after the subscription so that no change is missed.
   func watch() async throws(GATTError) -> [UInt8]? {
     generic = try await connection.toldServices(.genericAttribute).map { Array($0.prefix(1)) }
     guard let generic = generic?.first else { return nil }
@@ -199,8 +202,8 @@ extension GATTClient {
     return try await connection.readDatabaseHash()
   }
 
-  /// Enables Service Changed indications (Core 5.4, Vol 3, Part G, 7.1) and robust caching (7.2). A refusal
-  /// by the device is ignored.
+  /// Enables Service Changed indications (Core 5.4, Vol 3, Part G, 7.1) and robust caching (7.2). Ignores a
+  /// refusal by the device.
   private func watch(_ generic: GATTDatabase.Service) async throws(GATTError) {
     for characteristic in generic.characteristics {
       do throws(GATTError) {
@@ -222,7 +225,7 @@ extension GATTClient {
       _ = await connection.addSubscriber(characteristic.valueHandle) { [weak connection] notification, _ in
         let range = HandleRange(serviceChanged: notification.value)
         guard let connection else { return }
-        // Deferred, because the subscribers are being iterated during a batch.
+        // Deferred, because this runs while a batch iterates over the subscribers.
         connection.loop.later(connection) { $0.attributesChanged(in: range) }
       }
     }

@@ -9,12 +9,12 @@ public protocol NotificationSample: BitwiseCopyable, Sendable {
   ///   - time: the kernel's timestamp.
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError)
 
-  /// Whether the sample contains a measurement; by default `true`. Counts of values exclude samples without
-  /// one.
+  /// Whether the sample contains a measurement; `true` by default. Samples without one do not count as
+  /// values.
   var isValue: Bool { get }
 
-  /// Whether the sensor may stop sending for now because it has nothing to measure; by default if there is no
-  /// measurement.
+  /// Whether the sensor may pause after this sample because it has nothing to measure. By default, whether
+  /// the sample has no measurement.
   var mayBeLast: Bool { get }
 }
 
@@ -23,13 +23,14 @@ extension NotificationSample {
   public var mayBeLast: Bool { !isValue }
 }
 
-/// A bounded queue of samples from the receive thread to one task.
+/// A bounded queue that passes samples from the receive thread to one task.
 public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sendable {
-  /// A recorder reads directly from the ring; no task may iterate then.
+  /// Lets a recorder read the ring directly. No task may iterate meanwhile.
   package let ring: SampleQueue<Sample>
   private let isFinished = Atomic<Bool>(false)
   private let reader = Waiters()
-  /// Whether the reader must be woken. Most samples arrive while it is busy and take no lock.
+  /// Whether the reader must be woken. Most samples arrive while the reader is busy and therefore take no
+  /// lock.
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
@@ -48,14 +49,14 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
   /// Counts a value that could not be decoded. Receive thread only.
   package func reject() { malformedCount.add(1, ordering: .relaxed) }
 
-  /// Queues a sample that was decoded elsewhere. Receive thread only.
+  /// Queues a sample that was already decoded. Receive thread only.
   package func take(_ sample: Sample) {
     ring.push(sample)
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     if isWaiting.load(ordering: .relaxed) { wake() }
   }
 
-  /// Ends the sequence after the queued samples.
+  /// Ends the sequence after the samples that are queued.
   public func finish() {
     isFinished.store(true, ordering: .sequentiallyConsistent)
     wake()

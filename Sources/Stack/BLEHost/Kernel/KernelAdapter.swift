@@ -4,8 +4,8 @@ public import BLEWire
 
 /// An adapter shared with the kernel's own host: the `raw` mode.
 ///
-/// Scans over the HCI raw channel, which is opened on first use and needs CAP_NET_RAW. Connects over the
-/// kernel's L2CAP socket, which needs no capability.
+/// Scans over the HCI raw channel, which is opened on first use and requires CAP_NET_RAW. Connects over the
+/// kernel's L2CAP socket, which requires no capability.
 public actor KernelAdapter: SecuringAdapter {
   public nonisolated let info: AdapterInfo
   public nonisolated let loop: EventLoop
@@ -17,10 +17,12 @@ public actor KernelAdapter: SecuringAdapter {
   /// The management socket; opened on first use.
   private(set) var management: ManagementChannel?
   var security = KernelSecurity()
-  /// Initial timing that is loaded in the kernel for links with a fast start.
+  /// Initial timings loaded in the kernel for links with a fast start.
   var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
   let note: @Sendable (String) -> Void
 
+  /// Creates the adapter.
+  ///
   /// - Parameters:
   ///   - info: the kernel's adapter.
   ///   - loop: runs the receive thread.
@@ -34,7 +36,7 @@ public actor KernelAdapter: SecuringAdapter {
     self.note = note
   }
 
-  /// All adapters, up or down. Needs no capability.
+  /// All adapters, up or down. Requires no capability.
   public static func all() throws(HostError) -> [AdapterInfo] {
     do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
   }
@@ -64,9 +66,9 @@ public actor KernelAdapter: SecuringAdapter {
 
   public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
-  /// The kernel creates the link with its own defaults. The requested parameters go to the controller over
-  /// the raw channel, which also reports the parameters in force. Without CAP_NET_RAW the link still comes
-  /// up.
+  /// Connects with the kernel's default parameters. The requested parameters are then sent to the controller
+  /// over the raw channel, which also reports the parameters in force. Without CAP_NET_RAW the link still
+  /// comes up.
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
@@ -144,7 +146,7 @@ public actor KernelAdapter: SecuringAdapter {
   func openChannel() async throws(HostError) -> RawChannel {
     if let channel { return channel }
     let opened = try await RawChannel.open(info, on: loop, note: note)
-    // Another task may have opened one meanwhile.
+    // Another task may have opened a channel meanwhile.
     if let channel {
       await opened.close()
       return channel
@@ -155,7 +157,7 @@ public actor KernelAdapter: SecuringAdapter {
 }
 
 extension EventLoop {
-  /// Starts the program's receive thread under the name that `ps -L` shows.
+  /// Starts the program's receive thread, with the name that `ps -L` shows.
   ///
   /// - Throws: `notPermitted` if the process may not use the priority; `unsuitable` if the processor does not
   ///   exist.

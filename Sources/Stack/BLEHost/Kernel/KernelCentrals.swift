@@ -26,18 +26,18 @@ extension KernelAdapter {
     try await openManagement().command(command)
   }
 
-  /// Passes all further packets to the observer, which replaces an earlier one.
+  /// Passes all further packets to the observer, which replaces any earlier one.
   package func tell(_ observer: ControllerObserver) async throws(HostError) {
     try await openChannel().tell(observer)
   }
 
-  /// Passes the packets that are queued in the raw channel to the observer. The kernel queues an event there
-  /// before it acts on it.
+  /// Passes the packets queued in the raw channel to the observer. The kernel queues an event there before it
+  /// acts on the event.
   package func catchUp() { channel?.assumeIsolated { $0.drain() } }
 
   package var bondStore: (any BondStore)? { security.settings?.store }
 
-  /// Takes over the ATT channel of a link that a central created.
+  /// Creates a connection from the ATT channel of a link that a central created.
   package func adopt(
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, tap: PacketTap?
   ) throws(HostError) -> Connection {
@@ -54,8 +54,8 @@ extension KernelAdapter {
     return connection
   }
 
-  /// Sets callbacks around the kernel's pairing events: `arrive` runs before each, to accept centrals that
-  /// have just connected; `changed` runs after it, when keys may have changed.
+  /// Sets callbacks around the kernel's pairing events. `arrive` runs before each event, to accept centrals
+  /// that have just connected; `changed` runs after it, because keys may have changed.
   ///
   /// - Returns: `false` if callbacks are already set.
   package func whenPairing(arrive: @escaping () -> Void, changed: @escaping () -> Void) -> Bool {
@@ -64,7 +64,7 @@ extension KernelAdapter {
     return true
   }
 
-  /// Ends `tell` and `whenPairing`.
+  /// Undoes `tell` and `whenPairing`.
   package func endCentrals() {
     security.centrals = nil
     channel?.assumeIsolated { $0.tell(nil) }

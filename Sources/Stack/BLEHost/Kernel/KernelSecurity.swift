@@ -4,7 +4,7 @@ import BLEWire
 
 /// Security state of a kernel adapter's links. On the loop's thread only.
 struct KernelSecurity {
-  /// A link of this process. Only its pairing questions are answered.
+  /// A link of this process. Questions about the pairings of other links are not answered.
   struct Link {
     /// The address that the kernel uses for the device in pairing events.
     let peer: DeviceAddress
@@ -12,25 +12,25 @@ struct KernelSecurity {
   }
 
   var settings: SecuritySettings?
-  /// Set if this process is the pairing agent and keeps the keys; `nil` if `bluetoothd` does, or if neither
-  /// does.
+  /// Set if this process is the pairing agent and keeps the keys; `nil` if `bluetoothd` does, or no program.
   var channel: ManagementChannel?
-  /// The kernel has the stored keys and asks devices for their identity keys.
+  /// Whether the kernel has the stored keys and requests identity keys from devices.
   var hasLoadedKeys = false
   var links: [Link] = []
   /// Keys that the kernel reported since the adapter was opened, by identity address.
   var gathered: [DeviceAddress: Bond] = [:]
-  /// Devices that the user is pairing with now. Their questions are answered even if the settings do not
-  /// allow pairing on request.
+  /// Devices with which the user is pairing now. Questions about them are answered even if the settings do
+  /// not allow pairing on request.
   var wanted: Set<DeviceAddress> = []
   /// Callbacks around a pairing event: accept centrals that have connected, and report keys that may raise a
   /// link's security.
   var centrals: (arrive: () -> Void, changed: () -> Void)?
   /// Devices that have lost their keys.
   var forgotten: Set<DeviceAddress> = []
-  /// Why the keys of a pairing are not kept, by the device's identity.
+  /// Reasons why the keys of a pairing are not kept, by the device's identity.
   var refused: [DeviceAddress: PairingError] = [:]
-  /// Permanent addresses under which devices with another identity address were paired, by identity.
+  /// Permanent addresses of devices that paired with an address other than their identity address, by
+  /// identity.
   var pairedAddresses: [DeviceAddress: DeviceAddress] = [:]
 
   mutating func add(_ connection: Connection) {
@@ -38,8 +38,8 @@ struct KernelSecurity {
     links.append(Link(peer: connection.peer, connection: connection))
   }
 
-  /// The address of the link on which a device distributed its identity. The kernel reports only private
-  /// addresses.
+  /// The address of the link on which a device distributed its identity. The kernel reports the address only
+  /// if it is private; otherwise it is derived.
   func address(_ told: DeviceAddress, of identity: DeviceAddress) -> DeviceAddress {
     if told.bits != 0 { return told }
     return isOurs(identity) ? identity : wanted.first ?? identity
@@ -50,10 +50,10 @@ struct KernelSecurity {
   }
 }
 
-/// The kernel's own Security Manager. It encrypts and pairs; unless `bluetoothd` runs, this process keeps its
+/// The kernel's own Security Manager. It encrypts and pairs. Unless `bluetoothd` runs, this process keeps its
 /// keys and answers its questions. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
 extension KernelAdapter {
-  /// Enables encryption and pairing. If `bluetoothd` runs, it keeps the keys, its agent answers, and the
+  /// Enables encryption and pairing. If `bluetoothd` runs, it keeps the keys and its agent answers; the
   /// kernel's key lists are not changed.
   ///
   /// - Throws: `notPermitted` without CAP_NET_ADMIN, unless `bluetoothd` runs.
@@ -61,7 +61,7 @@ extension KernelAdapter {
     security.settings = settings
     guard HostError.daemon == nil else { return }
     let channel = try await openManagement()
-    // The first command that needs a privilege.
+    // The first command that requires a privilege.
     try await channel.command(SetIOCapability(settings.agent.capability))
     if security.channel == nil {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
@@ -72,9 +72,9 @@ extension KernelAdapter {
     try await loadKeys(settings, channel)
   }
 
-  /// Pairs with a connected device. The kernel drops any earlier key for it.
+  /// Pairs with a connected device. The kernel drops any earlier key of the device.
   ///
-  /// - Returns: the bond; `nil` if `bluetoothd` keeps it, in which case it is in force on the link.
+  /// - Returns: The bond; `nil` if `bluetoothd` keeps it. The link uses it in either case.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     guard let channel = security.channel, let settings = security.settings else {
       if HostError.daemon != nil, await raise(connection, to: .medium) { return nil }
@@ -85,7 +85,7 @@ extension KernelAdapter {
       await restoreKeys(of: connection.peer, channel)
       throw error
     }
-    // No other program keeps the keys.
+    // No other program has the keys.
     guard let bond = made else {
       await restoreKeys(of: connection.peer, channel)
       throw .unsuitable(
@@ -95,14 +95,14 @@ extension KernelAdapter {
     let identity = bond.peerIdentity?.address ?? connection.peer
     let refusal = security.refused[identity] ?? settings.refusal(of: bond)
     guard let refusal else { return bond }
-    // The kernel does not know these limits and has completed the pairing.
+    // The kernel does not enforce this side's requirements, so it has completed the pairing. Undo it.
     _ = try? await channel.command(UnpairDevice(identity))
-    // The identity may be that of another bonded device, whose key the kernel has replaced.
+    // The distributed identity may be that of another bonded device, whose key the kernel has then replaced.
     await restoreKeys(of: identity, channel)
     throw .pairing(connection.peer, refusal)
   }
 
-  /// Reloads the stored key of a device, which the kernel dropped for a pairing that failed.
+  /// Reloads the stored key of a device. The kernel dropped it for a pairing that failed.
   private func restoreKeys(of peer: DeviceAddress, _ channel: ManagementChannel) async {
     guard let settings = security.settings, storedBond(of: peer) != nil else { return }
     do throws(HostError) { try await loadKeys(settings, channel) } catch {
@@ -122,8 +122,8 @@ extension KernelAdapter {
   ///
   /// - Returns: `false` if the device refused its key; the kernel then ends the link.
   /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or uses it for
-  ///   another adapter; `notEncrypted` if the device does not answer until `deadline`: the kernel would wait
-  ///   as long as the link is up.
+  ///   another adapter; `notEncrypted` if the device does not respond before `deadline` (the kernel itself
+  ///   would wait as long as the link is up).
   func protect(_ connection: Connection, until deadline: MonotonicTime) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
@@ -132,7 +132,7 @@ extension KernelAdapter {
     else { return true }
     let isOurs = bond.local == info.address
     guard isOurs, security.hasLoadedKeys else {
-      // `bluetoothd` has keys of its own and does not disclose them.
+      // `bluetoothd` has its own keys and does not disclose them.
       guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey, HostError.daemon == nil
       else { return true }
       guard isOurs else { throw .bonded(connection.peer, as: bond.local, not: info.address) }
@@ -161,7 +161,7 @@ extension KernelAdapter {
   /// Removes the kernel's key of a device that refused it, if the settings allow pairing again or an
   /// unencrypted link.
   ///
-  /// - Returns: whether to connect again.
+  /// - Returns: Whether to connect again.
   func forget(_ peer: DeviceAddress) async -> Bool {
     guard let channel = security.channel, let settings = security.settings,
       settings.raising == .byPairing || settings.bondedLinks == .any
@@ -184,12 +184,12 @@ extension KernelAdapter {
 
   /// Raises the security of a link after the device refused a request for insufficient security.
   ///
-  /// - Returns: whether to repeat the request.
+  /// - Returns: Whether to repeat the request.
   private func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
     guard let level = await connection.securityLevel else { return false }
     guard let channel = security.channel, let settings = security.settings else {
-      // `bluetoothd` supplies the key, or its agent answers. With neither, the kernel would wait 30 s for an
-      // answer.
+      // `bluetoothd` supplies the key, or its agent answers. If it does not run, the kernel would wait 30 s
+      // for an answer.
       guard HostError.daemon != nil else { return false }
       switch (level, code) {
       case (..<(.medium), _): return await raise(connection, to: .medium)
@@ -204,7 +204,7 @@ extension KernelAdapter {
       return await raise(connection, to: .medium)
     }
     guard settings.raising == .byPairing else { return false }
-    // If encryption is not enough, only an authenticated pairing is, which needs a user.
+    // On an encrypted link only an authenticated pairing can help, and that needs a user.
     if level >= .medium, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
@@ -219,7 +219,7 @@ extension KernelAdapter {
 
   /// Raises the security level of a link.
   ///
-  /// - Returns: whether the link has the level.
+  /// - Returns: Whether the link has the level.
   private func raise(_ connection: Connection, to level: LinkSecurityLevel) async -> Bool {
     let outcome = await connection.raiseSecurity(to: level)
     if outcome == .failed {
@@ -236,7 +236,7 @@ extension KernelAdapter {
     let peer = connection.peer
     security.wanted.insert(peer)
     defer { security.wanted.remove(peer) }
-    // The kernel considers an encrypted link secure enough unless a higher level is requested on the socket.
+    // For an encrypted link the kernel pairs only if a higher level is requested on the socket.
     if let level = await connection.securityLevel, level >= .medium {
       guard level < .high, settings.agent.capability != .noInputNoOutput else { return bond(of: connection) }
       _ = try? await channel.command(UnpairDevice(peer))
@@ -245,7 +245,7 @@ extension KernelAdapter {
       }
       return bond(of: connection)
     }
-    // For Pair Device the kernel would accept Just Works.
+    // With Pair Device the kernel would accept Just Works.
     if storedBond(of: peer)?.bond.isAuthenticated == true {
       guard settings.agent.capability != .noInputNoOutput else { throw .pairing(peer, .weakerThanBond) }
       guard await raise(connection, to: .high) else {
@@ -265,7 +265,7 @@ extension KernelAdapter {
     return bond(of: connection)
   }
 
-  /// Each question times out after 30 s, and a pairing asks at most three.
+  /// Time limit of a pairing. Each question times out after 30 s, and a pairing asks at most three.
   private static let pairingLimit = Duration.seconds(120)
 
   private func pair(_ command: PairDevice, _ channel: ManagementChannel) async throws(HostError) {
@@ -280,7 +280,7 @@ extension KernelAdapter {
     try result.get()
   }
 
-  /// The bond with a connected device, stored or for this link only.
+  /// Bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.gathered.first {
       $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true
@@ -294,10 +294,10 @@ extension KernelAdapter {
 
   // MARK: Keys
 
-  /// Loads the keys of all stored bonds into the kernel, in addition to the keys it has.
+  /// Loads the keys of all stored bonds into the kernel, in addition to the keys that it has.
   ///
-  /// The kernel's lists can only be replaced, so they are read first. If they cannot be read, they are left
-  /// as they are.
+  /// The kernel's lists can only be replaced, so they are read first. If they cannot be read, they are not
+  /// changed.
   private func loadKeys(_ settings: SecuritySettings, _ channel: ManagementChannel) async throws(HostError) {
     security.hasLoadedKeys = false
     guard let store = settings.store else { return }
@@ -310,7 +310,7 @@ extension KernelAdapter {
     var keys = present
     for bond in store.bonds() where bond.local == info.address { keys.add(bond) }
     if keys.longTerm != present.longTerm { try await channel.command(LoadLongTermKeys(keys.longTerm)) }
-    // Needed even if the list is unchanged: from then on the kernel asks devices for their identity keys.
+    // Load the list even if it is unchanged: from then on the kernel requests identity keys from devices.
     try await channel.command(LoadIdentityResolvingKeys(keys.identity))
     security.hasLoadedKeys = true
   }
@@ -388,7 +388,7 @@ extension KernelAdapter {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
     loop.task {
-      // The kernel may have given up meanwhile and refuse the reply.
+      // The kernel may have stopped waiting meanwhile, and then refuses the reply.
       if mayPair, await question() {
         _ = try? await channel.command(UserConfirmationReply(peer))
       } else {
@@ -413,7 +413,7 @@ extension KernelAdapter {
 extension SecuritySettings {
   fileprivate func isContent(with bond: Bond) -> Bool { refusal(of: bond) == nil }
 
-  /// Why a bond that the kernel made does not meet the settings; `nil` if it does.
+  /// Reason why a bond that the kernel made does not meet the settings; `nil` if it does.
   fileprivate func refusal(of bond: Bond) -> PairingError? {
     if bond.keyByteCount < minimumKeyByteCount { return .failed(.encryptionKeySize) }
     if kind == .secureConnections, !bond.isSecureConnections { return .notSecureConnections }
@@ -425,8 +425,8 @@ extension Connection {
   /// Security level of the kernel's link; `nil` if the kernel does not report one.
   package var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
 
-  /// Asks the kernel to encrypt the link, with a key that it has or by pairing. Nothing is sent until this
-  /// ends or the peer sends something.
+  /// Requests that the kernel encrypts the link, with a key that it has or by pairing. Until that is done or
+  /// the peer sends a PDU, nothing can be sent.
   func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
     guard end == nil else { return .ended }
     let outcome = OneShot<RaisingOutcome>()
@@ -438,7 +438,7 @@ extension Connection {
 }
 
 extension HostError {
-  /// The kernel reports how a pairing ended, but not why.
+  /// The kernel reports that a pairing failed, but not why.
   fileprivate init(pairing peer: DeviceAddress, _ error: HostError) {
     guard case .managementRefused(_, let status) = error else {
       self = error
@@ -455,6 +455,8 @@ extension HostError {
 }
 
 extension KernelKeys {
+  /// Reads the keys of an adapter.
+  ///
   /// - Returns: `nil` if the lists cannot be read.
   init?(of adapter: String) {
     let folder = "/sys/kernel/debug/bluetooth/\(adapter)"

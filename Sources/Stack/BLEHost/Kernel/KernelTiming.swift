@@ -2,21 +2,21 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Fast starts on kernel links. The kernel creates links with an interval of 30 to 50 ms unless it has
-/// connection parameters for the device: `mgmt-api.txt`, 0x0035.
+/// Fast starts on kernel links. The kernel creates links with an interval of 30 to 50 ms unless connection
+/// parameters for the device are loaded: `mgmt-api.txt`, 0x0035.
 extension KernelAdapter {
   /// Loads the timing of a fast start into the kernel.
   ///
-  /// Skipped if `bluetoothd` runs, because each load replaces the entries that it loaded, and if the
-  /// controller cannot be given the timing that follows. After SIGKILL the kernel keeps the entry until the
-  /// adapter is switched off.
+  /// Does nothing if `bluetoothd` runs, because each load replaces the entries that `bluetoothd` loaded, or
+  /// if the lasting timing could not be set afterwards. If the process is killed with SIGKILL, the kernel
+  /// keeps the entry until the adapter is switched off.
   ///
-  /// - Returns: whether the link will start fast.
+  /// - Returns: Whether the link will start fast.
   func beginFastStart(with peer: DeviceAddress, _ request: LinkRequest, _ lever: LinkParameterControl) async
     -> Bool
   {
     guard request.startsFast, lever.channel != nil, ProcessFacts.has(.netRaw), HostError.daemon == nil else {
-      // An earlier link may have ended before its fast start did.
+      // An earlier link may have ended before its fast start.
       await forgetFastStart(with: peer)
       return false
     }
@@ -27,20 +27,20 @@ extension KernelAdapter {
       return true
     } catch {
       fastStarts[peer] = nil
-      // The link starts with the kernel's timing.
+      // The link starts with the kernel's default timing.
       return false
     }
   }
 
-  /// Gives a link its lasting timing: the requested one, else the kernel's default. Timing that the device
-  /// has requested meanwhile is already in force.
+  /// Sets the lasting timing of a link: the requested one, otherwise the kernel's default. Timing that the
+  /// device has requested meanwhile stays in force.
   func endFastStart(_ connection: Connection, as peer: DeviceAddress, _ request: LinkRequest) async {
     await forgetFastStart(with: peer)
     var rest = request
     (rest.phy, rest.dataLength) = (nil, nil)
     let range = LinkParameterRange.default
     let own = range.minimumInterval...range.maximumInterval
-    // If the link outlives this process, it returns to the kernel's default timing.
+    // If the link outlives this process, it must return to the kernel's default timing.
     _ = await connection.firstTiming(
       .init(interval: own.upperBound, latency: range.latency, supervisionTimeout: range.supervisionTimeout))
     if rest.timing == nil, await connection.isFast { rest.interval = own }
@@ -52,13 +52,13 @@ extension KernelAdapter {
   func forgetFastStart(with peer: DeviceAddress) async {
     guard fastStarts.removeValue(forKey: peer) != nil, let management else { return }
     let former = LoadConnectionParameters.Entry(peer, .default)
-    // The second load does not remove the entry of a device that the kernel connects by itself, so the first
-    // one resets it. If the adapter was removed, its entries were too.
+    // The kernel keeps the entry of a device that it connects to on its own, so the first load resets that
+    // entry. Both may fail if the adapter was removed; its entries are then gone too.
     _ = try? await management.command(LoadConnectionParameters(fastStartEntries + [former, former]))
     _ = try? await management.command(LoadConnectionParameters(fastStartEntries))
   }
 
-  /// All current entries: each load replaces the whole list.
+  /// All current entries, because each load replaces the whole list.
   private var fastStartEntries: [LoadConnectionParameters.Entry] {
     fastStarts.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }

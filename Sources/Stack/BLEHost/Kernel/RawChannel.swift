@@ -2,21 +2,22 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The HCI raw channel of a kernel adapter: sends commands beside the kernel's own and receives all events.
+/// The HCI raw channel of a kernel adapter: sends commands in addition to the kernel's own and receives all
+/// events.
 ///
-/// Replies are matched by opcode, and other events are still delivered while a command waits. Needs
-/// CAP_NET_RAW.
+/// Replies are matched by opcode. Other events are delivered while a command waits. Requires CAP_NET_RAW.
 actor RawChannel {
-  /// A controller answers within milliseconds; the kernel itself gives up after two seconds.
+  /// Time limit for a reply. Controllers respond within milliseconds; the kernel too times out after two
+  /// seconds.
   static let commandTimeout = Duration.seconds(2)
   private static let slabSlots = 32
-  /// Slabs per turn. The limit lets the loop run its jobs, such as stopping the scan, while more packets
-  /// arrive.
+  /// Maximum number of slabs per turn, so that the loop can run its jobs, such as stopping the scan, while
+  /// more packets arrive.
   private static let turnLimit = 8
-  /// Consecutive receive calls that may fail for lack of memory. Each is retried.
+  /// Maximum number of consecutive receive calls that fail for lack of memory. Each is retried.
   private static let shortageLimit = 1000
 
-  /// The family of scan commands in use. The two must not be mixed on one controller.
+  /// The scan commands in use. Legacy and extended commands must not be mixed on one controller.
   enum ScanCommands: Hashable, Sendable {
     case legacy, extended
   }
@@ -44,7 +45,8 @@ actor RawChannel {
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
-  /// Receives the reports that arrive between the command to stop a scan and the controller's confirmation.
+  /// Receives the reports that arrive after the command to stop a scan and before the controller's
+  /// confirmation.
   private var endingSink: Adapter.ReportSink?
   private var interruption = ScanInterruption()
   private var resuming: Task<Void, Never>?
@@ -53,7 +55,7 @@ actor RawChannel {
   private var lossHandler: (@Sendable () -> Void)?
   private var observer: ControllerObserver?
   private var assembler = AdvertisingReportAssembler()
-  /// Events and reports that were malformed.
+  /// Number of malformed events and reports.
   private(set) var malformed = 0
   var unfinishedReports: Int { assembler.unfinished }
   private(set) var lastMalformed: WireError?
@@ -62,7 +64,7 @@ actor RawChannel {
   /// Opens the raw channel of an adapter that is up.
   ///
   /// - Parameter note: receives messages for the user about a scan, one line each, on the receive thread.
-  /// - Throws: `notPermitted` without CAP_NET_RAW, else the kernel's error.
+  /// - Throws: `notPermitted` without CAP_NET_RAW, otherwise the kernel's error.
   static func open(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
   ) async throws(HostError) -> RawChannel {
@@ -76,7 +78,7 @@ actor RawChannel {
     return try await adopt(descriptor, of: info, on: loop, note: note)
   }
 
-  /// Takes over a raw channel that is already open.
+  /// Creates a channel from an open socket.
   static func adopt(
     _ descriptor: consuming FileDescriptor, of info: AdapterInfo, on loop: EventLoop,
     note: @escaping @Sendable (String) -> Void
@@ -129,7 +131,7 @@ actor RawChannel {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
-  /// - Returns: the return parameters after the status byte.
+  /// - Returns: The return parameters after the status byte.
   /// - Throws: `commandRefused` with the controller's status, `commandTimedOut` after 2 s, `adapterDown`.
   @discardableResult
   func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
@@ -172,11 +174,11 @@ actor RawChannel {
 
   // MARK: Scanning
 
-  /// Starts a scan; each report goes to `sink` on the receive thread.
+  /// Starts a scan; each report is passed to `sink` on the receive thread.
   ///
-  /// Uses the command set that the kernel itself uses on this controller: extended if it supports both
-  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy. The kernel turns
-  /// the scan off when a program connects; it is turned on again as soon as the connect has ended.
+  /// Uses the same commands as the kernel on this controller: extended if it supports both extended scan
+  /// commands (as `use_ext_scan` in the kernel's `hci_core.h`), otherwise legacy. The kernel turns the scan
+  /// off when a program connects; it is turned on again as soon as the attempt has ended.
   ///
   /// - Throws: `scanBusy` if another program scans or the kernel is connecting.
   func startScan(
@@ -193,14 +195,14 @@ actor RawChannel {
     self.scan = scan
     do throws(HostError) { try await switchOn(scan) } catch {
       self.scan = nil
-      // If the reply timed out, the scan may still be on.
+      // If the reply timed out, the scan may be on after all.
       if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
       throw error
     }
   }
 
-  /// Turns scanning off and waits for the controller's confirmation. Does nothing if no scan is on.
+  /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
   func stopScan() async throws(HostError) {
     guard let commands = scan?.commands else { return }
     endingSink = scan?.sink
@@ -228,9 +230,8 @@ actor RawChannel {
     }
   }
 
-  /// Turns an interrupted scan on again. An attempt that fails or is interrupted is retried a little later.
-  /// The scan is turned off first, because it may already be on and the controller would refuse the
-  /// parameters.
+  /// Turns an interrupted scan on again. If that fails or is interrupted, it is retried a little later. The
+  /// scan is first turned off, because the controller refuses parameters while it is on.
   private func resumeScan() async {
     guard let scan, let began = interruption.began else { return }
     let before = interruption
@@ -259,7 +260,7 @@ actor RawChannel {
 
   // MARK: Links
 
-  /// Connects a bearer to the controller's events for its link.
+  /// Subscribes a bearer to the controller's events for its link.
   func watch(for carrier: SocketCarrier) {
     carrier.watch = LinkWatch {
       self.links.watch($0, $1)
@@ -299,7 +300,7 @@ actor RawChannel {
     }
   }
 
-  /// Handles queued packets, up to `turnLimit` slabs; the loop calls again while there are more.
+  /// Processes queued packets, up to `turnLimit` slabs. The loop calls it again while there are more.
   func drain() {
     do throws(SystemError) {
       for _ in 0..<Self.turnLimit where token != nil {
@@ -316,7 +317,7 @@ actor RawChannel {
         if count < slab.slots { return }
       }
     } catch {
-      // The loop calls again while packets are queued.
+      // The loop calls this again while packets are queued.
       if error.condition == .noMemory, shortagesInARow < Self.shortageLimit {
         shortagesInARow += 1
         return

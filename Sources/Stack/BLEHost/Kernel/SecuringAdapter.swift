@@ -9,7 +9,7 @@ public protocol SecuringAdapter: Adapter {
 
   /// Pairs with a connected device.
   ///
-  /// - Returns: the bond, already stored if the settings have a store; `nil` if another program keeps it.
+  /// - Returns: The bond, already stored if the settings have a store; `nil` if another program keeps it.
   /// - Throws: `pairing` with the reason.
   func makeBond(with connection: Connection) async throws(HostError) -> Bond?
 }
@@ -19,20 +19,20 @@ extension SecuringAdapter {
 }
 
 extension HostAdapter: SecuringAdapter {
-  /// Time for a device to store its keys before the link may end. The kernel keeps a link for 2 s after its
-  /// last user closes it (HCI_DISCONN_TIMEOUT).
+  /// Time that a device needs to store its keys before the link may end. The kernel keeps a link for 2 s
+  /// after its last user closes it (HCI_DISCONN_TIMEOUT).
   private static let timeToStore = Duration.milliseconds(500)
 
   /// Pairs, then waits until the device has received and stored the keys.
   ///
   /// Our keys are the last packets of a pairing. If the link ends before they are sent, the device does not
-  /// get them. A response on the same link proves that it did. It then needs time to store them:
-  /// google/bumble 0.0.236 fails to if it learns of the last key and the disconnection at once.
+  /// get them. A response on the same link proves that it has received them. It then needs time to store
+  /// them: google/bumble 0.0.236 loses them if the link ends at the same moment as the last key arrives.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     let bond = try await pair(connection)
     let first = AttributeHandle(1)
     let request = FindInformationRequest(range: HandleRange(start: first, end: first))
-    // An error response is a response, too.
+    // An error response proves it too.
     _ = try? await connection.transact([UInt8](encoding: 5) { request.encode(into: &$0) })
     if bond.isBonded { try? await loop.wait(for: Self.timeToStore) }
     return bond

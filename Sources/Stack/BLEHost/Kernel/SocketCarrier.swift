@@ -2,24 +2,25 @@ import BLELinux
 import BLEStack
 package import BLEWire
 
-/// The kernel's L2CAP socket under a connection: each datagram is one PDU.
+/// The ATT bearer on the kernel's L2CAP socket. Each datagram is one PDU.
 final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
-  // No lock: everything except the descriptor's counters is used on the event loop's thread only.
+  // No lock: everything except the descriptor's counters is used only on the event loop's thread.
 
-  /// PDUs received per system call. The longest measured pause of the receive thread is 21 ms, in a test
-  /// kernel with one processor that the sender shares (9 ms outside; `Tools/Benchmarks/RESULTS.md`). At a
-  /// ring's fastest stream, 2,083 PDUs/s, 44 PDUs are queued by then, and one call takes them all. After a
-  /// pause of 1 s, as `SIGSTOP` makes it, 33 calls do; the kernel's queue holds those PDUs, not this buffer.
+  /// Maximum number of PDUs received per system call. The longest measured pause of the receive thread is 21
+  /// ms, in a test kernel whose only processor also runs the sender (9 ms elsewhere;
+  /// `Tools/Benchmarks/RESULTS.md`). With a ring's fastest stream, 2,083 PDUs/s, 44 PDUs are then queued, and
+  /// one call receives all of them. After a pause of 1 s, as with `SIGSTOP`, 33 calls do; the kernel's queue
+  /// holds those PDUs, not this buffer.
   private static let slabSlots = 64
   /// Bytes per slot: the longest ATT_MTU, 517, rounded up to an odd number of cache lines, which spreads the
   /// slots over the cache. At 1,024 bytes the 64 slots would share a sixteenth of its sets.
   private static let slabSlotByteCount = 576
-  /// Slabs received per turn. The limit lets the loop run its jobs and other sources, however fast the peer
-  /// sends.
+  /// Maximum number of slabs received per turn, so that the loop can run its jobs and other sources, however
+  /// fast the peer sends.
   private static let slabsPerTurn = 8
 
-  /// Consecutive calls that may fail for lack of memory. Each is retried and nothing is lost; after this
-  /// many, the bearer ends.
+  /// Maximum number of consecutive calls that fail for lack of memory. Each is retried without loss; beyond
+  /// this number, the bearer ends.
   private static let shortageLimit = 1000
 
   private let descriptor: FileDescriptor
@@ -41,8 +42,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   }
 
   var connectionHandle: ConnectionHandle? { handle }
-  /// The kernel keeps a link for two seconds after its last socket closes (HCI_DISCONN_TIMEOUT), and gives it
-  /// to the next socket.
+  /// Always `true`. The kernel keeps a link for two seconds after its last socket closes
+  /// (HCI_DISCONN_TIMEOUT), and lets the next socket use it.
   var mayBeOlder: Bool { true }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops ?? slab.drops }
   private(set) var memoryShortages = 0
@@ -57,7 +58,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     loop.assertIsCurrent()
-    // In BT_CONFIG the kernel would fail the call as if the link had ended.
+    // In BT_CONFIG the kernel would fail the call with an error that means the link has ended.
     guard raising?.isInConfig != true else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
@@ -115,7 +116,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
-      // A channel that has ended is also writable.
+      // A channel that has ended is writable too.
       if readiness.isDisjoint(with: .hangUp) { lookAtLevel() }
       client.writable()
     }
@@ -129,8 +130,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
         client.ended(.linkLost(loss(pendingError())))
       }
     } catch {
-      // The kernel reports the error before the PDUs that it still holds. They arrived first, so they are
-      // delivered.
+      // The kernel reports the error before the PDUs that it still holds. Deliver those first, because they
+      // arrived first.
       _ = try? takeBatches(limit: .max, into: client)
       client.ended(.linkLost(loss(error)))
     }
@@ -145,7 +146,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
       guard token != nil else { break }
       let count: Int
       do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
-        // The loop calls again while data is queued.
+        // The loop calls this again while data is queued.
         if isTransient(error) { return (max(1, pdus), false) }
         throw error
       }
@@ -167,7 +168,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     return (pdus, false)
   }
 
-  /// Uses the controller's reason if the raw channel knows it, else the socket's error.
+  /// Reason for the loss of the link: the controller's reason if the raw channel knows it, otherwise the
+  /// socket's error.
   private func loss(_ error: SystemError?) -> LinkLoss {
     disconnectReason = handle.flatMap { watch?.reason($0) }
     return disconnectReason.map { LinkLoss($0) } ?? LinkLoss(error)
@@ -182,22 +184,22 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 // MARK: Security
 
 extension SocketCarrier {
-  /// Time limit for raising security. The user may need time for the kernel's questions; each step may take
-  /// 30 s. Core 5.4, Vol 3, Part H, 3.4.
+  /// Time limit for raising the security level. The user may need time to answer the kernel's questions; each
+  /// step may take 30 s. Core 5.4, Vol 3, Part H, 3.4.
   private static let raisingLimit = Duration.seconds(60)
-  /// Poll interval for the level of a link whose socket left BT_CONFIG before reaching it. The kernel does
-  /// not report the change.
+  /// Interval at which the level is polled once the socket has left BT_CONFIG without reaching it. The kernel
+  /// does not report the change.
   private static let lookInterval = Duration.milliseconds(20)
 
   /// A BT_SECURITY request that the kernel has not completed.
   struct Raising {
     let level: LinkSecurityLevel
     let limit: MonotonicTime
-    /// Next poll of the level, once a PDU from the peer has taken the socket out of BT_CONFIG.
+    /// When to poll the level next; set once a PDU from the peer has taken the socket out of BT_CONFIG.
     var nextLook: MonotonicTime?
     let done: (RaisingOutcome) -> Void
 
-    /// Whether the socket waits for encryption and accepts nothing to send.
+    /// Whether the socket waits for encryption and cannot send.
     var isInConfig: Bool { nextLook == nil }
     var wake: MonotonicTime { min(nextLook ?? limit, limit) }
   }
@@ -211,7 +213,7 @@ extension SocketCarrier {
       guard try descriptor.securityLevel() < level else { return done(.held) }
       try descriptor.raiseSecurity(to: level)
     } catch {
-      // The kernel finds the link's level sufficient.
+      // `invalid` means that the kernel considers the link's level sufficient.
       return done(error.condition == .invalid ? .held : .ended)
     }
     raising = Raising(level: level, limit: loop.clock.monotonic().advanced(by: Self.raisingLimit), done: done)
@@ -224,8 +226,8 @@ extension SocketCarrier {
     raising?.nextLook = loop.clock.monotonic().advanced(by: Self.lookInterval)
   }
 
-  /// Gives up raising the security level. If the socket is in BT_CONFIG, the bearer ends: only a PDU from the
-  /// peer would take the socket out of that state.
+  /// Stops waiting for the security level. If the socket is in BT_CONFIG, the bearer ends, because only a PDU
+  /// from the peer would take the socket out of that state.
   func abandonRaising() {
     loop.assertIsCurrent()
     guard let raising else { return }
@@ -238,7 +240,7 @@ extension SocketCarrier {
 }
 
 extension LinkLoss {
-  /// Maps the errno that the kernel derives from the HCI reason.
+  /// Converts the errno that the kernel derives from the HCI reason.
   init(_ error: SystemError?) {
     switch error?.condition {
     case .timedOut: self = .silence
@@ -249,7 +251,7 @@ extension LinkLoss {
 }
 
 extension LinkLoss {
-  /// Maps the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
+  /// Converts the reason in the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
   package init(_ reason: HCIStatus) {
     switch reason.rawValue {
     // Connection Timeout, LL Response Timeout, Connection Failed to be Established.

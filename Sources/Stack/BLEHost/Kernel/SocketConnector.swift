@@ -2,7 +2,7 @@ public import BLELinux
 import BLEStack
 public import BLEWire
 
-/// A pending connect of the kernel's L2CAP socket.
+/// A pending connection of the kernel's L2CAP socket.
 actor SocketConnector {
   private let peer: DeviceAddress
   private let loop: EventLoop
@@ -23,7 +23,7 @@ actor SocketConnector {
     descriptor = try L2CAPSocket.connectATT(to: peer, from: adapter)
   }
 
-  /// Waits until the channel is connected. Call once only.
+  /// Waits until the channel is connected. Call it once only.
   func connect() async throws(HostError) -> FileDescriptor {
     try register()
     end = SystemClock.monotonic().advanced(by: timeout)
@@ -85,7 +85,7 @@ extension Connection {
   ///   - peer: the identity address if the device is bonded.
   ///   - adapter: the local adapter's address, or `DeviceAddress.any` for the first that is up.
   ///   - loop: runs the receive thread.
-  ///   - timeout: how long the kernel may search for the device.
+  ///   - timeout: how long the kernel may try to connect.
   ///   - tap: receives a copy of each PDU, for a log.
   /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.
   public static func open(
@@ -108,7 +108,7 @@ extension Connection {
       try await connector.connect(), peer: peer, on: loop, tap: tap, watching: channel)
   }
 
-  /// Takes over a datagram socket that is already connected; each datagram is one PDU.
+  /// Creates a connection from a datagram socket that is already connected; each datagram is one PDU.
   package static func adopt(
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
     tap: PacketTap? = nil

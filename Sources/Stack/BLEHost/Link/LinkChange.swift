@@ -4,15 +4,15 @@ public import BLEWire
 /// Security of a link.
 public struct LinkSecurity: Hashable, Sendable {
   public var isEncrypted: Bool
-  /// 7 … 16; `nil` if not known, as for the properties below.
+  /// Encryption key size, 7 … 16 bytes; `nil` if unknown, like the properties below.
   public var keyByteCount: Int?
-  /// Whether the key was generated with protection against man-in-the-middle attacks.
+  /// Whether the key comes from a pairing with MITM protection.
   public var isAuthenticated: Bool?
   public var isSecureConnections: Bool?
   /// Whether a key of the device is stored.
   public var isBonded: Bool
 
-  /// For a link whose other properties are not known.
+  /// For a link whose other properties are unknown.
   package init(isEncrypted: Bool, isBonded: Bool) {
     (self.isEncrypted, self.isBonded) = (isEncrypted, isBonded)
   }
@@ -30,12 +30,12 @@ public struct LinkSecurity: Hashable, Sendable {
 public struct LinkChange: Hashable, Sendable {
   public enum Value: Hashable, Sendable {
     case timing(LinkParameters)
-    /// `nil` for an unknown PHY.
+    /// A PHY is `nil` if it is unknown.
     case phy(transmit: LEPHY?, receive: LEPHY?)
-    /// Maximum bytes per data packet in each direction.
+    /// Maximum number of bytes per data packet in each direction.
     case dataLength(transmit: UInt16, receive: UInt16)
     case security(LinkSecurity)
-    /// A requested parameter that was refused.
+    /// A requested parameter was refused.
     case refused(LinkRequest.Part, HostError)
 
     func isAbout(_ part: LinkRequest.Part) -> Bool {
@@ -63,10 +63,10 @@ public struct LinkState: Hashable, Sendable {
   public var timing: LinkParameters?
   public var transmitPHY: LEPHY?
   public var receivePHY: LEPHY?
-  /// Maximum bytes per data packet in each direction.
+  /// Maximum number of bytes per data packet in each direction.
   public var transmitOctets: UInt16?
   public var receiveOctets: UInt16?
-  /// `nil` if no change of encryption was seen; see `security(seenByOwnHost:)`.
+  /// `nil` if no change of encryption was reported; see `security(seenByOwnHost:)`.
   public var security: LinkSecurity?
 
   public init() {}
@@ -77,8 +77,8 @@ public struct LinkState: Hashable, Sendable {
 
   /// Security of the link; `nil` if unknown.
   ///
-  /// - Parameter isSeen: whether the link is our own host's, which sees each change of encryption: without a
-  ///   change, the link is not encrypted. The kernel encrypts unseen.
+  /// - Parameter isSeen: whether the link belongs to our own host. It receives each change of encryption, so
+  ///   a link without a change is not encrypted. The kernel does not report when it encrypts.
   package func security(seenByOwnHost isSeen: Bool) -> LinkSecurity? {
     security ?? (isSeen ? LinkSecurity(isEncrypted: false, isBonded: false) : nil)
   }

@@ -5,11 +5,11 @@ import BLEWire
 /// Requests link parameters that the kernel does not request itself, with LE commands for the link's handle
 /// on the raw channel.
 ///
-/// The kernel follows, because it treats the controller's events as its own. See reference
-/// `linux-bluetooth-kernel.md`, 12.
+/// The kernel adopts the new parameters, because it processes the controller's events as if it had sent the
+/// commands. See reference `linux-bluetooth-kernel.md`, 12.
 struct LinkParameterControl {
   let channel: RawChannel?
-  /// Why there is no channel.
+  /// Reason why there is no channel.
   private let refusal: HostError?
 
   init(_ channel: RawChannel?, _ refusal: HostError?) {
@@ -37,7 +37,7 @@ struct LinkParameterControl {
     else { return }
     await connection.onClose {
       guard let current = await channel.timing(handle), range.contains(current) else { return }
-      // If the adapter and its channel are gone, there is nothing to restore.
+      // May fail if the adapter was removed; there is then nothing to restore.
       try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
     }
   }
@@ -48,7 +48,7 @@ struct LinkParameterControl {
   ) async -> Bool {
     do throws(HostError) {
       guard let channel else { throw refusal ?? .adapterDown("the adapter") }
-      // Another link may have the handle by now.
+      // Another link may have the same handle by now.
       if let end = await connection.end { throw .gatt(.closed(end)) }
       await connection.noteAsking(for: part)
       try await channel.command(command)

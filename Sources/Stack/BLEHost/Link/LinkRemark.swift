@@ -1,46 +1,48 @@
 public import BLEStack
 public import BLEWire
 
-/// An oddity of a device, and how it was handled.
+/// An oddity of a device, and how it is handled.
 public enum LinkRemark: Hashable, Sendable {
-  /// The characteristic's properties include notify or indicate, but it has no descriptor to enable that
-  /// (2902).
+  /// The characteristic's properties include notify or indicate, but it has no descriptor (2902) that enables
+  /// them.
   case listeningOnly(AttributeHandle)
-  /// The device refused the subscription but sends values.
+  /// The device refused the subscription but sends values anyway.
   case listeningDespite(AttributeHandle, GATTError)
-  /// Several characteristics serve the same purpose. `taken` is the one whose values are used; `nil` for the
-  /// first that sends.
+  /// Several characteristics serve the same purpose. `taken` is the one whose values are used; `nil` if the
+  /// first that sends is used.
   case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
-  /// A request that ended a link. It is not sent on later links.
+  /// The device ended a link at this request. It is not sent on later links.
   case notAskedAgain(LinkSuspect)
-  /// Something that ended a link of an earlier program, from the device's file. It is not requested.
+  /// The device ended a link at this request or parameter in an earlier run of the program, according to the
+  /// device's file. It is not requested.
   case notAsked(LinkSuspect)
-  /// The device's attributes differ from those that an earlier program discovered. They were discovered
-  /// again.
+  /// The device's attributes differ from those that an earlier run of the program discovered. They were
+  /// discovered again.
   case attributesReplaced
 }
 
-/// Suspected reason why a device ended its link.
+/// Suspected cause if a device ended its link.
 public enum LinkSuspect: Hashable, Sendable {
   /// An ATT request that the device did not answer.
   case request([UInt8])
-  /// Other link parameters.
+  /// A request for other link parameters.
   case parameters(LinkRequest.Part)
 
   package var request: [UInt8]? {
     if case .request(let pdu) = self { pdu } else { nil }
   }
 
-  /// Whether this is a subscription. Values may come without one; if none do, it is sent after all.
+  /// Whether this is a subscription. It is first omitted, because values may arrive without it, and sent if
+  /// none do.
   package var isSubscription: Bool {
     guard let pdu = request else { return false }
     return pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3])
       && pdu[4] == 0
   }
 
-  /// The part that a request has in common with others for the same purpose. If a device ends its link at one
-  /// of them, the others are not sent either. For values, and for the characteristics of a service, handles
-  /// are part of it.
+  /// The part of a request that is common to all requests for the same purpose. If a device ends its link at
+  /// one of them, none of them is sent. For values, and for the characteristics of a service, the part
+  /// includes handles.
   static func topic(of request: [UInt8]) -> [UInt8] {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,
@@ -94,7 +96,7 @@ extension LinkSuspect: CustomStringConvertible {
   }
 }
 
-/// Formats a UUID; four digits if it was assigned by the SIG.
+/// Formats a UUID: with four digits if the SIG assigned it.
 private func name(_ uuid: BluetoothUUID) -> String {
   uuid.byteCount == 2 ? String("\(uuid)".dropFirst(4).prefix(4)) : "\(uuid)"
 }

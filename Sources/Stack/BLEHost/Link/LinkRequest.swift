@@ -1,32 +1,33 @@
 public import BLEWire
 
-/// Requested parameters of a link; `nil` leaves a parameter to the mode's default.
+/// Requested parameters of a link; `nil` leaves a parameter at the mode's default.
 ///
 /// The controller and the peer decide. `Connection.link` has the values in force.
 public struct LinkRequest: Hashable, Sendable {
-  /// A part of a request, to identify what was refused.
+  /// A part of a request; identifies the part that was refused.
   public enum Part: String, Hashable, Sendable {
     case timing, phy, dataLength
   }
 
   /// In units of 1.25 ms; 6 … 3,200.
   public var interval: ClosedRange<UInt16>?
-  /// Connection events that the peripheral may skip; 0 … 499.
+  /// Number of connection events that the peripheral may skip; 0 … 499.
   public var latency: UInt16?
   /// In units of 10 ms; 10 … 3,200.
   public var supervisionTimeout: UInt16?
   /// PHY for both directions.
   public var phy: LEPHY?
-  /// Bytes of one data packet that we send; 27 … 251. The peer determines its own length.
+  /// Maximum size of the data packets that this side sends, in bytes; 27 … 251. The peer chooses its own
+  /// maximum.
   public var dataLength: UInt16?
 
-  /// Whether to start with the shortest intervals, if the mode supports it, until `Connection.endFastStart`.
-  /// Discovery then takes a fraction of the time. Afterwards the timing above applies, else the timing that
-  /// the device requests.
+  /// Whether to start with the shortest intervals until `Connection.endFastStart`, if the mode supports it.
+  /// This shortens discovery to a fraction of the time. Afterwards the timing above applies; if it is not
+  /// set, the timing that the device requests.
   public var startsFast = false
 
-  /// Whether to keep the initial timing even if the device requests another, for a device that would
-  /// otherwise end its link.
+  /// Whether to keep the initial timing even if the device requests another. Needed for a device that
+  /// otherwise ends its link.
   public var keepsTiming = false
 
   /// Intervals of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
@@ -72,8 +73,8 @@ public struct LinkRequest: Hashable, Sendable {
     return range
   }
 
-  /// Why a controller would refuse the request; `nil` if all values are in range. Core 5.4, Vol 4, Part E,
-  /// 7.8.18 and 7.8.33.
+  /// Reason why a controller would refuse the request; `nil` if all values are in range. Core 5.4, Vol 4,
+  /// Part E, 7.8.18 and 7.8.33.
   public var fault: String? {
     if let timing, !timing.isValid {
       return "the supervision timeout must exceed 2 × (latency + 1) × interval: "

@@ -4,10 +4,10 @@ import BLEWire
 /// A raw channel's callbacks for the link of one bearer. The closures are isolated to the channel's actor;
 /// the bearer calls them on the thread that both run on.
 final class LinkWatch {
-  /// Reports what is known of the link, then each change.
+  /// Subscribes to a link: reports its current state, then each change.
   let begin: (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void
-  /// Why the link ended, if it has. Handles the channel's queued packets first: the kernel queues an event
-  /// there before it acts on it.
+  /// Reason why the link ended, if it has. Processes the channel's queued packets first, because the kernel
+  /// queues an event there before it acts on the event.
   let reason: (ConnectionHandle) -> HCIStatus?
   let end: (ConnectionHandle) -> Void
 
@@ -23,11 +23,11 @@ final class LinkWatch {
 
 /// State of an adapter's links, collected from its events.
 struct LinkTable {
-  /// Maximum number of changes kept per link: the first and the latest.
+  /// Maximum number of changes to keep per link: the first ones and the latest.
   private static let changeLimit = 64
 
   private struct Link {
-    /// All changes since the link came up, for a caller that connects to an existing link.
+    /// Changes since the link came up, for a caller that connects to an existing link.
     var changes: [LinkChange] = []
     var observer: ((LinkChange) -> Void)?
     var reason: HCIStatus?
@@ -36,7 +36,7 @@ struct LinkTable {
 
   private var links: [ConnectionHandle: Link] = [:]
 
-  /// Handles an event of a link; ignores other events.
+  /// Processes an event of a link; ignores other events.
   mutating func take(_ event: borrowing HCIEventPacket, at time: ReceiveTime) throws(WireError) {
     if event.code == .disconnectionComplete {
       let end = try DisconnectionComplete(validating: event.parameters)

@@ -24,25 +24,25 @@ public struct Advertiser: Hashable, Sendable {
   public var isConnectable = false
   public var latest = ReceiveTime(nanoseconds: 0)
 
-  /// The longest legacy advertisement and its scan response hold 26.
+  /// Enough: the longest legacy advertisement and its scan response hold 26.
   public static let serviceLimit = Limit(
     32, "service UUIDs of one advertiser", by: .air, whenFull: "further ones are left out",
     counted: "`leftOut` of a scan")
-  /// Real devices have one or two.
+  /// Enough: real devices have one or two.
   public static let dataLimit = Limit(
     16, "company identifiers and service-data UUIDs of one advertiser", by: .air,
     whenFull: "further ones are left out", counted: "`leftOut` of a scan")
 
   public init(address: DeviceAddress) { self.address = address }
 
-  /// Changes made by one report.
+  /// Changes that one report made.
   struct Change {
-    /// Whether anything except signal strength and time is new.
+    /// Whether the report changed anything except signal strength and time.
     var isNews = false
-    /// Number of UUIDs and structures dropped because of the limits.
+    /// Number of UUIDs and structures that were dropped because of the limits.
     var leftOut = 0
-    /// The first malformed structure. The structures before it are kept, so padding after a name does no
-    /// harm.
+    /// The first malformed structure. The structures before it are kept; padding after a name is a common
+    /// cause.
     var error: WireError?
 
     mutating func set<Value: Equatable>(_ place: inout Value, _ value: Value) {
@@ -54,7 +54,7 @@ public struct Advertiser: Hashable, Sendable {
 
   /// Merges one report.
   ///
-  /// - Returns: whether anything except signal strength and time is new.
+  /// - Returns: Whether it changed anything except signal strength and time.
   /// - Throws: if an AD structure is malformed; the structures before it are kept.
   public mutating func merge(
     _ report: borrowing AdvertisingReport, at time: ReceiveTime
@@ -96,7 +96,7 @@ public struct Advertiser: Hashable, Sendable {
     change.isNews = true
   }
 
-  /// Changes nothing if the value is the same: a long scan receives the same data many times.
+  /// Stores a value. Does nothing if it is unchanged, because a long scan receives the same data many times.
   private static func take<Key: Hashable>(
     _ value: Span<UInt8>, of key: Key, in table: inout [Key: [UInt8]], isFull: Bool, _ change: inout Change
   ) {
@@ -129,7 +129,7 @@ public struct Advertiser: Hashable, Sendable {
     }
   }
 
-  /// Names are UTF-8; some firmware pads them with zeros.
+  /// Decodes a name: UTF-8, padded with zeros by some firmware.
   fileprivate static func text(_ value: Span<UInt8>) -> String {
     var octets = [UInt8](encoding: value.count) { $0.append(value) }
     while octets.last == 0 { octets.removeLast() }

@@ -8,7 +8,7 @@ public final class AdvertiserQueue: Sendable {
     whenFull: "the oldest is dropped",
     counted: "`lost` of a scan")
 
-  /// Advertisers, each as it was when its report arrived. For a single reader.
+  /// Advertisers, each in the state that followed its report. For a single reader.
   public let advertisers: AsyncStream<Advertiser>
   private let sink: AsyncStream<Advertiser>.Continuation
   private let additions = Atomic(0)
@@ -23,10 +23,10 @@ public final class AdvertiserQueue: Sendable {
   /// Number of advertisers dropped because the queue was full.
   public var lost: Int { losses.load(ordering: .relaxed) }
 
-  /// Calls `body` when the reader has ended.
+  /// Sets a callback for the end of the reader.
   package func onEnd(_ body: @escaping @Sendable () -> Void) { sink.onTermination = { _ in body() } }
 
-  /// Never blocks.
+  /// Queues an advertiser, or drops it if the queue is full. Never blocks.
   func add(_ advertiser: Advertiser) -> Scanner.Verdict {
     switch sink.yield(advertiser) {
     case .terminated: return .stop
@@ -37,6 +37,6 @@ public final class AdvertiserQueue: Sendable {
     return .goOn
   }
 
-  /// Ends the stream after the queued advertisers.
+  /// Ends the stream after the advertisers that are queued.
   public func finish() { sink.finish() }
 }

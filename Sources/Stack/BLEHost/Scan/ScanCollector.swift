@@ -3,10 +3,11 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// Merges reports by identity, else by address, on the receive thread, and lets a task wait for the end.
+/// Merges reports on the receive thread by identity, or by address if there is no identity. Lets a task wait
+/// for the end of the scan.
 final class Collector: Sendable {
   private struct State: Sendable {
-    /// By identity, else by address.
+    /// Advertisers by identity, or by address if they have no identity.
     var advertisers: RecentTable<DeviceAddress, Advertiser>
     var report = ScanReport()
     var isDone = false
@@ -28,7 +29,7 @@ final class Collector: Sendable {
     state = Mutex(State(advertisers: RecentTable(limit: limit)))
   }
 
-  /// Counts of the scan, without the advertisers dropped for a slow reader.
+  /// Counts of the scan. Advertisers dropped for a slow reader are not included.
   var report: ScanReport {
     state.withLock { state in
       var report = state.report

@@ -1,8 +1,8 @@
 import BLEStack
 import BLEWire
 
-/// Counts of a scan: what it received, and what was not kept. In a `--duplicates` scan each report is shown
-/// or counted as `lost`.
+/// Counts of a scan: received reports, and losses. In a `--duplicates` scan each report is shown or counted
+/// as `lost`.
 public struct ScanReport: Hashable, Sendable {
   /// Advertising reports that were processed.
   public var reports = 0
@@ -10,11 +10,11 @@ public struct ScanReport: Hashable, Sendable {
   public var late = 0
   /// Malformed reports and structures.
   public var malformed = 0
-  /// Long advertisements that did not arrive completely, including those in progress when the scan ended.
+  /// Long advertisements that were not received completely, including those in progress when the scan ended.
   public var unfinished = 0
-  /// Advertisers that were removed for lack of room (`Scanner.advertisers`).
+  /// Advertisers that were removed because the table was full (`Scanner.advertisers`).
   public var forgotten = 0
-  /// Service UUIDs and structures beyond the limits of one advertiser.
+  /// Service UUIDs and structures that exceeded the limits of an advertiser.
   public var leftOut = 0
   /// Advertisers dropped because the reader was too slow (`AdvertiserQueue.limit`).
   public var lost = 0
@@ -23,8 +23,8 @@ public struct ScanReport: Hashable, Sendable {
 
   /// Whether everything received fit within the limits.
   ///
-  /// The end of the scan may cut off as many long advertisements as the controller may send in fragments at
-  /// once.
+  /// Ignores as many incomplete advertisements as the controller can send in fragments at once, because the
+  /// end of the scan may cut them off.
   public var isComplete: Bool {
     forgotten == 0 && leftOut == 0 && lost == 0
       && unfinished <= AdvertisingReportAssembler.limit.count

@@ -1,8 +1,8 @@
 public import BLEWire
 
-/// A scan that collects advertisers and always turns the radio off again.
+/// A scan that collects advertisers and always turns scanning off at its end.
 public struct Scanner: Sendable {
-  /// A handler's decision after an advertiser.
+  /// A handler's decision after it received an advertiser.
   public enum Verdict: Sendable {
     case goOn, stop
   }
@@ -10,26 +10,28 @@ public struct Scanner: Sendable {
   public var kind: ScanKind
   public var duplicates: DuplicateFilter
   public var timing: ScanTiming
-  /// Number of advertisers kept, to merge what each one sends in several reports.
+  /// Maximum number of advertisers to keep, in order to merge the reports of each.
   public var keeping: Int
-  /// Receives each report unfiltered, whatever `duplicates` is set to for the handler. On the receive thread.
+  /// Receives each report unfiltered, regardless of `duplicates`. Called on the receive thread.
   package var everyReport: (@Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void)?
 
   public static let advertisers = Limit(
     4_096, "advertisers of a scan", by: .air,
     whenFull: "the one heard longest ago is dropped, and is new when it is heard again",
     counted: "`forgotten` of a scan")
-  /// Few suffice: a scan response follows its advertisement, and a search needs nothing else of other
+  /// Few are enough: a scan response follows its advertisement, and a search needs no other data of other
   /// advertisers.
   public static let searched = Limit(
     256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago is dropped",
     counted: "`forgotten`, reported when the search ends")
 
+  /// Creates a scan.
+  ///
   /// - Parameters:
   ///   - kind: whether scan responses are requested.
   ///   - duplicates: whether the handler receives each report or only new content.
-  ///   - timing: the share of the time in which the radio listens.
-  ///   - keeping: number of advertisers kept, at least one.
+  ///   - timing: scan interval and window.
+  ///   - keeping: maximum number of advertisers to keep; at least one.
   public init(
     kind: ScanKind = .active, duplicates: DuplicateFilter = .reportOnce, timing: ScanTiming = .continuous,
     keeping: Int = Scanner.advertisers.count
@@ -40,10 +42,10 @@ public struct Scanner: Sendable {
     self.keeping = max(1, keeping)
   }
 
-  /// Scans until `handler` returns `stop`, `duration` has passed, the task is cancelled, or the adapter is
-  /// lost. Then turns scanning off and waits for the controller's confirmation.
+  /// Scans until `handler` returns `stop`, `duration` has passed, the task is cancelled, or the adapter
+  /// fails. Then turns scanning off and waits for the controller's confirmation.
   ///
-  /// `handler` receives an advertiser when it is first seen and when more of it is known, such as its name
+  /// `handler` receives an advertiser when it is first seen and when there is new content, such as its name
   /// from a scan response; with `duplicates: .reportAll`, on every report.
   ///
   /// - Parameters:
@@ -51,7 +53,7 @@ public struct Scanner: Sendable {
   ///   - duration: `nil` for no limit.
   ///   - heard: receives the counts of the scan, even if scanning could not be turned off.
   ///   - handler: called on the receive thread; must not block.
-  /// - Returns: the counts that `heard` receives.
+  /// - Returns: The counts that `heard` receives.
   @discardableResult public func run(
     on adapter: any Adapter, for duration: Duration?, heard: (ScanReport) -> Void = { _ in },
     _ handler: @escaping @Sendable (Advertiser) -> Verdict
@@ -66,10 +68,10 @@ public struct Scanner: Sendable {
       everyReport?(report, time)
       collector.take(report, time)
     }
-    // A lost adapter sends no more reports. Turning the scan off then fails with the reason.
+    // A failed adapter sends no more reports. Turning the scan off then fails with the reason.
     await adapter.onLost { collector.finish() }
     await collector.wait(for: duration)
-    // The radio is turned off even if the task was cancelled: the calls below do not check for cancellation.
+    // Turn scanning off even if the task was cancelled: the calls below do not check for cancellation.
     var failure: HostError?
     do throws(HostError) { try await adapter.stopScan() } catch { failure = error }
     var report = collector.report
@@ -80,8 +82,8 @@ public struct Scanner: Sendable {
     return report
   }
 
-  /// Scans into a queue for a reader. What the queue has no room for is dropped and counted, and the receive
-  /// thread never waits. The caller finishes the queue.
+  /// Scans into a queue for a reader. Advertisers for which the queue has no room are dropped and counted;
+  /// the receive thread never waits. The caller finishes the queue.
   @discardableResult public func run(
     on adapter: any Adapter, for duration: Duration?, into queue: AdvertiserQueue,
     heard: (ScanReport) -> Void = { _ in }

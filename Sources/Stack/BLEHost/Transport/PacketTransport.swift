@@ -4,10 +4,10 @@ public import BLEWire
 /// Transports HCI packets between a host and its controller. Each packet is complete and starts with its H4
 /// type byte.
 ///
-/// Used on the event loop's thread, where it also calls its client. To process packets in transit, wrap a
-/// transport in another, such as `CapturingTransport`.
+/// Used only on the event loop's thread, on which it also calls its client. To process packets in transit,
+/// wrap a transport in another, such as `CapturingTransport`.
 public protocol PacketTransport: AnyObject, Sendable {
-  /// Starts to deliver to a client.
+  /// Starts to deliver packets to a client.
   func open(_ client: TransportClient) throws(SystemError)
   /// Sends one packet, or queues it until there is room.
   ///
@@ -17,15 +17,13 @@ public protocol PacketTransport: AnyObject, Sendable {
   func close()
   /// Number of packets that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Number of data packets whose end is missing because the log that replaces a controller does not contain
-  /// it.
+  /// Number of data packets that the log which replaces the controller contains only in part.
   var cutFrames: Int { get }
-  /// Number of bytes of a stream that belonged to no packet.
+  /// Number of bytes of a stream that belong to no packet.
   var garbage: Int { get }
-  /// Why the transport was lost, if it knows more than that the peer closed it.
+  /// Reason why the transport was lost; `nil` if it is only known that the peer closed it.
   var failure: HostError? { get }
-  /// Whether links may be older than the transported packets, as in a log that starts in the middle of a
-  /// link.
+  /// Whether links may have existed before the first packet, as in a log that starts in the middle of a link.
   var hasOlderLinks: Bool { get }
   /// Pauses receiving while `body`, called on the event loop's thread, returns `true`. Only a log can pause.
   func hold(while body: @escaping @Sendable () -> Bool)
@@ -44,9 +42,9 @@ public final class TransportClient {
   public typealias Received = (Span<UInt8>, ReceiveTime, _ hasKernelStamp: Bool) -> Void
 
   public let received: Received
-  /// All queued packets were received, or there is room to send.
+  /// Called when all queued packets were received, or when there is room to send.
   public let settled: () -> Void
-  /// The peer has closed the transport.
+  /// Called when the peer has closed the transport.
   public let lost: () -> Void
   public let deadline: () -> MonotonicTime?
   public let expired: (MonotonicTime) -> Void

@@ -61,7 +61,7 @@ extension TransportSpecification {
   /// Opens the port.
   ///
   /// - Throws: `adapterBusy`, `notPermitted`, `noAdapter`, or the system's error for the port; `unsuitable`
-  ///   for a transport that must first be waited for or emulated.
+  ///   for a server, a pseudo-terminal, a virtual controller or a replay, which are opened elsewhere.
   public func open(on loop: EventLoop) throws(HostError) -> any PacketTransport {
     do throws(SystemError) {
       switch self {

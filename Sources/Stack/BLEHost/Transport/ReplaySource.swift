@@ -3,8 +3,8 @@
 public struct ReplaySource: Hashable, Sendable {
   public var path: String
   public var speed: ReplaySpeed
-  /// The link, from 1, whose ATT channel is replayed. `nil` replays the whole log if our own host recorded
-  /// it, else the first link.
+  /// Number of the link, from 1, whose ATT channel is replayed. If `nil`, the whole log is replayed if our
+  /// own host recorded it, otherwise its first link.
   public var link: Int?
   /// Long-term keys of encrypted links in an over-the-air log: 32 hexadecimal digits each.
   public var keys: [String] = []
@@ -15,6 +15,8 @@ public struct ReplaySource: Hashable, Sendable {
     self.link = link
   }
 
+  /// Parses a path with options.
+  ///
   /// - Returns: `nil` for an unknown or invalid option. A comma that is not followed by an option belongs to
   ///   the path.
   init?(_ text: String) {

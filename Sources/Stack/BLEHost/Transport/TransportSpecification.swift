@@ -1,4 +1,4 @@
-/// A path to a controller for exclusive use, in one grammar for the command line and for programs.
+/// A path to a controller for exclusive use. The command line and programs use the same grammar.
 public enum TransportSpecification: Hashable, Sendable {
   /// `hci-socket:0`: the user channel of a kernel adapter.
   case hciSocket(index: UInt16)
@@ -6,18 +6,19 @@ public enum TransportSpecification: Hashable, Sendable {
   case serial(path: String, baud: UInt32, hardwareFlow: Bool)
   /// `tcp-client:host:port`.
   case tcpClient(host: String, port: UInt16)
-  /// `tcp-server:host:port`: waits for the controller; host `_` is every address of this machine.
+  /// `tcp-server:host:port`: waits for the controller to connect; the host `_` means all addresses of this
+  /// machine.
   case tcpServer(host: String?, port: UInt16)
   /// `unix:path`.
   case unix(path: String)
-  /// `pty:`: a pseudo-terminal, whose other end another program opens as a serial port.
+  /// `pty:`: a pseudo-terminal. Another program opens its other end as a serial port.
   case pseudoTerminal
   /// `virtual:ring`: a controller and a peripheral inside this process.
   case virtual(peripheral: String)
   /// `replay:packets.btsnoop`, or `…,speed=10x,link=2`: a packet log instead of a controller.
   case replay(ReplaySource)
 
-  /// Why a text is not a valid transport.
+  /// Reason why a text is not a valid transport.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
     public init(_ description: String) { self.description = description }
