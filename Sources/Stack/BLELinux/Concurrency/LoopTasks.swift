@@ -1,10 +1,10 @@
-/// Tasks that work with actors of a loop.
+/// Creation of tasks that work with actors of a loop.
 ///
-/// In virtual time they must stay on the loop, otherwise time advances while they run. All of them are
-/// created here.
+/// All such tasks are created here, because in virtual time they must stay on the loop: otherwise time would
+/// advance while they run.
 extension EventLoop {
-  /// Traps in debug builds if the caller is not on the loop's thread. For state that has no lock because only
-  /// that thread uses it.
+  /// Traps in debug builds if the caller is not on the loop's thread. Protects state that has no lock because
+  /// only that thread uses it.
   package func assertIsCurrent() { assert(isOnThread, "not on the event loop's thread") }
 
   /// Starts a task.

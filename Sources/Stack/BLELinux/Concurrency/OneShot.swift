@@ -1,14 +1,14 @@
 import Synchronization
 
-/// A value that is set once, from any thread or actor, and awaited by any number of tasks before or after
-/// that.
+/// A value that is set once, from any thread or actor. Any number of tasks may await it, before or after it
+/// is set.
 ///
 /// Checking for the value and registering the waiter is one atomic step, so that no value is missed in
 /// between. This is the only place with a hand-written continuation; `Turns` and `Waiters` are built on it.
 package final class OneShot<Value: Sendable>: Sendable {
   private struct State: Sendable {
     var value: Value?
-    /// Avoids an array in the common case of one waiter.
+    /// The first waiter. Avoids an array in the common case of one.
     var waiter: CheckedContinuation<Value, Never>?
     var others: [CheckedContinuation<Value, Never>] = []
 
@@ -24,12 +24,12 @@ package final class OneShot<Value: Sendable>: Sendable {
   /// `nil` until the value is set.
   package var current: Value? { state.withLock(\.value) }
 
-  /// Number of tasks that wait now.
+  /// Number of tasks that are waiting.
   package var waitingCount: Int { state.withLock { ($0.waiter == nil ? 0 : 1) + $0.others.count } }
 
   /// Sets the value and wakes all waiters.
   ///
-  /// - Returns: `false` if a value was set before; this one is ignored then.
+  /// - Returns: `false` if a value was already set; the new one is then ignored.
   @discardableResult
   package func set(_ value: Value) -> Bool {
     let before = state.withLock { state -> State? in

@@ -2,19 +2,19 @@ import Synchronization
 
 /// A FIFO mutex for tasks, which may be held across an `await`.
 ///
-/// The task that takes the turn must end it, otherwise all others wait forever. Write `defer { turns.end() }`
+/// A task that takes the turn must end it, otherwise all others wait forever: write `defer { turns.end() }`
 /// on the next line.
 package final class Turns: Sendable {
   private struct State: Sendable {
     var isTaken = false
-    /// First in, first out. A place is set to `true` when its turn comes, to `false` when its task is
-    /// cancelled.
+    /// Places of the waiting tasks, first in, first out. A place is set to `true` when its turn comes, to
+    /// `false` when its task is cancelled.
     var line: [OneShot<Bool>] = []
   }
 
   private let state = Mutex(State())
-  /// Gives the thread sanitizer the ordering that the lock already guarantees between creating a place and
-  /// setting it.
+  /// Shows the thread sanitizer that a place is created before it is set. The lock already guarantees this
+  /// order.
   private let order = Atomic<Bool>(false)
 
   package init() {}
@@ -27,7 +27,7 @@ package final class Turns: Sendable {
     if let place = lineUp() { _ = await place.value() }
   }
 
-  /// Waits for the turn. If the turn is free, a cancelled task takes it too.
+  /// Waits for the turn. If the turn is free, even a cancelled task takes it.
   ///
   /// - Throws: If the task is cancelled before its turn comes. The caller must not call `end` then.
   package func takeUnlessCancelled() async throws(CancellationError) {
@@ -39,14 +39,16 @@ package final class Turns: Sendable {
 
   /// Passes the turn to the next task in line.
   package func end() {
-    // `set` fails for a task that is just being cancelled; the turn then passes to the task behind it.
+    // `set` fails for a task that is being cancelled at this moment. The turn then passes to the next task.
     while let next = next() {
       _ = order.load(ordering: .acquiring)
       if next.set(true) { return }
     }
   }
 
-  /// - Returns: `nil` if the turn was free; the caller has taken it now.
+  /// Takes the turn if it is free, otherwise lines up.
+  ///
+  /// - Returns: `nil` if the caller has taken the turn.
   private func lineUp() -> OneShot<Bool>? {
     state.withLock { state in
       guard state.isTaken else {

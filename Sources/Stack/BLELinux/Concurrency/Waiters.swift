@@ -3,13 +3,14 @@ import Synchronization
 /// A condition variable for tasks: waiters re-check their predicate when signalled.
 ///
 /// Change the state first, then call `wakeAll`, from any thread: a task that checks the predicate in between
-/// sees the change or is woken. The predicate must read state that is safe to read there: state of the
-/// waiting actor, or state under a lock.
+/// either sees the change or is woken. The predicate must only read state of the waiting actor or state under
+/// a lock.
 package final class Waiters: Sendable {
-  /// A place is set to `true` when it is woken, to `false` when its task is cancelled.
+  /// Places of the waiting tasks. A place is set to `true` when it is woken, to `false` when its task is
+  /// cancelled.
   private let places = Mutex<[OneShot<Bool>]>([])
-  /// Gives the thread sanitizer the ordering that the lock already guarantees between creating a place and
-  /// setting it.
+  /// Shows the thread sanitizer that a place is created before it is set. The lock already guarantees this
+  /// order.
   private let order = Atomic<Bool>(false)
 
   package init() {}

@@ -10,19 +10,20 @@ import Synchronization
 /// turns of the loop, so data and control share one thread and need no lock.
 ///
 /// A resumed task normally reaches its actor through Swift's thread pool. A task that prefers this loop
-/// resumes here directly. In virtual time it must (see `preference`), otherwise time advances meanwhile.
+/// resumes on it directly. In virtual time tasks must prefer the loop (see `preference`); otherwise time
+/// would advance meanwhile.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
-  // `Shared` is guarded by the mutex. `sources`, `tokens` and the state below them is used on the loop's
-  // thread only (checked by preconditions).
+  // The mutex guards `Shared`. `sources`, `tokens` and the state below them are used only on the loop's
+  // thread (checked by preconditions).
   private struct Shared {
     var jobs: [UnownedJob] = []
     var isStopping = false
-    /// Set when the thread has ended: the next job starts a new thread for late jobs.
+    /// Whether the thread has ended. The next job then starts a new thread for late jobs.
     var isOver = false
     var timers: [Timer] = []
 
     var earliestTimer: MonotonicTime? {
-      // A loop by hand: `min` would allocate a closure for each call.
+      // A loop written out: `min` would allocate a closure for each call.
       var earliest: MonotonicTime?
       for timer in timers { earliest = .earliest(earliest, timer.deadline) }
       return earliest
@@ -38,7 +39,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   private static let eventsPerTurn = 64
   private static let wakeToken: UInt64 = 0
-  /// Pause of the thread while virtual time is held.
+  /// Sleep time of the thread while virtual time is held.
   private static let holdMicroseconds: UInt32 = 50
 
   /// Time source of everything on this loop.
@@ -46,21 +47,21 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   private let poll: FileDescriptor
   private let wake: FileDescriptor
   private let shared = Mutex(Shared())
-  /// Whether `shared` has changed since the loop last read it. If not, a turn takes no lock.
+  /// Whether `shared` has changed since the loop last read it. A turn without changes takes no lock.
   private let hasNews = Atomic<Bool>(false)
   private let owner = Atomic<UInt>(0)
-  /// Searched linearly: there are too few for hashing to be faster.
+  /// Searched linearly, because there are too few for hashing to be faster.
   private var sources: [any EventSource] = []
   /// Tokens, parallel to `sources`.
   private var tokens: [UInt64] = []
   private var nextToken: UInt64 = 1
-  /// The earliest timer of `shared` when it was last read.
+  /// The earliest timer at the last read of `shared`.
   private var nextTimer: MonotonicTime?
   /// Whether `deadline` is up to date: nothing has happened since it was computed.
   private var isDeadlineKnown = false
   private var deadline: MonotonicTime?
   private var spinsUntil: MonotonicTime?
-  /// How the thread is scheduled, and how long it spins.
+  /// Scheduling and spin time of the thread.
   public let tuning: LoopTuning
   /// Whether this loop keeps the process's memory resident (`mlockall`).
   public let locksMemory: Bool
@@ -70,8 +71,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// - Parameters:
   ///   - name: shown by `ps -L` and `top -H`; at most 15 characters.
   ///   - clock: a virtual clock serves only one loop.
-  ///   - tuning: how the thread waits, on which processor, and with which priority.
-  /// - Throws: EPERM if the tuning's priority needs CAP_SYS_NICE, EINVAL if its processor does not exist.
+  ///   - tuning: scheduling and spin time of the thread.
+  /// - Throws: EPERM if the tuning's priority requires CAP_SYS_NICE, EINVAL if its processor does not exist.
   public init(
     name: String, clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()
   ) throws(SystemError) {
@@ -89,7 +90,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   // MARK: Sources (on the loop's thread)
 
-  /// Adds a source, which is called when `descriptor` is ready.
+  /// Adds a source. Its `ready` is called when the descriptor is ready.
   ///
   /// - Returns: The token for `update` and `remove`.
   package func add(
@@ -110,7 +111,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return token
   }
 
-  /// Adds a source that has deadlines and no descriptor.
+  /// Adds a source that has deadlines but no descriptor.
   package func add(_ source: any EventSource) -> UInt64 {
     precondition(isOnThread)
     let token = nextToken
@@ -146,13 +147,13 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
-  /// Number of sources and timers, for leak tests. Call on the loop's thread.
+  /// Number of sources and timers, for leak tests. Call it on the loop's thread.
   package var load: (sources: Int, sleepers: Int) {
     assertIsCurrent()
     return (sources.count, shared.withLock(\.timers.count))
   }
 
-  /// Ends the thread after the jobs that are queued now. Calls `stopped` on each remaining source.
+  /// Ends the thread after the jobs that are already queued. Calls `stopped` on each remaining source.
   public func stop() {
     shared.withLock { state in
       state.isStopping = true
@@ -199,7 +200,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let unowned = UnownedJob(job)
-    // All of it under the lock: once the job can be taken, it may release the last reference to the loop.
+    // All under the lock: as soon as the thread can take the job, it may release the last reference to the
+    // loop.
     let isLate = shared.withLock { state in
       state.jobs.append(unowned)
       hasNews.store(true, ordering: .releasing)
@@ -207,7 +209,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       defer { state.isOver = false }
       return state.isOver
     }
-    // The new thread is the only one that takes jobs now.
+    // From now on only the new thread takes jobs.
     if isLate { startLatecomers() }
   }
 
@@ -215,22 +217,22 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     do throws(SystemError) {
       try SystemThread.start(named: "ringtap-late") { self.serveLatecomers() }
     } catch {
-      // No thread could be created: the next job tries again.
+      // The thread could not be created. The next job tries again.
       shared.withLock { $0.isOver = true }
     }
   }
 
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
-    // SAFETY: every user keeps the loop alive: an actor in a stored property, `runJobs` because `self` runs
-    // it.
+    // SAFETY: every user keeps the loop alive: an actor holds it in a stored property, and `runJobs` runs on
+    // `self`.
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// The value that an actor with this loop in a stored property returns as its `unownedExecutor`.
+  /// For an actor with this loop in a stored property: its `unownedExecutor`.
   @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
 
-  /// Executor preference for tasks that work with actors of this loop. In virtual time it is the loop;
-  /// otherwise it is `nil` and Swift's pool is used, which keeps the receive thread free.
+  /// Executor preference for tasks that work with actors of this loop: in virtual time the loop, otherwise
+  /// `nil`. Swift's pool then runs the tasks, which keeps the receive thread free.
   public var preference: (any TaskExecutor)? { clock.isVirtual ? self : nil }
 
   public func checkIsolated() { precondition(isOnThread, "not on the event loop's thread") }
@@ -251,8 +253,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       for index in 0..<count { dispatch(events[index]) }
       expire()
     }
-    // Sources and the loop retain each other: without this, remaining sources and their descriptors would
-    // leak.
+    // Sources and the loop retain each other. If sources remained, they and their descriptors would leak.
     let left = sources
     (sources, tokens) = ([], [])
     for source in left { source.stopped() }
@@ -260,7 +261,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     serveLatecomers()
   }
 
-  /// Runs jobs that actors of this loop enqueue after it has ended, so that their callers do not wait
+  /// Runs the jobs that actors of this loop enqueue after it has ended; otherwise their callers would wait
   /// forever.
   private func serveLatecomers() {
     // Orders this after the work of the previous thread. The lock does so too, but the thread sanitizer does
@@ -336,7 +337,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let now = clock.monotonic()
     guard next <= now else { return }
     isDeadlineKnown = false
-    // By index, which does not allocate. If a source is removed meanwhile, the skipped one is served in the
+    // By index, to avoid an allocation. If a source is removed meanwhile, the skipped one is called in the
     // next turn.
     var index = 0
     while index < sources.count {
@@ -348,7 +349,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.set(true) }
   }
 
-  /// Runs the jobs that are queued now. Jobs that these enqueue run in the next turn, so that sources are not
+  /// Runs the jobs that are queued now. Jobs that they enqueue run in the next turn, so that sources are not
   /// starved.
   ///
   /// - Returns: `false` when the loop must end.
@@ -359,7 +360,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let (jobs, isStopping) = shared.withLock { state in
       defer { state.jobs = [] }
       nextTimer = state.earliestTimer
-      // Keeps the loop turning until no jobs are left.
+      // While the loop is stopping, it runs until no jobs are left.
       if state.isStopping { hasNews.store(true, ordering: .relaxed) }
       return (state.jobs, state.isStopping)
     }
@@ -367,15 +368,16 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return !isStopping || !jobs.isEmpty
   }
 
-  /// Runs a job. A task that prefers this loop must be told that it runs there, otherwise it would leave the
-  /// thread and return at each step. A task without that preference must not be told so.
+  /// Runs a job. In virtual time, tasks prefer this loop: the call must name it as the task executor, because
+  /// a task would otherwise leave the thread and return at each step. Other tasks do not prefer it, so the
+  /// call must not name it.
   private func run(_ job: UnownedJob) {
     if clock.isVirtual {
       // SAFETY: taken out of the queue under the lock, so each job runs once.
       unsafe job.runSynchronously(
         isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
     } else {
-      // SAFETY: likewise.
+      // SAFETY: as above.
       unsafe job.runSynchronously(on: asUnownedSerialExecutor())
     }
   }

@@ -8,13 +8,14 @@ public struct Readiness: OptionSet, Sendable {
 
   public static let readable = Readiness(rawValue: RINGTAP_READABLE)
   public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
-  /// The peer or the kernel closed it, or it has a pending error.
+  /// The peer or the kernel has closed the descriptor, or an error is pending.
   public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
-  /// `readable` or `hangUp`: data or the end can be read. Not an array literal, which would allocate.
+  /// `readable` or `hangUp`: data or the end can be read. Not written as an array literal, because that would
+  /// allocate.
   package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
 }
 
-/// An object with a descriptor that an `EventLoop` serves. All calls are made on the loop's thread.
+/// An object with a descriptor that an `EventLoop` polls. The loop makes all calls on its thread.
 public protocol EventSource: AnyObject {
   /// Called when the descriptor is ready. Must not block.
   func ready(_ readiness: Readiness)
@@ -22,8 +23,8 @@ public protocol EventSource: AnyObject {
   var deadline: MonotonicTime? { get }
   /// Called when `deadline` has passed.
   func expired(now: MonotonicTime)
-  /// Called when the loop stops while it serves this source. The loop makes no further calls: resume all
-  /// waiting tasks.
+  /// Called when the loop stops while it has this source. The loop makes no further calls: resume all waiting
+  /// tasks.
   func stopped()
 }
 
@@ -31,10 +32,10 @@ extension EventSource {
   public func stopped() {}
 }
 
-/// Connects an actor to its event loop.
+/// The event source of an actor whose executor is the loop.
 ///
-/// Create it inside the actor: the closures are then isolated to the actor, and the loop, which is the
-/// actor's executor, may call them. `assumeIsolated` would work too, but costs two allocations per call.
+/// Create it inside the actor: the closures are then isolated to the actor, and the loop may call them.
+/// `assumeIsolated` would work too, but costs two allocations per call.
 package final class ActorSource: EventSource {
   private let whenReady: (Readiness) -> Void
   private let nextDeadline: () -> MonotonicTime?

@@ -4,7 +4,7 @@ import Synchronization
 /// The clock of an event loop and of everything on it: the kernel's clocks, or virtual time.
 ///
 /// Virtual time stands still while the loop has work, then jumps to the next deadline. Ten minutes with a
-/// device take only as long as their packets need, and each run is the same.
+/// device take only as long as the processing of its packets, and every run is identical.
 public final class LoopClock: Sendable {
   /// The kernel's clocks.
   public static let system = LoopClock(start: nil)
@@ -33,7 +33,7 @@ public final class LoopClock: Sendable {
     isVirtual ? MonotonicTime(nanoseconds: elapsed.load(ordering: .relaxed)) : SystemClock.monotonic()
   }
 
-  /// The wall clock, for packets without a kernel timestamp.
+  /// The wall clock; used for packets without a kernel timestamp.
   public func now() -> ReceiveTime {
     isVirtual
       ? ReceiveTime(
@@ -46,13 +46,13 @@ public final class LoopClock: Sendable {
     steps.add(Int64(duration / .nanoseconds(1)), ordering: .relaxed)
   }
 
-  /// Stops virtual time while `isBusy` returns `true`: another thread has work that must finish first.
-  /// `isBusy` is polled on the loop's thread.
+  /// Stops virtual time while `isBusy` returns `true`, because another thread has work that must finish
+  /// first. `isBusy` is polled on the loop's thread.
   public func hold(while isBusy: @escaping @Sendable () -> Bool) {
     if isVirtual { holds.withLock { $0.append(isBusy) } }
   }
 
-  /// Stops virtual time until `body`, which waits for another thread, returns.
+  /// Stops virtual time until `body` returns, which waits for another thread.
   public func standing<Value, Failure: Error>(
     while body: () async throws(Failure) -> Value
   ) async throws(Failure) -> Value {
@@ -61,6 +61,8 @@ public final class LoopClock: Sendable {
     return try await body()
   }
 
+  /// Advances virtual time to `time`.
+  ///
   /// - Returns: Whether virtual time has reached `time`; `false` while time is stopped.
   func leap(to time: MonotonicTime) -> Bool {
     guard stops.load(ordering: .relaxed) == 0, !holds.withLock({ holds in holds.contains { $0() } }) else {

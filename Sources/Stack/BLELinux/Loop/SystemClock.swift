@@ -11,7 +11,7 @@ public enum SystemClock {
     MonotonicTime(nanoseconds: read(CLOCK_MONOTONIC))
   }
 
-  /// CLOCK_BOOTTIME: never set, and running while the machine sleeps.
+  /// CLOCK_BOOTTIME: never set, and advances while the machine is suspended.
   public static func sinceBoot() -> MonotonicTime {
     MonotonicTime(nanoseconds: read(CLOCK_BOOTTIME))
   }

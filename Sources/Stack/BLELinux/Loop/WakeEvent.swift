@@ -7,7 +7,7 @@ public final class WakeEvent: Sendable {
   private let rest = Atomic<Rest>(.none)
   private let isUrgent: @Sendable () -> Bool
 
-  /// State of the thread.
+  /// Rest state of the thread.
   private enum Rest: UInt8, AtomicRepresentable {
     case none
     /// Any signal wakes it.
@@ -16,6 +16,8 @@ public final class WakeEvent: Sendable {
     case pause
   }
 
+  /// Creates the event.
+  ///
   /// - Parameter isUrgent: whether enough work is queued to end a pause. Called at each signal during a
   ///   pause, on the signalling thread.
   public init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
@@ -25,14 +27,15 @@ public final class WakeEvent: Sendable {
 
   /// Wakes the thread if it sleeps. Publish the work before the call.
   public func signal() {
-    // Orders the publishing before the load of `rest`; `wait` orders its store of `rest` before `isIdle`.
+    // Orders the publication of the work before the load of `rest`; `wait` orders its store of `rest` before
+    // `isIdle`.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     switch rest.load(ordering: .relaxed) {
     case .none: return
     case .sleep: break
     case .pause: if !isUrgent() { return }
     }
-    // Only one of several concurrent callers signals.
+    // Only one of several concurrent callers makes the system call.
     if rest.exchange(.none, ordering: .relaxed) != .none { ringtap_wake_signal(descriptor.rawValue) }
   }
 

@@ -1,8 +1,9 @@
 package import BLEWire
 
-/// A descriptor that carries HCI packets, with a send queue for what the kernel does not take at once.
+/// A descriptor that transports HCI packets, with a send queue for data that the kernel does not accept at
+/// once.
 ///
-/// Use it on its owner's event loop thread only.
+/// Use it only on the thread of its owner's event loop.
 package final class PacketPort {
   /// Unit of a read from the descriptor.
   package enum Framing: Sendable {
@@ -10,7 +11,7 @@ package final class PacketPort {
     case datagrams
     /// One packet per read, as from `/dev/vhci`.
     case reads
-    /// Some bytes of a stream, with the time of the read.
+    /// Part of a stream per read, with the time of the read.
     case stream
   }
 
@@ -19,9 +20,9 @@ package final class PacketPort {
 
   /// Send queue limit in bytes. A stalled peer is disconnected before this limit is reached.
   private static let outboxLimit = 1 << 20
-  /// Slabs or reads per turn, so that the loop's jobs and other sources get their share.
+  /// Maximum number of slabs or reads per turn, so that the loop can run its jobs and other sources.
   private static let turnLimit = 8
-  /// Consecutive receives that may fail for lack of kernel memory.
+  /// Maximum number of consecutive receive calls that fail for lack of kernel memory.
   private static let shortageLimit = 1000
   private static let slabSlots = 64
   private static let slabSlotByteCount = 4096
@@ -52,7 +53,7 @@ package final class PacketPort {
     self.descriptor = descriptor
   }
 
-  /// Packets that the kernel dropped from the receive queue of a socket; 0 for a stream, which has flow
+  /// Number of packets that the kernel dropped from a socket's receive queue; 0 for a stream, which has flow
   /// control.
   package var kernelQueueDrops: Int {
     framing == .datagrams ? descriptor.receiveQueueDrops ?? slab.drops : 0
@@ -73,7 +74,7 @@ package final class PacketPort {
 
   // MARK: In
 
-  /// Receives pending packets, up to a limit per turn; the loop calls again while there are more.
+  /// Receives pending packets, up to a limit per turn. The loop calls it again while there are more.
   ///
   /// - Returns: `false` if the other end has closed.
   package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
@@ -108,7 +109,7 @@ package final class PacketPort {
     return true
   }
 
-  /// Makes one read per turn if each read is a packet; the loop calls again while there are more.
+  /// If each read is a packet, makes one read per turn. The loop calls it again while there are more.
   private func drainReads(
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
@@ -127,10 +128,10 @@ package final class PacketPort {
 
   // MARK: Out
 
-  /// Whether packets wait because the kernel's send queue is full.
+  /// Whether packets are queued because the kernel's send queue is full.
   package var isBehind: Bool { !outbox.isEmpty }
 
-  /// Sends a packet, or queues what the kernel does not take.
+  /// Sends a packet, or queues it if the kernel does not accept it.
   ///
   /// - Throws: ENOBUFS if the send queue is full.
   package func send(_ packet: Span<UInt8>) throws(SystemError) {
@@ -151,7 +152,7 @@ package final class PacketPort {
     outboxByteCount += rest.count
   }
 
-  /// Sends queued packets; called when the descriptor is writable again.
+  /// Sends queued packets. Call it when the descriptor is writable again.
   package func flush() throws(SystemError) {
     while let packet = outbox.first {
       let taken = try write(packet.span)
@@ -165,10 +166,12 @@ package final class PacketPort {
     if let token { try loop.update(token, descriptor, for: .readable) }
   }
 
-  /// - Returns: Bytes written; 0 if there is no room.
+  /// Writes a packet or a part of it.
+  ///
+  /// - Returns: Number of bytes written; 0 if there is no room.
   private func write(_ packet: Span<UInt8>) throws(SystemError) -> Int {
     do throws(SystemError) { return try descriptor.write(packet) } catch {
-      // ENOMEM is retried like EAGAIN, until the send queue is full.
+      // ENOMEM is handled like EAGAIN: the data is queued until the send queue is full.
       if error.condition == .wouldBlock || error.condition == .noMemory { return 0 }
       throw error
     }

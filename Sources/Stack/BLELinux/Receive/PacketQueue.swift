@@ -1,19 +1,19 @@
 public import BLEWire
 import Synchronization
 
-/// A bounded queue of byte records with their times, from one thread to another, without locks or
-/// allocations. It carries packets to the log writer.
+/// A bounded queue of timestamped byte records from one thread to another, without locks or allocations.
+/// Passes packets to the log writer.
 ///
 /// One producer and one consumer at a time. A record that does not fit is dropped and counted.
 @safe public final class PacketQueue: @unchecked Sendable {
-  // No lock: positions as in `SampleQueue`, in bytes. A record never wraps: if it does not fit before the end
-  // of the storage, a filler with tag `skip` marks the rest as unused.
+  // No lock: positions work as in `SampleQueue`, in bytes. A record never wraps around: if it does not fit
+  // before the end of the storage, a filler with tag `skip` marks the rest as unused.
   private struct Header: BitwiseCopyable {
     var length: UInt32
     /// The producer's tag; `skip` for a filler.
     var tag: UInt32
     var time: Int64
-    /// Total number of records dropped before this one.
+    /// Total number of records that were dropped before this one.
     var dropped: Int64
   }
 
@@ -27,13 +27,15 @@ import Synchronization
   private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
+  /// Creates a queue.
+  ///
   /// - Parameter byteCount: storage size; rounded up to a power of two. Each record has 24 bytes of overhead.
   public init(byteCount: Int) {
     var size = 4096
     while size < byteCount { size *= 2 }
     capacity = size
     rewind = QueueRewind(capacity: size)
-    // SAFETY: owned by this object alone and freed in deinit.
+    // SAFETY: owned only by this object and freed in deinit.
     unsafe storage = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
   }
 
@@ -126,7 +128,7 @@ import Synchronization
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }
 
-  /// Bytes up to the end of the storage if `needed` bytes do not fit before it, otherwise 0.
+  /// Number of bytes up to the end of the storage if `needed` bytes do not fit before it, otherwise 0.
   private func filler(before needed: Int, at end: Int) -> Int {
     let untilWrap = capacity - (end & (capacity - 1))
     return needed > untilWrap ? untilWrap : 0

@@ -1,12 +1,12 @@
 import CBluetoothLinux
 import Glibc
 
-/// Metadata that the kernel reports with received packets. If the kernel does not report a fact,
-/// only that information is missing.
+/// Metadata that the kernel reports with received packets. If a kernel lacks one kind, packets are received
+/// without it.
 public enum ReceiveFact: Hashable, Sendable, CaseIterable {
-  /// SO_TIMESTAMPNS: time of arrival of a packet.
+  /// SO_TIMESTAMPNS: time at which a packet arrived.
   case time
-  /// HCI_TIME_STAMP: time of arrival of an advertisement, on the HCI raw channel.
+  /// HCI_TIME_STAMP: time at which an advertisement arrived, on the HCI raw channel.
   case advertisingTime
   /// SO_MEMINFO: number of packets dropped by a full queue, available immediately.
   case drops
@@ -14,7 +14,7 @@ public enum ReceiveFact: Hashable, Sendable, CaseIterable {
   case laterDrops
 
   /// Facts that this kernel does not report, each with the socket's error. Tested on new sockets: L2CAP and
-  /// HCI if the kernel has them, otherwise a UNIX socket such as `virtual:` uses.
+  /// HCI if the kernel has them, otherwise a UNIX socket like the one of `virtual:`.
   ///
   /// `setsockopt(SO_TIMESTAMPNS, SO_RXQ_OVFL, HCI_TIME_STAMP)`, `getsockopt(SO_MEMINFO)`.
   public static func untold() throws(SystemError) -> [ReceiveFact: SystemError] {

@@ -9,12 +9,14 @@ import Glibc
   /// Number of datagrams in the last batch.
   public private(set) var count = 0
 
+  /// Allocates the buffers.
+  ///
   /// - Parameters:
-  ///   - slots: datagrams per call.
+  ///   - slots: maximum number of datagrams per call.
   ///   - slotByteCount: buffer size of a slot; a longer datagram is truncated.
   public init(slots: Int, slotByteCount: Int) throws(SystemError) {
     self.slots = slots
-    // SAFETY: the slab is owned by this value alone and freed in deinit.
+    // SAFETY: the slab is owned only by this value and freed in deinit.
     guard let slab = unsafe ringtap_slab_create(UInt32(slots), UInt32(slotByteCount)) else {
       throw SystemError(call: "calloc", number: ENOMEM)
     }
@@ -45,8 +47,8 @@ import Glibc
     return count
   }
 
-  /// Packets that the socket's receive queue dropped before the last datagram, by SO_RXQ_OVFL. Valid if the
-  /// slab serves one socket.
+  /// Number of packets that the socket's receive queue dropped before the last datagram, from SO_RXQ_OVFL.
+  /// Valid only if the slab is used with one socket.
   public var drops: Int {
     // SAFETY: the slab is alive as long as `self`.
     unsafe Int(ringtap_slab_overflow(slab))
@@ -55,14 +57,14 @@ import Glibc
   /// Whether datagram `index` is the end of the channel: it is empty, has no timestamp, and only empty
   /// datagrams follow.
   ///
-  /// An empty datagram from the peer has a timestamp, if the kernel supports timestamps.
+  /// An empty datagram that the peer sent has a timestamp if the kernel supports timestamps.
   public func isEnd(_ index: Int, of descriptor: borrowing FileDescriptor) -> Bool {
     guard datagram(index).isEmpty, time(index) == nil else { return false }
     for later in index..<count where !datagram(later).isEmpty { return false }
     return descriptor.isAtEnd
   }
 
-  /// The bytes of datagram `index`, in place.
+  /// Bytes of datagram `index`, in place.
   @_lifetime(borrow self)
   public func datagram(_ index: Int) -> Span<UInt8> {
     precondition(index < count)
@@ -72,7 +74,7 @@ import Glibc
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// The kernel's receive timestamp; `nil` if it gave none, as at the end of a connection.
+  /// The kernel's receive timestamp; `nil` if there is none, as at the end of a connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)

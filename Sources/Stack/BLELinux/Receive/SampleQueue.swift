@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// One producer and one consumer at a time.
 @safe public final class SampleQueue<Element: BitwiseCopyable & Sendable>: @unchecked Sendable {
-  // No lock: `head` is written by the producer alone, `tail` by the consumer alone; each publishes with
-  // release and reads the other's with acquire.
+  // No lock: only the producer writes `head`, only the consumer writes `tail`. Each publishes with release
+  // and reads the other's with acquire.
   private let storage: UnsafeMutablePointer<Element>
   private let mask: Int
   private let head = Atomic<Int>(0)
@@ -14,6 +14,8 @@ import Synchronization
   private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
+  /// Creates a queue.
+  ///
   /// - Parameter capacity: maximum number of elements; rounded up to a power of two.
   public init(capacity: Int) {
     precondition(capacity > 0)
@@ -21,7 +23,7 @@ import Synchronization
     while size < capacity { size *= 2 }
     mask = size - 1
     rewind = QueueRewind(capacity: size)
-    // SAFETY: owned by this object alone and freed in deinit.
+    // SAFETY: owned only by this object and freed in deinit.
     unsafe storage = UnsafeMutablePointer<Element>.allocate(capacity: size)
   }
 

@@ -2,9 +2,9 @@ public import BLEWire
 import CBluetoothLinux
 import Glibc
 
-/// A link of an adapter, made by any program.
+/// A link of an adapter, created by any program.
 public struct AdapterLink: Hashable, Sendable {
-  /// The kernel does not report the address type here; it is always `.public`.
+  /// Address of the peer. Its type is always `.public`, because the kernel does not report the type here.
   public let peer: DeviceAddress
   public let handle: ConnectionHandle
   public let isLowEnergy: Bool
@@ -17,7 +17,7 @@ public struct AdapterLink: Hashable, Sendable {
 
   private static let limit = 64
 
-  /// All links of an adapter that the kernel's host manages, at most 64. Needs no capability.
+  /// All links of an adapter that the kernel's host manages, at most 64. Requires no capability.
   ///
   /// `ioctl(HCIGETCONNLIST)`.
   public static func all(index: UInt16) throws(SystemError) -> [AdapterLink] {
@@ -39,7 +39,7 @@ public struct AdapterLink: Hashable, Sendable {
 
 extension ManagementSocket {
   private static let answerByteCount = 1024
-  /// Packets that may arrive before the answer, such as events of other adapters.
+  /// Maximum number of packets before the reply, such as events of other adapters.
   private static let packetLimit = 64
   private static let patienceMilliseconds: CInt = 1000
 

@@ -1,7 +1,7 @@
 import CBluetoothLinux
 import Glibc
 
-/// Transports to a controller that this process has to itself.
+/// Transports to a controller that only this process uses.
 public enum ControllerPort {
   public enum FlowControl: Sendable {
     case none
@@ -9,10 +9,10 @@ public enum ControllerPort {
     case hardware
   }
 
-  /// The HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host releases
-  /// the adapter until the channel is closed.
+  /// The HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host does not
+  /// use the adapter until the channel is closed.
   ///
-  /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down, unless the socket was
+  /// `bind(HCI_CHANNEL_USER)`. Requires CAP_NET_ADMIN and an adapter that is down, unless the socket was
   /// inherited.
   ///
   /// - Throws: EBUSY while the adapter is up, EUSERS if another program uses it, ENODEV if it does not exist.
@@ -28,7 +28,7 @@ public enum ControllerPort {
     return descriptor
   }
 
-  /// A serial port, raw, 8N1.
+  /// A serial port in raw mode, 8N1.
   ///
   /// - Throws: EINVAL for a baud rate that termios does not support.
   package static func serial(
@@ -41,6 +41,8 @@ public enum ControllerPort {
       })
   }
 
+  /// Connects to a TCP server.
+  ///
   /// - Throws: EHOSTUNREACH for a name that does not resolve.
   package static func tcp(host: String, port: UInt16) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
@@ -58,7 +60,7 @@ public enum ControllerPort {
       })
   }
 
-  /// A listening socket; `nil` for `host` means all addresses.
+  /// A listening TCP socket; `nil` for `host` means all addresses.
   package static func listen(host: String?, port: UInt16) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(host ?? "*"):\(port)") {
@@ -71,8 +73,10 @@ public enum ControllerPort {
       })
   }
 
-  /// - Parameter mode: permissions of the socket's file, such as 0o600; only a socket that this user owns is
-  ///   then replaced. `nil` leaves the permissions to the umask.
+  /// A listening UNIX socket.
+  ///
+  /// - Parameter mode: permissions of the socket's file, such as 0o600; an existing socket is then replaced
+  ///   only if this user owns it. `nil` leaves the permissions to the umask.
   /// - Throws: EADDRINUSE if another program answers there, or if the path is a file other than a socket.
   package static func listen(path: String, mode: UInt32? = nil) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
@@ -88,7 +92,7 @@ public enum ControllerPort {
     return FileDescriptor(owning: try checked("accept") { ringtap_accept(number) })
   }
 
-  /// A pseudo-terminal, raw.
+  /// A pseudo-terminal in raw mode.
   ///
   /// - Parameter name: set to the path of the other end, such as `/dev/pts/3`.
   package static func pseudoTerminal(name: inout String) throws(SystemError) -> FileDescriptor {
@@ -102,7 +106,7 @@ public enum ControllerPort {
     return FileDescriptor(owning: number)
   }
 
-  /// Two ends of a packet socket inside this process.
+  /// Both ends of a packet socket inside this process.
   package static func pair() throws(SystemError) -> PacketPair {
     var numbers: [CInt] = [-1, -1]
     try checked("socketpair") {
@@ -122,7 +126,7 @@ public enum ControllerPort {
       self.controller = consume controller
     }
 
-    /// Each end can be taken once.
+    /// Takes the host's end. Each end can be taken once.
     package mutating func takeHost() -> FileDescriptor { host.take()! }
     package mutating func takeController() -> FileDescriptor { controller.take()! }
   }

@@ -3,12 +3,12 @@ import CBluetoothLinux
 
 /// A Bluetooth adapter as the kernel describes it.
 public struct AdapterInfo: Hashable, Sendable {
-  /// 0 for `hci0`.
+  /// Index of the adapter: 0 for `hci0`.
   public let index: UInt16
   public let address: DeviceAddress
   /// `HCI_UP`: the adapter is up, and the kernel's host uses it.
   public let isUp: Bool
-  /// Bus number of the kernel: 0 virtual, 1 USB, 3 UART, 5 SDIO, …
+  /// Bus number in the kernel: 0 virtual, 1 USB, 3 UART, 5 SDIO, …
   public let bus: UInt8
 
   public var name: String { "hci\(index)" }
@@ -17,11 +17,12 @@ public struct AdapterInfo: Hashable, Sendable {
     (self.index, self.address, self.isUp, self.bus) = (index, address, isUp, bus)
   }
 
-  /// All adapters, by index. Needs no capability.
+  /// All adapters, by index. Requires no capability.
   ///
   /// `ioctl(HCIGETDEVLIST)`, `ioctl(HCIGETDEVINFO)`.
   ///
-  /// - Throws: EAFNOSUPPORT if the kernel has no Bluetooth, or outside the initial network namespace.
+  /// - Throws: EAFNOSUPPORT if the kernel does not support Bluetooth, or outside the initial network
+  ///   namespace.
   public static func all() throws(SystemError) -> [AdapterInfo] {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
@@ -46,13 +47,14 @@ public struct AdapterInfo: Hashable, Sendable {
   }
 }
 
-/// The HCI raw channel: receives events of one adapter, and sends commands to it alongside the kernel's own.
+/// The HCI raw channel: receives events of one adapter, and sends commands to it in addition to the kernel's
+/// own.
 public enum HCISocket {
   /// Opens the raw channel for events and for the commands of other hosts, with kernel timestamps if
   /// supported.
   ///
   /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_CHANNEL_RAW)`. LE commands and LE Meta events
-  /// need CAP_NET_RAW; the kernel filters them out without it. Check for it first.
+  /// require CAP_NET_RAW; without it the kernel filters them out silently, so check for it first.
   package static func openRaw(index: UInt16) throws(SystemError) -> FileDescriptor {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
@@ -60,7 +62,7 @@ public enum HCISocket {
     try checked("setsockopt(HCI_FILTER)") {
       ringtap_hci_set_filter(number, 1 << UInt32(HCI_COMMAND_PKT) | 1 << UInt32(HCI_EVENT_PKT), .max, .max)
     }
-    // Best effort: without it the time of arrival is used.
+    // Best effort: without kernel timestamps the time of arrival is used.
     _ = ringtap_hci_enable_time_stamps(number)
     try checked("bind(HCI_CHANNEL_RAW)") {
       ringtap_hci_bind(number, index, UInt16(HCI_CHANNEL_RAW))
@@ -72,7 +74,7 @@ public enum HCISocket {
 extension FileDescriptor {
   /// Sends a command on the raw channel.
   ///
-  /// `send`, on the thread that holds CAP_NET_RAW if the process has such a thread.
+  /// `send`, on the thread that holds CAP_NET_RAW if there is one.
   package func sendCommand(_ packet: Span<UInt8>) throws(SystemError) {
     let number = rawValue
     try checked("send") {

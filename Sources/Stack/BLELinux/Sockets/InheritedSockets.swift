@@ -4,12 +4,13 @@ import Synchronization
 
 /// An HCI socket that a privileged program opens for an unprivileged one.
 ///
-/// The raw channel cannot be inherited: the kernel checks the sender for CAP_NET_RAW (`hci_sock_sendmsg` in
-/// `net/bluetooth/hci_sock.c`). An ATT channel need not be: connecting takes no privilege.
+/// The raw channel cannot be inherited, because the kernel checks the sender for CAP_NET_RAW
+/// (`hci_sock_sendmsg` in `net/bluetooth/hci_sock.c`). An ATT channel need not be inherited, because
+/// connecting requires no privilege.
 public enum InheritedSocket: Hashable, Sendable {
-  /// The user channel of an adapter, by index: all that exclusive mode needs.
+  /// The user channel of an adapter, by index. Exclusive mode needs no other privilege.
   case userChannel(UInt16)
-  /// The management interface, trusted. Coexist mode scans through it.
+  /// The management interface, with the opener's privileges. Coexist mode scans through it.
   case management
   /// The monitor channel, which `ringtap log record` reads.
   case monitor
@@ -47,10 +48,10 @@ public enum InheritedSocket: Hashable, Sendable {
 }
 
 /// The HCI sockets that this process inherited, by the convention of `sd_listen_fds(3)`: LISTEN_PID is this
-/// process, LISTEN_FDS the number of descriptors from 3 on, LISTEN_FDNAMES their names.
+/// process, LISTEN_FDS the number of descriptors from 3 on, and LISTEN_FDNAMES contains their names.
 public enum InheritedSockets {
   private static let first: CInt = 3
-  /// More than any program passes on.
+  /// Maximum number of inherited descriptors; more than any program passes on.
   private static let limit = 64
 
   private static let handed = adopted()
@@ -62,7 +63,7 @@ public enum InheritedSockets {
   /// All inherited sockets that are still available.
   public static var all: [InheritedSocket] { waiting.withLock { Array($0.keys) } }
 
-  /// The adapter whose user channel was inherited, in use or not; the lowest index if there are several.
+  /// Index of the adapter whose user channel was inherited, in use or not; the lowest if there are several.
   public static let userChannel = handed.keys.compactMap { socket -> UInt16? in
     if case .userChannel(let index) = socket { index } else { nil }
   }.min()
@@ -72,7 +73,8 @@ public enum InheritedSockets {
     waiting.withLock { $0.removeValue(forKey: socket) }.map { FileDescriptor(owning: $0) }
   }
 
-  /// Skips descriptors that are not HCI sockets, and sets close-on-exec on the others.
+  /// Finds the HCI sockets among the inherited descriptors and sets close-on-exec on them. Skips other
+  /// descriptors.
   private static func adopted() -> [InheritedSocket: CInt] {
     let named = named(
       count: ProcessFacts.environment("LISTEN_FDS"), names: ProcessFacts.environment("LISTEN_FDNAMES"),

@@ -4,18 +4,18 @@ import Glibc
 
 /// The kernel's ATT channel: a SEQPACKET socket on fixed channel 4. One datagram is one PDU.
 public enum L2CAPSocket {
-  /// Requested size of the receive queue in bytes. At about 768 bytes of kernel memory per small notification
-  /// it holds more than 2 s of the fastest ring stream (2,083/s).
+  /// Requested size of the receive queue in bytes. A small notification uses about 768 bytes of kernel
+  /// memory, so the queue holds more than 2 s of the fastest ring stream (2,083/s).
   public static let receiveBufferByteCount: CInt = 4 << 20
 
-  /// Starts to connect the ATT channel. Needs no capability.
+  /// Starts to connect the ATT channel. Requires no capability.
   ///
   /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `connect(cid 4)`. The kernel connects in the
   /// background: wait until the socket is writable, then read `pendingError`.
   ///
   /// - Parameters:
-  ///   - peer: identity address if the peer is bonded. The address type must be right; the other type is not
-  ///     tried.
+  ///   - peer: identity address if the peer is bonded. The address type must be correct; the other type is
+  ///     not tried.
   ///   - adapter: address of the local adapter; `DeviceAddress.any` for the first that is up.
   package static func connectATT(
     to peer: DeviceAddress, from adapter: DeviceAddress
@@ -31,7 +31,7 @@ public enum L2CAPSocket {
     let type = UInt8(peer.type == .public ? BDADDR_LE_PUBLIC : BDADDR_LE_RANDOM)
     if ringtap_l2cap_connect(number, peer.bits, type, attChannel) < 0 {
       let error = lastError()
-      // A signal does not cancel the attempt: it continues in the kernel like any non-blocking connect.
+      // A signal does not cancel the attempt. It continues in the kernel like any non-blocking connect.
       guard error == EINPROGRESS || error == EINTR else {
         throw SystemError(call: "connect(L2CAP)", number: error)
       }
@@ -39,17 +39,18 @@ public enum L2CAPSocket {
     return descriptor
   }
 
-  /// Channels that may wait to be accepted. The kernel offers any further ones to the next listener.
+  /// Maximum number of channels that wait to be accepted. The kernel offers further channels to the next
+  /// listener.
   private static let backlog: CInt = 16
 
-  /// Listens for the ATT channels of links that centrals make with an adapter. Needs no capability.
+  /// Listens for the ATT channels of links that centrals create to an adapter. Requires no capability.
   ///
   /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `listen`. The kernel allows any number of
-  /// listeners and gives the channel of each link to the newest socket only. It puts a new socket at the
+  /// listeners, but gives the channel of each link only to the newest socket. It puts a new socket at the
   /// front of its list (`l2cap_chan_create`), and skips the others once the link has the channel
   /// (`l2cap_connect_cfm`). Links that are already up are not offered. The kernel does not check which side
-  /// made the link: this socket also gets the channel of a link that the adapter made as central without a
-  /// client's socket. Linux 6.1.
+  /// created the link: this socket also gets the channel of a link that the adapter created as the central
+  /// without a client's socket. Linux 6.1.
   ///
   /// - Parameter adapter: identity address of the adapter.
   package static func listenATT(on adapter: DeviceAddress) throws(SystemError) -> FileDescriptor {
@@ -63,7 +64,7 @@ public enum L2CAPSocket {
     return descriptor
   }
 
-  /// Accepts the next channel of a listening socket. `peer` becomes the central's address: its identity
+  /// Accepts the next channel of a listening socket. Sets `peer` to the central's address: its identity
   /// address if the kernel knows it.
   ///
   /// - Throws: `wouldBlock` if no channel is pending.
@@ -86,8 +87,8 @@ extension FileDescriptor {
   /// Turns on receive timestamps and drop counts, and enlarges the receive queue, as far as the kernel and
   /// the process's privileges allow.
   ///
-  /// Missing features are not errors: without timestamps the time of arrival is used, and counted.
-  /// `ReceiveFact.untold` reports why.
+  /// Missing features are not errors: packets without a kernel timestamp get the time of arrival and are
+  /// counted. `ReceiveFact.untold` returns the reasons.
   package func prepareToReceive() {
     try? setSocketOption(SO_TIMESTAMPNS, 1)
     try? setSocketOption(SO_RXQ_OVFL, 1)
@@ -106,7 +107,7 @@ extension FileDescriptor {
   }
 
   /// SO_ERROR: the result of a connect, or the reason why a link ended; `nil` on success. Reading it clears
-  /// it.
+  /// the error.
   package func pendingError() throws(SystemError) -> SystemError? {
     let number = try socketOption(SO_ERROR)
     return number == 0 ? nil : SystemError(call: "connect(L2CAP)", number: number)
@@ -130,31 +131,31 @@ public enum LinkSecurityLevel: UInt8, Hashable, Sendable, Comparable {
   case sdp, low
   /// Encrypted.
   case medium
-  /// Encrypted with a key from pairing with MITM protection.
+  /// Encrypted with a key from a pairing with MITM protection.
   case high
-  /// Like `high`, with a key from Secure Connections pairing.
+  /// Like `high`, with a key from a Secure Connections pairing.
   case fips
 
   public static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
 }
 
 extension FileDescriptor {
-  /// BT_SECURITY of a connected ATT channel: the level of its link.
+  /// BT_SECURITY of a connected ATT channel: the security level of its link.
   package func securityLevel() throws(SystemError) -> LinkSecurityLevel {
     let level = try checked("getsockopt(BT_SECURITY)") { ringtap_bt_security(rawValue) }
     return LinkSecurityLevel(rawValue: UInt8(truncatingIfNeeded: level)) ?? .sdp
   }
 
-  /// Asks the kernel to encrypt the link, with a key that it has or by pairing.
+  /// Requests that the kernel encrypts the link, with a key that it has or by pairing.
   ///
-  /// The socket is in state BT_CONFIG until then and is not writable. On success it becomes writable again
+  /// Meanwhile the socket is in state BT_CONFIG and not writable. On success it becomes writable again
   /// (`l2cap_sock_resume_cb`). If the key is refused, the link ends (`hci_encrypt_change_evt`). If a pairing
-  /// fails, the socket does not change: `smp_failure` reports it to the management interface only. Data that
-  /// the peer sends on the channel meanwhile is delivered and ends BT_CONFIG (`l2cap_data_channel`,
-  /// `l2cap_chan_ready`): the socket may be writable before the link has the level, and the kernel does not
-  /// report when it does. Linux 6.1.
+  /// fails, the socket does not change: `smp_failure` reports the failure only to the management interface.
+  /// Data that the peer sends on the channel meanwhile is delivered and ends BT_CONFIG (`l2cap_data_channel`,
+  /// `l2cap_chan_ready`). The socket may therefore be writable before the link has the level, and the kernel
+  /// does not report when it has. Linux 6.1.
   ///
-  /// - Throws: `invalid` if the link has the level already.
+  /// - Throws: `invalid` if the link already has the level.
   package func raiseSecurity(to level: LinkSecurityLevel) throws(SystemError) {
     try checked("setsockopt(BT_SECURITY)") { ringtap_bt_raise_security(rawValue, level.rawValue) }
   }

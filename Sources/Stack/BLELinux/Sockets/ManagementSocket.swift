@@ -6,7 +6,7 @@ public enum ManagementSocket {
   ///
   /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_CONTROL)`. Without
   /// CAP_NET_ADMIN the open succeeds, but the kernel refuses nearly all commands and sends nearly no events.
-  /// An inherited socket stays trusted, whichever process uses it.
+  /// An inherited socket keeps the privileges of the process that opened it.
   package static func open() throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.management) { return handed }
     let descriptor = try openSocket(

@@ -2,17 +2,17 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// A listening port for programs that read our output: a UNIX socket, or TCP.
+/// A listening socket, UNIX or TCP, for programs that read this program's output.
 package final class ReaderPort: Sendable {
-  /// Address of the port.
+  /// Address of the socket.
   package enum Place: Hashable, Sendable {
     case unix(path: String)
     case tcp(host: String, port: UInt16)
   }
 
-  /// Connections that may wait to be accepted.
+  /// Maximum number of connections that wait to be accepted.
   private static let backlog: CInt = 64
-  /// Pause in milliseconds after a failure for lack of descriptors or memory.
+  /// Pause after a failure for lack of descriptors or memory, in milliseconds.
   private static let shortagePause: CInt = 100
 
   package let place: Place
@@ -20,7 +20,7 @@ package final class ReaderPort: Sendable {
   private let file: FileIdentity?
   private let isOpen = Atomic<Bool>(true)
 
-  /// Opens the port. A stale UNIX socket is replaced; if `mode` is given, only one that this user owns.
+  /// Opens the socket. Replaces a stale UNIX socket; if `mode` is given, only one that this user owns.
   ///
   /// - Parameter mode: permissions of a UNIX socket's file, by default for this user only; `nil` leaves them
   ///   to the umask.
@@ -40,18 +40,18 @@ package final class ReaderPort: Sendable {
     try checked("listen") { listen(number, Self.backlog) }
   }
 
-  /// Waits for the next reader. Blocks: call it on a thread of its own.
+  /// Waits for the next reader to connect. Blocks: call it on a dedicated thread.
   ///
   /// - Returns: A non-blocking socket; `nil` after the port is closed.
   package func next() -> FileDescriptor? {
     while isOpen.load(ordering: .acquiring) {
       do throws(SystemError) {
         let reader = try ControllerPort.accept(descriptor)
-        // Best effort: without TCP_NODELAY, lines only arrive later.
+        // Best effort: without TCP_NODELAY, lines arrive later.
         if case .tcp = place { try? reader.setSocketOption(TCP_NODELAY, level: CInt(IPPROTO_TCP), 1) }
         return reader
       } catch {
-        // Other errors, such as a reader that has disconnected already, are ignored.
+        // Ignores other errors, such as a reader that has already disconnected.
         if error.isOfOpenFiles || error.condition == .noMemory {
           _ = ringtap_wait_readable(-1, Self.shortagePause)
         }
@@ -60,8 +60,8 @@ package final class ReaderPort: Sendable {
     return nil
   }
 
-  /// Stops accepting, makes a waiting `next` return, and removes the socket's file. May be called on any
-  /// thread, any number of times.
+  /// Stops accepting, ends a waiting `next`, and removes the socket's file. May be called on any thread, any
+  /// number of times.
   package func close() {
     guard isOpen.exchange(false, ordering: .acquiringAndReleasing) else { return }
     if case .unix(let path) = place, let file, file == FileIdentity(of: path) {
@@ -72,7 +72,7 @@ package final class ReaderPort: Sendable {
   }
 }
 
-/// Device and inode of a file, to notice that another file has taken its name.
+/// Device and inode of a file, to detect that another file has taken its name.
 private struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
@@ -96,10 +96,10 @@ extension FileDescriptor {
     _ = unsafe poll(&wanted, 1, -1)
   }
 
-  /// Discards pending input. Closing a socket with unread input would reset the connection and lose data
+  /// Discards pending input. Closing a socket with unread input would reset the connection, which loses data
   /// that was sent.
   ///
-  /// - Parameter limit: maximum number of reads, because a peer may send endlessly.
+  /// - Parameter limit: maximum number of reads, because a peer may keep sending.
   package func discardInput(limit: Int = 16) {
     var buffer = [UInt8](repeating: 0, count: 4096)
     for _ in 0..<limit { guard let count = try? read(into: &buffer), count > 0 else { return } }

@@ -2,23 +2,23 @@ import CBluetoothLinux
 import Glibc
 
 /// The controller side of a virtual HCI device. The kernel creates an adapter, and this process acts as its
-/// hardware.
+/// controller.
 ///
 /// Each read is one packet from the host with its H4 type byte; each write is one packet to the host. The
 /// adapter is removed when this value is released.
 public struct VHCI: ~Copyable {
   private static let path = "/dev/vhci"
-  /// A control packet for a primary controller. `K: drivers/bluetooth/hci_vhci.c`.
+  /// A control packet that creates a primary controller. `K: drivers/bluetooth/hci_vhci.c`.
   private static let createRequest: [UInt8] = [0xFF, 0x00]
 
-  /// Carries the packets; non-blocking.
+  /// Descriptor for the packets; non-blocking.
   package let descriptor: FileDescriptor
-  /// 0 for `hci0`.
+  /// Index of the adapter: 0 for `hci0`.
   public let index: UInt16
 
   /// Creates an adapter. The kernel sends commands to it at once, so attach a controller without delay.
   ///
-  /// `open("/dev/vhci", O_RDWR)`. Needs access to the device, which only root has by default.
+  /// `open("/dev/vhci", O_RDWR)`. Requires access to the device, which by default only root has.
   public init() throws(VHCIError) {
     let number: CInt
     do throws(SystemError) {
@@ -46,13 +46,13 @@ public struct VHCI: ~Copyable {
     self.descriptor = descriptor
   }
 
-  /// Returns the descriptor, to read and write packets elsewhere. The adapter exists until it is closed.
+  /// Returns the descriptor for reading and writing packets elsewhere. The adapter exists until it is closed.
   package consuming func takeDescriptor() -> FileDescriptor { descriptor }
 
-  /// Brings the adapter up and waits until the kernel has initialised it. The controller must already answer
-  /// commands.
+  /// Brings the adapter up and waits until the kernel has initialised it. The controller must already respond
+  /// to commands.
   ///
-  /// `ioctl(HCIDEVUP)`; needs CAP_NET_ADMIN.
+  /// `ioctl(HCIDEVUP)`; requires CAP_NET_ADMIN.
   package static func bringUp(index: UInt16) throws(VHCIError) {
     do throws(SystemError) {
       let socket = try openSocket(
@@ -67,7 +67,7 @@ public struct VHCI: ~Copyable {
   }
 }
 
-/// The reason why a virtual adapter could not be created, with advice.
+/// Reason why a virtual adapter could not be created, with advice.
 public enum VHCIError: Error, Hashable, Sendable {
   case noDevice
   case notPermitted

@@ -2,26 +2,30 @@ import CBluetoothLinux
 import Glibc
 
 extension Files {
-  /// Maximum number of files that `sync` has open at once, and of files that it syncs one by one.
+  /// Maximum number of files that `sync` has open at once, and maximum number that it syncs one by one.
   private static let (openAtOnce, syncedEach) = (128, 64)
 
   private final class OpenFile: Sendable {
     let path: String
     let descriptor: FileDescriptor
 
-    /// Device number of its file system; 0 if `fstat` fails.
+    /// Device number of the file system; 0 if `fstat` fails.
     var device: dev_t {
       var status = stat()
       // SAFETY: `status` outlives the call.
       return unsafe fstat(descriptor.rawValue, &status) == 0 ? status.st_dev : 0
     }
 
+    /// Syncs the file system.
+    ///
     /// - Returns: `false` if `syncfs` does not guarantee that the data is on the disk, as on FUSE.
     func syncFileSystem() throws(SystemError) -> Bool {
       let number = descriptor.rawValue
       return try checked("sync \(path)") { ringtap_sync_file_system(number) } != 0
     }
 
+    /// Opens a file.
+    ///
     /// - Returns: `nil` if the file does not exist.
     init?(_ path: String, _ flags: CInt) throws(SystemError) {
       self.path = path
@@ -37,7 +41,9 @@ extension Files {
       }
     }
 
-    /// - Parameter call: `fsync` or `fdatasync`. Succeeds on a file system that supports neither.
+    /// Syncs the file. Succeeds on a file system that supports neither call.
+    ///
+    /// - Parameter call: `fsync` or `fdatasync`.
     func wait(_ call: (CInt) -> CInt) throws(SystemError) {
       let number = descriptor.rawValue
       do { try checked("sync \(path)") { call(number) } } catch {
@@ -46,16 +52,16 @@ extension Files {
     }
   }
 
-  /// Waits until the content of files, and the entries of folders, are on the disk.
+  /// Waits until the content of files and the entries of folders are on the disk.
   ///
-  /// Writes all files before it syncs the first one: one commit of the file system's journal then serves many
-  /// files, and records no length of a file whose content is not yet on the disk. If there are many files, it
+  /// Writes all files before it syncs the first: one commit of the file system's journal then covers many
+  /// files, and it records no length of a file whose content is not on the disk yet. If there are many files,
   /// syncs their whole file systems, because each sync of a single file makes the disk flush its cache.
   ///
   /// `sync_file_range`, which reports write errors; `fdatasync` or `syncfs`; `fsync` of the folders.
   ///
   /// - Returns: Paths of files that do not exist: removed or moved since they were written.
-  /// - Throws: EIO and similar if the disk does not have the data.
+  /// - Throws: EIO or a similar error if the data is not on the disk.
   package static func sync(files: [String], folders: [String]) throws(SystemError) -> Set<String> {
     var missing: Set<String> = []
     var rest = files[...]
@@ -99,11 +105,11 @@ extension Files {
     return missing
   }
 
-  /// Writes bytes at an offset that is at most the file's length. Creates the file if the offset is 0. If the
-  /// disk takes only a part, the file is truncated to its old length.
+  /// Writes bytes at an offset, which is at most the file's length. Creates the file if the offset is 0. If
+  /// only a part can be written, truncates the file to its old length.
   ///
-  /// Starts writing the data to the disk. Otherwise a journal commit for another file's sync could record the
-  /// new length of this file, and a power failure would leave zeros in place of the data.
+  /// Also starts writing the data to the disk. Otherwise a journal commit for another file's sync could
+  /// record the new length of this file, and after a power failure the data would be zeros.
   ///
   /// `open(O_NOFOLLOW)`, `pwrite`, `sync_file_range`.
   ///

@@ -10,7 +10,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
 
   /// Opens a regular file, or a link to one, for reading. Refuses a pipe, device, socket or directory at
   /// once, because opening a pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N` are already open
-  /// and may be anything.
+  /// and may be of any type.
   ///
   /// `open(O_RDONLY | O_NONBLOCK)`, `fstat`.
   ///
@@ -54,8 +54,8 @@ public struct FileDescriptor: ~Copyable, Sendable {
       && Int(status.st_size) < byteCount
   }
 
-  /// Turns O_APPEND on, so that each write goes to the current end of the file, or off, so that it goes to
-  /// the file offset.
+  /// Turns O_APPEND on or off. If it is on, each write goes to the current end of the file, otherwise to the
+  /// file offset.
   ///
   /// `fcntl(F_SETFL)`.
   package func appendsAlways(_ isOn: Bool) throws(SystemError) {
@@ -67,7 +67,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
   }
 
-  /// Reads at most `buffer.count` bytes into `buffer`. Returns 0 at the end, or for an empty datagram.
+  /// Reads at most `buffer.count` bytes into `buffer`. Returns 0 at the end or for an empty datagram.
   package func read(into buffer: inout [UInt8]) throws(SystemError) -> Int {
     try transfer("read") {
       // SAFETY: the pointer covers `buffer.count` bytes for the length of the call.
@@ -75,7 +75,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
-  /// Writes one packet, or as much of a stream as fits now.
+  /// Writes one packet, or as many bytes of a stream as fit now.
   ///
   /// - Returns: Number of bytes written.
   package func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
@@ -135,9 +135,9 @@ public struct FileDescriptor: ~Copyable, Sendable {
     return value
   }
 
-  /// Packets dropped so far from this socket's receive queue, by SO_MEMINFO; up to date before any later
-  /// packet arrives. `nil` if the kernel has no SO_MEMINFO (before 4.12); `ReceiveSlab.drops` then has the
-  /// number before the last packet.
+  /// Number of packets dropped so far from this socket's receive queue, from SO_MEMINFO; up to date before
+  /// any later packet arrives. `nil` if the kernel has no SO_MEMINFO (before 4.12); `ReceiveSlab.drops` then
+  /// has the number before the last packet.
   public var receiveQueueDrops: Int? {
     let count = ringtap_socket_drops(rawValue)
     return count < 0 ? nil : Int(count)
@@ -169,15 +169,15 @@ package func openSocket(
 
 // MARK: Before a wait for the disk
 
-/// How far to wait for written data: until writing to the disk has started, or until it is done.
+/// How long to wait for written data: until writing to the disk has begun, or until it is done.
 package enum WritingOut: Hashable, Sendable { case begun, done }
 
 extension FileDescriptor {
-  /// Writes data from an offset on to the disk, without the file system's metadata, such as the length.
+  /// Writes data from an offset on to the disk, without metadata such as the file's length.
   ///
-  /// `sync_file_range`. Nothing is guaranteed without a later `fdatasync`. If it is called before any file is
-  /// synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing for a file
-  /// that is not on a disk.
+  /// `sync_file_range`. Guarantees nothing without a later `fdatasync`. If all files are written out before
+  /// one is synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing for a
+  /// file that is not on a disk.
   package func writeOut(_ extent: WritingOut, from offset: Int = 0) throws(SystemError) {
     do throws(SystemError) {
       try checked("sync_file_range") { ringtap_write_out(rawValue, Int64(offset), extent == .begun ? 1 : 0) }

@@ -25,8 +25,8 @@ public enum Files {
     case replace
   }
 
-  /// Whether a new file of that name would replace something: a file, a link (even a dangling one) or a
-  /// directory. Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
+  /// Whether a new file of that name would replace a file, a link (even a dangling one) or a directory.
+  /// Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
   ///
   /// `lstat`.
   public static func isOccupied(_ path: String) -> Bool {
@@ -96,7 +96,7 @@ public enum Files {
   ///
   /// `mkdtemp`.
   ///
-  /// - Parameter name: prefix of its name.
+  /// - Parameter name: prefix of the directory's name.
   public static func temporaryDirectory(_ name: String) throws(SystemError) -> String {
     let parent = ProcessFacts.environment("TMPDIR") ?? "/tmp"
     var path = "\(parent)/\(name)-XXXXXX".utf8CString
@@ -146,11 +146,12 @@ public enum Files {
     try checked("access \(path)") { unsafe access(path, R_OK | W_OK) }
   }
 
-  /// Replaces a file's content atomically: even after a crash, the path has the old content or the new.
+  /// Replaces a file's content atomically: even after a crash, the file has either the old content or the
+  /// new.
   ///
   /// Writes a draft in the same folder, then `fsync`, `rename`, and `fsync` of the folder, so that a power
-  /// failure after the return does not bring back the old content. Readers that have the old file open keep
-  /// it.
+  /// failure after the return does not restore the old content. Readers that have the old file open keep the
+  /// old content.
   ///
   /// - Parameters:
   ///   - path: path of the file; its folder must be writable.
@@ -162,11 +163,11 @@ public enum Files {
     try write(octets, to: path, NamedOutput(path, mode: mode))
   }
 
-  /// Writes a file, such as a picture, to a path given by the user. A device, a pipe, or a path such as
-  /// `/dev/stdout` is written in place. Otherwise the path refers to the old file until the new one is
+  /// Writes a file, such as an image, to a path given by the user. A device, a pipe, or a path such as
+  /// `/dev/stdout` is written in place. Otherwise the path refers to the old file until the new file is
   /// complete.
   ///
-  /// A new file has mode 0644. A file that replaces another is not readable for more users than the old one.
+  /// A new file has mode 0644. A file that replaces another is not readable by more users than the old one.
   ///
   /// - Parameters:
   ///   - octets: complete content of the file.
@@ -188,7 +189,7 @@ public enum Files {
     try output.commit()
   }
 
-  /// The folder part of a path; `.` for a bare name.
+  /// The folder part of a path; `.` for a plain file name.
   package static func folder(of path: String) -> String {
     path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
   }
@@ -207,7 +208,7 @@ public enum Files {
     return Int(status.st_size)
   }
 
-  /// `rename`: replaces any file that has the new name.
+  /// `rename`: replaces an existing file that has the new name.
   public static func rename(_ path: String, to name: String) throws(SystemError) {
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(path)") { unsafe Glibc.rename(path, name) }
@@ -215,7 +216,7 @@ public enum Files {
 
   /// Renames a file to a name that must not exist.
   ///
-  /// `link` and `unlink`; if the file system has no hard links, a check followed by `rename`.
+  /// `link` and `unlink`; on a file system without hard links, a check followed by `rename`.
   ///
   /// - Throws: EEXIST if the name exists.
   static func rename(_ path: String, toFree name: String) throws(SystemError) {
@@ -231,7 +232,7 @@ public enum Files {
     try remove(path)
   }
 
-  /// The content of a regular file.
+  /// Content of a regular file.
   ///
   /// - Throws: EFBIG for more than `limit` bytes; EINVAL at once for a pipe, device or socket, EISDIR for a
   ///   directory.
@@ -245,7 +246,7 @@ public enum Files {
     return octets
   }
 
-  /// A part of a file; shorter than `limit` bytes only at its end.
+  /// Part of a file; shorter than `limit` bytes only at the end of the file.
   ///
   /// `pread`.
   package static func octets(of path: String, from offset: Int, limit: Int) throws(SystemError) -> [UInt8] {
@@ -283,7 +284,7 @@ public enum Files {
     try OpenFolder(folder(of: path)).removeTree(name(of: path))
   }
 
-  /// Whether a path is a directory, not a link to one.
+  /// Whether a path is a directory; `false` for a link to one.
   ///
   /// `lstat`.
   package static func isFolder(_ path: String) -> Bool {

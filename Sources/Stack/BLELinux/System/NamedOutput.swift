@@ -1,15 +1,15 @@
 import Glibc
 import Synchronization
 
-/// A file that is written under a path given by the user. The data goes to a draft in the same folder, which
-/// `commit` renames to the path. A symbolic link of that name is replaced, not followed. After a crash the
-/// path refers to the old file or to the complete new one.
+/// A file that is written to a path given by the user. The data is written to a draft in the same folder,
+/// which `commit` renames to the path. A symbolic link at the path is replaced, not followed. After a crash
+/// the path refers to either the old file or the complete new one.
 package struct NamedOutput: ~Copyable, Sendable {
-  /// Kinds of file, besides a regular file, that may already have the path.
+  /// Kinds of existing file, other than regular files, that are written in place.
   package enum Target: Hashable, Sendable {
-    /// None: a device or pipe of that name is replaced as well.
+    /// None: a device or pipe at the path is replaced.
     case file
-    /// Any, for paths given by the user: a device, a pipe, or a path such as `/dev/stdout` is opened and
+    /// All, for paths given by the user: a device, a pipe, or a path such as `/dev/stdout` is opened and
     /// written in place.
     case anything
   }
@@ -18,12 +18,14 @@ package struct NamedOutput: ~Copyable, Sendable {
 
   package let descriptor: FileDescriptor
   private let path: String
-  /// `nil` after `commit`, and if the file is written in place.
+  /// Path of the draft; `nil` after `commit`, and if the file is written in place.
   private var draft: String?
   private let existing: Files.Existing
 
+  /// Opens the output.
+  ///
   /// - Parameters:
-  ///   - existing: whether a file or link with that name is replaced; checked now and at commit.
+  ///   - existing: whether a file or link at the path is replaced; checked now and at commit.
   ///   - mode: permissions of the new file.
   /// - Throws: EEXIST for a file or link that must not be replaced, EISDIR for a directory, EACCES for a file
   ///   that this process may not write, even if it could replace it.
@@ -55,7 +57,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       case S_IFREG:
         if existing == .refuse { throw SystemError(call: "open \(path)", number: EEXIST) }
         try checked("open \(path)") { unsafe access(path, W_OK) }
-        // The new file does not become readable for more users than the old one.
+        // The new file must not be readable by more users than the old one.
         mode &= status.st_mode
       default:
         descriptor = FileDescriptor(
@@ -70,7 +72,7 @@ package struct NamedOutput: ~Copyable, Sendable {
     self.draft = draft
   }
 
-  /// Wraps a descriptor that is already open under its name, or needs none.
+  /// Wraps a descriptor that is already open for the path, or that needs no path.
   package init(inPlace descriptor: consuming FileDescriptor, _ path: String) {
     self.descriptor = descriptor
     self.path = path
@@ -81,7 +83,7 @@ package struct NamedOutput: ~Copyable, Sendable {
 
   /// Renames the draft to the path. Does nothing for a file that is written in place.
   ///
-  /// `fsync`, `rename`, then `fsync` of the folder, so that a power failure does not bring back the old file.
+  /// `fsync`, `rename`, then `fsync` of the folder, so that a power failure does not restore the old file.
   ///
   /// - Throws: EEXIST if `existing` is `.refuse` and a file has taken the name meanwhile.
   package mutating func commit() throws(SystemError) {
@@ -100,20 +102,20 @@ package struct NamedOutput: ~Copyable, Sendable {
     _ = fsync(opened.rawValue)
   }
 
-  /// Lets child processes inherit the descriptor, and returns its path there.
+  /// Lets child processes inherit the descriptor, and returns a path that refers to it in them.
   package func pathForChildren() -> String {
     let number = descriptor.rawValue
     _ = fcntl(number, F_SETFD, 0)
     return "/proc/self/fd/\(number)"
   }
 
-  /// A distinct name for each draft, so that concurrent writers, in this process or another, do not collide.
+  /// A unique name for each draft, so that concurrent writers, in this process or another, do not collide.
   private static func draft(of path: String) -> String {
     "\(path).\(getpid())-\(number.add(1, ordering: .relaxed).newValue).new"
   }
 
   private static func create(_ draft: String, _ mode: UInt32) throws(SystemError) -> FileDescriptor {
-    // A process with the same ID that was killed may have left one behind.
+    // A killed process with the same ID may have left a draft behind.
     try? Files.remove(draft)
     return FileDescriptor(
       owning: try checked("open \(draft)") {
@@ -122,7 +124,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       })
   }
 
-  /// The descriptor of this process that a path such as `/dev/stdout` or `/dev/fd/3` refers to.
+  /// The descriptor in this process that a path such as `/dev/stdout` or `/dev/fd/3` refers to.
   static func ownDescriptor(_ path: String) -> CInt? {
     switch path {
     case "/dev/stdout": return STDOUT_FILENO

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file name in the form that system calls take, to avoid converting a `String` for each call.
+/// A file name in the form that system calls require, so that a `String` is not converted for each call.
 package struct FileName: Sendable {
   package let text: String
   fileprivate let characters: [CChar]
@@ -11,8 +11,8 @@ package struct FileName: Sendable {
   }
 }
 
-/// A directory that is kept open. Names are resolved in it even if it is moved or another directory takes its
-/// path.
+/// A directory that is kept open. Names are resolved in it even after it was moved or another directory has
+/// its path.
 package final class OpenFolder: Sendable {
   private let descriptor: FileDescriptor
 
@@ -39,8 +39,8 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Creates or replaces a file atomically: even after a power failure, either the old or the new file is
-  /// there, and complete.
+  /// Creates or replaces a file atomically: even after a power failure, the name refers to either the old
+  /// file or the complete new one.
   ///
   /// `fsync` of a draft in the same folder, `renameat`, then `fsync` of the folder.
   package func replace(_ name: String, with octets: Span<UInt8>) throws(SystemError) -> FileDescriptor {
@@ -76,10 +76,10 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Whether a name in this folder refers to an open file: neither has been removed, moved or replaced.
+  /// Whether a name in this folder refers to an open file: neither was removed, moved or replaced.
   ///
   /// `fstat` and `fstatat`. Always `false` for devices and pipes. If the lookup fails for a reason other than
-  /// a missing name, the result is `true` while the open file has at least one link.
+  /// a missing name, the result is `true` as long as the open file has at least one link.
   package func holds(_ name: FileName, _ file: borrowing FileDescriptor) -> Bool {
     var (open, named) = (stat(), stat())
     // SAFETY: both outlive the calls, and the name is a null-terminated string.
@@ -93,11 +93,11 @@ package final class OpenFolder: Sendable {
     return (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
   }
 
-  /// Whether a name in this folder refers to another open directory.
+  /// Whether a name in this folder refers to another folder that is open.
   package func holds(_ name: FileName, _ folder: OpenFolder) -> Bool { holds(name, folder.descriptor) }
 
-  /// Path of the folder: `path` if that still refers to it, otherwise the path that it was moved to; `nil` if
-  /// it was removed.
+  /// Path of the folder: `path` if it still refers to the folder, otherwise the path that the folder was
+  /// moved to; `nil` if it was removed.
   ///
   /// `stat`, and the link in `/proc/self/fd`.
   package func place(openedAs path: String) -> String? {
@@ -114,7 +114,7 @@ package final class OpenFolder: Sendable {
 // MARK: Removing
 
 extension OpenFolder {
-  /// Maximum nesting of folders; a recording has three levels.
+  /// Maximum nesting depth of folders; a recording has three levels.
   private static let depthLimit = 64
 
   /// Opens a folder in this one, unless the name is a link.
@@ -151,7 +151,7 @@ extension OpenFolder {
     return names
   }
 
-  /// `renameat`: replaces any file that has the new name.
+  /// `renameat`: replaces an existing file that has the new name.
   package func rename(_ name: String, to other: String) throws(SystemError) {
     let number = descriptor.rawValue
     // SAFETY: both are null-terminated strings for the length of the call.
@@ -160,14 +160,14 @@ extension OpenFolder {
 
   /// Removes a file, or a folder with its contents, without following links. Succeeds if it does not exist.
   ///
-  /// A file without other links is truncated step by step first, so that no single call frees more than
-  /// `step` bytes. Freeing gigabytes at once would occupy the file system's journal and delay every sync.
+  /// A file without other hard links is first truncated in steps, so that no call frees more than `step`
+  /// bytes. Freeing gigabytes at once would block the file system's journal and delay every sync.
   ///
   /// `fstatat`, `ftruncate`, `unlinkat`.
   ///
   /// - Parameters:
   ///   - step: maximum number of bytes that one call frees.
-  ///   - goesOn: called after each step; return `false` to stop and leave the rest.
+  ///   - goesOn: called after each step; returns `false` to stop and leave the rest.
   /// - Returns: Whether everything was removed.
   @discardableResult
   package func removeTree(

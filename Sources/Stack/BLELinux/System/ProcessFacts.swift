@@ -32,7 +32,7 @@ public enum ProcessFacts {
     }
   }
 
-  /// Whether the process may use a capability: it is in the effective set in `/proc/self/status`, or
+  /// Whether the process may use a capability: either it is in the effective set in `/proc/self/status`, or
   /// `ProcessRights` holds it.
   ///
   /// - Parameters:
@@ -79,7 +79,8 @@ public enum ProcessFacts {
     sysconf(CInt(_SC_OPEN_MAX)) - Files.names(in: "/proc/self/fd").count >= count
   }
 
-  /// Process ID of a running program, by `/proc/*/comm`, which has at most 15 characters of the name.
+  /// ID of a running process with this name, according to `/proc/*/comm`, which contains at most 15
+  /// characters of the name.
   public static func processID(named name: String, root: String = "") -> Int? {
     processIDs(root: root).first { processName($0, root: root) == String(name.prefix(15)) }
   }
@@ -110,10 +111,9 @@ public enum ProcessFacts {
   }
 }
 
-/// SIGINT, SIGTERM and SIGHUP as a callback, so that a scan or a stream can be stopped before the process
-/// ends.
+/// A callback for SIGINT, SIGTERM and SIGHUP, to stop a scan or a stream before the process ends.
 public enum InterruptSignals {
-  /// Calls `handler` with the signal number for each SIGINT, SIGTERM or SIGHUP, on a thread of its own.
+  /// Calls `handler` with the signal number for each SIGINT, SIGTERM or SIGHUP, on a dedicated thread.
   ///
   /// Call it once per process. It also ignores SIGPIPE, so that a write to a closed pipe fails with EPIPE.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {

@@ -1,12 +1,12 @@
 import CBluetoothLinux
 import Glibc
 
-/// Capabilities of this process, and the system calls that it may make. A program sets both at the start of
-/// `main`; a library never does.
+/// Limits the capabilities of this process and the system calls that it may make. Only a program uses it, at
+/// the start of `main`; a library never does.
 ///
 /// Capabilities belong to threads. One thread, `ringtap-rights`, keeps those that are needed later. It makes
-/// the few calls that require them, and adds them to its effective set only for the call. All other threads
-/// drop them.
+/// the few calls that require them, and raises a capability only for the duration of the call. All other
+/// threads drop their capabilities.
 public enum ProcessRights {
   public typealias Capability = ProcessFacts.Capability
 
@@ -14,14 +14,14 @@ public enum ProcessRights {
   public enum Filter: Sendable {
     /// Calls that start, replace or inspect another program, or change the system.
     case programs
-    /// Also sockets: for a program that only reads and writes files.
+    /// Also the calls for sockets. For a program that only reads and writes files.
     case programsAndSockets
   }
 
   /// Whether the filter is in force.
   public enum FilterState: Hashable, Sendable {
     case notAsked, on
-    /// The kernel has no seccomp filters, or does not support this processor.
+    /// The kernel has no seccomp filters, or none for this processor.
     case refused(SystemError)
   }
 
@@ -29,7 +29,7 @@ public enum ProcessRights {
   public struct Start: Hashable, Sendable {
     public var capabilities: Set<Capability>
     public var hasNoNewPrivileges: Bool
-    /// Whether the parent, such as a container, had installed a filter.
+    /// Whether the parent, such as a container runtime, had installed a filter.
     public var isFiltered: Bool
 
     public init(capabilities: Set<Capability>, hasNoNewPrivileges: Bool, isFiltered: Bool) {
@@ -39,7 +39,7 @@ public enum ProcessRights {
     }
   }
 
-  /// `nil` if no privileges were dropped.
+  /// Privileges at the start; `nil` if none were dropped.
   public static var start: Start? {
     let facts = ringtap_rights_at_start()
     guard facts.is_known != 0 else { return nil }
@@ -51,7 +51,7 @@ public enum ProcessRights {
   /// Capabilities that `ringtap-rights` holds.
   public static var held: Set<Capability> { named(ringtap_rights_held()) }
 
-  /// Sets no_new_privs: executing a file no longer gains privileges. Required before `filter`.
+  /// Sets no_new_privs: executing a file no longer grants privileges. Required before `filter`.
   public static func forgoNewOnes() throws(SystemError) {
     try checked("prctl(PR_SET_NO_NEW_PRIVS)") { ringtap_rights_forgo() }
   }
@@ -74,7 +74,7 @@ public enum ProcessRights {
     case filtered, unfiltered
   }
 
-  /// Drops all capabilities of `ringtap-rights` except these. The thread ends if none is left.
+  /// Drops all capabilities of `ringtap-rights` except these. The thread ends if none are left.
   public static func keep(_ capabilities: Set<Capability>) { ringtap_rights_keep(mask(capabilities)) }
 
   /// Installs the filter on all threads: `seccomp(SECCOMP_SET_MODE_FILTER)`.

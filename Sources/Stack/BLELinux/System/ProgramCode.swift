@@ -5,12 +5,12 @@ import Synchronization
 public enum ProgramCode {
   private static let isReleased = Atomic(false)
 
-  /// Releases the code pages that were read so far; most of them were needed only at the start. This takes
-  /// effect once per process. Code that still runs is mapped again page by page, without disk access while it
-  /// is in the page cache.
+  /// Releases the code pages that were loaded so far, because most of them were needed only at the start.
+  /// Takes effect once per process. Pages that are used again are mapped one by one, without disk access if
+  /// they are in the page cache.
   ///
-  /// For long jobs. Runs on a thread of its own. The start accounts for half of the program's resident
-  /// memory, some 14 of 28 MB. Breakpoints of a debugger are lost.
+  /// For jobs that run long. The code of the start accounts for half of the program's resident memory, some
+  /// 14 of 28 MB. Runs on a dedicated thread. Breakpoints of a debugger are lost.
   ///
   /// `nanosleep`, then `madvise(MADV_DONTNEED)` for each executable file mapping in `/proc/self/maps`.
   ///

@@ -15,7 +15,7 @@ public enum StandardStream: CInt, Sendable {
     try writeAll(octets, to: rawValue, "write standard \(self)")
   }
 
-  /// Reads the available bytes, or waits for some.
+  /// Reads the available bytes; waits if there are none.
   ///
   /// `read`, `poll`.
   ///
@@ -40,8 +40,8 @@ public enum StandardStream: CInt, Sendable {
     }
   }
 
-  /// Waits until the stream is writable without blocking; a pipe then takes 4,096 bytes. A pipe without a
-  /// reader counts as writable.
+  /// Waits until the stream can be written without blocking. A pipe then accepts 4,096 bytes. A pipe without
+  /// a reader counts as writable.
   ///
   /// `poll`.
   ///
@@ -75,8 +75,8 @@ private func writeAll(
   }
 }
 
-/// A shell command, such as a pager, that reads the bytes written here. It is in this process's group, so
-/// that it may read the terminal.
+/// A shell command, such as a pager, that reads the bytes written here. It belongs to this process's group,
+/// so that it may read the terminal.
 @safe public final class ReadingCommand {
   private let stream: UnsafeMutablePointer<FILE>
 

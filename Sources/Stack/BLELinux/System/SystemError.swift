@@ -3,7 +3,7 @@ import Glibc
 
 /// A failed system call and its error number.
 public struct SystemError: Error, Hashable, Sendable {
-  /// The call by the name of its manual page, such as `connect` or `bind(HCI_CHANNEL_RAW)`.
+  /// The call, named as in its manual page, such as `connect` or `bind(HCI_CHANNEL_RAW)`.
   public let call: String
   /// `errno` after the call.
   public let number: CInt
@@ -17,7 +17,7 @@ public struct SystemError: Error, Hashable, Sendable {
 extension SystemError {
   /// Meaning of an error number for a Bluetooth host, so that the layers above need no errno table.
   public enum Condition: Hashable, Sendable {
-    /// EAFNOSUPPORT, EPROTONOSUPPORT: this kernel or network namespace has no such sockets.
+    /// EAFNOSUPPORT, EPROTONOSUPPORT: the kernel or the network namespace does not support such sockets.
     case unsupported
     case wouldBlock
     /// EACCES, EPERM.
@@ -47,12 +47,12 @@ extension SystemError {
   /// EPIPE: the pipe has no reader.
   package static var readerGone: CInt { EPIPE }
 
-  /// The error of a write to a pipe without a reader.
+  /// Error of a write to a pipe without a reader.
   package static func brokenPipe(_ path: String) -> SystemError {
     SystemError(call: "write \(path)", number: EPIPE)
   }
 
-  /// Thrown if less disk space is free than needed.
+  /// Thrown if there is less free disk space than needed.
   package static var noRoom: SystemError { SystemError(call: "make room for a capture", number: ENOSPC) }
 
   /// Thrown if a file was removed or moved while it was written.
@@ -108,7 +108,7 @@ extension SystemError: CustomStringConvertible {
 
 /// Runs a system call that reports failure as −1, and retries it on EINTR.
 ///
-/// EBADF and EFAULT can only be bugs in this program, so they trap.
+/// Traps on EBADF and EFAULT, which only bugs in this program can cause.
 @discardableResult
 package func checked(
   _ call: @autoclosure () -> String, _ body: () -> CInt
@@ -123,6 +123,6 @@ package func checked(
   }
 }
 
-/// The only place that reads `errno`. Not inlined, so that nothing runs between the call and the read.
+/// Reads `errno`; no other code does. Not inlined, so that nothing runs between the call and the read.
 @inline(never)
 package func lastError() -> CInt { errno }

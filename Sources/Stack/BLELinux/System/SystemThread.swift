@@ -6,9 +6,9 @@ package enum SystemThread {
   /// Scheduling of a thread.
   package enum Role: Hashable, Sendable {
     case ordinary
-    /// Not urgent: on waking up it does not preempt other threads (SCHED_BATCH).
+    /// Not urgent: does not preempt other threads when it wakes up (SCHED_BATCH).
     case patient
-    /// As the tuning of its event loop says.
+    /// According to the tuning of its event loop.
     case tuned(LoopTuning)
   }
 
@@ -44,7 +44,7 @@ package enum SystemThread {
   /// `pthread_create`. The thread does not inherit the processor affinity or priority of the calling thread.
   ///
   /// - Parameter name: the kernel keeps at most 15 characters.
-  /// - Throws: EPERM for a priority that needs CAP_SYS_NICE, EINVAL for a processor that does not exist.
+  /// - Throws: EPERM for a priority that requires CAP_SYS_NICE, EINVAL for a processor that does not exist.
   package static func start(
     named name: String, as role: Role = .ordinary, _ run: @escaping @Sendable () -> Void
   ) throws(SystemError) {

@@ -1,9 +1,10 @@
 import CBluetoothLinux
 import Glibc
 
-/// Resources that the calling thread has used so far. Measure with the difference of two values.
+/// Resources that the calling thread has used so far. To measure, subtract two values.
 package struct ThreadUsage: Sendable, BitwiseCopyable {
-  /// System calls of a receive loop that streams: waiting, receiving, reading, sending, waking.
+  /// Number of system calls that a streaming receive loop makes: waiting, receiving, reading, sending,
+  /// waking.
   package var systemCalls: UInt64
   /// User and system time.
   package var processorNanoseconds: Int64
@@ -13,7 +14,7 @@ package struct ThreadUsage: Sendable, BitwiseCopyable {
     ThreadUsage(systemCalls: currentSystemCalls, processorNanoseconds: nanoseconds(CLOCK_THREAD_CPUTIME_ID))
   }
 
-  /// A single memory load, so it may be read often.
+  /// Number of system calls; costs one memory load, so it may be read often.
   package static var currentSystemCalls: UInt64 { ringtap_system_calls() }
 
   private static func nanoseconds(_ clock: clockid_t) -> Int64 {

@@ -6,8 +6,8 @@ extension AdvertisingAdapter {
   /// Advertises a GATT server while `body` runs.
   ///
   /// When `body` returns or throws, or its task is cancelled, advertising is turned off and the links are
-  /// ended before this method returns. If the controller fails, the server's events end, and the controller's
-  /// error is thrown when `body` has returned.
+  /// ended before this method returns. If the controller fails, the server's event stream ends; after `body`
+  /// has returned, the controller's error is thrown.
   ///
   /// - Parameters:
   ///   - advertisement: the advertised data; its name is also the value of the Device Name characteristic.

@@ -5,14 +5,14 @@ public import BLEWire
 
 /// An adapter that advertises and accepts connections from centrals.
 public protocol AdvertisingAdapter: Adapter {
-  /// The address that centrals see.
+  /// Address that centrals see.
   var advertisedAddress: DeviceAddress { get async }
 
   /// Advertises a server until the task is cancelled.
   ///
-  /// A connecting central ends advertising. It is turned on again as long as the controller supports more
-  /// links, or when a link has ended. When this returns or throws, advertising is off and the links are
-  /// ended.
+  /// Advertising ends when a central connects. It is turned on again if the controller supports more links,
+  /// otherwise when a link has ended. When this method returns or throws, advertising is off and the links
+  /// are ended.
   ///
   /// - Parameters:
   ///   - advertisement: the advertised data.
@@ -27,7 +27,7 @@ public protocol AdvertisingAdapter: Adapter {
 }
 
 extension Adapter {
-  /// The adapter that can advertise; `nil` if none can.
+  /// The innermost adapter if it can advertise, otherwise `nil`.
   public nonisolated var advertising: (any AdvertisingAdapter)? { innermost as? any AdvertisingAdapter }
 }
 

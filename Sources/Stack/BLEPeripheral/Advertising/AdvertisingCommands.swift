@@ -1,7 +1,7 @@
 import BLEHost
 import BLEWire
 
-/// Accepts HCI commands: our own host, or the raw channel beside the kernel's host.
+/// Sends HCI commands: our own host, or the raw channel of the kernel's host.
 protocol CommandedAdapter: Adapter {
   @discardableResult func command(_ command: any HCICommand) async throws(HostError) -> [UInt8]
 }
@@ -11,11 +11,12 @@ extension KernelAdapter: CommandedAdapter {}
 
 /// Advertising by commands to a controller. Core 5.4, Vol 4, Part E, 7.8.5 to 7.8.9, and 7.8.52 to 7.8.59.
 struct AdvertisingCommands: Sendable {
-  /// `nil` if the controller has only the legacy commands. It refuses a mix of both.
+  /// The advertising set; `nil` if the controller has only the legacy commands. A controller refuses a mix of
+  /// both.
   let set: AdvertisingSetHandle?
   /// The adapter's own address.
   let own: DeviceAddress
-  /// Whether to advertise under a random private address instead, which is set separately.
+  /// Whether to advertise with a random private address instead, which is set separately.
   var isPrivate = false
 
   private var ownType: AddressType { isPrivate ? .random : own.type }
@@ -66,7 +67,8 @@ struct AdvertisingCommands: Sendable {
 }
 
 extension GATTServer {
-  /// Turns advertising on whenever it is off and another central may connect, until the task is cancelled.
+  /// Turns advertising on whenever it is off and another central may connect. Returns when the task is
+  /// cancelled.
   func keepAdvertising(
     upTo limit: Int, _ isOn: @Sendable () async -> Bool,
     start: @Sendable () async throws(HostError) -> Void
@@ -79,7 +81,7 @@ extension GATTServer {
           try await start()
           begin()
         } catch {
-          // The controller supports no more links; advertising resumes when one has ended.
+          // The controller supports no more links. Advertising resumes when one has ended.
           guard !centrals.isEmpty, case .commandRefused = error else { throw error }
         }
       }

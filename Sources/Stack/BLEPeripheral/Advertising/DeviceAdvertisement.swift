@@ -6,25 +6,25 @@ public import BLEWire
 /// DeviceAdvertisement(name: "Strap", services: [.heartRate])
 /// ```
 ///
-/// If the name does not fit into the advertising data, it goes into the scan response, shortened if
+/// If the name does not fit into the advertising data, it is moved to the scan response, and shortened if
 /// necessary. Core 5.4, Vol 3, Part C, 11 and 13.1.
 public struct DeviceAdvertisement: Hashable, Sendable {
   /// Legacy or extended advertising PDUs.
   public typealias Form = LESetExtendedAdvertisingParameters.Form
 
   public var name: String
-  /// Services by which scanners recognize the device. Services that do not fit are left out.
+  /// Services by which scanners recognise the device. Services that do not fit are left out.
   public var services: [BluetoothUUID]
-  /// A value of Bluetooth Assigned Numbers, 2.6; `nil` leaves it out.
+  /// A value of Bluetooth Assigned Numbers, 2.6; `nil` leaves the field out.
   public var appearance: UInt16?
   /// Company identifier, least significant byte first, and data; empty for none.
   public var manufacturerData: [UInt8]
   public var interval: AdvertisingInterval
-  /// `extended` needs a controller with extended advertising, and only scanners that support it receive it.
+  /// `extended` requires a controller with extended advertising; only scanners that support it receive it.
   public var form: Form
   /// Whether to use resolvable private addresses, changed every 15 minutes, so that only bonded devices can
-  /// identify this one. Needs security (`HostAdapter.secure`); beside the kernel's host, the kernel must use
-  /// private addresses.
+  /// identify this device. Requires security (`HostAdapter.secure`). With the kernel's host, the kernel must
+  /// use private addresses.
   public var isPrivate = false
 
   public init(
@@ -43,10 +43,10 @@ public struct DeviceAdvertisement: Hashable, Sendable {
   private struct Encoded: Hashable {
     var data, scanResponse: [UInt8]
   }
-  /// Advertised instead of the fields, if set.
+  /// Advertised instead of the fields above, if set.
   private var encoded: Encoded?
 
-  /// A legacy advertisement with AD structures that are already encoded.
+  /// Creates a legacy advertisement from AD structures that are already encoded.
   package init(data: [UInt8], scanResponse: [UInt8], interval: AdvertisingInterval) {
     self.init(name: "", interval: interval)
     encoded = Encoded(data: data, scanResponse: scanResponse)
@@ -71,7 +71,7 @@ public struct DeviceAdvertisement: Hashable, Sendable {
     let text = Array(name.utf8)
     if text.isEmpty || data.add(.completeLocalName, text) { return (data.octets, []) }
     var response = ADStructures(limit: LESetAdvertisingData.maximumByteCount)
-    // A connectable advertisement of the extended form has no scan response.
+    // Connectable extended advertisements have no scan response.
     if form == .extended {
       data.add(shortened: name)
     } else if !response.add(.completeLocalName, text) {
@@ -90,7 +90,9 @@ private struct ADStructures {
 
   private var room: Int { limit - octets.count - 2 }
 
-  /// - Returns: whether it fits.
+  /// Adds a structure.
+  ///
+  /// - Returns: Whether it fits.
   @discardableResult
   mutating func add(_ type: AdvertisingDataType, _ value: [UInt8]) -> Bool {
     guard value.count <= room else { return false }
@@ -98,7 +100,7 @@ private struct ADStructures {
     return true
   }
 
-  /// Adds UUIDs of one length, as many as fit.
+  /// Adds as many UUIDs as fit. All have the same length.
   mutating func add(
     _ uuids: [BluetoothUUID], _ complete: AdvertisingDataType, _ incomplete: AdvertisingDataType
   ) {
@@ -110,7 +112,7 @@ private struct ADStructures {
     add(fitting.count == uuids.count ? complete : incomplete, value)
   }
 
-  /// Adds as many whole characters as fit.
+  /// Adds as many complete characters of a name as fit.
   mutating func add(shortened name: String) {
     var name = name[...]
     while !name.isEmpty, name.utf8.count > room { name.removeLast() }

@@ -23,7 +23,7 @@ extension HostAdapter: AdvertisingAdapter {
       if advertisement.isPrivate, identity == nil {
         throw .unsuitable("private addresses need security: only bonded centrals can resolve them")
       }
-      // Advertising that is still on from earlier is turned off first.
+      // Turn off advertising that is still on from an earlier call.
       try await stopAdvertising()
       try await configure(commands, advertisement, identity)
       try await server.keepAdvertising(upTo: limit) {
@@ -49,7 +49,7 @@ extension HostAdapter: AdvertisingAdapter {
     if let identity { try await takePrivateAddress(identity) }
   }
 
-  /// Turns advertising on. If the controller was reset meanwhile, it is configured first.
+  /// Turns advertising on. If the controller was reset meanwhile, configures it first.
   private func start(
     _ commands: AdvertisingCommands, _ advertisement: DeviceAdvertisement, _ identity: DeviceIdentity?
   ) async throws(HostError) {
@@ -57,7 +57,7 @@ extension HostAdapter: AdvertisingAdapter {
       if restartCount != advertisingIsOf { try await configure(commands, advertisement, identity) }
       try await commands.start(by: self)
     } catch {
-      // The controller is being reset; the server is informed when it is up again.
+      // The controller is being reset. The acceptor's `restarted` is called when it is up again.
       guard error == .controllerReset else { throw error }
     }
   }
@@ -68,7 +68,8 @@ extension HostAdapter: AdvertisingAdapter {
       try await stopAdvertising()
       try await commands.remove(by: self)
     } catch {
-      // Fails if a central has just connected or the controller has failed; advertising is then off.
+      // May fail if a central has just connected or the controller has failed. Advertising is then off
+      // anyway.
     }
     await server.endLinks()
   }

@@ -2,13 +2,13 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// A way to advertise with a kernel adapter. Another program, the kernel or a central may end the
-/// advertising.
+/// A way to advertise with a kernel adapter. Another program, the kernel or a central may turn advertising
+/// off.
 protocol KernelAdvertiser: Sendable {
   func configure() async throws(HostError)
   func start() async throws(HostError)
-  /// Called before another start. Restores what other programs may have changed while advertising was off, as
-  /// `ringtap doctor` does when it checks the adapter.
+  /// Called before advertising is started again. Restores the state that other programs may have changed
+  /// meanwhile, as `ringtap doctor` does when it checks the adapter.
   func renew() async throws(HostError)
   /// Turns advertising off if it is on, and releases its resources.
   func end() async
@@ -33,7 +33,7 @@ extension KernelAdapter: AdvertisingAdapter {
     guard info.address.bits != 0 else {
       throw .unsuitable("\(name) has no address of its own; use --mode exclusive, which generates one")
     }
-    // The identity key and the private addresses are the kernel's.
+    // Only the kernel has the identity key and the private addresses.
     if advertisement.isPrivate {
       let advertiser = try await managedAdvertiser(for: advertisement)
       return try await advertise(by: advertiser, serving: server, limit, tap)
@@ -48,7 +48,7 @@ extension KernelAdapter: AdvertisingAdapter {
     try await advertise(by: CommandedAdvertiser(self, commands, advertisement), serving: server, limit, tap)
   }
 
-  /// The part that is common to all ways of advertising.
+  /// Advertises and accepts centrals until the task is cancelled. All ways of advertising share this part.
   func advertise(
     by advertiser: some KernelAdvertiser, serving server: GATTServer, _ limit: Int, _ tap: PacketTap?
   ) async throws(HostError) {
@@ -78,7 +78,7 @@ extension KernelAdapter: AdvertisingAdapter {
   private func start(
     _ advertiser: some KernelAdvertiser, _ centrals: KernelCentrals
   ) async throws(HostError) {
-    // Set first, because a central may connect before the command is answered.
+    // Set before the command, because a central may connect before the reply.
     centrals.isAdvertising = true
     do throws(HostError) {
       if centrals.hasAdvertised { try await advertiser.renew() }
@@ -86,14 +86,14 @@ extension KernelAdapter: AdvertisingAdapter {
       centrals.hasAdvertised = true
     } catch {
       centrals.isAdvertising = false
-      // It has worked before, so another program is using the controller now.
+      // Advertising has worked before, so another program must be using the controller now.
       guard centrals.hasAdvertised, case .commandRefused = error else { throw error }
       centrals.resume(at: loop.clock.monotonic())
     }
   }
 }
 
-/// Advertises with HCI commands beside the kernel's.
+/// Advertises with HCI commands in addition to the kernel's.
 struct CommandedAdvertiser: KernelAdvertiser {
   private let adapter: KernelAdapter
   private let commands: AdvertisingCommands
@@ -123,7 +123,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
       try await commands.stop(by: adapter)
       try await commands.remove(by: adapter)
     } catch {
-      // Fails if a central has just connected or the adapter was removed; advertising is then off.
+      // May fail if a central has just connected or the adapter was removed. Advertising is then off anyway.
     }
   }
 
@@ -138,7 +138,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
     case .leSetExtendedAdvertisingEnable:
       guard let set = commands.set, parameters.count > 1, parameters[0] == AdvertisingState.off.rawValue
       else { return false }
-      // Each set has a duration and an event limit.
+      // Four bytes per set: handle, duration (2 bytes) and event limit.
       return parameters[1] == 0
         || stride(from: 2, to: parameters.count, by: 4).contains { parameters[$0] == set.rawValue }
     default: return false
@@ -157,7 +157,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
 }
 
 extension HCIEventPacket {
-  /// Whether the event reports a new link from a central.
+  /// Whether the event reports a new link that a central created.
   func announcesCentral() throws(WireError) -> Bool {
     guard code == .leMeta, !parameters.isEmpty else { return false }
     switch LESubevent(rawValue: parameters[0]) {

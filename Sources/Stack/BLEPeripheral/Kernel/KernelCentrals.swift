@@ -3,25 +3,25 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Links from centrals to a kernel adapter that listens for them. On the loop's thread only.
+/// Links that centrals created to a kernel adapter. On the loop's thread only.
 final class KernelCentrals: @unchecked Sendable {
   // No lock: used on the event loop's thread only.
 
   /// Pause before advertising is retried after another program has turned it off, for example to connect.
   private static let pause = Duration.seconds(1)
-  /// Pause when no more descriptors can be opened.
+  /// Pause before accepting is retried after the process ran out of descriptors or memory.
   private static let shortagePause = Duration.milliseconds(100)
-  /// Interval and limit for polling a change that an event has announced. The kernel delivers the event
-  /// before it acts on it.
+  /// Interval and time limit for polling a link's security level after an event has announced a change. The
+  /// kernel delivers the event before it acts on it.
   private static let lookInterval = Duration.milliseconds(5)
   private static let lookLimit = Duration.seconds(1)
 
   struct Link {
     let connection: Connection
     var level = LinkSecurityLevel.sdp
-    /// Origin of the key of the last encryption.
+    /// Origin of the key that the link was last encrypted with.
     var source = LinkKeySource.pairing
-    /// Next and last poll of the level, while polling.
+    /// Times of the next and the last poll of the level, while polling.
     var looks: (next: MonotonicTime, last: MonotonicTime)?
   }
 
@@ -35,7 +35,7 @@ final class KernelCentrals: @unchecked Sendable {
   var hasAdvertised = false
   /// When to turn advertising on again.
   private(set) var resumption: MonotonicTime?
-  /// When to listen again.
+  /// When to accept centrals again.
   private(set) var relief: MonotonicTime?
 
   init(_ acceptor: LinkAcceptor, _ listener: consuming FileDescriptor) {
@@ -52,7 +52,7 @@ final class KernelCentrals: @unchecked Sendable {
   func resume(at now: MonotonicTime) { resumption = now.advanced(by: Self.pause) }
   func pause(at now: MonotonicTime) { relief = now.advanced(by: Self.shortagePause) }
 
-  /// - Returns: the actions that are due.
+  /// Returns the actions that are due.
   func expire(_ now: MonotonicTime) -> (resumes: Bool, listens: Bool, looks: [ConnectionHandle]) {
     func isDue(_ time: inout MonotonicTime?) -> Bool {
       guard let due = time, due <= now else { return false }
@@ -74,9 +74,9 @@ final class KernelCentrals: @unchecked Sendable {
   }
 }
 
-/// Arriving centrals, and the raw channel's events for their links.
+/// Accepting centrals, and handling the raw channel's events for their links.
 extension KernelAdapter {
-  /// Accepts centrals for a server from now on.
+  /// Starts to accept centrals for a server.
   func listen(
     for server: GATTServer, _ tap: PacketTap?, _ advertiser: some KernelAdvertiser
   ) async throws(HostError) -> KernelCentrals {
@@ -121,15 +121,15 @@ extension KernelAdapter {
     return centrals
   }
 
-  /// Holds a reference that is set only after the closure that uses it was created.
+  /// A reference that is set only after the closure that uses it was created.
   private final class Box: @unchecked Sendable {
-    // No lock: touched on the event loop's thread only.
-    // Weak, because its acceptor holds the server, and the server holds the closure with this box.
+    // No lock: used only on the event loop's thread. Weak, because `centrals` holds the acceptor, which holds
+    // the server, which holds the closure with this box.
     weak var centrals: KernelCentrals?
   }
 
-  /// Stops accepting centrals and ends the links of those connected. The kernel would keep the links for two
-  /// more seconds.
+  /// Stops accepting centrals and ends the links of the connected ones. The kernel alone would keep the links
+  /// for two more seconds.
   func end(_ centrals: KernelCentrals, _ server: GATTServer) async {
     takeArrivals(centrals)
     if let token = centrals.token.take() { loop.remove(token, centrals.listener) }
@@ -172,7 +172,7 @@ extension KernelAdapter {
       centrals.acceptor.arrived(connection)
       look(handle, centrals)
     } catch {
-      // The link or the loop has already ended, and the server has not seen the link.
+      // The link or the loop has already ended. The server does not know the link.
     }
   }
 
@@ -243,7 +243,8 @@ extension KernelAdapter {
 
   // MARK: Security
 
-  /// Notes the kernel's key for a central that encrypts: a stored key, or the key of the current pairing.
+  /// Records the origin of the key with which a central encrypts: a stored key, or the key of the current
+  /// pairing.
   private func noteKey(_ key: UInt128, of handle: ConnectionHandle, _ centrals: KernelCentrals) {
     guard let link = centrals.links[handle] else { return }
     let bond = bond(of: link.connection)
@@ -252,9 +253,10 @@ extension KernelAdapter {
     centrals.links[handle]?.source = isStored ? .stored : .pairing
   }
 
-  /// Reports how secure a link is, if that has changed.
+  /// Reports the security of a link if its level has changed.
   ///
-  /// - Parameter again: report an unchanged level too, because the keys may be known only now.
+  /// - Parameter again: whether to report an unchanged level too, because the keys may have become known only
+  ///   now.
   private func look(_ handle: ConnectionHandle, _ centrals: KernelCentrals, again: Bool = false) {
     guard let link = centrals.links[handle],
       let level = link.connection.assumeIsolated({ $0.securityLevel }), again || level != link.level
@@ -264,7 +266,7 @@ extension KernelAdapter {
     let bond = bond(of: link.connection)
     let isEncrypted = level >= .medium
     var security = ATTSecurity(bond, isEncrypted: isEncrypted)
-    // Uses the kernel's level, because the bond may be an older one.
+    // Use the kernel's level, because the bond may be an older one.
     if isEncrypted { security.level = level >= .high ? .authenticated : .encrypted }
     if bond == nil { security.keyByteCount = 7 }
     let identity = bond?.isBonded == true ? bond?.peerIdentity?.address ?? link.connection.peer : nil

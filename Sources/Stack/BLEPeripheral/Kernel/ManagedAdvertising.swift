@@ -2,13 +2,13 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// `coexist` mode: the kernel advertises, in addition to what `bluetoothd` advertises. Centrals are accepted
-/// as in `raw` mode.
+/// `coexist` mode: the kernel advertises, in addition to the advertisements of `bluetoothd`. Centrals are
+/// accepted as in `raw` mode.
 ///
-/// The kernel gives the ATT channel of each new link to the socket that began to listen last
-/// (`L2CAPSocket.listenATT`). While that is ours, all centrals find our attributes instead of the daemon's,
-/// whichever advertisement they responded to. The daemon sees the link, and its agent answers in pairings. A
-/// link that is already up keeps its channel.
+/// The kernel gives the ATT channel of each new link to the socket that was last to listen
+/// (`L2CAPSocket.listenATT`). As long as that is our socket, all centrals discover our attributes instead of
+/// the daemon's, whichever advertisement they responded to. The daemon sees the link, and its agent answers
+/// in pairings. A link that is already up keeps its channel.
 extension CoexistAdapter: AdvertisingAdapter {
   public var advertisedAddress: DeviceAddress { info.address }
 
@@ -21,6 +21,8 @@ extension CoexistAdapter: AdvertisingAdapter {
 }
 
 extension KernelAdapter {
+  /// Returns the advertiser for an advertisement.
+  ///
   /// - Throws: `unsuitable` if the kernel has no free advertising instance, or if the advertisement is
   ///   private and the kernel does not use private addresses.
   func managedAdvertiser(for advertisement: DeviceAdvertisement) async throws(HostError) -> ManagedAdvertiser
@@ -48,8 +50,8 @@ extension KernelAdapter {
   }
 }
 
-/// Advertises through the management interface. The kernel resumes advertising by itself after other programs
-/// scan or connect.
+/// Advertises through the management interface. After other programs scan or connect, the kernel resumes
+/// advertising by itself.
 struct ManagedAdvertiser: KernelAdvertiser {
   private let adapter: KernelAdapter
   private let instance: UInt8
@@ -65,18 +67,18 @@ struct ManagedAdvertiser: KernelAdvertiser {
         instance, form: advertisement.form, interval: advertisement.interval))
   }
 
-  /// Setting the data turns advertising on, even if the instance exists.
+  /// Sets the data, which turns advertising on, even if the instance already exists.
   func start() async throws(HostError) {
     try await adapter.manage(
       AddExtendedAdvertisingData(
         instance, advertisement.data, scanResponse: advertisement.scanResponse))
   }
 
-  /// Nothing to do: the kernel keeps the instance.
+  /// Does nothing, because the kernel keeps the instance.
   func renew() async throws(HostError) {}
 
   func end() async {
-    // Fails if the adapter was removed; so was the instance.
+    // May fail if the adapter was removed; the instance is then gone too.
     _ = try? await adapter.manage(RemoveAdvertising(instance))
   }
 

@@ -3,8 +3,8 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Attributes outside a server's database, whose owner answers the requests of centrals. Called on the event
-/// loop's thread only.
+/// The owner of attributes outside a server's database; it answers the requests of centrals. Called only on
+/// the event loop's thread.
 package protocol AttributeDevice: AnyObject {
   /// Called when a central has connected; returns the closure that answers its requests.
   func connected(_ connection: Connection) -> AttributeResponder.Answer
@@ -12,16 +12,16 @@ package protocol AttributeDevice: AnyObject {
   func disconnected(_ connection: Connection)
 }
 
-/// A server's state of one link. On the event loop's thread only.
+/// A server's state for one link. On the event loop's thread only.
 final class CentralLink {
   let central: Central
   let connection: Connection
   var server: ATTServer
-  /// Identity of a bonded central, once it has encrypted with its key.
+  /// Identity of a bonded central, set once it has encrypted the link with its key.
   var identity: DeviceAddress?
-  /// Orders notifications and indications: they are sent one at a time, in the order of the calls.
+  /// Serialises notifications and indications: they are sent one at a time, in the order of the calls.
   let pushes = Turns()
-  /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Serialises indications: only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
   let indications = Turns()
   /// Woken when a confirmation arrives or the link ends.
   let news = Waiters()
@@ -45,7 +45,7 @@ final class CentralLink {
       }
   }
 
-  /// Handles a PDU from the central, which may be a confirmation.
+  /// Call this after each PDU from the central, which may have been a confirmation.
   func heard() {
     guard let patience, !server.awaitsConfirmation else { return }
     patience.cancel()

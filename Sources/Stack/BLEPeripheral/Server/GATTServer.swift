@@ -15,22 +15,23 @@ public import BLEWire
 /// }
 /// ```
 ///
-/// It runs on the event loop of its adapter: the receive thread answers requests with the values in the
-/// database. Each characteristic states its permissions. If a central requests an attribute that needs a
-/// secure link, it pairs, as far as the adapter's `SecuritySettings` allow. A bonded central that reconnects
+/// It runs on the event loop of its adapter; the receive thread answers requests with the values in the
+/// database. Each characteristic specifies its permissions. If an attribute requires a secure link, a central
+/// that requests it pairs, as far as the adapter's `SecuritySettings` allow. A bonded central that reconnects
 /// keeps its subscriptions.
 public actor GATTServer {
-  /// Maximum number of queued events. Later events are dropped and counted. Values that must not be missed
-  /// are also stored in the database.
+  /// Maximum number of queued events. Later events are dropped and counted. A value that must not be missed
+  /// can also be read from the database.
   public static let eventLimit = 1024
-  /// Number of absent bonded centrals whose subscriptions are kept. The oldest are removed.
+  /// Maximum number of bonded centrals that are not connected whose subscriptions are kept. The oldest are
+  /// removed.
   public static let keptLimit = 64
 
-  /// Returns the value to be read. Called on the receive thread; must not block.
+  /// Returns the value for a read. Called on the receive thread; must not block.
   public typealias ReadHandler = @Sendable () -> [UInt8]
-  /// Checks whether a value may be written; an error rejects it. Called on the receive thread before the
-  /// value is stored. It must not block and must not act on the value yet: a long write stores all of its
-  /// values or none.
+  /// Checks whether a value may be written; returns an error to refuse it. Called on the receive thread
+  /// before the value is stored. It must not block and must not act on the value yet: a long write stores all
+  /// of its values or none.
   public typealias WriteCheck = @Sendable (Central, [UInt8]) -> ATTErrorCode?
 
   public nonisolated let loop: EventLoop
@@ -43,26 +44,28 @@ public actor GATTServer {
   private let appearance: UInt16
   private(set) var database: GATTServerDatabase
   private(set) var links: [CentralLink] = []
-  /// Servers of bonded centrals that are not connected.
+  /// State of bonded centrals that are not connected.
   private var kept: [(identity: DeviceAddress, server: ATTServer)] = []
   private var readers: [AttributeHandle: ReadHandler] = [:]
   private var checks: [AttributeHandle: WriteCheck] = [:]
-  /// Answers instead of the database, if set.
+  /// Answers requests instead of the database, if set.
   private let device: (any AttributeDevice)?
   private var lastNumber = 0
   var counts = GATTServerStatistics()
-  /// Number of times that a link came up or ended.
+  /// Number of times that a link has come up or ended.
   private(set) var turnover = 0
   private let news = Waiters()
-  /// Bonds with the keys that verify signed writes.
+  /// Store of the bonds, whose keys verify signed writes.
   private var bonds: (any BondStore)?
-  /// Checks how secure a link is, for an adapter that may report it late.
+  /// Checks the security of a link, for an adapter that may report it late.
   private var look: ((Connection) -> Void)?
   /// Set when the controller has failed.
   private(set) var failure: HostError?
   private(set) var isClosed = false
   private var hasBegun = false
 
+  /// Creates a server.
+  ///
   /// - Parameters:
   ///   - services: in the order of their handles. Generic Access and Generic Attribute are prepended unless
   ///     present, the latter with Service Changed and Database Hash.
@@ -81,8 +84,8 @@ public actor GATTServer {
     (events, emitter) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.eventLimit))
   }
 
-  /// Serves the attributes of another device. The links are managed here, and the device answers their
-  /// requests.
+  /// Creates a server for the attributes of another device. The server manages the links; the device answers
+  /// the requests.
   package init(_ device: any AttributeDevice, on loop: EventLoop) {
     self.loop = loop
     self.device = device
@@ -93,7 +96,7 @@ public actor GATTServer {
 
   // MARK: Attributes
 
-  /// Value handle of the first characteristic of this type, if any.
+  /// Value handle of the first characteristic of this type; `nil` if none has it.
   public func handle(of characteristic: BluetoothUUID) -> AttributeHandle? {
     database.valueHandle(of: characteristic)
   }
@@ -110,18 +113,18 @@ public actor GATTServer {
   /// Connected centrals, in the order in which they connected.
   public var centrals: [Central] { links.map(\.central) }
 
-  /// Sets the value that later reads return. No central is informed; use `notify` or `indicate` for that.
+  /// Sets the value that later reads return. No central is informed; to do so, use `notify` or `indicate`.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: [UInt8], of handle: AttributeHandle) {
     database.setValue(value.span, of: handle)
   }
 
-  /// Calls `body` for the value whenever a central begins to read it; with `nil` the stored value is
-  /// returned.
+  /// Sets a handler that returns the value whenever a central begins to read it. With `nil` reads return the
+  /// stored value.
   public func onRead(of handle: AttributeHandle, _ body: ReadHandler?) { readers[handle] = body }
 
-  /// Calls `body` before a value is stored; `nil` removes the check.
+  /// Sets a check that runs before a value is stored; `nil` removes it.
   public func checkWrites(to handle: AttributeHandle, _ body: WriteCheck?) { checks[handle] = body }
 
   /// Centrals that are subscribed to this characteristic.
@@ -133,7 +136,7 @@ public actor GATTServer {
 
   // MARK: Links
 
-  /// Callbacks for the links of an adapter.
+  /// Returns the callbacks for an adapter's links.
   ///
   /// - Parameters:
   ///   - bonds: has the keys that verify signed writes.
@@ -171,8 +174,8 @@ public actor GATTServer {
   }
 
   /// Replaces the attributes. Subscribed centrals receive Service Changed for all handles; bonded centrals
-  /// that are absent receive it when they reconnect. Subscriptions to characteristics that keep their place
-  /// remain.
+  /// that are not connected receive it when they reconnect. Subscriptions remain if their characteristics
+  /// have not moved.
   ///
   /// Read and write handlers stay with their handles.
   public func change(to services: [GATTServiceDescription]) {
@@ -201,10 +204,10 @@ public actor GATTServer {
     stir()
   }
 
-  /// Restores the subscriptions of a bonded central that encrypts with its stored key. A new pairing starts
-  /// without subscriptions.
+  /// Updates the security of a link. Restores the subscriptions of a bonded central that encrypts with its
+  /// stored key; after a new pairing there are no subscriptions.
   private func secured(_ change: LinkSecurityChange) {
-    // The controller may have reused the handle of a link whose end is not yet handled.
+    // The controller may have reused the handle of a link whose end has not been processed yet.
     guard let link = links.last(where: { $0.connection.handle == change.handle }) else { return }
     link.server.security = change.security
     device?.secured(change)
@@ -231,7 +234,7 @@ public actor GATTServer {
     if link.server.hasPreparedWrites { counts.brokenWrites += 1 }
     if case .answersNotTaken = end { counts.floods += 1 }
     link.finish()
-    // The closure holds the link, and the link holds its connection.
+    // Break the cycle: the closure holds the link, and the link holds its connection.
     link.connection.assumeIsolated { $0.serve(nil) }
     device?.disconnected(link.connection)
     if let identity = link.identity { keep(link.server, of: identity) }
@@ -246,13 +249,15 @@ public actor GATTServer {
     news.wakeAll()
   }
 
-  /// Waits until advertising has started, or the server is closed before that.
+  /// Waits until advertising has started or the server is closed.
+  ///
+  /// - Returns: Whether advertising has started.
   func isAdvertised() async -> Bool {
     await news.wait { hasBegun || isClosed }
     return hasBegun
   }
 
-  /// Makes the task that waits in `turns` check again.
+  /// Wakes the task that waits in `turns`.
   func stir() {
     turnover += 1
     news.wakeAll()
@@ -290,7 +295,7 @@ public actor GATTServer {
       }
     }
     link.heard()
-    // A rejected request with several writes has stored none of them.
+    // A refused request with several writes has stored none of them.
     if answer.first != ATTOpcode.errorResponse.rawValue {
       for write in written { stored(write.value, at: write.handle, link) }
     } else if answer.last != ATTErrorCode.attributeNotFound.rawValue {
@@ -305,7 +310,7 @@ public actor GATTServer {
       counts.writes += 1
       return emit(.written(link.central, handle, value))
     }
-    // The descriptor directly follows its value.
+    // The descriptor directly follows the value.
     let characteristic = database.attributes[index - 1].handle
     emit(.subscribed(link.central, characteristic, link.pushes(of: characteristic, database)))
   }

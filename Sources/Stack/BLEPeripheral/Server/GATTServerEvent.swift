@@ -1,11 +1,11 @@
 public import BLEStack
 public import BLEWire
 
-/// A central that is or was connected to a server: one link.
+/// A central that is or was connected to a server. Each link counts as another central.
 public struct Central: Hashable, Sendable {
   /// Number of the link on its server, from 1.
   public let number: Int
-  /// The address with which it connected. A central with private addresses uses a new one each time.
+  /// Address with which it connected. A central with private addresses uses a new one each time.
   public let address: DeviceAddress
 }
 
@@ -15,18 +15,18 @@ public enum GATTServerEvent: Hashable, Sendable {
   case disconnected(Central, BearerEnd)
   /// A write was stored, with or without a response. For a long write, this is the whole value.
   case written(Central, AttributeHandle, [UInt8])
-  /// The central's subscriptions to a characteristic, given by its value handle, have changed. Empty if it
-  /// unsubscribed.
+  /// The central's subscriptions to a characteristic, given by its value handle, have changed. The set is
+  /// empty if it unsubscribed.
   case subscribed(Central, AttributeHandle, Set<ServerPush>)
 }
 
-/// Why a value was not sent, or why a device is no longer advertised.
+/// Reason why a value was not sent, or why a device is no longer advertised.
 public enum GATTServerError: Error, Hashable, Sendable {
   /// The central is not subscribed, or the characteristic does not support it.
   case notSubscribed
   /// The central has disconnected or was never connected.
   case disconnected
-  /// The central did not confirm an indication within 30 s; its link is ended. Core 5.4, Vol 3, Part F,
+  /// The central did not confirm an indication within 30 s, so its link was ended. Core 5.4, Vol 3, Part F,
   /// 3.3.3.
   case notConfirmed
   /// The task was cancelled first.
@@ -53,16 +53,17 @@ public struct GATTServerStatistics: Hashable, Sendable {
   public var writes = 0
   public var notifications = 0
   public var indications = 0
-  /// Indications that were not confirmed in time. Each ended its link.
+  /// Indications that were not confirmed in time. The link was then ended.
   public var unconfirmed = 0
-  /// Long writes that were cut off by the end of the link. Nothing was stored.
+  /// Long writes that were interrupted by the end of the link. Nothing was stored.
   public var brokenWrites = 0
   /// Links that were ended because the central kept sending requests without reading the responses.
   public var floods = 0
   /// Requests that were refused, except searches without a result: unknown handles, values that do not fit,
   /// too many prepared writes, insufficient security.
   public var refusals = 0
-  /// Pairings that failed, whichever side ended them, except those cut off by the end of the link.
+  /// Pairings that failed, whichever side ended them. Pairings interrupted by the end of the link are not
+  /// included.
   public var failedPairings = 0
   /// Other protocol violations by centrals: unexpected confirmations, responses without a request, PDUs
   /// longer than the MTU, commands too short for a handle, MTUs below 23.

@@ -7,7 +7,7 @@ public import BLEWire
 extension GATTServer {
   /// Sends a value to one central, truncated to ATT_MTU − 3 bytes.
   ///
-  /// Returns when the value is in the link's queue, and waits while the queue is full, so a slow central
+  /// Returns when the value is in the link's queue. While the queue is full it waits, so a slow central
   /// delays only the tasks that send to it. The values of one task arrive in order.
   ///
   /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`.
@@ -18,10 +18,10 @@ extension GATTServer {
     counts.notifications += 1
   }
 
-  /// Sends a value to all subscribed centrals, one after the other. The slowest central determines when it
+  /// Sends a value to all subscribed centrals, one after the other, so the slowest central determines when it
   /// returns. To avoid that, use one task per central.
   ///
-  /// - Returns: the number of centrals, without those that disconnected meanwhile.
+  /// - Returns: Number of centrals, without those that disconnected meanwhile.
   /// - Throws: `cancelled`, `closed`.
   @discardableResult
   public func notify(_ value: [UInt8], of handle: AttributeHandle) async throws(GATTServerError) -> Int {
@@ -38,8 +38,8 @@ extension GATTServer {
     return count
   }
 
-  /// Sends a value to one central and waits for its confirmation. A central is sent one indication at a time;
-  /// other calls wait for their turn.
+  /// Sends a value to one central and waits for its confirmation. Only one indication per central is
+  /// outstanding; other calls wait for their turn.
   ///
   /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`; `notConfirmed` after 30 s, when the
   ///   link is ended.
@@ -49,7 +49,7 @@ extension GATTServer {
     let link = try link(of: central)
     do { try await link.indications.takeUnlessCancelled() } catch { throw .cancelled }
     defer { link.indications.end() }
-    // An indication of a cancelled task may still be unconfirmed.
+    // An indication of a cancelled task may still await its confirmation.
     try await confirmation(of: link)
     try await push(.indication, value, of: handle, on: link)
     counts.indications += 1
@@ -63,7 +63,7 @@ extension GATTServer {
       $0.append(HandleRange.all.start)
       $0.append(HandleRange.all.end)
     }
-    // Fails if the central is not subscribed or has disconnected; neither matters.
+    // Errors are ignored: the central is not subscribed or has disconnected.
     loop.task { try? await self.indicate(value, of: handle, to: central) }
   }
 
@@ -81,7 +81,7 @@ extension GATTServer {
     do { try await link.pushes.takeUnlessCancelled() } catch { throw .cancelled }
     defer { link.pushes.end() }
     do throws(GATTError) { try await link.connection.room() } catch { throw GATTServerError(error) }
-    // Encoded now, because the subscription and the MTU may have changed during the wait.
+    // Encode only now, because the subscription and the MTU may have changed during the wait.
     var result = PushResult.notSubscribed
     let pdu = [UInt8](encoding: ATT.maximumMTU) {
       result = link.server.push(push, of: handle, value: value.span, database: database, into: &$0)
@@ -109,6 +109,6 @@ extension GATTServer {
 }
 
 extension GATTServerError {
-  /// Converts the error of a connection that did not send: it has ended, or the task was cancelled.
+  /// Converts the error of a connection that could not send: it has ended, or the task was cancelled.
   fileprivate init(_ error: GATTError) { self = error == .cancelled ? .cancelled : .disconnected }
 }
