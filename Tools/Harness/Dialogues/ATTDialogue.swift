@@ -14,12 +14,12 @@ package struct ATTDialogue: Hashable, Sendable {
   package enum Leniency: Hashable, Sendable {
     /// It must come next.
     case required
-    /// The dialogue may end before it.
+    /// The dialogue may end before the step.
     case optional
-    /// A client's step that may come later and among others, together with the server's response. A server's
-    /// step that is sent when the client's next PDU arrives, before the response to that PDU.
+    /// A client's step that may come later, between others, together with the server's response. Or a
+    /// server's step that is sent when the client's next PDU arrives, before the response to that PDU.
     case deferrable
-    /// A rule: applies each time, unless a step waits for the PDU.
+    /// A rule: applies to each matching PDU that no step expects.
     case always
   }
 
@@ -29,13 +29,13 @@ package struct ATTDialogue: Hashable, Sendable {
     case attribute
     /// The payload of an L2CAP frame on this channel, of any length.
     case channel(UInt16)
-    /// A packet with its H4 type byte. For the host's packets a pattern of the first bytes is enough.
+    /// A packet with its H4 type byte. For packets from the host a pattern of the first bytes is enough.
     case packet
     /// The first bytes of a packet that the controller itself has sent to the host.
     case sent
-    /// No bytes: the peer ends the link, and the following steps are for the next link.
+    /// No bytes: the peer ends the link. The following steps belong to the next link.
     case leave
-    /// No bytes: the server's response to the request as if there were no rule.
+    /// No bytes: the server sends the response that it would send without the rule.
     case usual
   }
 

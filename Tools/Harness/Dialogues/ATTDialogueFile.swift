@@ -24,8 +24,8 @@ import BLEWire
 /// position. `>?` is a PDU that may be missing together with everything after it; `>~` is a PDU that may come
 /// later. A server's PDU that does not follow a PDU of the client is sent unsolicited.
 ///
-/// An attack is a dialogue with a role and with steps below ATT. `>` is sent by the host under test, whatever
-/// its role, `<` by its controller and the peers behind it.
+/// An attack is a dialogue with a role and with steps below ATT. `>` marks a step of the host under test,
+/// whatever its role; `<` marks a step of its controller and the peers behind it.
 ///
 /// ```
 /// dialogue fragments/cut
@@ -50,8 +50,8 @@ import BLEWire
 ///
 /// Steps begin when all links that they name are up, or with the first command or packet that they wait for.
 ///
-/// For a device that breaks rules, a rule gives responses that are sent each time, unless a step waits for
-/// the request:
+/// To play a device that violates the specification, use a rule. Its responses are sent each time, unless a
+/// step expects the request:
 ///
 /// ```
 ///   >* 06                              applies to each PDU that begins like this
@@ -78,10 +78,12 @@ package struct ATTDialogueFile: Hashable, Sendable {
   private var link = ATTDialogue.firstLink
   private var isRuleOpen = false
 
+  /// Parses a text.
+  ///
   /// - Throws: an error with the line that cannot be parsed.
   package init(parsing text: some StringProtocol) throws(ATTDialogueError) {
     var number = 0
-    // Editors of some systems end a line with CR and LF, which are one character here.
+    // Some editors end a line with CR and LF, which together are one `Character`.
     for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
       number += 1
       let words = line.split(whereSeparator: \.isWhitespace).map { String($0) }
@@ -210,7 +212,7 @@ package struct ATTDialogueFile: Hashable, Sendable {
     word.utf8.count == 4 ? UInt16(word, radix: 16) : nil
   }
 
-  /// Adds a step, with the word of its layer, or without for ATT.
+  /// Adds a step. The first word names the layer, except for ATT.
   private mutating func addStep(
     _ side: ATTDialogue.Side, _ leniency: ATTDialogue.Leniency, _ words: [String], _ line: Int
   ) throws(Fault) {

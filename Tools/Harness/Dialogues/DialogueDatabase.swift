@@ -4,13 +4,15 @@ import BLEWire
 
 /// Answers a client's discovery requests from a dialogue's database, one entry at a time.
 ///
-/// The client chooses which requests to use for discovery, and in which order; a dialogue does not list them.
-/// This server is independent of `ATTServer`, so that a fault there does not hide a fault of a client.
+/// A dialogue does not list these requests, because the client chooses which to use, and in which order. This
+/// server is independent of `ATTServer`, so that a bug in `ATTServer` cannot hide a bug of a client.
 struct DialogueDatabase {
   let attributes: [ATTDialogue.Attribute]
   /// Whether reads of values are answered, in addition to discovery.
   var readsValues = false
 
+  /// Answers a request.
+  ///
   /// - Returns: `nil` for a PDU that does not belong to discovery.
   func answer(_ pdu: Span<UInt8>) -> [UInt8]? {
     guard !attributes.isEmpty, pdu.count > 0 else { return nil }
@@ -65,7 +67,7 @@ struct DialogueDatabase {
     }
   }
 
-  /// Answers a read of a declaration or of the extended properties, which belongs to discovery; reads of
+  /// Answers a read of a declaration or of the extended properties. Such reads belong to discovery; reads of
   /// other values do not.
   private func declaration(_ pdu: Span<UInt8>) -> [UInt8]? {
     guard let request = try? ReadRequest(validating: pdu),

@@ -1,7 +1,7 @@
 import BLEStack
 import BLEWire
 
-/// Plays the server of a dialogue, and finds the client's first PDU that differs. No I/O.
+/// Plays the server of a dialogue, and detects the client's first PDU that differs. No I/O.
 ///
 /// Discovery and the MTU exchange are answered outside of the steps: they may occur or not, in any order.
 package struct DialoguePlayer: Sendable {
@@ -35,7 +35,7 @@ package struct DialoguePlayer: Sendable {
     }
   }
 
-  /// A deferred step with the server's responses to it.
+  /// A deferred step of the client and the server's responses to it.
   private struct Deferred: Sendable {
     let step: ATTDialogue.Step
     let answers: [ATTDialogue.Step]
@@ -50,7 +50,7 @@ package struct DialoguePlayer: Sendable {
   private let database: DialogueDatabase
   /// PDUs to send when the client's next PDU arrives.
   private var late: [Said] = []
-  /// Whether the server has ended the link and continues on the next one.
+  /// Whether the server has ended the link and the dialogue continues on the next one.
   private(set) var isAway = false
 
   package init(_ dialogue: ATTDialogue) {
@@ -66,7 +66,7 @@ package struct DialoguePlayer: Sendable {
       && !steps.contains { $0.side == .client && $0.leniency == .deferrable }
   }
 
-  /// Starts the dialogue, or continues it when the links are up again after the server ended them.
+  /// Starts the dialogue, or continues it when the links are up again after the server has ended them.
   ///
   /// - Returns: the PDUs that the server sends first.
   package mutating func begin() -> [Said] {
@@ -76,7 +76,7 @@ package struct DialoguePlayer: Sendable {
 
   /// Processes a PDU of the client, or a frame or command of the host.
   ///
-  /// A packet that no step waits for is ignored.
+  /// Ignores a packet that no step expects.
   ///
   /// - Parameters:
   ///   - pdu: the bytes at this layer.
@@ -130,7 +130,9 @@ package struct DialoguePlayer: Sendable {
 
   // MARK: Steps
 
-  /// - Returns: `nil` if the PDU does not match the client's next step.
+  /// Matches a PDU with the client's next step.
+  ///
+  /// - Returns: The server's response; `nil` if the PDU does not match.
   private mutating func takeStep(
     _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16
   ) -> [Said]? {
@@ -163,7 +165,9 @@ package struct DialoguePlayer: Sendable {
     return say(answers, choice: choice)
   }
 
-  /// - Parameter usual: the server's response without the rule that `steps` belong to.
+  /// Returns the PDUs of the server's steps.
+  ///
+  /// - Parameter usual: the response that the server would send without the rule that contains `steps`.
   private mutating func say(
     _ steps: [ATTDialogue.Step], choice: Int, usual: Said? = nil
   ) -> [Said] {
@@ -193,7 +197,7 @@ package struct DialoguePlayer: Sendable {
     return Said(octets.prefix(limit).map { $0 ?? 0 }, step.layer, on: step.link)
   }
 
-  /// Performs an MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
+  /// Answers an MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
   private mutating func agree(on pdu: Span<UInt8>) -> [UInt8]? {
     guard pdu[0] == ATTOpcode.exchangeMTURequest.rawValue, pdu.count == ExchangeMTU.byteCount else {
       return nil
@@ -204,7 +208,7 @@ package struct DialoguePlayer: Sendable {
     }
   }
 
-  /// Refuses a request after a mismatch, so that the client does not wait for its timeout of 30 s.
+  /// Refuses a request after a mismatch, so that the client need not wait for its timeout of 30 s.
   private func refusal(of pdu: Span<UInt8>) -> [[UInt8]] {
     guard pdu.count > 0 else { return [] }
     let opcode = ATTOpcode(rawValue: pdu[0])
@@ -218,7 +222,7 @@ package struct DialoguePlayer: Sendable {
 }
 
 extension ATTDialogue.Step {
-  /// The index of the client's alternative that matches a PDU.
+  /// Index of the client's alternative that matches a PDU.
   fileprivate func choice(for pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16) -> Int? {
     guard side == .client, layer == self.layer else { return nil }
     if layer == .packet || layer == .sent { return choices[0].begins(pdu) ? 0 : nil }

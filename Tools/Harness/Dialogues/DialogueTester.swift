@@ -3,9 +3,10 @@ package import BLEStack
 package import BLEWire
 
 extension VirtualController {
-  /// Makes dialogues play the peers behind this controller, and edit the packets that it sends to its host.
+  /// Plays the peers behind this controller according to dialogues, and edits the packets that it sends to
+  /// its host.
   ///
-  /// If the host is central, the controller's air must have a `SilentPeripheral` for each link. If it is
+  /// If the host is a central, the virtual air must have a `SilentPeripheral` for each link. If it is a
   /// peripheral, centrals connect when it advertises.
   package func play(_ session: DialogueSession, _ end: DialogueEnd = .keepsLinks) {
     tester = DialogueTester(session, end)
@@ -15,7 +16,7 @@ extension VirtualController {
 /// The fate of the links after the last step of a dialogue.
 package enum DialogueEnd: Hashable, Sendable {
   case keepsLinks
-  /// The peers disconnect, and the next dialogue uses the next links.
+  /// The peers disconnect. The next dialogue uses the next links.
   case leaves
 }
 
@@ -24,6 +25,8 @@ package final class SilentPeripheral: VirtualPeripheral {
   private let number: UInt64
   private let session: DialogueSession
 
+  /// Creates a peripheral.
+  ///
   /// - Parameters:
   ///   - session: the dialogue that it plays.
   ///   - number: the index of its link, from 0; it is added to the address.
@@ -51,7 +54,7 @@ package final class SilentPeripheral: VirtualPeripheral {
   package var services: [GATTServiceDescription] { [] }
 }
 
-/// Plays the peers behind a virtual controller as dialogues describe them.
+/// Plays the peers behind a virtual controller according to dialogues.
 ///
 /// Packets of the host and its controller are collected while the controller works, and answered before its
 /// packets are drained.
@@ -68,18 +71,18 @@ private final class DialogueTester: ControllerTester {
     case sent([UInt8])
   }
 
-  /// Maximum data bytes in an ACL packet to the host.
+  /// Maximum number of data bytes in an ACL packet to the host.
   private static let fragmentByteCount = 251
-  /// First address of the centrals that connect to a peripheral.
+  /// Address of the first central that connects to a peripheral.
   private static let firstCentral: UInt64 = 0x0000_5E00_5C11
 
   private let session: DialogueSession
   private var heard: [Heard] = []
   private var links: [Link] = []
-  /// Indices of one-time replacements that were used.
+  /// Indices of the one-time replacements that were already used.
   private var used: Set<Int> = []
   private var centrals: [VirtualController] = []
-  /// Whether all links are connected and the dialogue's first packets are still to be sent.
+  /// Whether all links are up and the dialogue's first packets have not been sent yet.
   private var isBeginning = false
   private var counted: (name: String, links: Int)?
 
@@ -96,7 +99,7 @@ private final class DialogueTester: ControllerTester {
     heard.append(.command([UInt8](encoding: packet.count) { $0.append(packet) }))
   }
 
-  /// Takes a data packet of the host for the link.
+  /// Receives a data packet that the host sends on a link.
   ///
   /// - Returns: `false` if the link does not exist.
   func accept(_ packet: borrowing ACLPacket) -> Bool {
@@ -110,7 +113,7 @@ private final class DialogueTester: ControllerTester {
     return true
   }
 
-  /// The packets to send to the host instead of this one, H4 type first.
+  /// Returns the packets to send to the host instead of this one, H4 type first.
   func edit(_ packet: [UInt8]) -> [[UInt8]] {
     defer { heard.append(.sent(packet)) }
     for (index, replacement) in (session.dialogue?.replacements ?? []).enumerated() {
@@ -136,7 +139,7 @@ private final class DialogueTester: ControllerTester {
     aim(controller)
   }
 
-  /// Disconnects the peers of a finished dialogue; the last Disconnection Complete ends the dialogue.
+  /// Disconnects the peers of a finished dialogue. The last Disconnection Complete ends the dialogue.
   private func leave(_ controller: VirtualController) {
     if links.isEmpty { return session.end() }
     controller.disconnectPeers()
@@ -162,7 +165,7 @@ private final class DialogueTester: ControllerTester {
 
   /// Tracks links by Connection Complete, its enhanced form, and Disconnection Complete.
   ///
-  /// - Returns: whether a link has ended.
+  /// - Returns: Whether a link has ended.
   private func followLinks(_ packet: [UInt8]) -> Bool {
     guard packet.count > 6, packet[0] == HCIPacketType.event.rawValue else { return false }
     let octets = packet.span

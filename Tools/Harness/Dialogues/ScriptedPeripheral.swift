@@ -13,6 +13,8 @@ package final class ScriptedPeripheral: VirtualPeripheral {
   private let session: DialogueSession
   private var isLinked = false
 
+  /// Creates a device.
+  ///
   /// - Parameters:
   ///   - session: may be shared by consecutive peripherals.
   ///   - address: the advertised address.
@@ -89,6 +91,8 @@ package final class DialogueSession: Sendable {
   private let finished = OneShot<Void>()
   private let ended: @Sendable (Outcome) -> Void
 
+  /// Creates a session.
+  ///
   /// - Parameters:
   ///   - dialogues: played one after another.
   ///   - ended: called on the thread of the peripheral; must not block.
@@ -148,7 +152,7 @@ package final class DialogueSession: Sendable {
     end()
   }
 
-  /// Whether the device has ended the link and continues the dialogue on the next one.
+  /// Whether the device has ended the link and the dialogue continues on the next one.
   var isAway: Bool { state.withLock { $0.player?.isAway ?? false } }
 
   func end() {

@@ -1,24 +1,26 @@
 public import BLEWire
 
-/// A fault of the air. All but `disconnect` need the pace `.air`.
+/// A fault of the virtual air. All except `disconnect` require the pace `.air`.
 public enum AirFault: Hashable, Sendable {
   /// Damages each link packet and advertisement with this probability, 0 … 1. Link packets are retransmitted,
-  /// so data is late but not lost. With 1, every link ends by its supervision timeout.
+  /// so data is delayed but not lost. With 1, the supervision timeout ends every link.
   case packetErrorRate(Double)
-  /// Drops the next link packets: the connection events they are in end, and they are retransmitted.
+  /// Drops this number of link packets. The connection events that contain them end, and the packets are
+  /// retransmitted.
   case burst(packets: Int)
-  /// Drops everything that this device sends; it still receives from others. Their links with it end with
-  /// Connection Timeout, and then its own ends do too, because the others have stopped sending.
+  /// Drops all packets that this device sends; it still receives. At the peers its links end with Connection
+  /// Timeout. The peers then stop sending, so the links also end at this device.
   case mute(DeviceAddress)
-  /// Drops everything that is sent to this device; others still receive from it.
+  /// Drops all packets sent to this device. Other devices still receive its packets.
   case deafen(DeviceAddress)
-  /// Drops everything from and to this device. Both ends report Connection Timeout after the supervision
-  /// timeout, or Connection Failed to be Established on a link without a packet yet. Advertisements are no
-  /// longer received.
+  /// Drops all packets from and to this device. After the supervision timeout both ends of a link report
+  /// Connection Timeout; on a link without a packet yet, Connection Failed to be Established. Advertisements
+  /// are no longer received.
   case outOfRange(DeviceAddress)
   /// Ends the three faults above.
   case inRange(DeviceAddress)
-  /// This device ends its links with this reason; with Connection Timeout it vanishes without a packet.
+  /// This device ends its links with this reason. With Connection Timeout it disappears without sending a
+  /// packet.
   case disconnect(DeviceAddress, HCIStatus)
 }
 
@@ -61,14 +63,14 @@ extension VirtualAir {
     configuration.pace == .immediate || (!faults.mute.contains(sender) && !faults.deaf.contains(receiver))
   }
 
-  /// Consumes one packet of a burst and returns whether it is dropped.
+  /// Counts one packet of a burst and returns whether to drop it.
   func swallowsPacket() -> Bool {
     guard faults.burst > 0 else { return false }
     faults.burst -= 1
     return true
   }
 
-  /// Whether a packet is damaged.
+  /// Decides at random whether a packet is damaged.
   func breaksPacket() -> Bool {
     guard faults.packetErrorRate > 0, configuration.pace == .air else { return false }
     return random.happens(faults.packetErrorRate)

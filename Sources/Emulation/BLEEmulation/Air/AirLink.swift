@@ -17,7 +17,7 @@ final class AirLink {
   private let created: MonotonicTime
 
   var parameters: LinkParameters
-  /// Counter of the current connection event, or of the next one.
+  /// Counter of the current connection event; between events, of the next one.
   var eventCounter = 0
   var anchor: MonotonicTime
   var phase = Phase.between
@@ -25,10 +25,10 @@ final class AirLink {
   var nextListening = 0
   /// Consecutive damaged packets in this event; two end it.
   var invalidInARow = 0
-  /// Whether an end has more data, or sent a damaged packet.
+  /// Whether the event continues: an end has more data or sent a damaged packet.
   var goesOn = false
 
-  /// Consecutive events skipped because a radio was busy with another link.
+  /// Number of consecutive events that were skipped because a radio was busy with another link.
   var missedInARow = 0
 
   /// A change that both ends make at an agreed event.
@@ -37,13 +37,13 @@ final class AirLink {
   var waitingChanges: [LinkControl] = []
   /// The PHYs that the central's host requested.
   var centralWish = PHYWish.any
-  /// The encryption that the central's host requested, until the peripheral has responded.
+  /// The encryption that the central's host requested; `nil` once the peripheral has responded.
   var wantedEncryption: LinkEncryption?
-  /// Whether the ends made a change at different times and can no longer receive each other's packets.
+  /// Whether only one end has made a change, so that the ends can no longer receive each other's packets.
   var isApart = false
 
   enum Phase {
-    /// Between events, until the next anchor.
+    /// Waiting for the next anchor.
     case between
     case centralSends(LinkPDU, until: MonotonicTime)
     case peripheralTurn(at: MonotonicTime)
@@ -90,13 +90,13 @@ final class AirLink {
     if case .between = phase { false } else { true }
   }
 
-  /// When the link needs the radio next; `nil` within an event, and while neither end has data.
+  /// When the link needs the radio next; `nil` during an event, and while neither end has data.
   var claim: MonotonicTime? {
     guard case .between = phase, hasBothEnds, isBusy else { return nil }
     return anchor
   }
 
-  /// Nanoseconds from a time to the nearest anchor of this link.
+  /// Distance from a time to the nearest anchor of this link, in nanoseconds.
   func distance(of time: MonotonicTime) -> Int64 {
     let phase = (time.nanoseconds - anchor.nanoseconds) % interval
     let after = phase < 0 ? phase + interval : phase
@@ -112,7 +112,7 @@ final class AirLink {
       let other = other(end)
       return other.owner.received(data, boundary, on: other)
     }
-    // Nothing to send: the buffer is free immediately.
+    // Empty data is not sent. The buffer is free immediately.
     guard data.count > 0 else { return end.owner.acknowledged(on: end) }
     let octets = [UInt8](encoding: data.count) { $0.append(data) }
     end.queue.append(.data(octets, boundary))
@@ -132,7 +132,7 @@ final class AirLink {
     isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
-  /// Limits responses, which would otherwise queue without bound.
+  /// Whether too many responses are queued, so that no more may be added.
   func isOverfull(end: LinkEnd) -> Bool {
     !isImmediate
       && end.queue.dataCount >= air.configuration.queuedFrames + PeripheralLink.maximumAnswersQueued
@@ -147,12 +147,12 @@ final class AirLink {
       close(central, end === central ? .localHostTerminated : reason)
       close(peripheral, end === peripheral ? .localHostTerminated : reason)
     } else {
-      // Connection Timeout is never sent: it is what a peer concludes from silence.
+      // Connection Timeout is never sent. The peer detects it by the missing packets.
       send(reason == .connectionTimeout ? .vanish : .terminate(reason), from: end)
     }
   }
 
-  /// Removes one end without sending a packet and without notifying its owner.
+  /// Removes one end. Sends no packet and does not notify the owner.
   func abandon(_ end: LinkEnd) {
     schedule()
     end.isOpen = false
@@ -176,13 +176,13 @@ final class AirLink {
 
   // MARK: Time
 
-  /// Whether the next event can have an effect.
+  /// Whether the next event must be simulated.
   private var isBusy: Bool {
     !central.isEstablished || !peripheral.isEstablished || !central.queue.isEmpty || !peripheral.queue.isEmpty
       || isChanging || central.farewell != nil || peripheral.farewell != nil || isTroubled
   }
 
-  /// Whether packets can be lost. Then every event counts, because silence ends the link.
+  /// Whether packets can be lost. Every event must then be simulated, because missing packets end the link.
   private var isTroubled: Bool {
     isApart || !central.isOpen || !peripheral.isOpen || air.losesPackets
       || !air.reaches(central.address, peripheral.address)
@@ -207,14 +207,15 @@ final class AirLink {
 
   var hasBothEnds: Bool { central.isOpen && peripheral.isOpen }
 
-  /// When an end closes the link unless it receives a packet. Core 5.4, Vol 6, Part B, 4.5.2.
+  /// When an end closes the link if it receives no packet until then. Core 5.4, Vol 6, Part B, 4.5.2.
   func supervisionEnd(_ end: LinkEnd) -> MonotonicTime {
     end.isEstablished
       ? end.lastHeard.advanced(nanoseconds: Int64(parameters.supervisionTimeout) * AirTiming.timeoutUnit)
       : created.advanced(nanoseconds: AirTiming.establishingEvents * interval)
   }
 
-  /// Skips the past events, in which nothing was sent. Call it when there is something to send.
+  /// Advances to the next event. Call it before something is sent; nothing was sent in the events that
+  /// passed.
   func schedule() {
     guard case .between = phase, !isImmediate, anchor < air.now, hasBothEnds else { return }
     let passed = (air.now.nanoseconds - anchor.nanoseconds + interval - 1) / interval
@@ -229,7 +230,7 @@ final class AirLink {
   }
 }
 
-/// The header of a link's packet; the payload is the front of the sender's queue.
+/// The header of a link's packet. Its payload is the front of the sender's queue.
 struct LinkPDU {
   /// Payload length in bytes; 0 for an empty packet.
   var byteCount: Int

@@ -10,7 +10,7 @@ extension AirLink {
     apply(.connectionUpdate(wanted))
   }
 
-  /// Core 5.4, Vol 6, Part B, 5.1.10.
+  /// Changes the PHYs. Core 5.4, Vol 6, Part B, 5.1.10.
   func requestPHY(_ wish: PHYWish, from end: LinkEnd) {
     if end === central { centralWish = wish }
     guard isImmediate else { return send(.phyRequest(wish), from: end) }
@@ -21,8 +21,8 @@ extension AirLink {
           : PHYChange(central: .any, peripheral: wish, now: self)))
   }
 
-  /// Core 5.4, Vol 6, Part B, 5.1.9. At the pace `.immediate` both directions get the length that one end
-  /// requested.
+  /// Changes the data length. At the pace `.immediate` both directions get the requested length. Core 5.4,
+  /// Vol 6, Part B, 5.1.9.
   func requestDataLength(_ wanted: DataLength, from end: LinkEnd) {
     end.allowedDataLength = wanted.clamped
     guard isImmediate else { return send(.lengthRequest(end.allowedDataLength), from: end) }
@@ -32,13 +32,13 @@ extension AirLink {
     for end in [central, peripheral] { end.owner.dataLengthChanged(on: end) }
   }
 
-  /// Core 5.4, Vol 6, Part B, 5.1.4.
+  /// Exchanges features. Core 5.4, Vol 6, Part B, 5.1.4.
   func requestFeatures(from end: LinkEnd) {
     guard isImmediate else { return send(.featureRequest, from: end) }
     end.owner.featuresRead(on: end)
   }
 
-  /// Core 5.4, Vol 6, Part B, 5.1.5.
+  /// Exchanges versions. Core 5.4, Vol 6, Part B, 5.1.5.
   func requestVersion(from end: LinkEnd) {
     guard isImmediate else { return send(.versionRequest, from: end) }
     end.owner.versionRead(on: end)
@@ -71,8 +71,8 @@ extension AirLink {
     }
   }
 
-  /// Sends a PHY update, or reports the unchanged PHYs to the requesting end. Core 5.4, Vol 4, Part E,
-  /// 7.8.49.
+  /// Sends a PHY update, or reports to the requesting end that the PHYs are unchanged. Core 5.4, Vol 4, Part
+  /// E, 7.8.49.
   private func choosePHY(_ chosen: PHYChange, for asker: LinkEnd) {
     if chosen.toPeripheral == central.phy, chosen.toCentral == peripheral.phy {
       asker.owner.phyChanged(on: asker)
@@ -81,7 +81,7 @@ extension AirLink {
     }
   }
 
-  /// Applies the data lengths, and notifies both hosts if something has changed. Core 5.4, Vol 4, Part E,
+  /// Applies the data lengths, and notifies both hosts if they have changed. Core 5.4, Vol 4, Part E,
   /// 7.7.65.7.
   private func changeDataLength() {
     let before = (central.dataLength, peripheral.dataLength)
@@ -97,7 +97,7 @@ extension AirLink {
     guard let change, change.instant <= eventCounter else { return }
     self.change = nil
     isChanging = false
-    // The peripheral has not received the change, so the ends miss each other from now on.
+    // The peripheral does not know of the change. From now on the ends do not receive each other's packets.
     guard change.isKnown else {
       isApart = true
       return

@@ -1,14 +1,14 @@
 import BLEWire
 
-/// The encryption that a central's host requests.
+/// An encryption request of a central's host.
 struct LinkEncryption: Hashable {
   var random: UInt64
   var diversifier: UInt16
   var key: UInt128
 }
 
-/// Encryption as hosts see it: both controllers get the same key, or the link ends. The data itself stays
-/// unencrypted.
+/// Encryption from the hosts' point of view: both controllers get the same key, or the link ends. The data
+/// itself is not encrypted.
 ///
 /// Core 5.4, Vol 6, Part B, 5.1.3. The halves of the session key are not exchanged, and data is not held back
 /// during the procedure.
@@ -20,7 +20,7 @@ extension AirLink {
     peripheral.owner.keyWanted(wanted.random, wanted.diversifier, on: peripheral)
   }
 
-  /// Responds with the peripheral's key, or `nil` for none.
+  /// Responds with the peripheral's key; `nil` if it has no key.
   func answerEncryption(_ key: UInt128?) {
     guard isImmediate else { return send(.encryptionAnswer(key), from: peripheral) }
     compare(key)
@@ -35,7 +35,7 @@ extension AirLink {
       return central.owner.encryptionEnded(.pinOrKeyMissing, isRefresh: false, on: central)
     }
     guard key == wanted.key else {
-      // The ends cannot decrypt each other's packets.
+      // The keys differ, so the ends cannot decrypt each other's packets.
       close(central, .micFailure)
       close(peripheral, .micFailure)
       return

@@ -3,7 +3,7 @@ import BLEWire
 
 /// Connection events. Core 5.4, Vol 6, Part B, 4.5.1, 4.5.6 and 4.5.9.
 extension AirLink {
-  /// Performs what is due. The air calls it at each deadline, in the order of time.
+  /// Performs the step that is due. The air calls it at each deadline, in chronological order.
   func step(now: MonotonicTime) {
     switch phase {
     case .between:
@@ -63,14 +63,15 @@ extension AirLink {
     hasBothEnds && (goesOn || central.farewell != nil)
   }
 
-  /// Whether another exchange ends before the next event of this link, or of another link of the same radio.
+  /// Whether another exchange would end before the next event of this link, or of another link of the same
+  /// radio.
   private func exchangeFits(now: MonotonicTime) -> Bool {
     let end = now.advanced(nanoseconds: nextExchange)
     return end <= anchor.advanced(nanoseconds: interval)
       && air.nextClaim(besides: self).map { end <= $0 } ?? true
   }
 
-  /// Nanoseconds for the next packet of each end and the pauses after them.
+  /// Duration of the next packet of each end and the pauses after them, in nanoseconds.
   private var nextExchange: Int64 {
     central.phy.airTime(payload: nextByteCount(of: central))
       + peripheral.phy.airTime(payload: nextByteCount(of: peripheral)) + 2 * AirTiming.interFrameSpace
@@ -116,7 +117,7 @@ extension AirLink {
 
   /// Handles the end of a packet.
   ///
-  /// - Returns: whether the event continues: the other end has detected the packet, even if it is damaged.
+  /// - Returns: Whether the event continues: the other end has detected the packet, even if it was damaged.
   private func arrived(
     _ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd, isHeard: Bool, now: MonotonicTime
   ) -> Bool {
@@ -132,7 +133,7 @@ extension AirLink {
     } else {
       invalidInARow = 2
     }
-    // The sender was notified of the link's end and has now acknowledged it.
+    // The sender had received the end of the link, and its packet has acknowledged it.
     if let farewell = sender.farewell { close(sender, farewell) }
     return invalidInARow < 2 && hasBothEnds
   }
@@ -144,7 +145,8 @@ extension AirLink {
       receiver.state.sequence = pdu.expected
       acknowledge(receiver)
     }
-    // The next packet is chosen before a host sees this one's contents: T_IFS is too short for a response.
+    // Choose the next packet before a host receives the contents of this one: T_IFS is too short for a
+    // response.
     if receiver === peripheral {
       prepare(peripheral)
     } else {

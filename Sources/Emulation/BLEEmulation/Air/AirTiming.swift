@@ -1,6 +1,6 @@
 package import BLEWire
 
-/// Durations and units on the air.
+/// Durations and time units of the link layer.
 enum AirTiming {
   /// T_IFS: from the end of a packet to the start of the next, in nanoseconds. Core 5.4, Vol 6, Part B,
   /// 4.1.1.
@@ -9,15 +9,15 @@ enum AirTiming {
   static let transmitWindowDelay: Int64 = 1_250_000
   /// Payload length of CONNECT_IND in bytes. Core 5.4, Vol 6, Part B, 2.3.3.1.
   static let connectRequestByteCount = 34
-  /// The unit of a link's interval, in nanoseconds.
+  /// Unit of a link's interval, in nanoseconds.
   static let intervalUnit: Int64 = 1_250_000
-  /// The unit of a link's supervision timeout, in nanoseconds.
+  /// Unit of a link's supervision timeout, in nanoseconds.
   static let timeoutUnit: Int64 = 10_000_000
   /// Maximum random delay between advertisements, in nanoseconds. Core 5.4, Vol 6, Part B, 4.4.2.2.1.
   static let maximumAdvertisingDelay: Int64 = 10_000_000
   /// Number of events without a packet after which a new link is closed. Core 5.4, Vol 6, Part B, 4.5.2.
   static let establishingEvents: Int64 = 6
-  /// Minimum number of events between the packet that announces a change of the link and the change.
+  /// Minimum number of events between the packet that announces a change of the link and the change itself.
   ///
   /// Core 5.4, Vol 6, Part B, 5.1.1: six events that the peripheral listens to.
   static let eventsToInstant = 6
@@ -37,9 +37,9 @@ extension LEPHY {
 
 /// Maximum length of a data packet in one direction. Core 5.4, Vol 6, Part B, 4.5.10.
 struct DataLength: Hashable {
-  /// 27 … 251 bytes of payload.
+  /// Payload, in bytes; 27 … 251.
   var octets: UInt16
-  /// 328 … 2120 µs on the air, including room for a message integrity check.
+  /// Duration including room for a message integrity check, in µs; 328 … 2120.
   var time: UInt16
 
   static let minimum = DataLength(octets: 27, time: 328)
@@ -55,9 +55,9 @@ struct DataLength: Hashable {
     DataLength(octets: min(max(octets, 27), 251), time: min(max(time, 328), 2120))
   }
 
-  /// Payload bytes that both limits allow on this PHY, at least 27.
+  /// Number of payload bytes that both limits allow on this PHY; at least 27.
   func byteCount(on phy: LEPHY) -> Int {
-    // The duration of a packet includes four bytes of integrity check even if they are not sent.
+    // The maximum duration includes four bytes of integrity check, even if they are not sent.
     let fitting = phy == .le2M ? Int(time) / 4 - 15 : Int(time) / 8 - 14
     return max(27, min(Int(octets), fitting))
   }
@@ -69,11 +69,14 @@ extension MonotonicTime {
   }
 }
 
-/// xorshift64*, seeded, so that every run has the same numbers. Not for keys.
+/// A generator of random numbers, xorshift64*. The seed determines the numbers, so that all runs are equal.
+/// Not for keys.
 struct AirRandom {
   private var state: UInt64
 
-  /// - Parameter seed: any value but 0, which is replaced.
+  /// Creates a generator.
+  ///
+  /// - Parameter seed: any value; 0 is replaced.
   init(seed: UInt64 = 0x9E37_79B9_7F4A_7C15) { state = seed == 0 ? 1 : seed }
 
   mutating func next() -> UInt64 {

@@ -1,15 +1,15 @@
 import BLEWire
 
-/// Why a peripheral's frame was lost, for counting every frame.
+/// Reason why a peripheral's frame was lost. Accounts for every frame.
 package enum FrameLoss: Hashable, Sendable {
   /// An L2CAP frame that was still queued in the peripheral when its link ended.
   case linkEnd
-  /// An ACL packet that had arrived at a silent controller.
+  /// An ACL packet that had reached a silent controller.
   case silentController
 }
 
 extension AirLink {
-  /// Reports frames that an end has sent and the other end has not received completely.
+  /// Reports frames that an end has queued and the other end has not received completely.
   ///
   /// The first frame may have arrived without its acknowledgement. Core 5.4, Vol 6, Part B, 4.5.9.
   func giveUpFrames(of end: LinkEnd) {

@@ -3,7 +3,7 @@ import BLEWire
 /// Control PDUs between the two link layers. Core 5.4, Vol 6, Part B, 2.4.2.
 enum LinkControl {
   case terminate(HCIStatus)
-  /// Not a PDU: the device disappears when its turn comes.
+  /// Not a PDU: when this item is next in the queue, the device disappears.
   case vanish
   case connectionUpdate(LinkParameters)
   case phyRequest(PHYWish)
@@ -14,7 +14,7 @@ enum LinkControl {
   case featureRequest, featureResponse
   case versionRequest, versionResponse
   case encryptionRequest(LinkEncryption)
-  /// The key is not sent; it is the key of the peripheral, or `nil`, for comparison.
+  /// The peripheral's key, or `nil`. Only compared; a real link layer does not send it.
   case encryptionAnswer(UInt128?)
   case encryptionStart
 
@@ -34,7 +34,8 @@ enum LinkControl {
     }
   }
 
-  /// Whether it takes effect at a connection event that it specifies; only one such procedure runs at a time.
+  /// Whether the change is made at a connection event that the PDU specifies. Only one such procedure runs at
+  /// a time.
   var hasInstant: Bool {
     switch self {
     case .connectionUpdate, .phyUpdate: true
@@ -55,7 +56,7 @@ struct PHYChange: Hashable {
   var toPeripheral: LEPHY
   var toCentral: LEPHY
 
-  /// The fastest PHYs that both ends accept; a direction without a common PHY is unchanged.
+  /// Chooses the fastest PHYs that both ends accept. A direction without a common PHY is unchanged.
   init(central: PHYWish, peripheral: PHYWish, now link: AirLink) {
     func chosen(_ bits: UInt8, _ current: LEPHY) -> LEPHY {
       bits & 2 != 0 ? .le2M : bits & 1 != 0 ? .le1M : current

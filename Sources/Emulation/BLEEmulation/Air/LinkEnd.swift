@@ -1,19 +1,19 @@
 import BLEWire
 
-/// The owner of a link's end: a controller for its host, or an emulated peripheral.
+/// The owner of a link's end: a controller (for its host), or an emulated peripheral.
 ///
-/// The link makes all calls, at the air's time.
+/// The link makes all calls, at the time of the virtual air.
 protocol LinkOwner: AnyObject {
-  /// Called with the data of one packet; `boundary` says whether an L2CAP frame starts.
+  /// Called with the data of one packet. `boundary` states whether an L2CAP frame starts.
   func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd)
-  /// Called when a fragment passed to the link has arrived completely.
+  /// Called when a fragment that was passed to the link has arrived completely.
   func acknowledged(on end: LinkEnd)
   func parametersChanged(on end: LinkEnd)
   func dataLengthChanged(on end: LinkEnd)
   func phyChanged(on end: LinkEnd)
   func featuresRead(on end: LinkEnd)
   func versionRead(on end: LinkEnd)
-  /// Called when the central starts encryption; respond with the link's `answerEncryption`.
+  /// Called when the central starts encryption. Respond with the link's `answerEncryption`.
   func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd)
   func encryptionEnded(_ status: HCIStatus, isRefresh: Bool, on end: LinkEnd)
   func ended(_ end: LinkEnd, _ reason: HCIStatus)
@@ -36,25 +36,25 @@ final class LinkEnd {
   let peer: DeviceAddress
   unowned let owner: any LinkOwner
   let ownerIdentity: ObjectIdentifier
-  /// Set by the link, which outlives its open ends.
+  /// Set by the link, which exists as long as one of its ends is open.
   unowned var link: AirLink?
 
-  /// Whether the owner uses the link; `false` after it was notified of the end.
+  /// Whether the owner uses the link. `false` once the owner was notified of the end.
   var isOpen = true
-  /// The PHY for sending.
+  /// PHY that this end sends on.
   var phy = LEPHY.le1M
-  /// Data length for sending: the current one, and the one that the owner allows.
+  /// Maximum data length for sending: the one in force, and the one that the owner allows.
   var dataLength = DataLength.minimum
   var allowedDataLength = DataLength.minimum
   var isEncrypted = false
-  /// Whether the owner was asked for a key.
+  /// Whether a request for a key is pending at the owner.
   var awaitsKey = false
   var queue = TransmitQueue()
   var state = Acknowledgement()
-  /// Time of the last intact packet.
+  /// When the last undamaged packet arrived.
   var lastHeard: MonotonicTime
   var isEstablished = false
-  /// The reason from the other end's termination; this end acknowledges it and closes.
+  /// Reason with which the other end ended the link. This end acknowledges it and closes.
   var farewell: HCIStatus?
 
   init(
@@ -74,21 +74,22 @@ final class LinkEnd {
   /// Queues a fragment of an L2CAP frame.
   func send(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary) { link?.send(data, boundary, from: self) }
 
-  /// Whether more values may be sent: fewer frames are queued than the air's configuration allows.
+  /// Whether more values may be sent: fewer frames are queued than the configuration of the virtual air
+  /// allows.
   var hasRoom: Bool { link?.hasRoom(for: self) ?? false }
 
   var other: LinkEnd? { link?.other(self) }
 }
 
-/// Sequence bits and acknowledgement of packets. Core 5.4, Vol 6, Part B, 4.5.9.
+/// Sequence bits and acknowledgement state of packets. Core 5.4, Vol 6, Part B, 4.5.9.
 struct Acknowledgement {
   /// SN of the packet to be sent or retransmitted next.
   var sequence = false
-  /// NESN: the SN that is expected next.
+  /// NESN: the SN of the next packet expected.
   var expected = false
   /// Length of the unacknowledged packet in bytes; an empty packet has 0.
   var underWay: Int?
-  /// MD of that packet: more data follows.
+  /// MD of the unacknowledged packet: more data follows.
   var hasMore = false
 }
 
@@ -106,10 +107,10 @@ struct TransmitQueue {
     }
   }
 
-  /// Items before this index are acknowledged.
+  /// Index of the first item that is not acknowledged.
   private var start = 0
   private var items: [Item] = []
-  /// Acknowledged bytes of the first item.
+  /// Number of acknowledged bytes of the first item.
   private(set) var offset = 0
   private(set) var dataCount = 0
 
@@ -133,7 +134,9 @@ struct TransmitQueue {
     return items.count - start > 1 || offset + byteCount < first.byteCount
   }
 
-  /// - Returns: the first item, if these bytes complete it.
+  /// Acknowledges bytes of the first item.
+  ///
+  /// - Returns: The first item, if these bytes complete it.
   mutating func acknowledge(_ byteCount: Int) -> Item? {
     guard let first else { return nil }
     offset += byteCount
@@ -151,7 +154,7 @@ struct TransmitQueue {
 
   mutating func removeAll() { self = TransmitQueue() }
 
-  /// Calls `body` with each queued frame, as a whole.
+  /// Calls `body` with each queued frame, reassembled.
   func forEachFrame(_ body: ([UInt8]) -> Void) {
     for item in items[start...] {
       if case .data(let octets, _) = item { body(octets) }

@@ -1,18 +1,18 @@
 import BLEStack
 import BLEWire
 
-/// An emulated peripheral in the air, with its link.
+/// An emulated peripheral in the virtual air, with its link.
 final class Station: Advertiser, LinkOwner {
   let peripheral: any VirtualPeripheral
-  /// Index in the air's list of peripherals.
+  /// Index in the list of peripherals of the virtual air.
   let number: Int
-  /// Set when the air is created.
+  /// Set when the virtual air is created.
   unowned var air: VirtualAir?
   private(set) var link: PeripheralLink?
   private var end: LinkEnd?
   var nextAdvertisement: MonotonicTime?
 
-  /// The database as the peripheral left it after its last link.
+  /// The attributes in their state after the last link.
   private var database: GATTServerDatabase
   private var attributesVersion: Int
 
@@ -34,7 +34,7 @@ final class Station: Advertiser, LinkOwner {
     return link == nil ? peripheral.advertisement : nil
   }
 
-  /// Emulated peripherals accept packets of the maximum length.
+  /// Creates the peripheral's end of a link. It accepts packets of the maximum length.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd {
     let end = LinkEnd(
       .peripheral, VirtualController.handle(ofStation: number), owner: self, address: address, peer: central,
@@ -56,7 +56,7 @@ final class Station: Advertiser, LinkOwner {
     settle()
   }
 
-  /// Ends the link if the peripheral has requested that.
+  /// Ends the link if the peripheral has requested it.
   func settle() {
     if let link, let end, let reason = link.takeEndReason() { end.link?.terminate(from: end, reason) }
   }

@@ -1,31 +1,31 @@
 public import BLEWire
 
-/// The medium that virtual controllers and emulated peripherals share; it determines who receives what, and
-/// when.
+/// The medium that virtual controllers and emulated peripherals share. It determines which devices receive a
+/// packet, and when.
 ///
-/// Each call passes the current time, which must not go back. All controllers of an air run on one thread. A
+/// Pass the current time to each call; it must not decrease. All controllers of an air run on one thread. A
 /// peripheral that is connected to one controller does not advertise to the others. A controller whose host
 /// advertises is received by the others like a peripheral.
 ///
-/// A controller has one radio for all its links, so their events do not overlap. Scanning and advertising do
-/// not occupy the radio in this model.
+/// A controller has one radio for all its links, so their events do not overlap. In this model, scanning and
+/// advertising do not use the radio.
 public final class VirtualAir {
-  /// The speed of the simulation.
+  /// Speed of the simulation.
   public enum Pace: Hashable, Sendable {
-    /// As fast as memory allows: data arrives when it is sent, each advertisement is received, nothing is
-    /// lost. Peripherals wait for a slow host.
+    /// As fast as the processor allows: data arrives when it is sent, every advertisement is received,
+    /// nothing is lost. Peripherals wait for a slow host.
     case immediate
-    /// As fast as a radio: connection events, packet lengths, scan windows, timeouts.
+    /// As fast as a real radio, with connection events, packet durations, scan windows and timeouts.
     case air
   }
 
   public struct Configuration: Hashable, Sendable {
     public var pace: Pace
-    /// Probability that a packet is damaged, 0 … 1. Needs the pace `.air`.
+    /// Probability that a packet is damaged, 0 … 1. Requires the pace `.air`.
     public var packetErrorRate: Double
-    /// Number of frames queued in a peripheral before it is told that there is no room.
+    /// Maximum number of frames queued in a peripheral. A peripheral that reaches it must wait for room.
     public var queuedFrames: Int
-    /// Seed of all random events: the same seed gives the same run.
+    /// Seed of all random events. Runs with the same seed are equal.
     public var seed: UInt64
     /// Faults that are active from the start.
     public var faults: [AirFault]
@@ -44,7 +44,7 @@ public final class VirtualAir {
   }
 
   public let configuration: Configuration
-  /// The peripherals in the order given.
+  /// The peripherals, in the order given.
   public var peripherals: [any VirtualPeripheral] { stations.map(\.peripheral) }
 
   let stations: [Station]
@@ -53,12 +53,12 @@ public final class VirtualAir {
   private(set) var now = MonotonicTime(nanoseconds: 0)
   var faults: AirFaults
   var random: AirRandom
-  /// Number of connection events of all links, without skipped ones.
+  /// Number of connection events of all links, except skipped ones.
   package internal(set) var eventCount = 0
-  /// Called with each frame of a peripheral that is lost here.
+  /// Called with each frame of a peripheral that is lost in the simulation.
   package var whenFrameLost: ((FrameLoss, Span<UInt8>) -> Void)?
 
-  /// Unowned, because controllers keep the air alive and not the other way round.
+  /// A controller. Unowned, because controllers retain the air.
   private struct Member {
     unowned let controller: VirtualController
     let identity: ObjectIdentifier
@@ -80,7 +80,7 @@ public final class VirtualAir {
     controllers.append(Member(controller: controller, identity: ObjectIdentifier(controller)))
   }
 
-  /// Removes a controller, which cannot be called any more: its links fall silent.
+  /// Removes a controller that has ended. Its links stop sending without notice.
   func remove(_ identity: ObjectIdentifier) {
     controllers.removeAll { $0.identity == identity }
     for link in links {
@@ -92,8 +92,8 @@ public final class VirtualAir {
 
   // MARK: Time
 
-  /// Performs what is due, at the pace `.air` in the order of time. A late call changes only when hosts see
-  /// the results.
+  /// Performs all steps that are due; at the pace `.air`, in chronological order. A late call delays only the
+  /// time at which hosts receive the results.
   public func advance(to time: MonotonicTime) {
     switch configuration.pace {
     case .immediate:
@@ -108,7 +108,7 @@ public final class VirtualAir {
     }
   }
 
-  /// Advances to the time of a host's packet: earlier deadlines come first at the pace `.air`.
+  /// Advances to the time of a host's packet. At the pace `.air`, earlier deadlines come first.
   func receive(now time: MonotonicTime) {
     if configuration.pace == .air { advance(to: time) }
     now = max(now, time)
@@ -135,7 +135,7 @@ public final class VirtualAir {
     }
   }
 
-  /// When `advance` is due next; `nil` if only a packet from a host can cause something.
+  /// When to call `advance` next; `nil` if nothing happens without a packet from a host.
   public var deadline: MonotonicTime? {
     var earliest: MonotonicTime?
     func consider(_ time: MonotonicTime?) {
@@ -161,7 +161,7 @@ public final class VirtualAir {
 
   // MARK: Advertising
 
-  /// Whether another controller is listening.
+  /// Whether a controller other than the advertiser is listening.
   private func isHeard(_ advertiser: some Advertiser) -> Bool {
     controllers.contains { $0.controller !== advertiser && $0.controller.isListening }
   }
@@ -174,8 +174,8 @@ public final class VirtualAir {
     }
   }
 
-  /// Delay of the first advertisement after a controller starts to listen, multiplied by the advertiser's
-  /// position.
+  /// Interval between the first advertisements of successive advertisers, after a controller starts to
+  /// listen.
   private static let advertisementSpacing = Duration.milliseconds(5)
 
   private func resume(_ advertiser: some Advertiser, place: Int) {
@@ -190,7 +190,7 @@ public final class VirtualAir {
     }
   }
 
-  /// Sends an advertisement if it is due, which leads to a connection or to reports.
+  /// Sends an advertisement if it is due. Controllers that receive it connect or report it.
   private func advertise(_ advertiser: some Advertiser) {
     guard isHeard(advertiser), let due = advertiser.nextAdvertisement, due <= now else { return }
     guard let advertisement = advertiser.advertisement else {
@@ -201,7 +201,7 @@ public final class VirtualAir {
     if configuration.pace == .air {
       next = next.advanced(nanoseconds: random.next(through: AirTiming.maximumAdvertisingDelay))
     }
-    // Missed advertisements are not repeated.
+    // Missed advertisements are skipped.
     advertiser.nextAdvertisement = next <= now ? now.advanced(by: advertisement.interval) : next
     for member in controllers where member.controller !== advertiser {
       let controller = member.controller
@@ -223,7 +223,8 @@ public final class VirtualAir {
       .central, controller.freeHandle(for: advertiser), owner: controller,
       address: controller.configuration.address, peer: advertisement.address, now: now)
     let peripheral = advertiser.linkEnd(as: advertisement.address, to: initiation.ownAddress, now: now)
-    // Advertisement, pause, CONNECT_IND, transmit window. Core 5.4, Vol 6, Part B, 4.4.2.3 and 4.5.3.
+    // Advertisement, pause, CONNECT_IND, and delay of the transmit window. Core 5.4, Vol 6, Part B, 4.4.2.3
+    // and 4.5.3.
     let delay =
       LEPHY.le1M.airTime(payload: 6 + advertisement.data.count) + AirTiming.interFrameSpace
       + LEPHY.le1M.airTime(payload: AirTiming.connectRequestByteCount) + AirTiming.transmitWindowDelay
@@ -234,8 +235,8 @@ public final class VirtualAir {
       now: now)
     links.append(link)
     controller.connected(central)
-    // An advertiser that does not receive the CONNECT_IND continues advertising; the central detects that by
-    // timeout.
+    // If the advertiser does not receive the CONNECT_IND, it continues to advertise. The central detects that
+    // by timeout.
     if reaches(controller.identity, advertiser.identity) {
       advertiser.nextAdvertisement = nil
       advertiser.connected(peripheral)
@@ -244,8 +245,8 @@ public final class VirtualAir {
     }
   }
 
-  /// The time in its transmit window at which a central starts a link: the one farthest from its other links'
-  /// events.
+  /// The time of a link's first event: the time in the transmit window that is farthest from the events of
+  /// the central's other links.
   ///
   /// Core 5.4, Vol 6, Part B, 4.5.3. The offset is in units of 1.25 ms, from 0 to the interval.
   private func firstAnchor(
@@ -262,7 +263,7 @@ public final class VirtualAir {
     return best.anchor
   }
 
-  /// When another link needs a radio that this link uses.
+  /// When another link next needs a radio that this link uses.
   func nextClaim(besides link: AirLink) -> MonotonicTime? {
     var earliest: MonotonicTime?
     for other in links where other !== link && other.sharesRadio(with: link) {
@@ -271,8 +272,8 @@ public final class VirtualAir {
     return earliest
   }
 
-  /// Whether an event of this link must be skipped: the radio is busy, or a link that has missed more events
-  /// would miss its next one.
+  /// Whether an event of this link must be skipped: the radio is busy, or another link that has missed more
+  /// events would miss its next event.
   func isRadioTaken(for link: AirLink, until end: MonotonicTime) -> Bool {
     links.contains { other in
       guard other !== link, other.sharesRadio(with: link) else { return false }
@@ -291,7 +292,7 @@ public final class VirtualAir {
     links.filter { $0.central.address == address || $0.peripheral.address == address }
   }
 
-  /// Updates all links to a time before their conditions change.
+  /// Advances all links to a time. Call it before their conditions change.
   func scheduleLinks(now time: MonotonicTime) {
     advance(to: time)
     for link in links { link.schedule() }
@@ -300,11 +301,11 @@ public final class VirtualAir {
 
 /// A connectable device: an emulated peripheral, or a controller whose host advertises.
 protocol Advertiser: AnyObject {
-  /// The address that identifies it in faults.
+  /// Address by which faults refer to the advertiser.
   var identity: DeviceAddress { get }
-  /// `nil` while it does not advertise.
+  /// The advertisement; `nil` while it does not advertise.
   var advertisement: Advertisement? { get }
-  /// Set when a controller first listens; the schedule continues from there.
+  /// Set when a controller first listens. The schedule continues from this time.
   var nextAdvertisement: MonotonicTime? { get set }
   /// Creates its end of a new link.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd

@@ -2,11 +2,11 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Runs the virtual controllers of an air: each exchanges packets with its host through a descriptor, all on
-/// one thread.
+/// Runs the virtual controllers of an air, all on one thread. Each exchanges packets with its host through a
+/// descriptor.
 ///
 /// At the pace `.air` the simulation runs in real time. The loop's clock has a resolution of milliseconds, so
-/// a host sees events up to one millisecond late; a link's throughput is not affected.
+/// a host receives events up to one millisecond late; a link's throughput is not affected.
 ///
 /// ```swift
 /// let emulation = try await ControllerAttachment.attach(
@@ -18,14 +18,14 @@ public actor ControllerAttachment {
   private nonisolated let loop: EventLoop
   private nonisolated let ownsLoop: Bool
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// The kernel's number of the adapter, 0 for `hci0`; `nil` if the host is not the kernel.
+  /// Index of the kernel's adapter, 0 for `hci0`; `nil` if the host is not the kernel.
   public nonisolated let index: UInt16?
 
   /// The first controller.
   private let controller: VirtualController
   private var ports: [Port] = []
   private let detached = OneShot<Void>()
-  /// The error that stopped it; `nil` if the other end closed.
+  /// Error that ended the attachment; `nil` if the other end closed.
   public private(set) var failure: SystemError?
   /// Number of packets that the kernel refused because the adapter is down.
   public private(set) var undelivered = 0
@@ -42,9 +42,9 @@ public actor ControllerAttachment {
     }
   }
 
-  /// Makes the controller the hardware of a kernel adapter, and brings the adapter up.
+  /// Attaches the controller to a new kernel adapter, and brings the adapter up.
   ///
-  /// - Returns: when the kernel has set up the adapter.
+  /// - Returns: The attachment, once the kernel has initialised the adapter.
   public static func attach(
     _ controller: sending VirtualController, to vhci: consuming VHCI
   ) async throws(VHCIError) -> ControllerAttachment {
@@ -61,7 +61,7 @@ public actor ControllerAttachment {
     return attachment
   }
 
-  /// Runs the controller at one end of a packet socket or of a byte stream.
+  /// Attaches the controller to one end of a packet socket or of a byte stream.
   ///
   /// - Parameter loop: the loop to run on, to share its host's virtual time; `nil` for a new thread.
   package static func attach(
@@ -73,9 +73,9 @@ public actor ControllerAttachment {
     return attachment
   }
 
-  /// Adds a controller to the air as the hardware of another kernel adapter, and brings that up.
+  /// Adds a controller to the air, attached to another kernel adapter, and brings that adapter up.
   ///
-  /// - Returns: the kernel's number of the adapter.
+  /// - Returns: Index of the kernel's adapter.
   public func add(
     _ configuration: VirtualController.Configuration, to vhci: consuming VHCI
   ) async throws(VHCIError) -> UInt16 {
@@ -87,7 +87,8 @@ public actor ControllerAttachment {
     return index
   }
 
-  /// Adds a controller to the air, with its host at this descriptor. It is removed when its host closes.
+  /// Adds a controller to the air and attaches it to a descriptor. It is removed when its host closes the
+  /// other end.
   package func add(
     _ configuration: VirtualController.Configuration, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing
@@ -117,7 +118,7 @@ public actor ControllerAttachment {
     let source = ActorSource {
       self.receive($0, at: port)
     } deadline: {
-      // The first controller's deadline covers all, because they share the air.
+      // The first controller's deadline covers all controllers, because they share the air.
       self.ports.first === port ? port.controller.deadline : nil
     } expired: {
       port.controller.advance(to: $0)
@@ -129,7 +130,7 @@ public actor ControllerAttachment {
     ports.append(port)
   }
 
-  /// Stops the controllers; kernel adapters are removed.
+  /// Stops the controllers. Their kernel adapters are removed.
   public func detach() {
     guard !ports.isEmpty else { return }
     for port in ports { port.port.close() }
@@ -139,10 +140,10 @@ public actor ControllerAttachment {
 
   deinit { if ownsLoop { loop.stop() } }
 
-  /// Waits until detached.
+  /// Waits until `detach` was called or the last host has closed.
   public func ended() async { await detached.value() }
 
-  /// Waits until detached, and detaches if the task is cancelled.
+  /// Waits like `ended`, and detaches if the task is cancelled.
   public func runUntilCancelled() async {
     await withTaskCancellationHandler {
       await detached.value()
@@ -154,7 +155,7 @@ public actor ControllerAttachment {
   /// Runs `body` with the first controller, between two packets.
   public func inspect<R: Sendable>(_ body: @Sendable (VirtualController) -> R) -> R { body(controller) }
 
-  /// Starts or ends a fault of the air.
+  /// Starts or ends a fault of the virtual air.
   public func inject(_ fault: AirFault) {
     controller.air.inject(fault, now: loop.clock.monotonic())
     send()
@@ -184,7 +185,7 @@ public actor ControllerAttachment {
     } catch { fail(port, error) }
   }
 
-  /// Sends to all hosts, because a change at one controller may affect the others.
+  /// Sends the queued packets to all hosts, because a change at one controller may affect the others.
   private func send() {
     drain()
     let caughtUp = ports.filter { $0.controller.isHostBehind && !$0.port.isBehind }
@@ -207,7 +208,7 @@ public actor ControllerAttachment {
     close(port)
   }
 
-  /// Closes a port; closing the last one detaches.
+  /// Closes a port. Closing the last one detaches.
   private func close(_ port: Port) {
     guard ports.contains(where: { $0 === port }) else { return }
     if ports.count == 1 { return detach() }

@@ -1,7 +1,7 @@
 import BLEWire
 
 extension VirtualController {
-  /// The host's advertising settings; there is one set, whatever its handle. Core 5.4, Vol 4, Part E,
+  /// The host's advertising settings. There is only one set; its handle is ignored. Core 5.4, Vol 4, Part E,
   /// 7.8.5–9.
   struct Advertising {
     var isEnabled = false
@@ -9,7 +9,7 @@ extension VirtualController {
     /// Advertising interval in units of 0.625 ms.
     var interval: UInt32 = 0x0800
     var ownType: UInt8 = 0
-    /// The random address of the set, from the extended commands.
+    /// The random address of the set, set with the extended commands.
     var setAddress: DeviceAddress?
     var setHandle: UInt8 = 0
     var data: [UInt8] = []
@@ -39,7 +39,7 @@ extension VirtualController {
     }
   }
 
-  /// Directed advertising (types 1 and 4) is not supported.
+  /// Sets the parameters. Directed advertising (types 1 and 4) is not supported.
   private func setAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setAdvertisingParameters
     guard !state.advertising.isEnabled else { return complete(command, .commandDisallowed) }
@@ -56,8 +56,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// Supports only the properties of undirected legacy packets: 13, 12 and 10. Core 5.4, Vol 4, Part E,
-  /// 7.8.53.
+  /// Sets the parameters. Only the properties of undirected legacy packets are supported: 13, 12 and 10. Core
+  /// 5.4, Vol 4, Part E, 7.8.53.
   private func setExtendedAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setExtendedAdvertisingParameters
     let kinds: [UInt16: Advertisement.Kind] = [
@@ -115,8 +115,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// Ends advertising because a central has connected; reports that to hosts that use sets. Core 5.4, Vol 4,
-  /// Part E, 7.7.65.18.
+  /// Ends advertising because a central has connected. Reports the end to hosts that use sets. Core 5.4, Vol
+  /// 4, Part E, 7.7.65.18.
   func endAdvertising(connectedBy end: LinkEnd) {
     state.advertising.isEnabled = false
     guard state.family == .extended else { return }

@@ -1,4 +1,4 @@
-/// The commands of a virtual controller. Others are answered with Unknown HCI Command.
+/// The commands of a virtual controller. All others are answered with Unknown HCI Command.
 ///
 /// Core 5.4, Vol 4, Part E, 7. This list determines both the implemented commands and the Supported Commands.
 enum ControllerCommand: UInt16, CaseIterable {
@@ -69,7 +69,8 @@ enum ControllerCommand: UInt16, CaseIterable {
   case setExtendedScanEnable = 0x2042
   case extendedCreateConnection = 0x2043
 
-  /// The command set that the command belongs to; a host must not mix them. Core 5.4, Vol 4, Part E, 3.1.1.
+  /// The set that a command belongs to. A host must not mix legacy and extended commands. Core 5.4, Vol 4,
+  /// Part E, 3.1.1.
   enum Family { case common, legacy, extended }
 
   var family: Family {
@@ -88,7 +89,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Whether the answer is Command Status and the result comes in a separate event.
+  /// Whether the controller answers with Command Status, and a separate event reports the result.
   var hasStatusOnly: Bool {
     switch self {
     case .disconnect, .readRemoteVersion, .createConnection, .extendedCreateConnection,
@@ -98,7 +99,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Length of the parameters in bytes: exact, but the minimum for data commands.
+  /// Length of the parameters in bytes: exact, except for data commands, where it is the minimum.
   var parameterByteCount: Int {
     switch self {
     case .disconnect, .readTransmitPowerLevel, .setDefaultPHY: 3

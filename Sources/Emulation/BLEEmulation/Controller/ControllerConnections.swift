@@ -10,7 +10,7 @@ extension VirtualController {
       timingAt: 13, now: now)
   }
 
-  /// Uses the timing of the first requested PHY.
+  /// Connects with the timing of the first requested PHY.
   func extendedCreateConnection(_ parameters: Span<UInt8>, now: MonotonicTime) {
     guard parameters.count == 10 + 16 * (parameters[9] & 0x07).nonzeroBitCount else {
       return status(.extendedCreateConnection, .invalidParameters)
@@ -46,16 +46,18 @@ extension VirtualController {
     status(command)
   }
 
+  /// Returns the address for an own address type.
+  ///
   /// - Parameter type: an Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
   ///   supported.
   func ownAddress(_ type: UInt8) -> DeviceAddress {
     type & 1 == 0 ? configuration.address : state.randomAddress
   }
 
-  /// Parses interval (minimum, maximum), latency and timeout. The maximum interval is used, as many
-  /// controllers do.
+  /// Parses interval (minimum, maximum), latency and timeout. Uses the maximum interval, as many controllers
+  /// do.
   ///
-  /// - Returns: `nil` outside the ranges of Core 5.4, Vol 4, Part E, 7.8.12.
+  /// - Returns: `nil` if a value is outside the ranges of Core 5.4, Vol 4, Part E, 7.8.12.
   private func linkParameters(_ bytes: Span<UInt8>, at offset: Int) -> LinkParameters? {
     let (least, most) = (bytes.u16(at: offset), bytes.u16(at: offset + 2))
     let (latency, timeout) = (bytes.u16(at: offset + 4), bytes.u16(at: offset + 6))
@@ -81,14 +83,14 @@ extension VirtualController {
     links.append(end)
     connectionComplete(.success, end)
     if end.role == .peripheral { endAdvertising(connectedBy: end) }
-    // If the host's default is longer packets, the controller requests them itself. Core 5.4, Vol 6, Part B,
-    // 4.5.10.
+    // If the host has set a longer default, the controller requests longer packets itself. Core 5.4, Vol 6,
+    // Part B, 4.5.10.
     if end.allowedDataLength != .minimum, air.configuration.pace == .air {
       end.link?.requestDataLength(end.allowedDataLength, from: end)
     }
   }
 
-  /// Sends LE Connection Complete, or the enhanced event if the host has unmasked it.
+  /// Sends LE Connection Complete, or the enhanced event if the host has enabled it.
   private func connectionComplete(_ code: HCIStatus, _ end: LinkEnd?) {
     let peer = end?.peer ?? .any
     let timing = end?.link?.parameters
@@ -136,8 +138,8 @@ extension VirtualController {
     }
   }
 
-  /// Changes a link's parameters. A peripheral can only request that by L2CAP, because Connection Parameters
-  /// Request is not supported.
+  /// Changes a link's parameters. A peripheral can request a change only by L2CAP, because Connection
+  /// Parameters Request is not supported.
   private func update(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
     guard let timing = linkParameters(parameters, at: 2) else {
       return status(.connectionUpdate, .invalidParameters)
@@ -190,7 +192,7 @@ extension VirtualController: LinkOwner {
     } while offset < data.count
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.7.19.
+  /// Sends Number Of Completed Packets. Core 5.4, Vol 4, Part E, 7.7.19.
   func acknowledged(on end: LinkEnd) {
     event(.numberOfCompletedPackets, capacity: 5) {
       $0.append(1)
@@ -231,7 +233,7 @@ extension VirtualController: LinkOwner {
     }
   }
 
-  /// The features of all emulated devices: encryption, longer data packets and LE 2M PHY.
+  /// Reports the features of all emulated devices: encryption, longer data packets and LE 2M PHY.
   func featuresRead(on end: LinkEnd) {
     event(.readRemoteFeaturesComplete, capacity: 11) {
       $0.append(HCIStatus.success.rawValue)

@@ -32,7 +32,7 @@ extension VirtualController {
         random: parameters.u64(at: 2), diversifier: parameters.u16(at: 10), key: parameters.u128(at: 12)))
   }
 
-  /// Reports the end of encryption on each encrypted link.
+  /// Reports that encryption has ended on each encrypted link.
   func endEncryption() {
     for end in links where end.isEncrypted {
       end.isEncrypted = false
@@ -43,7 +43,7 @@ extension VirtualController {
   }
 
   func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd) {
-    // A host that has masked the request has no keys. Core 5.4, Vol 4, Part E, 7.7.65.5.
+    // A host that does not enable the event has no keys. Core 5.4, Vol 4, Part E, 7.7.65.5.
     guard state.mask.allows(.longTermKeyRequest) else { return end.link?.answerEncryption(nil) ?? () }
     end.awaitsKey = true
     event(.longTermKeyRequest, capacity: 12) {

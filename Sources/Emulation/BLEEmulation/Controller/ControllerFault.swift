@@ -1,43 +1,45 @@
 public import BLEWire
 
-/// A fault of a controller towards its host.
+/// A fault in a controller's behaviour towards its host.
 public enum ControllerFault: Hashable, Sendable {
-  /// Refuses this command with this status, this many times; `nil` for always.
+  /// Refuses this command with this status, this number of times; always if `nil`.
   case refuse(HCIOpcode, HCIStatus, times: Int?)
-  /// Stops reacting. The host's next command times out.
+  /// Stops responding. The host's next command times out.
   case silence
   /// Sends Hardware Error with this code immediately. The host must reset the controller, and its links are
-  /// lost.
-  /// Core 5.4, Vol 4, Part E, 7.7.16.
+  /// lost. Core 5.4, Vol 4, Part E, 7.7.16.
   case hardwareError(UInt8)
   /// Restarts immediately, as after a power failure: loses its links, masks and lists, and sends only this
-  /// HCI event, if any (code and length first). The host has to detect the restart.
+  /// HCI event (code and length first; empty for none). The host must detect the restart.
   case restart(announcedBy: [UInt8])
-  /// Never sends Number Of Completed Packets: the host stops sending when the announced buffers are used.
+  /// Never sends Number Of Completed Packets. The host must stop sending once the reported buffers are in
+  /// use.
   case withholdCompletedPackets
-  /// Sends this many answers with a wrong opcode; their commands are never answered.
+  /// Sends this number of replies with a wrong opcode. Their commands are never answered.
   case wrongOpcode(times: Int)
-  /// Sends a copy on an unknown handle before each of this many ACL packets, and a Number Of Completed
-  /// Packets for that handle before each real one. The host has to drop them.
+  /// Before each of this number of ACL packets, sends a copy with an unknown handle; before each Number Of
+  /// Completed Packets, one for that handle. The host must drop them.
   case staleHandle(times: Int)
-  /// Sends this many events twice.
+  /// Sends this number of events twice.
   case duplicateEvents(times: Int)
-  /// Accepts an accept list but finds no device on it, like google/bumble's emulated controller (0.0.236).
+  /// Confirms additions to the accept list but connects to no device on it, like google/bumble's emulated
+  /// controller (0.0.236).
   case overlookAcceptList
-  /// Confirms the cancellation of a connect but continues it, until it is told to start another one, which
-  /// behaves alike.
+  /// Confirms the cancellation of a connection attempt but continues the attempt until the next one is
+  /// started, which behaves the same.
   case goOnWithConnects
-  /// Delays this many answers, or all if `nil`; everything else overtakes them.
+  /// Delays this number of replies, all if `nil`. All other packets overtake them.
   case delayAnswers(Duration, times: Int?)
-  /// Completes LE Enable Encryption with this error status, without encrypting; `nil`: never sends its event.
+  /// Completes LE Enable Encryption with this error status, without encrypting; if `nil`, never sends the
+  /// event.
   case failEncryption(HCIStatus?)
-  /// Reports immediately that encrypted links are no longer encrypted. Core 5.4, Vol 4, Part E, 7.7.8.
+  /// Reports immediately that links are no longer encrypted. Core 5.4, Vol 4, Part E, 7.7.8.
   case endEncryption
 }
 
 /// The active faults of a controller.
 struct ControllerFaults {
-  /// A handle that no link has: the last one. Core 5.4, Vol 4, Part E, 5.3.1.
+  /// A handle that no link uses: the highest. Core 5.4, Vol 4, Part E, 5.3.1.
   static let staleHandle = ConnectionHandle(0x0EFF)
 
   struct Refusal {
@@ -47,7 +49,7 @@ struct ControllerFaults {
   }
 
   struct EncryptionFailure {
-    /// `nil`: no event.
+    /// Status of the event; `nil` to send no event.
     let status: HCIStatus?
   }
 
@@ -72,13 +74,15 @@ struct ControllerFaults {
   var refusals: [Refusal] = []
   var delayed: [Delayed] = []
 
-  /// Whether packets to the host are unmodified.
+  /// Whether packets to the host are passed on unmodified.
   var isEmpty: Bool {
     !isSilent && !withholdsCompletedPackets && wrongOpcodes == 0 && staleHandles == 0 && duplicates == 0
       && delays == 0
   }
 
-  /// - Returns: the status to refuse the command with; `nil` if it is not refused this time.
+  /// Counts a command that may be refused.
+  ///
+  /// - Returns: The status to refuse the command with; `nil` if it is not refused this time.
   mutating func refusal(of opcode: HCIOpcode) -> HCIStatus? {
     guard let index = refusals.firstIndex(where: { $0.opcode == opcode && $0.times > 0 }) else { return nil }
     if refusals[index].times < .max { refusals[index].times -= 1 }
@@ -119,7 +123,7 @@ extension VirtualController {
     injected.delayed = delayed
   }
 
-  /// Applies the faults to a packet to the host; no other code modifies packets.
+  /// Applies the faults to a packet to the host. No other code modifies packets.
   ///
   /// - Parameter octets: the packet without the H4 type byte.
   func tamper(_ type: HCIPacketType, _ octets: [UInt8]) {
@@ -159,7 +163,9 @@ extension VirtualController {
     }
   }
 
-  /// - Returns: whether the answer is delayed.
+  /// Applies the faults to a reply.
+  ///
+  /// - Returns: Whether the reply is delayed.
   private func tamperAnswer(_ octets: inout [UInt8], opcodeAt offset: Int) -> Bool {
     if injected.wrongOpcodes > 0 {
       injected.wrongOpcodes -= 1

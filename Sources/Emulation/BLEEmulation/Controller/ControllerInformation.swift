@@ -2,16 +2,17 @@ import BLEWire
 
 /// Commands that query the controller, and commands that only set a value.
 extension VirtualController {
-  /// Core 5.4 (Bluetooth Assigned Numbers, 2.1).
+  /// Core Specification 5.4 (Bluetooth Assigned Numbers, 2.1).
   private static let specificationVersion: UInt8 = 0x0D
-  /// "Not to be used in shipping products", so that hosts apply no manufacturer's quirks.
+  /// "Not to be used in shipping products", so that hosts apply no quirks of a manufacturer.
   private static let companyIdentifier: UInt16 = 0xFFFF
   /// All combinations of advertising, scanning, initiating and being central. Core 5.4, Vol 4, Part E,
   /// 7.8.27.
   private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
   private static let resolvingListCapacity: UInt8 = 8
 
-  /// LE Encryption, Data Packet Length Extension and LE 2M PHY, and Extended Advertising if configured.
+  /// LE features: LE Encryption, Data Packet Length Extension and LE 2M PHY, and Extended Advertising if
+  /// configured.
   ///
   /// Core 5.4, Vol 6, Part B, 4.6.
   var features: UInt64 {
@@ -74,7 +75,8 @@ extension VirtualController {
       : parameters.count == command.parameterByteCount
   }
 
-  /// Core 5.4, Vol 4, Part E, 3.1.1: after a command of one set, those of the other are disallowed.
+  /// Whether the host may use a command: after a legacy command the extended ones are disallowed, and vice
+  /// versa. Core 5.4, Vol 4, Part E, 3.1.1.
   private func isAllowed(_ command: ControllerCommand) -> Bool {
     guard command.family != .common else { return true }
     if state.family == nil { state.family = command.family }
@@ -86,7 +88,7 @@ extension VirtualController {
     complete(.reset)
   }
 
-  /// Loses all state, as if it had just been switched on; peers detect that by timeout.
+  /// Discards all state, as when the controller is switched off and on. Peers detect that by timeout.
   func leave() {
     let ends = links
     links = []
@@ -118,8 +120,8 @@ extension VirtualController {
       let bits = supportedCommands
       complete(command, capacity: 64) { $0.append(bits.span) }
     case .readLocalSupportedFeatures:
-      // BR/EDR Not Supported and LE Supported make the kernel enable LE by itself.
-      // Core 5.4, Vol 2, Part C, 3.3, bits 37 and 38.
+      // With BR/EDR Not Supported and LE Supported the kernel enables LE by itself. Core 5.4, Vol 2, Part C,
+      // 3.3, bits 37 and 38.
       complete(command, capacity: 8) { $0.append(u64: 1 << 37 | 1 << 38) }
     case .readBDADDR: complete(command, capacity: 6) { $0.append(configuration.address) }
     case .readBufferSize:
@@ -144,7 +146,7 @@ extension VirtualController {
     }
   }
 
-  /// Handles data length and advertising sizes; other values are stored without effect.
+  /// Handles commands about data length and advertising sizes. Other values are stored without effect.
   private func informData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
     let maximum = DataLength.maximum
     switch command {

@@ -2,7 +2,7 @@ import BLEWire
 
 /// Scanning: parameters, enable, accept list, and the reports. Core 5.4, Vol 4, Part E, 7.8.10–17, 7.8.64–65.
 extension VirtualController {
-  /// Whether it receives advertisements, as a scanner or an initiator.
+  /// Whether the controller receives advertisements, as a scanner or an initiator.
   var isListening: Bool { state.scan.isEnabled || state.initiation != nil }
 
   func setScanParameters(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
@@ -25,7 +25,7 @@ extension VirtualController {
   }
 
   func setScanEnable(_ command: ControllerCommand, _ parameters: Span<UInt8>, now: MonotonicTime) {
-    // The extended command has a third filter, "reset each scan period"; without periods it equals the
+    // The extended command has a third filter, "reset each scan period". Without periods it equals the
     // second.
     guard parameters[0] <= 1, let duplicates = DuplicateFilter(rawValue: min(parameters[1], 1)) else {
       return complete(command, .invalidParameters)
@@ -43,7 +43,7 @@ extension VirtualController {
     if command == .readAcceptListSize {
       return complete(command, capacity: 1) { $0.append(UInt8(configuration.acceptListCapacity)) }
     }
-    // Core 5.4, Vol 4, Part E, 7.8.15: not while a scan or an initiation uses the list.
+    // Refuse while a scan or a connection attempt uses the list. Core 5.4, Vol 4, Part E, 7.8.15.
     let isInUse =
       (state.scan.isEnabled && state.scan.acceptsListedOnly)
       || (state.initiation.map { $0.peer == nil } ?? false)
@@ -69,7 +69,7 @@ extension VirtualController {
 
   // MARK: Advertisements
 
-  /// The host's pending connection to this advertiser, if the radio is listening now.
+  /// The host's pending connection attempt for this advertiser, if the radio is listening now.
   func initiation(for advertisement: Advertisement, now: MonotonicTime) -> Initiation? {
     guard let initiation = state.initiation, advertisement.kind == .connectable,
       initiation.peer.map({ $0 == advertisement.address })
@@ -82,7 +82,7 @@ extension VirtualController {
     air.configuration.pace == .immediate || window.isOpen(at: now)
   }
 
-  /// Reports an advertisement that reaches the radio.
+  /// Reports an advertisement that the radio receives.
   func hear(_ advertisement: Advertisement, now: MonotonicTime) {
     guard state.scan.isEnabled, isOpen(state.scan.window, now) else { return }
     if state.scan.acceptsListedOnly, !state.acceptList.contains(advertisement.address) { return }

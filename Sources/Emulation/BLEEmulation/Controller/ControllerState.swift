@@ -8,20 +8,21 @@ extension VirtualController {
     var scan = Scan()
     var acceptList: [DeviceAddress] = []
     var initiation: Initiation?
-    /// The command set that the host used first; the other one is disallowed afterwards.
+    /// The command set that the host used first. The other set is then disallowed.
     var family: ControllerCommand.Family?
-    /// Bytes and microseconds of one data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
+    /// Default maximum size and duration of a data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
     var defaultDataLength = DataLength.minimum
     var advertising = Advertising()
-    /// Used if the own address type is random, for scanning, connecting and legacy advertising.
+    /// Random address for scanning, connecting and legacy advertising, used if the own address type is
+    /// random.
     var randomAddress = DeviceAddress.any
-    /// The generator for LE Rand.
+    /// Generator for LE Rand.
     var random = AirRandom()
   }
 
   /// The events that the host has enabled. Core 5.4, Vol 4, Part E, 7.3.1 and 7.8.1.
   struct EventMask {
-    /// The specification's default after a reset, without LE Meta events.
+    /// The specification's default after a reset; LE Meta events are disabled.
     var events: UInt64 = 0x0000_1FFF_FFFF_FFFF
     var leEvents: UInt64 = 0x1F
 
@@ -44,20 +45,21 @@ extension VirtualController {
     var duplicates = DuplicateFilter.reportAll
     var acceptsListedOnly = false
     var window = ListeningWindow()
-    /// Advertisers reported since scanning was enabled, for the duplicates filter.
+    /// Advertisers reported since scanning was enabled; used by the duplicates filter.
     var reported: Set<DeviceAddress> = []
   }
 
-  /// A connection that the host has requested and that is still pending.
+  /// A connection attempt that the host has started.
   struct Initiation {
-    /// `nil` for any device on the accept list.
+    /// Address of the peer; `nil` for any device on the accept list.
     var peer: DeviceAddress?
     var ownAddress: DeviceAddress
     var parameters: LinkParameters
     var window: ListeningWindow
   }
 
-  /// The radio listens for `length` from the start of each `interval` since `start`, in units of 0.625 ms.
+  /// The time in which the radio listens: from the start of each `interval` since `start`, for `length`, in
+  /// units of 0.625 ms.
   struct ListeningWindow {
     var interval: UInt16 = 0x10
     var length: UInt16 = 0x10

@@ -1,8 +1,8 @@
 import BLEWire
 
-/// Packets to the host, each with its H4 type byte, in one reused buffer.
+/// Packets to the host, each with its H4 type byte, in one buffer that is reused.
 final class PacketQueue {
-  /// Initial capacity; a queue that is drained after each call does not exceed it.
+  /// Initial capacity in bytes. A queue that is drained after each call does not exceed it.
   private static let initialByteCount = 1 << 16
 
   private struct Contents {
@@ -15,7 +15,7 @@ final class PacketQueue {
     }
   }
 
-  /// Moved out while a closure runs, because a long exclusive access would be checked each time.
+  /// Moved out while a closure runs: a long access would be checked for exclusivity each time.
   private var contents = Contents()
 
   init() {
@@ -23,6 +23,8 @@ final class PacketQueue {
     contents.ends.reserveCapacity(1024)
   }
 
+  /// Appends a packet.
+  ///
   /// - Parameter capacity: maximum number of bytes that `body` appends; `body` must not use the queue.
   func append(
     _ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void
@@ -37,8 +39,8 @@ final class PacketQueue {
     swap(&taken, &contents)
   }
 
-  /// Passes each packet to `body` in order and removes all of them, also those after a packet for which
-  /// `body` throws.
+  /// Passes the packets to `body` in order, and removes them. If `body` throws, the remaining packets are
+  /// removed too.
   ///
   /// Packets queued while `body` runs are kept for the next call.
   func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
@@ -52,7 +54,7 @@ final class PacketQueue {
     }
   }
 
-  /// Returns the emptied buffers for reuse, unless new packets have been queued.
+  /// Keeps the emptied buffers for reuse, unless new packets have been queued.
   private func giveBack(_ taken: consuming Contents) {
     guard contents.ends.isEmpty else { return }
     taken.removeAll()

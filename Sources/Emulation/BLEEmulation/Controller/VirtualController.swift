@@ -3,27 +3,26 @@ public import BLEWire
 
 /// An LE-only HCI controller in a `VirtualAir`, without I/O.
 ///
-/// Its inputs are packets from the host and the time; its outputs are packets to the host. Attach it to a
-/// kernel with `ControllerAttachment`, or drive it directly in a test. The air determines speed and packet
-/// loss.
+/// Pass in the host's packets and the time; take out the packets to the host. Attach it to a kernel with
+/// `ControllerAttachment`, or drive it directly in a test. The virtual air determines speed and packet loss.
 ///
-/// It follows Core 5.4, Vol 4, Part E wherever a host can notice: masked events are not sent, commands in the
-/// wrong state are disallowed, legacy and extended commands do not mix.
+/// It follows Core 5.4, Vol 4, Part E in everything that a host can observe: masked events are not sent,
+/// commands in the wrong state are disallowed, legacy and extended commands do not mix.
 public final class VirtualController {
   /// The controller's properties, without the peripherals.
   public struct Configuration: Hashable, Sendable {
     /// The commands for advertising, scanning and connecting.
     public enum CommandSet: Hashable, Sendable {
       case legacy
-      /// Announces LE Extended Advertising; also accepts legacy commands, as real controllers do, until the
+      /// Reports LE Extended Advertising. Also accepts legacy commands, as real controllers do, until the
       /// host has used an extended one.
       case extended
     }
 
-    /// The public device address.
+    /// Public device address.
     public var address: DeviceAddress
     public var commandSet: CommandSet
-    /// Data bytes in one ACL packet, in both directions: 27 … 251.
+    /// Maximum size of the data in one ACL packet in either direction, in bytes; 27 … 251.
     public var aclByteCount: Int
     /// Number of ACL packets that the host may have outstanding.
     public var aclPacketCount: UInt8
@@ -52,12 +51,12 @@ public final class VirtualController {
   /// Number of invalid or unexpected packets from the host.
   public internal(set) var faults = 0
 
-  /// The peripherals of its air, in the order given.
+  /// The peripherals of the virtual air, in the order given.
   public var peripherals: [any VirtualPeripheral] { air.peripherals }
 
   let outbox = PacketQueue()
   var state = State()
-  /// Its ends of open links.
+  /// The controller's ends of open links.
   var links: [LinkEnd] = []
   var injected = ControllerFaults()
   /// Plays its peers, and edits the packets that it sends.
@@ -65,11 +64,11 @@ public final class VirtualController {
   /// Time of the host's next advertisement.
   var nextAdvertisement: MonotonicTime?
 
-  /// The first connection handle. Each peripheral of the air has its own handle; links to other controllers
-  /// use the following ones.
+  /// The first connection handle. Each peripheral in the virtual air has a fixed handle; links to other
+  /// controllers use the handles after these.
   private static let firstHandle: UInt16 = 0x0040
 
-  /// Creates a controller alone in an air with its peripherals.
+  /// Creates a controller in a virtual air of its own with its peripherals.
   public convenience init(
     _ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral],
     air: VirtualAir.Configuration = VirtualAir.Configuration()
@@ -77,7 +76,7 @@ public final class VirtualController {
     self.init(configuration, in: VirtualAir(air, peripherals: peripherals))
   }
 
-  /// Creates a controller in an air. All controllers of an air run on one thread.
+  /// Creates a controller in a virtual air. All controllers of an air run on one thread.
   public init(_ configuration: Configuration = Configuration(), in air: VirtualAir) {
     self.configuration = configuration
     self.air = air
@@ -91,7 +90,7 @@ public final class VirtualController {
     ConnectionHandle(firstHandle + UInt16(number))
   }
 
-  /// The handle for a link to this advertiser.
+  /// Handle for a link to this advertiser.
   func freeHandle(for advertiser: some Advertiser) -> ConnectionHandle {
     if let station = advertiser as? Station { return Self.handle(ofStation: station.number) }
     return freeHandle()
@@ -123,10 +122,10 @@ public final class VirtualController {
     } catch { faults += 1 }
   }
 
-  /// Performs what is due in its air.
+  /// Performs all steps that are due in the virtual air.
   public func advance(to now: MonotonicTime) { air.advance(to: now) }
 
-  /// When `advance` is due next; `nil` if only a packet from a host can cause something.
+  /// When to call `advance` next; `nil` if nothing happens without a packet from a host.
   public var deadline: MonotonicTime? { air.deadline }
 
   /// Passes the packets for the host to `body`, each with its H4 type byte. Call this after `receive` and
@@ -136,7 +135,7 @@ public final class VirtualController {
     try outbox.drain(body)
   }
 
-  /// Whether its host reads so slowly that peripherals must wait.
+  /// Whether the host reads so slowly that peripherals must wait.
   var isHostBehind = false {
     didSet {
       guard oldValue, !isHostBehind else { return }
@@ -161,8 +160,8 @@ public final class VirtualController {
         $0.append(u16: 1)
       }
     }
-    // More than Read Buffer Size announced: Data Buffer Overflow, for an ACL link. Core 5.4, Vol 4, Part E,
-    // 7.7.26.
+    // The host sends more than Read Buffer Size permits: Data Buffer Overflow, for an ACL link. Core 5.4, Vol
+    // 4, Part E, 7.7.26.
     guard links.reduce(0, { $0 + $1.queue.dataCount }) < Int(configuration.aclPacketCount) else {
       faults += 1
       return event(.dataBufferOverflow, capacity: 1) { $0.append(1) }
@@ -180,12 +179,14 @@ public final class VirtualController {
     }
   }
 
-  /// Sends a packet to the host; all packets take this path.
+  /// Sends a packet to the host. No packet is sent in another way.
   func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard injected.isEmpty, tester == nil else { return tamper(type, [UInt8](encoding: capacity, body)) }
     outbox.append(type, capacity: capacity, body)
   }
 
+  /// Sends an LE Meta event.
+  ///
   /// - Parameter body: writes the parameters after the subevent code.
   func event(_ subevent: LESubevent, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard state.mask.allows(subevent) else { return }
@@ -195,7 +196,7 @@ public final class VirtualController {
     }
   }
 
-  /// Sends Command Complete with return parameters after the status.
+  /// Sends Command Complete. `body` writes the return parameters after the status.
   func complete(
     _ command: ControllerCommand, _ status: HCIStatus = .success, capacity: Int = 0,
     _ body: (inout OutputSpan<UInt8>) -> Void = { _ in }

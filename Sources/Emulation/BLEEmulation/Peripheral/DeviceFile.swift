@@ -161,7 +161,7 @@ public struct DeviceFile: Sendable {
     services[lastService].characteristics.append(characteristic)
   }
 
-  /// Adds a descriptor. Values and their configuration were added with their declaration.
+  /// Adds a descriptor. Values and configuration descriptors were added with their declaration.
   private mutating func placeInCharacteristic(
     _ attribute: WrittenAttribute, after former: WrittenAttribute
   ) throws(Fault) {

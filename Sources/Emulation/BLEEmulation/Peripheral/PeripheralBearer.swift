@@ -8,12 +8,12 @@ package protocol PeripheralBearer: AnyObject {
   var address: DeviceAddress { get }
   /// The central's address.
   var peer: DeviceAddress { get }
-  /// The current parameters; `nil` if unknown.
+  /// Parameters in force; `nil` if unknown.
   var parameters: LinkParameters? { get }
   var now: MonotonicTime { get }
   /// Whether more values may be sent.
   var hasRoom: Bool { get }
-  /// Whether too many responses are queued because the central does not read them; no more may be added.
+  /// Whether too many responses are queued because the central does not read them. No more may then be added.
   var isOverfull: Bool { get }
 
   /// Sends one L2CAP frame including its header.
@@ -23,7 +23,7 @@ package protocol PeripheralBearer: AnyObject {
 extension LinkEnd: PeripheralBearer {
   var parameters: LinkParameters? { link?.parameters }
   var now: MonotonicTime { link?.air.now ?? MonotonicTime(nanoseconds: 0) }
-  /// Limits responses, which would otherwise queue without bound.
+  /// Whether too many responses are queued, so that no more may be added.
   var isOverfull: Bool { link?.isOverfull(end: self) ?? false }
 
   func send(frame: Span<UInt8>) { send(frame, .firstFlushable) }

@@ -9,37 +9,38 @@ public final class PeripheralLink {
     case queued
     /// The central has not subscribed, or the link is about to end.
     case notSubscribed
-    /// An indication is unconfirmed; only one at a time is allowed. Core 5.4, Vol 3, Part F, 3.3.2.
+    /// An indication is outstanding; only one may be. Core 5.4, Vol 3, Part F, 3.3.2.
     case awaitsConfirmation
-    /// The link's queue is full and the value was not taken; `roomAvailable` follows.
+    /// The link's queue is full and the value was not queued. `roomAvailable` is called when there is room
+    /// again.
     case full
   }
 
-  /// Maximum number of frames that a central can cause by requests, in addition to
+  /// Maximum number of frames that a central's requests may queue, in addition to
   /// `VirtualAir.Configuration.queuedFrames`. Further responses are dropped and counted as faults.
   static let maximumAnswersQueued = 64
 
   let bearer: any PeripheralBearer
-  /// A push was refused; the peripheral is notified when there is room.
+  /// Whether a push was refused because the queue was full. The peripheral is notified when there is room.
   package var isFull = false
-  /// Number of invalid PDUs and frames, which were dropped.
+  /// Number of invalid PDUs and frames that were dropped.
   public private(set) var faults = 0
 
-  /// The reason to end the link, for the central.
+  /// Reason for ending the link, to be sent to the central.
   private var endReason: HCIStatus?
   private var isLeaving = false
 
-  /// Grouped in one property, because each access to a property is checked for exclusivity.
+  /// Grouped in one property, because each access to a property of a class is checked for exclusivity.
   fileprivate struct Attributes {
     var server: ATTServer
     var database: GATTServerDatabase
   }
 
   private var attributes: Attributes
-  /// Replaces the server if the device is scripted.
+  /// Answers ATT PDUs instead of the server, if the device is scripted.
   private var answerer: ((Span<UInt8>) -> [[UInt8]])?
   private var recombiner = L2CAPRecombiner()
-  /// Reused buffer for one frame; moved out while in use, because sending may reenter.
+  /// Reused buffer for one frame. Moved out while in use, because sending may reenter.
   private var scratch: [UInt8] = []
   private var written: [AttributeHandle] = []
   private var nextSignalIdentifier: UInt8 = 1
@@ -62,27 +63,27 @@ public final class PeripheralLink {
   }
 
   public var handle: ConnectionHandle { bearer.handle }
-  /// The central.
+  /// Address of the central.
   public var peer: DeviceAddress { bearer.peer }
-  /// The current parameters.
+  /// Parameters in force.
   public var parameters: LinkParameters {
     bearer.parameters ?? .untold
   }
 
-  /// The current ATT_MTU.
+  /// ATT_MTU in force.
   public var mtu: Int { attributes.server.mtu }
 
   /// The peripheral's attributes with their current values.
   public var database: GATTServerDatabase { attributes.database }
 
-  /// Replaces a value without checking permissions, as the device itself.
+  /// Replaces a value without a permission check: the device itself changes it.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
     attributes.database.setValue(value, of: handle)
   }
 
-  /// The link's security, which determines what the central may read and write.
+  /// Security of the link, which determines what the central may read and write.
   public var security: ATTSecurity {
     get { attributes.server.security }
     set { attributes.server.security = newValue }
@@ -114,7 +115,8 @@ public final class PeripheralLink {
     }
   }
 
-  /// Replaces the device's attributes. A central that has subscribed is sent Service Changed for all handles.
+  /// Replaces the device's attributes. Sends Service Changed for all handles if the central has subscribed to
+  /// it.
   public func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services)
     attributes.server.databaseChanged(from: attributes.database, to: changed)
@@ -154,21 +156,21 @@ public final class PeripheralLink {
     nextSignalIdentifier = nextSignalIdentifier == .max ? 1 : nextSignalIdentifier + 1
   }
 
-  /// Ends the link after the queued packets; the central receives this reason.
+  /// Ends the link after the queued packets. The central receives this reason.
   ///
-  /// With Connection Timeout the device disappears without a packet. The central detects that by its
-  /// supervision timeout, which takes that time at the pace `.air`.
+  /// With Connection Timeout the device disappears without sending a packet. The central detects that by its
+  /// supervision timeout; at the pace `.air` this takes as long as the timeout.
   public func disconnect(_ reason: HCIStatus) {
     guard !isLeaving else { return }
     isLeaving = true
     endReason = reason
   }
 
-  /// Whether the link is encrypted, and whether its key is protected against an attacker in the middle.
+  /// Whether the link is encrypted.
   public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
   public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
 
-  /// The key for the central's encryption request; `nil` without such a key.
+  /// The key for the central's encryption request; `nil` if no key has these numbers.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
 
   func encryptionEnded(_ status: HCIStatus) {
@@ -190,14 +192,14 @@ public final class PeripheralLink {
     }
   }
 
-  /// Returns the reason on the first call only.
+  /// Returns the reason for ending the link on the first call, then `nil`.
   package func takeEndReason() -> HCIStatus? { endReason.take() }
 
   // MARK: From the central
 
   /// Processes one fragment, and sends the responses that are possible immediately.
   ///
-  /// - Returns: handles of attributes that were written, in order.
+  /// - Returns: Handles of attributes that were written, in order.
   func receive(
     _ packet: borrowing ACLPacket, check: ATTServer.WriteCheck
   ) -> [AttributeHandle] {
@@ -210,7 +212,7 @@ public final class PeripheralLink {
 
   /// Processes one ATT PDU, if L2CAP is handled elsewhere.
   ///
-  /// - Returns: handles of attributes that were written, in order.
+  /// - Returns: Handles of attributes that were written, in order.
   package func receive(att pdu: Span<UInt8>, check: ATTServer.WriteCheck) -> [AttributeHandle] {
     written.removeAll(keepingCapacity: true)
     if pdu.count > 0 { acceptATT(pdu, check) } else { faults += 1 }
@@ -230,7 +232,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// Passes ATT PDUs to `body` from now on, and sends the PDUs that it returns.
+  /// Passes all further ATT PDUs to `body`, and sends the PDUs that it returns.
   package func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
 
   package func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
@@ -258,7 +260,7 @@ public final class PeripheralLink {
       }
       swap(&frame, &scratch)
     case .response:
-      // The only request that peripherals send here. On an error the MTU stays unchanged.
+      // The only request that peripherals send. On an error the MTU stays unchanged.
       if opcode == .exchangeMTUResponse, let response = try? ExchangeMTU(validating: pdu) {
         attributes.server.exchangedMTU(peerMTU: response.mtu)
       }
@@ -269,7 +271,8 @@ public final class PeripheralLink {
     }
   }
 
-  /// Rejects a signalling request with Command Reject, "not understood", because a peripheral supports none.
+  /// Rejects a signalling request with Command Reject, "not understood": a peripheral supports no such
+  /// requests.
   ///
   /// Core 5.4, Vol 3, Part A, 4.1.
   private func acceptSignal(_ payload: Span<UInt8>) {
@@ -283,7 +286,8 @@ public final class PeripheralLink {
     }
   }
 
-  /// Without security, answers a Pairing Request with Pairing Failed, "Pairing Not Supported".
+  /// Processes a Security Manager PDU. A device without security answers a Pairing Request with Pairing
+  /// Failed, "Pairing Not Supported".
   ///
   /// Core 5.4, Vol 3, Part H, 3.5.5. The rings of this family need no bond.
   private func acceptSecurity(_ payload: Span<UInt8>) {
@@ -314,7 +318,7 @@ public final class PeripheralLink {
     swap(&frame, &scratch)
   }
 
-  /// An empty buffer with the capacity of earlier frames.
+  /// Returns an empty buffer with the capacity of earlier frames.
   private func takeScratch() -> [UInt8] {
     var frame: [UInt8] = []
     swap(&frame, &scratch)
@@ -322,7 +326,7 @@ public final class PeripheralLink {
     return frame
   }
 
-  /// Writes the header into the room at the frame's start, and sends the frame.
+  /// Writes the header into the space reserved at the frame's start, and sends the frame.
   private func send(_ frame: inout [UInt8], on channelID: UInt16) {
     guard !bearer.isOverfull else {
       faults += 1
@@ -339,7 +343,7 @@ public final class PeripheralLink {
 }
 
 extension PeripheralLink.Attributes {
-  /// Appends room for the header, and the PDU.
+  /// Appends space for the header, then the PDU.
   fileprivate mutating func append(
     _ push: ServerPush, of handle: AttributeHandle, value: Span<UInt8>, to frame: inout [UInt8]
   ) -> PushResult {
@@ -351,7 +355,7 @@ extension PeripheralLink.Attributes {
     return result
   }
 
-  /// Appends room for the header, and the response, if any.
+  /// Appends space for the header, then the response, if any.
   fileprivate mutating func answer(_ pdu: Span<UInt8>, into frame: inout [UInt8], check: ATTServer.WriteCheck)
   {
     frame.append(addingCapacity: L2CAPFrame.headerByteCount + server.receiveMTU) { output in

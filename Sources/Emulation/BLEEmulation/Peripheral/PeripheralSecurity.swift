@@ -2,10 +2,10 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// An emulated peripheral's pairing configuration and bonds, which are kept across links.
+/// Pairing configuration and bonds of an emulated peripheral. The bonds are kept when a link ends.
 ///
-/// No user is involved: it types and shows the passkey of its configuration, and confirms every numeric
-/// comparison.
+/// No user is involved: the peripheral types and shows the passkey of its configuration, and confirms every
+/// numeric comparison.
 public final class PeripheralSecurity: Sendable {
   public let configuration: PairingConfiguration
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
@@ -31,9 +31,11 @@ public final class PeripheralSecurity: Sendable {
   /// Bonds by the central's address or identity.
   public var bonds: [DeviceAddress: Bond] { kept.withLock { $0 } }
 
+  /// Creates the security of a peripheral.
+  ///
   /// - Parameters:
   ///   - configuration: its passkey is both shown and typed.
-  ///   - makeKeyPair: needed for Secure Connections; `nil` for legacy pairing.
+  ///   - makeKeyPair: required for Secure Connections; `nil` for legacy pairing.
   public init(
     _ configuration: PairingConfiguration, makeKeyPair: (@Sendable () -> any P256KeyAgreement)? = nil
   ) {
@@ -41,7 +43,7 @@ public final class PeripheralSecurity: Sendable {
     self.makeKeyPair = makeKeyPair
   }
 
-  /// Removes all bonds, as a device does that loses them with a change of battery.
+  /// Removes all bonds, like a device that loses them when its battery is changed.
   public func forgetAll() { kept.withLock { $0 = [:] } }
 
   func pairing(as own: DeviceAddress, with peer: DeviceAddress) -> Pairing {
@@ -59,7 +61,7 @@ public final class PeripheralSecurity: Sendable {
     kept.withLock { kept in Self.key(of: peer, in: kept).flatMap { kept[$0] } }
   }
 
-  /// Whether a bonded central signed this command, and it is not a repetition.
+  /// Whether a bonded central signed this command and its counter is new.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     kept.withLock { kept in
       guard let key = Self.key(of: peer, in: kept), var bond = kept[key], bond.accepts(command) else {
@@ -76,14 +78,14 @@ public final class PeripheralSecurity: Sendable {
   }
 }
 
-/// Security of a link at the peripheral's end.
+/// Security of a link from the peripheral's point of view.
 struct LinkSecurity {
   let security: PeripheralSecurity
   private let own: DeviceAddress
   private let peer: DeviceAddress
   private var pairing: Pairing?
-  /// Whether the central did not respond for 30 s; pairing then stays disabled on this link. Core 5.4, Vol 3,
-  /// Part H, 3.4.
+  /// Whether the central has not responded for 30 s. Pairing then stays disabled on this link. Core 5.4, Vol
+  /// 3, Part H, 3.4.
   private(set) var hasTimedOut = false
   private var bond: Bond?
   private(set) var isEncrypted = false
@@ -97,12 +99,12 @@ struct LinkSecurity {
 
   var isAuthenticated: Bool { isEncrypted && bond?.isAuthenticated ?? false }
 
-  /// The central's permissions.
+  /// Security that determines the central's permissions.
   var level: ATTSecurity {
     ATTSecurity(bond, isEncrypted: isEncrypted)
   }
 
-  /// When `expire` is due.
+  /// When to call `expire`.
   var deadline: MonotonicTime? { pairing?.deadline }
 
   mutating func expire(now: MonotonicTime) -> [SecurityManagerPDU] {
@@ -112,7 +114,7 @@ struct LinkSecurity {
 
   /// Processes a PDU on the Security Manager's channel.
   ///
-  /// - Returns: the responses.
+  /// - Returns: The responses.
   mutating func receive(_ pdu: Span<UInt8>, now: MonotonicTime) -> [SecurityManagerPDU] {
     guard !hasTimedOut else { return [] }
     if pairing == nil, pdu.count > 0, pdu[0] == SecurityManagerCode.pairingRequest.rawValue {
@@ -122,7 +124,7 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// The key that a central encrypts with; `nil` without such a key.
+  /// The key that a central encrypts with; `nil` if no key has these numbers.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
     return bond?.localKey(random: random, diversifier: diversifier)

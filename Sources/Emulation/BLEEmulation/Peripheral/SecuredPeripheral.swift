@@ -1,18 +1,18 @@
 public import BLEStack
 public import BLEWire
 
-/// The security that an emulated device requires for its attributes, and how it pairs.
+/// The security that an emulated device requires for its attributes, and its pairing capabilities.
 public struct PeripheralProtection: Hashable, Sendable {
   public enum Level: String, CaseIterable, Hashable, Sendable {
-    /// Needs an encrypted link; the key may be unauthenticated.
+    /// An encrypted link; the key may be unauthenticated.
     case encrypted
-    /// Needs a key made with passkey or numeric comparison.
+    /// A link encrypted with a key from a pairing by passkey or numeric comparison.
     case authenticated
 
     var access: ATTAccess { .needs(self == .encrypted ? .encrypted : .authenticated) }
   }
 
-  /// Input and output capabilities by their names in options.
+  /// Input and output capabilities. The raw values are the names in options.
   public enum Capability: String, CaseIterable, Hashable, Sendable {
     case none, display, keyboard
     case yesNo = "yes-no"
@@ -34,9 +34,10 @@ public struct PeripheralProtection: Hashable, Sendable {
   }
 
   public var level: Level
-  /// The passkey that it shows (as if printed on it) and types, 0 … 999,999.
+  /// The passkey that the device shows (as if printed on it) and types, 0 … 999,999.
   public var passkey: UInt32
-  /// By default it shows a passkey if it requires authentication, and has no input or output otherwise.
+  /// By default the device shows a passkey if it requires authentication; otherwise it has no input or
+  /// output.
   public var capability: Capability
   public var kind = Kind.secureConnections
 
@@ -46,7 +47,7 @@ public struct PeripheralProtection: Hashable, Sendable {
     self.capability = capability ?? (level == .encrypted ? .none : .display)
   }
 
-  /// Whether pairing can satisfy the level: a device without input and output cannot be authenticated.
+  /// Whether a pairing can reach the level: a device without input and output cannot be authenticated.
   public var isPossible: Bool { level == .encrypted || capability != .none }
 
   /// The pairing configuration of a device with this identity. It distributes all of its keys, and accepts
@@ -66,17 +67,17 @@ public struct PeripheralProtection: Hashable, Sendable {
 }
 
 extension PeripheralSecurity {
-  /// Creates the security of one device, to be passed to each `SecuredPeripheral` that represents it.
+  /// Creates the security of one device, to be shared by all `SecuredPeripheral`s that represent it.
   ///
   /// - Parameters:
   ///   - protection: the device's requirements and capabilities.
-  ///   - address: its identity.
-  ///   - makeKeyPair: needed for Secure Connections; `nil` for legacy pairing.
+  ///   - address: its identity address.
+  ///   - makeKeyPair: required for Secure Connections; `nil` for legacy pairing.
   public convenience init(
     _ protection: PeripheralProtection, of address: DeviceAddress,
     makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
   ) {
-    // Not 0, which resolves nothing.
+    // Never 0, because a zero key resolves no address.
     let identity = DeviceIdentity(resolvingKey: .random(in: 1 ... .max), address: address)
     self.init(protection.configuration(identity), makeKeyPair: makeKeyPair)
   }
@@ -86,7 +87,7 @@ extension PeripheralSecurity {
 public final class SecuredPeripheral: VirtualPeripheral {
   /// The address that a device advertises.
   public enum Address: Hashable, Sendable {
-    /// Its identity address.
+    /// The device's identity address.
     case identity
     /// A resolvable private address that changes after each link. Core 5.4, Vol 6, Part B, 1.3.2.2.
     case `private`

@@ -5,7 +5,7 @@ public import BLEWire
 public struct Advertisement: Hashable, Sendable {
   public typealias Kind = AdvertisingKind
 
-  /// Maximum length of the data and of the scan response: 31 bytes. Core 5.4, Vol 3, Part C, 11.
+  /// Maximum size of the data and of the scan response, in bytes. Core 5.4, Vol 3, Part C, 11.
   public static let maximumByteCount = 31
 
   public var address: DeviceAddress
@@ -13,9 +13,9 @@ public struct Advertisement: Hashable, Sendable {
   /// Time between advertisements.
   public var interval: Duration
   public var data: [UInt8]
-  /// The response to active scanners; empty for none.
+  /// Response to active scanners; empty for none.
   public var scanResponse: [UInt8]
-  /// The signal strength that scanners report, in dBm.
+  /// Signal strength that scanners report, in dBm.
   public var rssi: Int8
 
   /// - Precondition: data and scan response have at most 31 bytes each.
@@ -36,35 +36,35 @@ public struct Advertisement: Hashable, Sendable {
 
 /// An emulated device behind a `VirtualController`: its advertisement, attributes and behaviour.
 ///
-/// The controller makes all calls and passes the time. Send through the `PeripheralLink`.
+/// The controller makes all calls and passes the time. To send, use the `PeripheralLink`.
 public protocol VirtualPeripheral: AnyObject {
-  /// `nil` while it does not advertise. Not read while a central is connected.
+  /// The advertisement; `nil` while the device does not advertise. Not read while a central is connected.
   var advertisement: Advertisement? { get }
-  /// When it stops advertising until its next link; `nil` for never.
+  /// When the device stops advertising until its next link; `nil` for never.
   var advertisingEnd: MonotonicTime? { get }
-  /// Its attributes. Read when the controller is created, and when a central connects after
+  /// The attributes. Read when the controller is created, and when a central connects after
   /// `attributesVersion` has changed.
   var services: [GATTServiceDescription] { get }
   var attributesVersion: Int { get }
-  /// How it pairs; `nil` if it does not.
+  /// Pairing configuration and bonds; `nil` if the device does not pair.
   var security: PeripheralSecurity? { get }
-  /// Maximum length of a received ATT PDU: 23 … 517.
+  /// Maximum size of a received ATT PDU in bytes; 23 … 517.
   var receiveMTU: Int { get }
 
   /// Called when a central has connected. The link is valid until `disconnected`.
   func connected(_ link: PeripheralLink, now: MonotonicTime)
   func disconnected(now: MonotonicTime)
 
-  /// Called before a write is stored; an error code refuses it.
+  /// Called before a write is stored. Returns an error code to refuse it.
   func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode?
-  /// Called after a write was stored, and answered if it was a request. Writes to a CCCD are reported too,
-  /// with its own handle.
+  /// Called after a write was stored and, if it was a request, answered. Also called for writes to a CCCD,
+  /// with the handle of the CCCD.
   func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime)
 
-  /// Called when a link that refused a push as `.full` has room again.
+  /// Called when a link whose queue was full has room again.
   func roomAvailable(_ link: PeripheralLink, now: MonotonicTime)
 
-  /// When `expired` is due, which must advance it; only read while connected.
+  /// When to call `expired`, which must set a later time. Only read while a central is connected.
   var deadline: MonotonicTime? { get }
   func expired(_ link: PeripheralLink, now: MonotonicTime)
 }

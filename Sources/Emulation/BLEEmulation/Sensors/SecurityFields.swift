@@ -1,4 +1,4 @@
-/// The security options of a specification.
+/// Security options of a specification.
 struct SecurityFields: Hashable, Sendable {
   var level: PeripheralProtection.Level?
   var passkey: UInt32?
@@ -12,7 +12,7 @@ struct SecurityFields: Hashable, Sendable {
     return protection
   }
 
-  /// Why the options are invalid; `nil` if they are valid.
+  /// Reason why the options are invalid; `nil` if they are valid.
   var problem: String? {
     guard let protection else {
       return passkey != nil || capability != nil || isLegacy

@@ -4,7 +4,7 @@ public import BLEStack
 import BLEWire
 import ColmiRing
 
-/// The text that describes a controller with emulated peripherals: `ring`, `ring,rate=300,real-time`,
+/// Description of a controller with emulated peripherals, as text: `ring`, `ring,rate=300,real-time`,
 /// `source,payload=244,real-time`.
 ///
 /// The kind of peripheral comes first, then options in any order, separated by commas:
@@ -15,32 +15,32 @@ import ColmiRing
 /// | `count=N` | stop after this many notifications: of each stream of a ring, on each link of a source or sensor |
 /// | `payload=N` | bytes of a source's values, 4 … 512 (default: 20) |
 /// | `devices=N` | number of peripherals, 1 … 64, each with its own name and address |
-/// | `real-time` | run at the pace of the air instead of that of memory |
+/// | `real-time` | run at the speed of a real radio instead of as fast as the processor allows |
 /// | `loss=P` | probability that a packet is damaged and sent again, 0 … 1; needs `real-time` |
 /// | `extended` | support the extended advertising commands in the controller |
 /// | `quiet` | a ring sends no requests to the central |
 /// | `heart-rate=N` | beats per minute of the wearer of a ring, strap or Polar sensor: 72, or 64-80 for a rise and fall each minute |
-/// | `variability=P` | amplitude of its variation by breathing and a slow wave, 0 … 0.4 (default: 0.05) |
+/// | `variability=P` | amplitude of the heart rate's variation by breathing and a slow wave, 0 … 0.4 (default: 0.05) |
 /// | `ectopic=P` | fraction of premature beats, 0 … 0.5 |
 /// | `motion=KIND` | motion of a ring's wearer: `rest`, `walk`, `run` |
 /// | `cadence=N` | steps per minute in motion, 30 … 240 (default: 105 and 160) |
-/// | `bout=SECONDS` | alternate rest and motion, for this long each |
-/// | `perfusion=P` | optical pulse of a ring relative to a warm finger's, 0 … 1 |
+/// | `bout=SECONDS` | alternate rest and motion, each of this duration |
+/// | `perfusion=P` | optical pulse of a ring relative to that of a warm finger, 0 … 1 |
 /// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, at this interval |
 /// | `taken-off-after=SECONDS` | a ring is off the finger after this time |
 /// | `shared` | a ring, strap or Polar sensor is on the same body as the others with this option |
 /// | `late=MS` | delay between measuring and sending, 0 … 10000 |
-/// | `clock-ppm=N` | how much the clock is fast in parts per million, −500 … 500 |
+/// | `clock-ppm=N` | rate by which the clock is fast, in parts per million, −500 … 500 |
 /// | `dropout=P` | probability that an optical reading of a ring is missing, 0 … 1 |
 /// | `malformed-every=N` | a ring damages every N-th raw notification, a sensor every N-th value |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
-/// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC (default: 7) |
-/// | `all-features` | a ring has temperature and heart rate variability too |
+/// | `history=N` | a ring stores N days, 1 … 31 (default: 7); its clock is this machine's, in UTC |
+/// | `all-features` | a ring also has temperature and heart rate variability |
 /// | `late-replies=MS` | delay of a ring's replies in milliseconds |
 /// | `wrong-checksum=N` | a ring damages every N-th reply |
-/// | `foreign-replies` | a ring sends a reply to a command that was not sent before each answer |
+/// | `foreign-replies` | before each answer, a ring sends the reply to a command that was not sent |
 /// | `cut-logs=N` | a ring's logs stop after N frames |
-/// | `unasked` | a ring sends its steps between the frames of a log |
+/// | `unasked` | a ring sends unsolicited step counts between the frames of a log |
 /// | `repeat-frames` | a ring sends each frame of a log twice |
 /// | `attributes=KIND` | how a ring reports changes of its attributes: `captured` (Service Changed), `lasting` (not at all), `hashed` (Service Changed and a hash) |
 /// | `stream-by=CHANNEL` | the characteristic for raw frames: `replies`, `big-data` |
@@ -55,11 +55,11 @@ import ColmiRing
 /// | `io-capability=NAME` | the device's input and output: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
 /// | `legacy-pairing` | the device pairs without Secure Connections |
 ///
-/// Without wearer options a ring has a wearer at rest with exactly 72 beats per minute. With any wearer
-/// option it has one who breathes, with a heart rate that matches the motion, as described in `Wearer`.
+/// Without wearer options, a ring's wearer is at rest with exactly 72 beats per minute. With any of them the
+/// wearer breathes and has a heart rate that matches the motion; see `Wearer`.
 ///
-/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. Several peripherals in range of
-/// each other are joined with `+`: `ring,rate=75+heart-rate+polar,real-time`.
+/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. To put several peripherals in range
+/// of each other, join them with `+`: `ring,rate=75+heart-rate+polar,real-time`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
@@ -74,12 +74,12 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       }
     }
 
-    /// Whether it has a wearer.
+    /// Whether the kind has a wearer.
     var hasBody: Bool { !wearerOptions.isEmpty }
 
     var hasUnit: Bool { self == .thermometer || self == .core }
 
-    /// The options of `Wearer.set` that it supports.
+    /// The options of `Wearer.set` and `BodyTime.set` that the kind supports.
     var wearerOptions: [String] {
       switch self {
       case .ring: Wearer.options + BodyTime.options
@@ -89,7 +89,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       }
     }
 
-    /// Its options in addition to the common ones, for a message.
+    /// The kind's options in addition to the common ones, for a message.
     var options: String {
       switch self {
       case .ring:
@@ -108,17 +108,17 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
   }
 
-  /// Why a text is not a valid specification, for the user.
+  /// Reason why a text is not a valid specification, for the user.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
 
   public static let deviceCounts = 1...64
-  /// Notifications per second, or ticks of a sensor.
+  /// Valid rates: notifications per second, or ticks of a sensor.
   public static let rates = 0.001...1e6
 
   public var kind: Kind
-  /// `nil` for the kind's default.
+  /// Notifications per second, or ticks of a sensor; `nil` for the kind's default.
   public var rate: Double?
   public var count: Int?
   public var payloadByteCount = EmulatedSource.Configuration().payloadByteCount
@@ -127,26 +127,26 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var packetErrorRate = 0.0
   public var commandSet = VirtualController.Configuration.CommandSet.legacy
   public var behaviour = EmulatedRing.Configuration().behaviour
-  /// `nil` for the kind's default.
+  /// The wearer; `nil` for the kind's default.
   public var wearer: Wearer?
   public var body = BodyTime()
   /// Probability that an optical reading of a ring is missing.
   public var dropoutRate = 0.0
-  /// How long a ring advertises after a link; `nil` for until a central connects.
+  /// How long a ring advertises after a link; `nil` to advertise until a central connects.
   public var sleepsAfter: Duration?
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
-  /// `nil` for a ring that refuses requests for stored data.
+  /// Stored data; `nil` for a ring that refuses such requests.
   public var history: RingHistory? = RingHistory()
   public var features = EmulatedRing.Configuration().features
   public var replyFaults = RingReplyFaults()
   public var attributes = RingAttributes()
   public var offBodyEvery: Int?
   public var unit = TemperatureMeasurement.Unit.celsius
-  /// `nil` for no protection.
+  /// The security that the device requires; `nil` for none.
   public var protection: PeripheralProtection? { security.protection }
   private var security = SecurityFields()
-  /// Specifications after a `+`: devices in the same air.
+  /// The specifications after a `+`: devices in the same virtual air.
   private var others: [VirtualPeripheralSpecification] = []
 
   public init(_ kind: Kind) { self.kind = kind }
@@ -215,7 +215,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
   }
 
-  /// Parses the options of a ring's stored data and replies.
+  /// Parses the options for a ring's stored data and replies.
   private mutating func take(
     ringOption name: String, _ value: String?, _ field: String
   ) throws(ParseError) {
@@ -283,9 +283,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
   // MARK: Results
 
-  /// Creates new peripherals; a single one has its kind's own name and address.
+  /// Creates new peripherals. A single one has the name and address of its kind.
   ///
-  /// - Parameter keyPairs: needed for Secure Connections; without it, protected devices use legacy pairing.
+  /// - Parameter keyPairs: required for Secure Connections; without it, protected devices use legacy pairing.
   public func makePeripherals(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> [any VirtualPeripheral] {
@@ -323,7 +323,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       peripherals: makePeripherals(keyPairs: keyPairs))
   }
 
-  /// Creates a controller alone in an air with the peripherals.
+  /// Creates a controller in a virtual air of its own with the peripherals.
   public func makeController(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> VirtualController {
@@ -334,7 +334,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
   private func ring(_ number: Int) -> EmulatedRing.Configuration {
     var ring = EmulatedRing.Configuration()
-    // Fast enough for useful recordings, and less than a link's capacity.
+    // Fast enough for useful recordings, and within a link's capacity.
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
     ring.behaviour = behaviour
@@ -387,7 +387,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     return EmulatedSensor(model, sensor)
   }
 
-  /// Replaces the lowest two bytes with a number from 1, as in the names.
+  /// Replaces the lowest two bytes with the device's number from 1, as in the names.
   private static func address(_ base: DeviceAddress, _ number: Int) -> DeviceAddress {
     DeviceAddress(bits: base.bits & ~0xFFFF | UInt64(number + 1), type: base.type)
   }

@@ -22,9 +22,9 @@ public final class EmulatedSource: VirtualPeripheral {
     public var advertisingInterval = Duration.milliseconds(100)
     /// Bytes per value: 4 … 512.
     public var payloadByteCount = 20
-    /// `nil` for as fast as the link allows.
+    /// Notifications per second; `nil` for as fast as the link allows.
     public var notificationsPerSecond: Double?
-    /// Number of notifications on a link after which it stops; `nil` for none.
+    /// Number of notifications on a link after which the source stops; `nil` for no limit.
     public var notificationLimit: Int?
 
     public init() {}
@@ -35,9 +35,9 @@ public final class EmulatedSource: VirtualPeripheral {
   public static let store = BluetoothUUID(high: 0x7D1A_0003_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
 
   public static let payloadByteCounts = 4...512
-  /// Minimum length of a value that contains a time.
+  /// Minimum size of a value that contains a time, in bytes.
   private static let timedByteCount = 12
-  /// Number of notifications per millisecond for a link that is never full.
+  /// Number of notifications per millisecond on a link that is never full.
   private static let batch = 16
   private static let batchInterval = Duration.milliseconds(1)
 
@@ -55,12 +55,14 @@ public final class EmulatedSource: VirtualPeripheral {
 
   private struct Run {
     let start: MonotonicTime
-    /// Number of notifications of this subscription.
+    /// Number of notifications sent in this subscription.
     var sent = 0
-    /// When the next is due; `nil` while the link is full.
+    /// When the next notification is due; `nil` while the link is full.
     var next: MonotonicTime?
   }
 
+  /// Creates a source.
+  ///
   /// - Precondition: the name fits an advertisement, and the payload and the rate are in their ranges.
   public init(_ configuration: Configuration = Configuration()) {
     precondition(Self.payloadByteCounts.contains(configuration.payloadByteCount))

@@ -74,7 +74,8 @@ import Glibc
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// The kernel's receive timestamp; `nil` if there is none, as at the end of a connection.
+  /// The kernel's receive timestamp; `nil` if the kernel gave none, as at the end of a
+  /// connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)

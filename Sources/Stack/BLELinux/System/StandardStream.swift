@@ -15,7 +15,7 @@ public enum StandardStream: CInt, Sendable {
     try writeAll(octets, to: rawValue, "write standard \(self)")
   }
 
-  /// Reads the available bytes; waits if there are none.
+  /// Reads the available bytes; waits until at least one is available.
   ///
   /// `read`, `poll`.
   ///

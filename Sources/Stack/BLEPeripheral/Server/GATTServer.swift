@@ -96,7 +96,7 @@ public actor GATTServer {
 
   // MARK: Attributes
 
-  /// Value handle of the first characteristic of this type; `nil` if none has it.
+  /// Value handle of the first characteristic of this type; `nil` if the server has no such characteristic.
   public func handle(of characteristic: BluetoothUUID) -> AttributeHandle? {
     database.valueHandle(of: characteristic)
   }

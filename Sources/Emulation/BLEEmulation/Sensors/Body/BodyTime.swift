@@ -2,14 +2,14 @@ import BLEWire
 
 /// The relation between an emulated sensor's clock and the time of its wearer's body.
 ///
-/// By default both start with the sensor's stream. Sensors of one air with `isShared` are on the same body:
-/// with the same wearer options they have the same beats and the same steps.
+/// By default both start with the sensor's stream. Sensors in the same virtual air with `isShared` are on the
+/// same body: with the same wearer options they have the same beats and the same steps.
 public struct BodyTime: Hashable, Sendable {
-  /// Whether the body's time is the air's time.
+  /// Whether the body's time is the time of the virtual air.
   public var isShared = false
   /// Delay between measuring and sending, in seconds.
   public var lateSeconds = 0.0
-  /// How much its clock is fast, as a fraction such as 28e-6.
+  /// Rate by which the sensor's clock is fast, as a fraction such as 28e-6.
   public var clockDrift = 0.0
   /// The body's time in seconds when the sensor's clock is 0.
   private(set) var start = 0.0
@@ -19,7 +19,7 @@ public struct BodyTime: Hashable, Sendable {
   /// Options that have a value.
   static let options = ["late", "clock-ppm"]
 
-  /// Sets an option of `virtual:`, if it is one of these.
+  /// Sets an option of `virtual:` if the name is one of `options`.
   ///
   /// - Throws: the valid range.
   mutating func set(_ option: String, _ text: String) throws(Wearer.Refusal) -> Bool {
@@ -35,17 +35,17 @@ public struct BodyTime: Hashable, Sendable {
   /// Starts the sensor's clock at 0.
   mutating func begin(at now: MonotonicTime) { start = start(at: now) }
 
-  /// The body's time in seconds at the start of the sensor's clock, if it starts now.
+  /// The body's time in seconds if the sensor's clock starts now.
   func start(at now: MonotonicTime) -> Double {
     (isShared ? Double(now.nanoseconds) / 1e9 : 0) - lateSeconds
   }
 
-  /// The body's time for a time of the sensor's clock, in seconds.
+  /// Converts a time of the sensor's clock to the body's time, in seconds.
   func seconds(_ own: Double) -> Double { start + own / (1 + clockDrift) }
 
-  /// The time of the sensor's clock for a time of the body, in seconds.
+  /// Converts a time of the body to the sensor's clock, in seconds.
   func own(_ seconds: Double) -> Double { (seconds - start) * (1 + clockDrift) }
 
-  /// Duration of a second of the sensor's clock in the air's time, in seconds.
+  /// Duration of a second of the sensor's clock, in seconds of the virtual air.
   var pace: Double { 1 / (1 + clockDrift) }
 }

@@ -2,8 +2,8 @@
 ///
 /// All signals are functions of time, except for small noise from a generator with a fixed seed.
 public struct Wearer: Hashable, Sendable {
-  /// An activity with its usual steps per minute (Tudor-Locke et al., Br. J. Sports Med. 52(12), 776–788,
-  /// 2018: 100 is a moderate walk, from 130 on people tend to run) and a matching pulse.
+  /// An activity with its usual steps per minute and a matching pulse. Tudor-Locke et al., Br. J. Sports Med.
+  /// 52(12), 776–788, 2018: 100 is a moderate walk, and from 130 on people tend to run.
   public enum Motion: String, CaseIterable, Hashable, Sendable {
     case rest, walk, run
 
@@ -18,44 +18,46 @@ public struct Wearer: Hashable, Sendable {
     }
   }
 
-  /// Why an option's value is invalid, for the user.
+  /// Reason why an option's value is invalid, for the user.
   public struct Refusal: Error, Hashable, Sendable {
     /// The valid range.
     public let range: String
   }
 
-  /// Rises from the lower to the upper bound and back each minute; `nil` for the motion's default.
+  /// Heart rate. Rises from the lower to the upper bound and falls back each minute; `nil` for the motion's
+  /// default.
   public var beatsPerMinute: ClosedRange<Double>?
-  /// Amplitude of the heart rate's variation by breathing and a slow wave, as a fraction of it: 0 … 0.4.
+  /// Amplitude of the heart rate's variation by breathing and a slow wave, as a fraction of the rate: 0 …
+  /// 0.4.
   public var variability = 0.05
   /// Fraction of premature beats: 0 … 0.5.
   public var ectopicShare = 0.0
   public var motion = Motion.rest
-  /// 30 … 240; `nil` for the motion's default.
+  /// Steps per minute, 30 … 240; `nil` for the motion's default.
   public var stepsPerMinute: Double?
   /// Duration of alternating periods of rest and motion; `nil` for constant motion.
   public var boutSeconds: Double?
-  /// Amplitude of the optical pulse relative to a warm finger: 0 … 1. The noise is a hundredth of a warm
-  /// finger's pulse.
+  /// Amplitude of the optical pulse relative to that of a warm finger: 0 … 1. The noise is a hundredth of a
+  /// warm finger's pulse.
   public var perfusion = 1.0
   /// Interval in seconds at which the sensor is off the skin for `liftSeconds`; `nil` for never.
   public var liftedEverySeconds: Double?
-  /// When the sensor is taken off for good; `nil` for never.
+  /// Time after which the sensor is taken off for good; `nil` for never.
   public var takenOffAfterSeconds: Double?
   /// Time from an R wave to the foot of its pulse at the finger.
   public var transitSeconds = 0.2
-  /// How much breathing modulates the light: 1, or 0 for not at all.
+  /// Degree to which breathing modulates the light: 1, or 0 for none.
   var breathing = 1.0
 
   public static let liftSeconds = 5.0
-  /// The options of a sensor with a heart rate only, and all options.
+  /// Options of a sensor that only has a heart rate; then all options.
   static let heartOptions = ["heart-rate", "variability", "ectopic"]
   static let options =
     heartOptions + ["motion", "cadence", "bout", "perfusion", "lifted-every", "taken-off-after"]
 
   public init() {}
 
-  /// At rest with a pulse of exactly 72 per minute, whose first beat is at the start.
+  /// A wearer at rest with a pulse of exactly 72 per minute and the first beat at the start.
   public static let even: Wearer = {
     var wearer = Wearer()
     (wearer.beatsPerMinute, wearer.variability, wearer.breathing) = (72...72, 0, 0)

@@ -2,14 +2,14 @@ import Physiology
 
 /// The effect of a wearer on a ring's optical signal.
 struct WearerLight {
-  /// Remaining fraction of the light when the ring is off the skin.
+  /// Fraction of the light that remains when the ring is off the skin.
   private static let ambientShare = 0.12
-  /// Fraction of a beat after which the systolic peak is over; the rest stretches to the length of the beat.
+  /// Fraction of a beat at which the systolic peak ends. The rest is stretched to the length of the beat.
   private static let systole = 0.25
-  /// Heights of an ectopic beat, before which the heart could not fill, and of the following beat.
+  /// Heights of an ectopic beat, before which the heart could not fill completely, and of the beat after it.
   private static let ectopicHeight = 0.4
   private static let laterHeight = 1.15
-  /// Modulation of the pulse's height and of the baseline by breathing, as fractions of the pulse.
+  /// Modulation of pulse height and baseline by breathing, as fractions of the pulse.
   private static let breathing = (height: 0.1, baseline: 0.15)
 
   /// One beat of a finger plethysmogram, 0 … 1: steep rise, notch, slow fall.
@@ -36,7 +36,7 @@ struct WearerLight {
     if let lift, lift < Wearer.liftSeconds {
       return low * Self.ambientShare + 0.1 * swing * sineAndCosine(turns: seconds / 3.1).sine
     }
-    // The squeezed finger refills, and the ring settles in its position.
+    // After a lift the finger refills with blood, and the ring settles.
     let settling = lift.map { 4 / square(1 + ($0 - Wearer.liftSeconds) / 0.5) } ?? 0
     let breath =
       wearer.breathing > 0
@@ -54,10 +54,10 @@ struct WearerLight {
     return seconds - (seconds / every).rounded(.down) * every
   }
 
-  /// The blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
+  /// Blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
   private func pulse(at seconds: Double) -> Double {
     let phase = rhythm.phase(at: seconds)
-    // All beats have the same length.
+    // Without ectopic beats all beats have the same length.
     guard rhythm.ectopicShare > 0 else { return Self.height(phase - phase.rounded(.down)) }
     var number = Int(phase.rounded(.down))
     if rhythm.place(number + 1) <= phase { number += 1 }
@@ -72,6 +72,8 @@ struct WearerLight {
     return rhythm.isEctopic(number - 1) ? Self.laterHeight * height : height
   }
 
+  /// Height of the pulse.
+  ///
   /// - Parameter share: position within the beat, 0 … 1.
   private static func height(_ share: Double) -> Double {
     let place = share * Double(beat.count)

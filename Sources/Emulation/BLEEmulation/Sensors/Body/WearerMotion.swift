@@ -3,24 +3,26 @@ import Physiology
 /// The movement of a wearer's hand, and its effect on the optical signal.
 ///
 /// A stride is two steps: the arm swings once, the body rises with each step, and the impact has harmonics.
-/// Strides vary: their length by some 2 %, their strength by a fifth. The same strides disturb the light, but
-/// not in proportion to any axis: tissue and ring respond differently to each harmonic, and the fit of the
-/// ring drifts. The artefact is therefore correlated with the acceleration, but is no multiple of it. Both
-/// also have a component that is independent of the other. The artefact is twice the pulse when walking (root
-/// mean squares), and three times when running; at four times, `PulseTracker` errs by twice as much as on
-/// real treadmill runs (those of Zhang, Pi, Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015).
+/// Strides vary in length by some 2 % and in strength by a fifth.
+///
+/// The same strides disturb the light, but not in proportion to any axis: tissue and ring respond differently
+/// to each harmonic, and the fit of the ring drifts. The artefact is therefore correlated with the
+/// acceleration without being a multiple of it. Both also have an independent component. In root mean
+/// squares, the artefact is twice the pulse when walking and three times when running. At four times,
+/// `PulseTracker` has twice the error that it has on real treadmill runs (those of Zhang, Pi, Liu, TROIKA,
+/// IEEE Trans. Biomed. Eng. 62(2), 2015).
 struct WearerMotion {
   private typealias Harmonics = InlineArray<4, (size: Double, turns: Double)>
 
-  /// Harmonics of the stride for each axis and for the light: relative sizes, and phases.
+  /// Harmonics of the stride for each axis and for the light: relative amplitudes and phases.
   private static let x: Harmonics = [(0.60, 0.00), (0.50, 0.30), (0.15, 0.10), (0.20, 0.60)]
   private static let y: Harmonics = [(0.30, 0.40), (0.80, 0.05), (0.10, 0.75), (0.30, 0.20)]
   private static let z: Harmonics = [(0.20, 0.15), (0.40, 0.55), (0.20, 0.90), (0.15, 0.45)]
   private static let light: Harmonics = [(0.45, 0.22), (0.70, 0.48), (0.25, 0.67), (0.20, 0.11)]
-  /// Time in which a hand starts and stops moving.
+  /// Time that a hand needs to start or stop moving.
   private static let rampSeconds = 2.0
 
-  /// Size of the acceleration in g, and of the artefact in warm pulses.
+  /// Amplitudes of the acceleration, in g, and of the artefact, relative to a warm finger's pulse.
   private let sizes: (acceleration: Double, light: Double)
   private let strideRate: Double
   private let boutSeconds: Double?
@@ -36,8 +38,8 @@ struct WearerMotion {
     boutSeconds = wearer.boutSeconds
   }
 
-  /// The acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity moves
-  /// between the axes.
+  /// Acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity shifts between
+  /// the axes.
   func force(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
@@ -46,7 +48,7 @@ struct WearerMotion {
     return (x + moved.x, y + moved.y, z + moved.z)
   }
 
-  /// A wave of −1 … 1 with period 1: a parabola for each half, approximately a sine.
+  /// A wave of amplitude 1 and period 1: one parabola per half, approximately a sine.
   private static func sway(_ turns: Double) -> Double {
     let phase = turns - turns.rounded(.down)
     let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
@@ -54,7 +56,7 @@ struct WearerMotion {
     return phase < 0.5 ? arch : -arch
   }
 
-  /// The acceleration without gravity, in g.
+  /// Acceleration without gravity, in g.
   func acceleration(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let size = sizes.acceleration * strength(seconds)
     guard size > 0 else { return (0, 0, 0) }
@@ -64,7 +66,7 @@ struct WearerMotion {
     )
   }
 
-  /// The artefact in the light, in warm pulses.
+  /// The artefact in the light, relative to a warm finger's pulse.
   func artefact(at seconds: Double) -> Double {
     let size = sizes.light * strength(seconds)
     guard size > 0 else { return 0 }
@@ -75,7 +77,7 @@ struct WearerMotion {
     return size * fit * (wave - 0.15 * wave * abs(wave))
   }
 
-  /// Maximum of the independent noise: in the light as a fraction of a warm pulse, and in g.
+  /// Maximum of the independent noise: in the light, relative to a warm finger's pulse, and in g.
   func noise(at seconds: Double) -> (light: Double, acceleration: Double) {
     let strength = strength(seconds)
     return (0.15 * sizes.light * strength, 0.1 * sizes.acceleration * strength)
@@ -87,7 +89,7 @@ struct WearerMotion {
       + 0.015 * sineAndCosine(turns: seconds / 4.7).sine
   }
 
-  /// 0 at rest, around 1 in motion.
+  /// Strength of the motion: 0 at rest, around 1 in motion.
   private func strength(_ seconds: Double) -> Double {
     guard sizes.light > 0 else { return 0 }
     let uneven =

@@ -4,11 +4,11 @@ public import BLEWire
 
 /// A CORE sensor by greenTEG: its own service in each tick, Health Thermometer in every tenth.
 ///
-/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body it has no
-/// reading in its own service and NaN in the other. The control point reports the number of paired heart-rate
-/// monitors (none), and refuses other requests.
+/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body, its own
+/// service has no reading and the Health Thermometer has NaN. The control point reports that no heart-rate
+/// monitors are paired, and refuses other requests.
 public struct CoreModel: SensorModel {
-  /// Number of its notifications per indication, so that one is sent in about ten seconds.
+  /// Number of notifications per indication, so that one indication is sent in about ten seconds.
   public static let thermometerEvery = 10
 
   public var name = "CORE A1:B2"

@@ -2,8 +2,9 @@ import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A bicycle with a simulated rider: 60 to 100 crank revolutions per minute and back every two minutes, 2.5
-/// wheel revolutions for each. Speed and cadence are 0 when the sensor is not worn.
+/// A bicycle with a simulated rider: the cadence rises from 60 to 100 crank revolutions per minute and falls
+/// back every two minutes, with 2.5 wheel revolutions per crank revolution. Speed and cadence are 0 when the
+/// sensor is not worn.
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingModel: SensorModel {
@@ -13,7 +14,7 @@ public struct CyclingModel: SensorModel {
   public var address = DeviceAddress(bits: 0x70CB_0D00_1816, type: .public)
   public var batteryPercent: UInt8 = 93
 
-  /// Crank revolutions.
+  /// Number of crank revolutions.
   private var turns = 0.0
   /// Time of the previous tick.
   private var seconds = 0.0
@@ -47,7 +48,7 @@ public struct CyclingModel: SensorModel {
       turns += perSecond * elapsed
       let cranks = UInt16(truncatingIfNeeded: Int(turns))
       let wheels = UInt32(truncatingIfNeeded: Int(turns * Self.wheelTurns))
-      // An event keeps its time in all measurements that report it.
+      // The event time changes only with the number of revolutions.
       if cranks != crank.revolutions {
         crank = CyclingSpeed.Crank(
           revolutions: cranks, lastEventTicks: ticks(since: turns, perSecond))

@@ -4,27 +4,29 @@ import Physiology
 /// The beat times of a simulated wearer's heart, as a function of time.
 ///
 /// The rate rises and falls linearly each minute. It is modulated by breathing (15 per minute, like
-/// respiratory sinus arrhythmia) and by a wave of 10 s (like that of the blood pressure), both as in
-/// McSharry, Clifford, Tarassenko, Smith, A Dynamical Model for Generating Synthetic Electrocardiogram
+/// respiratory sinus arrhythmia) and by a wave with a period of 10 s (like that of the blood pressure). Both
+/// follow McSharry, Clifford, Tarassenko, Smith, A Dynamical Model for Generating Synthetic Electrocardiogram
 /// Signals, IEEE Trans. Biomed. Eng. 50(3), 289–294, 2003.
 public struct HeartRhythm: Hashable, Sendable {
   public static let periodSeconds = 60.0
   public static let breathsPerSecond = 0.25
   public static let slowWavesPerSecond = 0.1
 
-  /// Rises from the lower to the upper bound and back each minute; the bounds may be equal.
+  /// Mean rate. Rises from the lower to the upper bound and falls back each minute; the bounds may be equal.
   public var beatsPerMinute: ClosedRange<Double>
   /// Amplitudes of the modulation by breathing and the slow wave, as fractions of the mean rate; together
   /// below 0.5.
   public var breathingShare = 0.03
   public var slowShare = 0.02
-  /// Fraction of premature beats: 0 … 0.5, at which every second beat is premature. After a premature beat a
+  /// Fraction of premature beats: 0 … 0.5, where 0.5 is every second beat. After a premature beat a
   /// compensatory pause restores the normal times; two premature beats never follow each other.
   public var ectopicShare = 0.0
 
   /// How early an ectopic beat is, as a fraction of an interval.
   public static let prematurity = 0.35
 
+  /// Creates a rhythm.
+  ///
   /// - Parameter beatsPerMinute: the range of the mean rate.
   public init(beatsPerMinute: ClosedRange<Double> = 64...80) { self.beatsPerMinute = beatsPerMinute }
 
@@ -37,12 +39,12 @@ public struct HeartRhythm: Hashable, Sendable {
   public func beat(_ number: Int) -> Double {
     let place = place(number)
     var time = 60 * place / mean
-    // Newton's method: the rate is close to its mean, so this converges to the last digits.
+    // Newton's method. The rate is close to its mean, so the result converges to full precision.
     for _ in 0..<12 { time -= (phase(at: time) - place) / rate(at: time) }
     return time
   }
 
-  /// Whether beat `number` is premature: one of the odd ones, selected by a hash of its number.
+  /// Whether beat `number` is premature. A hash of the number selects some of the odd beats.
   public func isEctopic(_ number: Int) -> Bool {
     guard ectopicShare > 0, number > 0, !number.isMultiple(of: 2) else { return false }
     // SplitMix64: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
@@ -55,7 +57,7 @@ public struct HeartRhythm: Hashable, Sendable {
   /// The phase at which beat `number` has its R wave.
   func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
 
-  /// Beats since 0; an integer at each R wave of the sinus rhythm.
+  /// Number of beats since time 0; an integer at each R wave of the sinus rhythm.
   func phase(at seconds: Double) -> Double {
     guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
@@ -67,7 +69,7 @@ public struct HeartRhythm: Hashable, Sendable {
 
   private var mean: Double { (beatsPerMinute.lowerBound + beatsPerMinute.upperBound) / 2 }
 
-  /// Beats per second.
+  /// Rate in beats per second.
   private func rate(at seconds: Double) -> Double {
     let waves =
       breathingShare * sineAndCosine(turns: Self.breathsPerSecond * seconds).sine
@@ -87,7 +89,7 @@ public struct HeartRhythm: Hashable, Sendable {
   }
 }
 
-/// The intervals of a rhythm, as counted by a strap.
+/// The intervals of a rhythm, as a strap counts them.
 struct PulseSignal: Sendable {
   static let secondsPerKilojoule = 6.0
 
@@ -97,7 +99,7 @@ struct PulseSignal: Sendable {
   /// Time of the last beat in 1/1024 s.
   private var latest = 0
 
-  /// Restarts at the sensor's time 0; the last beat is the one then or before.
+  /// Restarts at the sensor's time 0. The last beat is then the one at or before that time.
   mutating func restart(_ body: BodyTime = BodyTime()) {
     self.body = body
     beats = Int(rhythm.phase(at: body.seconds(0)).rounded(.down))
@@ -109,7 +111,8 @@ struct PulseSignal: Sendable {
     Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
   }
 
-  /// Intervals that ended since the last call, in 1/1024 s; rounded so that their sum is exact.
+  /// Returns the intervals that have ended since the last call, in 1/1024 s. They are rounded so that their
+  /// sum is exact.
   mutating func intervals(until seconds: Double) -> [UInt16] {
     var intervals: [UInt16] = []
     while true {

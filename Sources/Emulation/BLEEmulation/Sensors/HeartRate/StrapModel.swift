@@ -4,21 +4,21 @@ public import BLEWire
 
 /// A heart-rate chest strap: Heart Rate Service with control point, Device Information, Battery.
 ///
-/// Heart Rate Service 1.0. Off the body it sends a rate of 0 without contact and without intervals, as real
+/// Heart Rate Service 1.0. Off the body it sends a rate of 0, without contact and without intervals, as real
 /// straps do.
 public struct StrapModel: SensorModel {
   public var name = "ringtap strap"
   public var address = DeviceAddress(bits: 0x70CB_0D00_180D, type: .public)
   public var location = BodySensorLocation.chest
   public var batteryPercent: UInt8 = 84
-  /// Sent cyclically instead of the simulated wearer's measurements.
+  /// Measurements to send in a cycle instead of the simulated wearer's.
   public var measurements: [HeartRateMeasurement] = []
-  /// The rhythm of the simulated wearer's heart, from the first subscription on a link.
+  /// Rhythm of the simulated wearer's heart. Starts with the first subscription on a link.
   public var rhythm: HeartRhythm {
     get { pulse.rhythm }
     set { pulse.rhythm = newValue }
   }
-  /// Number of resets of the energy expended.
+  /// Number of times that the energy expended was reset.
   public private(set) var resets = 0
 
   private var pulse = PulseSignal()
@@ -26,9 +26,9 @@ public struct StrapModel: SensorModel {
   private var latest = 0.0
   private var energyStart = 0.0
 
-  /// Heart Rate Service 1.0, 3.1.1.3: about every tenth measurement has the energy.
+  /// Heart Rate Service 1.0, 3.1.1.3: about every tenth measurement contains the energy.
   private static let energyEvery = 10
-  /// Bytes of the flags, an 8-bit rate and the energy.
+  /// Number of bytes for the flags, an 8-bit rate and the energy.
   private static let fixedByteCount = 4
 
   public init() {}
@@ -85,7 +85,7 @@ public struct StrapModel: SensorModel {
     var beats = pulse.intervals(until: tick.seconds)
     if !measurements.isEmpty { return measurements[tick.number % measurements.count] }
     guard !tick.isOffBody else { return HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected) }
-    // If there is no room, the oldest are dropped: Heart Rate Service 1.0, 3.1.1.
+    // If there is not enough room, drop the oldest intervals: Heart Rate Service 1.0, 3.1.1.
     let room = min((tick.valueByteCount - Self.fixedByteCount) / 2, RRIntervals.capacity)
     beats = beats.suffix(room)
     let energy =
@@ -97,7 +97,7 @@ public struct StrapModel: SensorModel {
       energyExpendedKilojoules: energy, rrIntervals: RRIntervals(beats))
   }
 
-  /// A value whose flags promise a 16-bit rate and the energy, with only one byte after them.
+  /// Returns a value whose flags announce a 16-bit rate and the energy, with only one byte after them.
   public func malformed(_ value: SensorValue) -> [UInt8] {
     let flags: HeartRateMeasurement.Flags = [.rateIs16Bit, .hasEnergyExpended]
     return [flags.rawValue, value.octets.count > 1 ? value.octets[1] : 0]

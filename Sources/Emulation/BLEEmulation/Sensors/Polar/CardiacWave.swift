@@ -3,8 +3,8 @@ import Physiology
 /// The electrocardiogram of a rhythm: P, Q, R, S and T waves, as a function of time.
 ///
 /// A sum of Gaussians over the phase of the beat, with the angles and widths of McSharry et al. 2003 (see
-/// `HeartRhythm`), and a baseline that moves with breathing. Heights are those of a chest lead. Ectopic beats
-/// are ventricular: wide and high, with an inverted T wave and no P wave.
+/// `HeartRhythm`), and a baseline that moves with breathing. The heights are those of a chest lead. Ectopic
+/// beats are ventricular: wide and high, with an inverted T wave and no P wave.
 struct CardiacWave: Sendable {
   private typealias Wave = (angle: Double, width: Double, height: Double)
 
@@ -33,7 +33,7 @@ struct CardiacWave: Sendable {
     return Int32(sum.rounded())
   }
 
-  /// exp(−x² / 2): the series for a sixty-fourth of the exponent, squared six times.
+  /// exp(−x² / 2), from the series for a sixty-fourth of the exponent, squared six times.
   private static func bell(_ x: Double) -> Double {
     guard abs(x) < 6 else { return 0 }
     let exponent = -x * x / 128

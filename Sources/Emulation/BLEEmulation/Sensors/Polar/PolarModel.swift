@@ -5,10 +5,11 @@ public import BLEWire
 /// A Polar sensor: Heart Rate like a strap, and raw ECG, acceleration and PPG through its measurement
 /// service.
 ///
-/// Online Measurement (2024). ECG frames are plain (type 0), acceleration (type 1) and PPG (type 0)
-/// compressed. Each tick sends the samples since the last one, in as many frames as the MTU requires; the
-/// heart rate is sent once per second. Its clock starts with the first link at 2019-01-01, like that of an
-/// H10 when it is switched on. It continues over later links, with one second for the time between two.
+/// Online Measurement (2024). ECG frames are plain (type 0); acceleration (type 1) and PPG (type 0) are
+/// compressed. Each tick sends the samples since the last tick, in as many frames as the MTU requires; the
+/// heart rate is sent once per second. The sensor's clock starts with the first link at 2019-01-01, like that
+/// of an H10 when it is switched on. It continues on later links, and advances by one second between two
+/// links.
 public struct PolarModel: SensorModel {
   /// 2019-01-01 in nanoseconds since 2000.
   public static let epochNanoseconds: UInt64 = 599_616_000_000_000_000
@@ -17,25 +18,25 @@ public struct PolarModel: SensorModel {
   public var name = "Polar H10 0A1B2C3D"
   public var address = DeviceAddress(bits: 0x70CB_0D00_5C80, type: .public)
   public var batteryPercent: UInt8 = 77
-  /// Seconds of a link after which the sensor stops its streams by itself, as on its charger; `nil` for
-  /// never.
+  /// Seconds of a link after which the sensor stops its streams by itself, as it does on its charger; `nil`
+  /// for never.
   public var stopAfterSeconds: Double?
-  /// The rhythm of the simulated wearer's heart, for both ECG and heart rate. A beat at s seconds is in the
-  /// ECG at `epochNanoseconds` plus s seconds of the sensor's clock.
+  /// Rhythm of the simulated wearer's heart, for both ECG and heart rate. A beat at s seconds is in the ECG
+  /// at `epochNanoseconds` plus s seconds of the sensor's clock.
   public var rhythm: HeartRhythm {
     get { strap.rhythm }
     set { strap.rhythm = newValue }
   }
 
-  /// The wearer whose movement the acceleration shows; `nil` for counting waves, so that receivers can check
-  /// each sample.
+  /// The wearer whose movement the acceleration shows. If `nil`, the samples count up and down, so that
+  /// receivers can check each one.
   public var wearer: Wearer?
 
   private var strap = StrapModel()
   private var streams: [PolarStream] = []
-  /// Latest time by the sensor's clock in seconds.
+  /// Time of the last tick by the sensor's clock, in seconds.
   private var latest = 0.0
-  /// Start of the link.
+  /// Start of the link by the sensor's clock, in seconds.
   private var linkStart = 0.0
   private var heartRates = 0
 
@@ -137,13 +138,13 @@ public struct PolarModel: SensorModel {
     return values
   }
 
-  /// A header that ends within its timestamp.
+  /// Returns a header that ends within its timestamp.
   public func malformed(_ value: SensorValue) -> [UInt8] {
     value.characteristic == PolarUUID.data ? Array(value.octets.prefix(6)) : Array(value.octets.prefix(1))
   }
 }
 
-/// The result of a request to the control point. Online Measurement (2024), 3.3.
+/// Result of a request to the control point. Online Measurement (2024), 3.3.
 enum PolarStatus: UInt8 {
   case success = 0
   case invalidOpcode = 1

@@ -3,7 +3,7 @@ import BLEWire
 
 /// A running measurement of an emulated Polar sensor.
 ///
-/// Sample n is a function of n, so that receivers can check it; ECG samples are a function of the sensor's
+/// Sample n is a function of n, so that receivers can check it. ECG samples are a function of the sensor's
 /// time, which the frames contain.
 struct PolarStream: Sendable {
   /// A supported measurement and its parameters.
@@ -15,7 +15,7 @@ struct PolarStream: Sendable {
     let settings: [PolarSetting]
   }
 
-  /// As offered by an H10 (ECG, acceleration) and a Verity Sense (PPG).
+  /// Measurements that an H10 (ECG, acceleration) and a Verity Sense (PPG) offer.
   static let offers = [
     Offer(
       type: .ecg, frameType: 0, isCompressed: false, sampleRates: [130],
@@ -38,13 +38,13 @@ struct PolarStream: Sendable {
 
   let type: PolarMeasurementType
   private let rate: UInt16
-  /// Start in seconds of the sensor's ticks.
+  /// Time of the start in seconds, on the clock of the sensor's ticks.
   private let start: Double
   private let encoder: PolarFrameEncoder?
   private let heart: CardiacWave
   private let motion: WearerMotion?
   private let body: BodyTime
-  /// The next sample's number.
+  /// Number of the next sample.
   private var next = 0
 
   init(_ offer: Offer, rate: UInt16, start: Double, rhythm: HeartRhythm, wearer: Wearer?, body: BodyTime) {
@@ -57,9 +57,9 @@ struct PolarStream: Sendable {
     encoder = PolarFrameEncoder(offer.type, frameType: offer.frameType, isCompressed: offer.isCompressed)
   }
 
-  /// The frames with the samples since the last call.
+  /// Returns frames with the samples since the last call.
   ///
-  /// - Parameter byteCount: maximum length of a frame.
+  /// - Parameter byteCount: maximum size of a frame.
   mutating func frames(until seconds: Double, byteCount: Int) -> [[UInt8]] {
     guard let encoder else { return [] }
     let end = Int(((seconds - start) * Double(rate)).rounded(.down))
@@ -73,7 +73,7 @@ struct PolarStream: Sendable {
     return frames
   }
 
-  /// Number of samples, at most `count`, that fit into a frame.
+  /// Number of samples that fit into a frame; at most `count`.
   private func fitting(_ count: Int, _ byteCount: Int, _ encoder: PolarFrameEncoder) -> Int {
     let room = byteCount - PolarFrame.headerByteCount
     guard encoder.isCompressed else { return min(count, room / encoder.layout.byteCount) }
@@ -118,16 +118,15 @@ struct PolarStream: Sendable {
 
   private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
 
-  /// The acceleration of the hand that holds the sensor; its axes differ from those of a ring on the same
-  /// hand.
+  /// Acceleration of the hand that holds the sensor. Its axes differ from those of a ring on the same hand.
   private func acceleration(at time: Double) -> [Int32] {
     let force = motion?.force(at: time) ?? (x: 0, y: 0, z: 1)
     return [force.z, -force.x, force.y].map { Int32(($0 * 1_000).rounded()) }
   }
 
-  /// All channels of one sample.
+  /// Returns all channels of one sample.
   private func sample(_ number: Int) -> [Int32] {
-    // Counts up and down in steps, so that differences have both signs.
+    // Counts up and down in steps, so that differences of both signs occur.
     func wave(_ period: Int32, _ step: Int32) -> Int32 {
       let phase = Int32(truncatingIfNeeded: number) % period
       return step * (phase < period / 2 ? phase : period - phase)

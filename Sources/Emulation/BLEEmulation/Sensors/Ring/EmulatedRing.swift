@@ -8,11 +8,12 @@ import ColmiRing
 /// commands, refuses others with `0x80 | opcode, EE`, and streams raw frames at a configurable rate. With a
 /// history it also answers requests for stored data, settings and measurements.
 ///
-/// Replies and frames are sent only while the central is subscribed, as by the real ring. Raw frames that do
-/// not fit the link's queue are dropped and counted in `droppedByRing`, like in firmware without its own
-/// queue. No frame is late or repeated, and a limit counts frames that were sent. Replies wait for room.
+/// Like the real ring, it sends replies and frames only while the central is subscribed. Raw frames that do
+/// not fit into the link's queue are dropped and counted in `droppedByRing`, as by firmware without a queue
+/// of its own. No frame is delayed or repeated, and limits count only frames that were sent. Replies wait for
+/// room.
 public final class EmulatedRing: VirtualPeripheral {
-  /// Maximum number of queued frames and fragments; more are dropped.
+  /// Maximum number of queued frames and fragments. Further ones are dropped.
   static let outboxLimit = 4096
 
   /// Maximum number of ticks to catch up at once after a pause of the host's clock.
@@ -27,7 +28,7 @@ public final class EmulatedRing: VirtualPeripheral {
   /// Number of commands with a wrong length or checksum. They are not answered.
   public private(set) var rejectedCommands = 0
 
-  /// Whether the attributes have already moved; they move once.
+  /// Whether the attributes have already moved. They move only once.
   private var isMoved = false
   private var places = RingAttributes.Places()
   private var isPoweredOff = false
@@ -38,7 +39,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private var errands: [RingErrand] = []
   private var memory: RingMemory?
   private var measuring: RingMeasuring?
-  /// Sorted by due time.
+  /// Queued frames and fragments, sorted by due time.
   private var outbox: [Outgoing] = []
   private var isLinkFull = false
   private var replyCount = 0
@@ -51,7 +52,7 @@ public final class EmulatedRing: VirtualPeripheral {
 
   private struct Stream {
     let start: MonotonicTime
-    /// The wearer's time at tick 0 in seconds.
+    /// The wearer's time at tick 0, in seconds.
     let bodyStart: Double
     var tick = 0
     var sent = 0
@@ -69,7 +70,7 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  /// The time of a ring whose clock was never set.
+  /// Time of a ring whose clock was never set.
   private static let neverSet = try? RingDateTime(date: RingDate(year: 2024, month: 1, day: 1))
 
   // MARK: Advertisement and attributes
@@ -77,13 +78,13 @@ public final class EmulatedRing: VirtualPeripheral {
   public var advertisement: Advertisement? {
     if isPoweredOff { return nil }
     let name = [UInt8](configuration.name.utf8)
-    // Flags: general discoverable, no BR/EDR. Then the complete local name.
+    // Flags (general discoverable, no BR/EDR), then the complete local name.
     let data: [UInt8] = [2, 0x01, 0x06, UInt8(name.count + 1), 0x09] + name
     return Advertisement(
       address: configuration.address, interval: configuration.advertisingInterval, data: data)
   }
 
-  /// Fits the announced 241 bytes of a notification (`2F F1`, the R02 of TAH).
+  /// Fits the notifications of 241 bytes that the ring announces (`2F F1`, the R02 of TAH).
   public var receiveMTU: Int { 244 }
 
   public var services: [GATTServiceDescription] {
@@ -108,7 +109,7 @@ public final class EmulatedRing: VirtualPeripheral {
     ]
   }
 
-  /// The services by handle, with the gaps of captures CAP1 and CAP2 (reference, 1.2).
+  /// Services by handle, with the gaps of captures CAP1 and CAP2 (reference, 1.2).
   private var ringServices: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     let services = [
@@ -143,7 +144,7 @@ public final class EmulatedRing: VirtualPeripheral {
     forgetLink()
     memory?.begin(now: now)
     guard configuration.behaviour == .active else { return }
-    // CAP2: the ring requests the MTU, after 2.5 s an interval of 25–50 ms, some 10 s later 100–125 ms.
+    // In CAP2 the ring requests the MTU, after 2.5 s an interval of 25–50 ms, and some 10 s later 100–125 ms.
     errands = [
       RingErrand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
       RingErrand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
@@ -183,7 +184,7 @@ public final class EmulatedRing: VirtualPeripheral {
     switch (frame[0], frame[1]) {
     case (0x01, _):
       setTime(frame, now)
-      // The packet size that an R02 announces, then its capabilities as captured
+      // The packet size that an R02 announces, then its captured capabilities
       // (rsp-set-time-capabilities-r02).
       let all = configuration.features == .all
       let announced = ringFrame([0x2F, 0xF1])
@@ -228,7 +229,7 @@ public final class EmulatedRing: VirtualPeripheral {
     return try? RingSentFrame(decoding: frame)
   }
 
-  /// Handles requests that only a ring with a history supports.
+  /// Answers requests that only a ring with a history supports.
   private func remember(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
     guard memory != nil else { return refuse(frame, link, now) }
     switch Self.request(frame) {
@@ -284,7 +285,9 @@ public final class EmulatedRing: VirtualPeripheral {
 
   // MARK: Replies
 
-  /// - Parameter starts: the frames of an answer without padding and checksum.
+  /// Sends an answer.
+  ///
+  /// - Parameter starts: the frames of the answer without padding and checksum.
   private func reply(_ starts: [[UInt8]], _ link: PeripheralLink, _ now: MonotonicTime) {
     for frame in configuration.replyFaults.spoiled(starts.map(ringFrame)) {
       replyCount += 1
@@ -381,7 +384,9 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  /// - Parameter number: the frame's number in its stream, from 1.
+  /// Sends a raw frame.
+  ///
+  /// - Parameter number: number of the frame in its stream, from 1.
   private func push(
     _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
   ) -> PeripheralLink.PushOutcome {

@@ -1,22 +1,23 @@
 import BLEStack
 import BLEWire
 
-/// The handles of a ring's attributes, how it reports changes, and when the attributes change.
+/// Handles of a ring's attributes, the way in which it reports changes, and the time at which the attributes
+/// change.
 public struct RingAttributes: Hashable, Sendable {
   public enum Kind: String, Hashable, Sendable, CaseIterable {
-    /// As captured (reference, 1.2): Service Changed, no hash.
+    /// As captured (reference, 1.2): Service Changed, no Database Hash.
     case captured
-    /// Neither: by the specification the attributes never change.
+    /// Neither Service Changed nor Database Hash: by the specification the attributes never change.
     case lasting
     /// Service Changed, Database Hash and Client Supported Features.
     case hashed
   }
 
-  /// The single change of the attributes, as new firmware may make it.
+  /// The single change of the attributes, which new firmware might cause.
   public enum Move: String, Hashable, Sendable, CaseIterable {
-    /// The ring's services move by 32 handles, so that no attribute is at an old handle.
+    /// The ring's services move by 32 handles, so that no old handle has an attribute.
     case away
-    /// Its two services swap places, so that old handles have other attributes.
+    /// The ring's two services swap places, so that old handles have other attributes.
     case swapped
   }
 
@@ -28,7 +29,7 @@ public struct RingAttributes: Hashable, Sendable {
     case afterNotifications(Int)
   }
 
-  /// The characteristic for raw frames.
+  /// Characteristic that sends raw frames.
   public enum StreamChannel: String, Hashable, Sendable, CaseIterable {
     case replies
     /// As in some rings (reference, 5).
@@ -48,7 +49,7 @@ public struct RingAttributes: Hashable, Sendable {
     var bigData = AttributeHandle(0x0014)
     var information = AttributeHandle(0x001A)
 
-    // In each service, first the value that is written, then the one that is notified.
+    // In each service, the value that is written precedes the value that is notified.
     var commandValue: AttributeHandle { AttributeHandle(command.rawValue + 2) }
     var reply: AttributeHandle { AttributeHandle(command.rawValue + 4) }
     var bigDataValue: AttributeHandle { AttributeHandle(bigData.rawValue + 2) }
@@ -80,7 +81,7 @@ public struct RingAttributes: Hashable, Sendable {
           Characteristic(.databaseHash, .read),
         ]
       }
-    // The following services keep their handles, whatever this one contains.
+    // The following services keep their handles, whatever this service contains.
     return GATTServiceDescription(
       .genericAttribute, endHandle: kind == .hashed ? nil : AttributeHandle(0x0004),
       characteristics: characteristics)

@@ -1,6 +1,6 @@
 import BLEWire
 
-/// An action that a ring takes by itself after connecting.
+/// An action that a ring performs by itself after connecting.
 struct RingErrand {
   enum Action {
     case requestMTU

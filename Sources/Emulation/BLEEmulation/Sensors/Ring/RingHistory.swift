@@ -1,9 +1,9 @@
 public import ColmiRing
 
-/// A ring's stored data of a simulated wearer. The same seed and day give the same data, in any order of
-/// requests.
+/// A ring's stored data of a simulated wearer. The same seed and day give the same data, whatever the order
+/// of requests.
 ///
-/// Days start at the ring's midnight. Today ends at the ring's clock.
+/// Days start at midnight of the ring's clock. The data of today ends at the ring's time.
 public struct RingHistory: Hashable, Sendable {
   /// Number of stored days, including today.
   public var dayCount: Int
@@ -20,28 +20,28 @@ public struct RingHistory: Hashable, Sendable {
     public let hour: Int
     public let steps: UInt16
     public let distanceMeters: UInt16
-    /// In units of ten small calories.
+    /// Energy, in units of ten small calories.
     public let calories: UInt16
   }
 
-  /// Beats per minute, every five minutes; 0 if the wearer moved too much.
+  /// Heart rate in beats per minute, every five minutes; 0 if the wearer moved too much.
   public func heartRates(_ date: RingDate) -> [UInt8] {
     (0..<288).map { slot in
       number(date, .heartRate, slot, 20) == 0 ? 0 : UInt8(58 + number(date, .heartRate, slot + 1000, 40))
     }
   }
 
-  /// 0 … 100, every half hour.
+  /// Stress level, 0 … 100, every half hour.
   public func stress(_ date: RingDate) -> [UInt8] {
     (0..<48).map { UInt8(20 + number(date, .stress, $0, 40)) }
   }
 
-  /// In milliseconds, at full hours only, as in an RT11CR.
+  /// Heart rate variability in milliseconds, at full hours only, as in an RT11CR.
   public func heartRateVariability(_ date: RingDate) -> [UInt8] {
     (0..<48).map { $0.isMultiple(of: 2) ? UInt8(30 + number(date, .variability, $0, 30)) : 0 }
   }
 
-  /// Hours without a step are left out.
+  /// Activity per hour. Hours without a step are left out.
   public func activity(_ date: RingDate) -> [Activity] {
     (7..<22).compactMap { hour in
       let steps = number(date, .activity, hour, 900)
@@ -52,12 +52,12 @@ public struct RingHistory: Hashable, Sendable {
     }
   }
 
-  /// In percent, every hour.
+  /// Oxygen saturation in percent, every hour.
   public func oxygen(_ date: RingDate) -> [UInt8] {
     (0..<24).map { UInt8(95 + number(date, .oxygen, $0, 5)) }
   }
 
-  /// In tenths of a degree Celsius, every half hour.
+  /// Temperature in tenths of a degree Celsius, every half hour.
   public func temperatures(_ date: RingDate) -> [Int] {
     (0..<48).map { 340 + number(date, .temperature, $0, 25) }
   }
@@ -71,7 +71,7 @@ public struct RingHistory: Hashable, Sendable {
     return (number(date, .sleep, 100, 60) - 40, spans)
   }
 
-  /// One per day: the minute and beats per minute.
+  /// The one manual measurement of a day: minute of the day and beats per minute.
   public func manualHeartRate(_ date: RingDate) -> (minute: Int, beatsPerMinute: UInt8) {
     (number(date, .manual, 0, 1440), UInt8(60 + number(date, .manual, 1, 40)))
   }
@@ -81,7 +81,7 @@ public struct RingHistory: Hashable, Sendable {
     case stress, variability, activity, oxygen, temperature, sleep, manual
   }
 
-  /// 0 … bound − 1 (splitmix64).
+  /// A pseudorandom number in 0 … bound − 1 (splitmix64).
   private func number(_ date: RingDate, _ kind: Kind, _ index: Int, _ bound: Int) -> Int {
     var state = seed &* 0x9E37_79B9_7F4A_7C15
     for part in [UInt64(date.timestamp / 86_400), kind.rawValue, UInt64(index)] {

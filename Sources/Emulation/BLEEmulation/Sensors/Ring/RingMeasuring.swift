@@ -1,14 +1,15 @@
 import BLEWire
 import ColmiRing
 
-/// A measurement on demand: two frames per second, without a value while the sensor warms up. Reference,
+/// A measurement on request: two frames per second, without a value while the sensor warms up. Reference,
 /// section 3, 0x69.
 struct RingMeasuring {
-  /// CAP1 has 2.03 per second.
+  /// Interval between frames. CAP1 has 2.03 frames per second.
   static let interval = Duration.milliseconds(500)
-  /// Timeout without a command from the host. One source; others saw no end.
+  /// Time without a command from the host after which the measurement ends. According to one source; others
+  /// observed no end.
   static let patience = Duration.seconds(60)
-  /// A real ring takes 26 s; shorter here to save time.
+  /// Number of frames without a value. A real ring takes 26 s; shorter here to save time.
   static let warmUpFrameCount = 4
 
   let kind: RingMeasurement
@@ -17,7 +18,7 @@ struct RingMeasuring {
   private let start: MonotonicTime
   private var end: MonotonicTime
 
-  /// `nil` for measurements that no ring, or not this one, supports.
+  /// Returns `nil` for a measurement that this ring does not support.
   init?(_ kind: RingMeasurement, _ features: EmulatedRing.Configuration.Features, now: MonotonicTime) {
     switch kind {
     case .heartRate: base = 78
@@ -32,7 +33,7 @@ struct RingMeasuring {
   }
 
   var due: MonotonicTime { start.advanced(by: Self.interval * number) }
-  /// Whether the host has stopped keeping it alive.
+  /// Whether the measurement has ended because the host sent no command in time.
   var isOver: Bool { due > end }
 
   mutating func keepAlive(now: MonotonicTime) { end = now.advanced(by: Self.patience) }

@@ -1,17 +1,17 @@
 import BLEWire
 import ColmiRing
 
-/// The state of an emulated ring with a history: its clock and settings, and the answers made from them.
+/// State of an emulated ring with a history: its clock and settings, and its answers.
 struct RingMemory {
   let history: RingHistory
   let features: EmulatedRing.Configuration.Features
-  /// 0 after a factory reset.
+  /// Number of stored days; 0 after a factory reset.
   private let storedDayCount: Int
-  /// The clock's value when it was set.
+  /// Time to which the clock was last set.
   private var clockStart: RingDateTime
   private var clockSet: MonotonicTime?
   private var preferences: [UInt8] = [0, 0, 2, 30, 175, 70, 120, 90, 0]
-  /// On, 5 minutes.
+  /// Switched on, every 5 minutes.
   private var heartRateSettings: [UInt8] = [1, 5]
   private var automatic: Set<UInt8> = [RingAutomaticSensor.stress.rawValue]
 
@@ -54,7 +54,7 @@ struct RingMemory {
 
   // MARK: Command channel
 
-  /// The frames that answer a request, without padding and checksum; `nil` for a refusal.
+  /// Frames that answer a request, without padding and checksum; `nil` to refuse it.
   mutating func answer(_ request: RingRequest, now: MonotonicTime) -> [[UInt8]]? {
     switch request {
     case .heartRateLog(let timestamp): heartRateLog(timestamp, now)
@@ -63,7 +63,7 @@ struct RingMemory {
       features == .all ? slots(0x39, 30, daysAgo, now, history.heartRateVariability) : nil
     case .activityLog(let daysAgo): activityLog(Int(daysAgo), now)
     case .todayTotals: [totals(now)]
-    // 5000 steps, 300 kcal, 3000 m: rsp-goals.
+    // 5000 steps, 300 kcal, 3000 m: rsp-goals of the test vectors.
     case .goals: [[0x21, 0x01, 0x88, 0x13, 0, 0xE0, 0x93, 0x04, 0xB8, 0x0B]]
     case .findDevice: [[0x50, 0x55, 0xAA]]
     case .blinkTwice: [[0x10]]
@@ -134,7 +134,7 @@ struct RingMemory {
     samples.indices.map { $0 <= last ? samples[$0] : 0 }
   }
 
-  /// The header, then the echo of the request and the samples, 13 bytes per frame.
+  /// Returns the header, then the echo of the request and the samples, 13 bytes per frame.
   private static func frames(
     _ opcode: UInt8, _ interval: UInt8, _ echo: [UInt8], _ samples: [UInt8]
   ) -> [[UInt8]] {
@@ -172,7 +172,7 @@ struct RingMemory {
     return [[0x43, 0xF0, UInt8(hours.count), 1]] + records
   }
 
-  /// Big-endian, 24 bits each except for the minutes.
+  /// Totals of the day: big-endian, 24 bits each except for the minutes.
   private func totals(_ now: MonotonicTime) -> [UInt8] {
     let hours = activity(0, now)
     let steps = hours.reduce(0) { $0 + Int($1.steps) }
@@ -187,7 +187,7 @@ struct RingMemory {
 
   // MARK: Big data
 
-  /// The response to a message; `nil` for silence, because rings ignore unknown messages.
+  /// The response to a message; `nil` to send none, because rings ignore unknown messages.
   func answer(_ request: RingBigDataRequest, now: MonotonicTime) -> RingBigData? {
     let days = 0..<storedDayCount
     switch request {
@@ -226,7 +226,7 @@ struct RingMemory {
     return RingBigData(id: 0x27, payload: payload)
   }
 
-  /// Blocks of a day, oldest first: days ago, then each hour twice.
+  /// Blocks of a day, oldest first: number of days ago, then each hourly value twice.
   private func oxygen(_ now: MonotonicTime) -> [UInt8] {
     (0..<storedDayCount).reversed().flatMap { day in
       let last = end(day, now) / 60
@@ -234,7 +234,7 @@ struct RingMemory {
     }
   }
 
-  /// Blocks of a day: days ago, 30, then tenths of a degree above 20 °C.
+  /// Blocks of a day: number of days ago, 30, then tenths of a degree above 20 °C.
   private func temperatures(_ days: Range<Int>, _ now: MonotonicTime) -> [UInt8] {
     days.reversed().flatMap { day in
       let last = end(day, now) / 30
@@ -243,7 +243,7 @@ struct RingMemory {
     }
   }
 
-  /// Days ago, 30, number of packets, index, then hundredths of a degree; 20 values in a packet.
+  /// Number of days ago, 30, number of packets, index, then hundredths of a degree; 20 values per packet.
   private func intervalTemperatures(_ day: UInt8, _ packet: UInt8, _ now: MonotonicTime) -> [UInt8] {
     let last = end(Int(day), now) / 30
     let tenths = history.temperatures(date(Int(day), now))

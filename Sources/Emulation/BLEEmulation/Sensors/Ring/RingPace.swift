@@ -1,11 +1,11 @@
 import BLEWire
 
-/// The interval between ticks of a stream: a `Duration`, decomposed once instead of for each frame.
+/// Interval between the ticks of a stream: a `Duration`, decomposed once instead of for each frame.
 struct RingPace {
   /// The interval in seconds, for the wearer's time.
   let seconds: Double
   private let nanoseconds: Int64
-  /// The part below a nanosecond.
+  /// The part of the interval below a nanosecond.
   private let attoseconds: Int64
 
   init(_ interval: Duration) {

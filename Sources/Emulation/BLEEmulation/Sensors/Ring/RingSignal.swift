@@ -1,22 +1,23 @@
 import BLEWire
 import ColmiRing
 
-/// The raw stream of a COLMI ring (0xA1): captured frames first, then those of a simulated `Wearer`.
+/// The raw stream of a COLMI ring (0xA1): first captured frames, then frames computed from a simulated
+/// `Wearer`.
 ///
-/// Deterministic: every run has the same stream. One tick is one frame of each subtype, as the rings send
+/// Deterministic: all runs have the same stream. One tick is one frame of each subtype, as the rings send
 /// them (reference `colmi-ring-protocol.md`, 5.2 and 5.3).
 struct RingSignal {
-  /// The contents of a tick's three frames, in the order of sending.
+  /// Contents of a tick's three frames, in the order in which they are sent.
   enum Subtype: UInt8, CaseIterable {
     case spo2 = 1
     case ppg = 2
     case accelerometer = 3
   }
 
-  /// The 16 bytes of a `RingFrame`: a value, so that a stream does not allocate.
+  /// The 16 bytes of a `RingFrame`, inline so that a stream does not allocate.
   typealias Frame = InlineArray<16, UInt8>
 
-  // From `ring-test-vectors.json`; all are captures from real rings.
+  // From `ring-test-vectors.json`; all were captured from real rings.
   /// raw-spo2-ei-1 (edgeimpulse/example-data-collection-colmi-r02), raw-spo2-r06 (CitizenOneX/colmi_r06_fbp).
   static let capturedSpO2: [Frame] = [
     [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],
@@ -36,10 +37,10 @@ struct RingSignal {
     [0xA1, 0x03, 0xDE, 0xB4, 0xFD, 0xC8, 0xFB, 0x3E, 0, 0, 0, 0, 0, 0, 0, 0x34],
   ]
 
-  /// LSB per g of the accelerometer.
+  /// Resolution of the accelerometer in LSB per g.
   static let unitsPerG = 512.0
   private typealias Bounds = (high: UInt16, low: UInt16)
-  /// The maximum and minimum registers of raw-ppg-ei-1 and raw-spo2-ei-1.
+  /// Bounds of the wave: the maximum and minimum registers of raw-ppg-ei-1 and raw-spo2-ei-1.
   private static let ppgBounds: Bounds = (10_957, 10_689)
   private static let spo2Bounds: Bounds = (194, 114)
 
@@ -49,6 +50,8 @@ struct RingSignal {
   private let motion: WearerMotion
   private let light: WearerLight
 
+  /// Creates the stream of a wearer.
+  ///
   /// - Parameter dropoutRate: probability that an optical frame has no reading, 0 … 1.
   init(_ wearer: Wearer = .even, dropoutRate: Double = 0) {
     self.dropoutRate = dropoutRate
@@ -56,8 +59,10 @@ struct RingSignal {
     light = WearerLight(wearer, motion)
   }
 
+  /// Returns a frame of a tick.
+  ///
   /// - Parameters:
-  ///   - tick: the tick since the start of the stream, from 0.
+  ///   - tick: number of the tick since the start of the stream, from 0.
   ///   - seconds: the wearer's time at that tick.
   mutating func frame(_ subtype: Subtype, tick: Int, seconds: Double) -> Frame {
     switch subtype {
@@ -73,10 +78,10 @@ struct RingSignal {
     }
   }
 
-  /// Value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the captures.
+  /// An optical frame: value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the captures.
   private mutating func optical(_ subtype: Subtype, _ bounds: Bounds, _ seconds: Double) -> Frame {
-    // At rest the wave fills 90 % of the bounds, so that it stays inside them with the noise. Otherwise it
-    // may exceed them, as in real rings.
+    // At rest the wave takes 90 % of the range, so that it stays within the bounds with the noise. Otherwise
+    // it may exceed them, as in real rings.
     let swing = Double(bounds.high - bounds.low) * 0.9 - 5
     let counts = light.counts(low: Double(bounds.low) + 5, swing: swing, at: seconds)
     let noise = nextNoise(3 + Int(swing * motion.noise(at: seconds).light))
@@ -90,7 +95,7 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// The hand's acceleration with noise.
+  /// An accelerometer frame: the hand's acceleration with noise.
   private mutating func acceleration(_ seconds: Double) -> Frame {
     var frame = Self.start(.accelerometer)
     let force = motion.force(at: seconds)
@@ -101,7 +106,7 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// Twelve bits in two's complement: the high eight, then the low four.
+  /// Writes twelve bits in two's complement: the high eight, then the low four.
   private mutating func setAxis(_ frame: inout Frame, _ index: Int, _ g: Double, _ noise: Int) {
     let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(noise))) & 0x0FFF
     frame[index] = UInt8(raw >> 4)
@@ -120,7 +125,7 @@ struct RingSignal {
     frame[index + 1] = UInt8(value & 0xFF)
   }
 
-  /// The frame with its checksum, which was 0 before.
+  /// Returns the frame with its checksum, which must be 0 before.
   private static func summed(_ frame: Frame) -> Frame {
     var frame = frame
     var sum: UInt8 = 0
@@ -135,14 +140,14 @@ struct RingSignal {
     return Double(chance >> 11) < dropoutRate * Double(1 << 53 as UInt64)
   }
 
-  /// −amplitude … amplitude, from a linear congruential generator.
+  /// A pseudorandom number in −amplitude … amplitude, from a linear congruential generator.
   private mutating func nextNoise(_ amplitude: Int) -> Int {
     noise = noise &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
     return Int(noise >> 40) % (2 * amplitude + 1) - amplitude
   }
 }
 
-/// A frame as the ring sends it: padded with zeros, with checksum.
+/// Returns a frame as the ring sends it: padded with zeros, with checksum.
 func ringFrame(_ start: [UInt8]) -> [UInt8] {
   [UInt8](encoding: RingFrame.byteCount) {
     RingCommand(start[0], payload: start.span.extracting(1...)).encode(into: &$0)

@@ -5,23 +5,23 @@ public import BLEWire
 /// CORE, Polar.
 ///
 /// Ticks start with the first subscription on a link; the first value follows one interval later. Values
-/// without a subscription are not sent and not counted. Notifications that do not fit the link's queue are
-/// dropped and counted; up to `maximumWaiting` indications wait for the confirmation of the previous one.
+/// without a subscription are neither sent nor counted. Notifications that do not fit into the link's queue
+/// are dropped and counted. Up to `maximumWaiting` indications wait for the confirmation of the previous one.
 public final class EmulatedSensor: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var advertisingInterval = Duration.milliseconds(100)
-    /// Ticks per second; a real sensor has 1.
+    /// Ticks per second. A real sensor has 1.
     public var ticksPerSecond = 1.0
-    /// Number of measured values on a link after which it stops; `nil` for none.
+    /// Number of measured values on a link after which the sensor stops; `nil` for no limit.
     public var valueLimit: Int?
     /// Number of measured values on a link after which the link is lost (Connection Timeout); `nil` for
     /// never.
     public var disconnectAfter: Int?
-    /// Every n-th measured value of a link is shorter than its flags promise.
+    /// Makes every n-th measured value of a link shorter than its flags announce.
     public var malformedEvery: Int?
-    /// The sensor is off the body in every n-th tick.
+    /// Takes the sensor off the body in every n-th tick.
     public var offBodyEvery: Int?
-    /// The time of its wearer.
+    /// Relation between the sensor's clock and its wearer's time.
     public var body = BodyTime()
 
     public init() {}
@@ -31,7 +31,7 @@ public final class EmulatedSensor: VirtualPeripheral {
   static let maximumWaiting = 64
   /// Maximum number of ticks to catch up at once after a pause of the host's clock.
   static let maximumTicksAtOnce = 4096
-  /// The controller does not report confirmations, so an indication is retried after this time.
+  /// Interval at which an indication is retried, because the controller does not report confirmations.
   private static let retryInterval = Duration.milliseconds(5)
 
   public let configuration: Configuration
@@ -58,6 +58,8 @@ public final class EmulatedSensor: VirtualPeripheral {
     let kind: Kind
   }
 
+  /// Creates a sensor.
+  ///
   /// - Precondition: the rate is above 0, and advertisement and scan response fit.
   public init(_ model: any SensorModel, _ configuration: Configuration = Configuration()) {
     precondition(configuration.ticksPerSecond > 0)
@@ -147,7 +149,7 @@ public final class EmulatedSensor: VirtualPeripheral {
     let number = tick
     tick += 1
     let isOffBody = configuration.offBodyEvery.map { (number + 1).isMultiple(of: $0) } ?? false
-    // Opcode and handle. Core 5.4, Vol 3, Part F, 3.4.7.1.
+    // Opcode and handle precede the value. Core 5.4, Vol 3, Part F, 3.4.7.1.
     let values = model.measure(
       SensorTick(
         number: number, seconds: Double(number + 1) / configuration.ticksPerSecond,
@@ -196,7 +198,7 @@ public final class EmulatedSensor: VirtualPeripheral {
     }
   }
 
-  /// Sends queued indications, as far as the central confirms.
+  /// Sends queued indications until one awaits its confirmation.
   private func flush(_ link: PeripheralLink, _ now: MonotonicTime) {
     retry = nil
     while let item = waiting.first {
@@ -206,7 +208,7 @@ public final class EmulatedSensor: VirtualPeripheral {
       case .awaitsConfirmation:
         retry = now.advanced(by: Self.retryInterval)
         return
-      // `roomAvailable` follows.
+      // `roomAvailable` is called when there is room again.
       case .full: return
       }
     }

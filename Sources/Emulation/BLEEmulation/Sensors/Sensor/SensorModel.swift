@@ -19,19 +19,19 @@ public struct SensorValue: Hashable, Sendable {
   }
 }
 
-/// A tick of an emulated sensor; ticks start with the first subscription on a link.
+/// A tick of an emulated sensor. Ticks start with the first subscription on a link.
 public struct SensorTick: Hashable, Sendable {
-  /// The tick's number, from 0.
+  /// Number of the tick, from 0.
   public var number: Int
   /// Seconds since the first subscription, by the sensor's clock.
   public var seconds: Double
-  /// Maximum length of a value in bytes by the MTU.
+  /// Maximum size of a value at the MTU in force, in bytes.
   public var valueByteCount: Int
   /// Whether the sensor is off the body.
   public var isOffBody: Bool
 }
 
-/// The identity, measurements and responses of an emulated sensor; `EmulatedSensor` provides the link and the
+/// Identity, measurements and responses of an emulated sensor. `EmulatedSensor` provides the link and the
 /// time.
 ///
 /// A characteristic UUID may occur only once in the table.
@@ -42,16 +42,18 @@ public protocol SensorModel: Sendable {
   var advertisingData: [UInt8] { get }
   var scanResponse: [UInt8] { get }
 
-  /// Called before a write is stored; an error code refuses it.
+  /// Called before a write is stored. Returns an error code to refuse it.
   func check(write value: Span<UInt8>, to characteristic: BluetoothUUID) -> ATTErrorCode?
-  /// - Returns: the sensor's response.
+  /// Called after a write was stored.
+  ///
+  /// - Returns: The sensor's response.
   mutating func written(_ value: [UInt8], to characteristic: BluetoothUUID) -> [SensorValue]
   mutating func measure(_ tick: SensorTick) -> [SensorValue]
-  /// The value, truncated below what its first byte promises.
+  /// Returns the value, truncated so that it is shorter than its first byte announces.
   func malformed(_ value: SensorValue) -> [UInt8]
-  /// Called when a central has connected; must discard the state of the previous link.
+  /// Called when a central has connected. Must discard the state of the previous link.
   mutating func connected()
-  /// Called when the ticks start, and with them the sensor's clock.
+  /// Called when the ticks and the sensor's clock start.
   mutating func begin(_ body: BodyTime)
 }
 
@@ -63,8 +65,8 @@ extension SensorModel {
   public mutating func connected() {}
   public mutating func begin(_ body: BodyTime) {}
 
-  /// Flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core Supplement 11, Part
-  /// A, 1.
+  /// Advertising data: flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core
+  /// Supplement 11, Part A, 1.
   func advertisement(of services: [UInt16]) -> [UInt8] {
     let list = services.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
     return [2, 0x01, 0x06, UInt8(list.count + 1), 0x03] + list + [UInt8(name.utf8.count + 1), 0x09]
@@ -73,7 +75,7 @@ extension SensorModel {
 }
 
 extension [GATTServiceDescription] {
-  /// Device Information and Battery, as in most sensors.
+  /// The Device Information and Battery services, which most sensors have.
   static func sensorServices(model: String, batteryPercent: UInt8) -> [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     func text(_ uuid: BluetoothUUID, _ text: String) -> Characteristic {
@@ -92,7 +94,7 @@ extension [GATTServiceDescription] {
   }
 }
 
-/// A number that rises and falls linearly; the result is the same on every machine.
+/// A number that rises and falls linearly. The result is the same on every machine.
 ///
 /// - Parameters:
 ///   - range: from the lower bound at 0 to the upper bound at half a period, and back.

@@ -6,7 +6,7 @@ public import BLEWire
 /// is indicated as the result.
 ///
 /// Health Thermometer Service 1.0. Off the body the temperature is NaN. The interval is 4 ticks, which are
-/// seconds at the usual rate, unless a central writes another one, which applies until the end of its link.
+/// seconds at the usual rate. A central may write another interval, which applies until its link ends.
 public struct ThermometerModel: SensorModel {
   /// Number of readings in a measurement, including the result, unless a central has written another
   /// interval.
@@ -18,7 +18,7 @@ public struct ThermometerModel: SensorModel {
   public var type = TemperatureType.ear
   public var unit = TemperatureMeasurement.Unit.celsius
   public var batteryPercent: UInt8 = 71
-  /// Sent cyclically instead of the simulated wearer's measurements.
+  /// Measurements to send in a cycle instead of the simulated wearer's.
   public var measurements: [TemperatureMeasurement] = []
 
   private var interval = readingsPerMeasurement
@@ -84,7 +84,7 @@ public struct ThermometerModel: SensorModel {
   }
 }
 
-/// The temperature of a simulated wearer: from 36.5 to 37.3 °C and back, every two minutes.
+/// Temperature of a simulated wearer: rises from 36.5 to 37.3 °C and falls back, every two minutes.
 enum BodySignal {
   static func celsius(at seconds: Double) -> Double { triangle(36.5...37.3, period: 120, at: seconds) }
   static func skinCelsius(at seconds: Double) -> Double { triangle(33.0...34.2, period: 120, at: seconds) }
