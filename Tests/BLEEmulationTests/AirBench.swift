@@ -4,8 +4,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// Manually driven hosts in one air, with a clock that stops at each deadline, so that arrivals have exact
-/// times.
+/// Manually driven hosts in one virtual air, with a clock that stops at each deadline, so that arrival times
+/// are exact.
 final class AirBench {
   /// One packet to a host, H4 type byte first.
   struct Packet: Equatable {
@@ -14,7 +14,7 @@ final class AirBench {
     var text: String { hexOf(octets) }
   }
 
-  /// One controller, and the packets that its host received.
+  /// One controller and the packets that its host has received.
   final class Port {
     let controller: VirtualController
     fileprivate(set) var packets: [Packet] = []
@@ -23,7 +23,7 @@ final class AirBench {
 
     func first(_ start: String) -> Packet? { all(start).first }
 
-    /// Packets that start with these bytes.
+    /// Returns the packets that start with these bytes.
     func all(_ start: String) -> [Packet] {
       let start = octetsOf(start)
       return packets.filter { $0.octets.starts(with: start) }
@@ -45,7 +45,7 @@ final class AirBench {
     ports = controllers.map { Port(VirtualController($0, in: air)) }
   }
 
-  /// A throughput source with its address and an advertising interval of 100 ms.
+  /// An `EmulatedSource` with its address and an advertising interval of 100 ms.
   static func source(_ byteCount: Int, _ change: (inout EmulatedSource.Configuration) -> Void = { _ in })
     -> EmulatedSource
   {
@@ -55,7 +55,7 @@ final class AirBench {
     return EmulatedSource(configuration)
   }
 
-  /// The source's address in wire order.
+  /// The source's address in transmission order.
   static let sourceAddress = "c050000dcb70"
 
   func send(_ packet: String, to port: Int = 0) {
@@ -66,7 +66,7 @@ final class AirBench {
 
   func wait(_ duration: Duration) { wait(until: now.advanced(by: duration)) }
 
-  /// Lets time pass, stopping at each deadline.
+  /// Advances the time, stopping at each deadline.
   func wait(until end: MonotonicTime) {
     while let deadline = air.deadline, deadline <= end {
       now = max(now, deadline)
@@ -77,14 +77,14 @@ final class AirBench {
     air.advance(to: now)
   }
 
-  /// Lets time pass in one step, as for a loop that was delayed.
+  /// Advances the time in one step, as for a loop that was delayed.
   func oversleep(_ duration: Duration) {
     now = now.advanced(by: duration)
     air.advance(to: now)
     drain()
   }
 
-  /// Lets time pass until a host has received a packet with this start, at most a minute.
+  /// Advances the time until a host has received a packet with this start, by a minute at most.
   func wait(for start: String, at port: Int = 0) -> Packet? {
     let start = octetsOf(start)
     let seen = ports[port].packets.count
@@ -114,7 +114,7 @@ final class AirBench {
 
   // MARK: Steps that most tests begin with
 
-  /// Reset, and event masks that enable everything.
+  /// Sends Reset, and event masks that enable all events.
   func setUp(_ port: Int = 0) {
     send("01030c00", to: port)
     send("01010c08 ffffffffffffff3f", to: port)

@@ -4,8 +4,8 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A manually driven host: packets and replies in hexadecimal with their H4 type, and time that only advances
-/// when told to.
+/// A manually driven host: packets and replies in hexadecimal with their H4 type. Time advances only when the
+/// test advances it.
 final class ControllerBench {
   let controller: VirtualController
   private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
@@ -30,7 +30,7 @@ final class ControllerBench {
     return drain()
   }
 
-  /// Lets time pass, stopping at each deadline.
+  /// Advances the time, stopping at each deadline.
   func wait(milliseconds: Int) -> [String] {
     let end = now.advanced(by: .milliseconds(milliseconds))
     var packets: [String] = []
@@ -49,7 +49,7 @@ final class ControllerBench {
     return packets
   }
 
-  /// Reset, and event masks that enable everything.
+  /// Sends Reset, and event masks that enable all events.
   func setUp() {
     #expect(send("01030c00") == ["040e0401030c00"])
     #expect(send("01010c08 ffffffffffffff3f") == ["040e0401010c00"])

@@ -3,10 +3,11 @@ import Foundation
 import TestKit
 import Testing
 
-/// A program in `Tests/KernelTests/Peers` that uses google/bumble, served on a port of this machine.
+/// A program in `Tests/KernelTests/Peers` that uses google/bumble, with its controller on a port of this
+/// machine.
 final class BumblePeer: Sendable {
   let port: UInt16
-  /// Address of the device behind the controller on the port.
+  /// Address of the device behind that controller.
   let address: DeviceAddress
   private let program: Program
 

@@ -5,7 +5,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A way to pair, with bumble's options.
+/// A pairing method, as options of bumble.
 struct PairingCase: CustomTestStringConvertible, Sendable {
   let testDescription: String
   let own: IOCapability
@@ -24,7 +24,7 @@ struct PairingCase: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// A passkey that one side displays and the other types; a file stands for the user in between.
+/// A passkey that one side displays and the other types. A file takes the place of the user.
 final class SharedNumber: Sendable {
   let path: String
   private let shown = Mutex<UInt32?>(nil)

@@ -24,7 +24,7 @@ struct Link {
     return link
   }
 
-  /// A link whose peer does not read yet.
+  /// Prepares a link whose peer does not read yet.
   static func prepare(sendBufferByteCount: Int32? = nil, tap: PacketTap? = nil) async throws -> Link {
     let pair = try SocketPair(sendBufferByteCount: sendBufferByteCount)
     let loop = try EventLoop.start()
@@ -32,7 +32,7 @@ struct Link {
     return Link(loop: loop, connection: connection, peer: Peer(pair.theirs()))
   }
 
-  /// A link on a kernel that lacks these SOL_SOCKET options; `isLossy` makes the channel drop packets.
+  /// Opens a link as on a kernel without these SOL_SOCKET options. If `isLossy`, the channel drops packets.
   static func open(lacking options: [CInt], isLossy: Bool = false) async throws -> Link {
     let loop = try EventLoop.start()
     let (connection, peer) = try await Task(executorPreference: loop) {
@@ -71,7 +71,7 @@ extension Connection {
   func hold(at gate: Gate) { gate.pass() }
 }
 
-/// Values in hexadecimal in order of arrival, each after its handle.
+/// Received values in hexadecimal in order of arrival, each after its handle.
 final class Values: Sendable {
   private let values = Mutex<[String]>([])
   private let stamps = Mutex<[ReceiveTime]>([])

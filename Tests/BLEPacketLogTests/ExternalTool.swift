@@ -7,10 +7,10 @@ struct ExternalTool {
 
   init(_ name: String) { self.name = name }
 
-  /// Standard output of a run that must succeed.
+  /// Runs the program, which must succeed, and returns its standard output.
   func output(_ arguments: [String]) throws -> String { try Program.output(of: name, arguments) }
 
-  /// The same, for a log in a temporary file.
+  /// Runs the program on a log in a temporary file, and returns its standard output.
   func output(_ arguments: [String], of log: [UInt8]) throws -> String {
     try withFolder { folder in
       let file = folder + "/log.btsnoop"

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-/// Decoded packets of a log: the lines of `ringtap log show --json`.
+/// Decodes the packets of a log into the lines of `ringtap log show --json`.
 func decodedLines(_ log: [UInt8]) throws -> [PacketLine] {
   var reader = PacketLogReader()
   var decoder = PacketDecoder()
@@ -37,7 +37,7 @@ struct PacketLine: Decodable, Hashable {
   var problem: String?
 }
 
-/// The logs of the repository, and those of real devices if they are available.
+/// Logs of the repository, and logs of real devices if they are available.
 enum Logs {
   static var own: [URL] { Place.captures(withSuffix: ".btsnoop").map { URL(filePath: $0) } }
 
@@ -49,7 +49,7 @@ enum Logs {
       .map { URL(filePath: $0) }
   }
 
-  /// The decompressed bytes of a log.
+  /// Bytes of a log after decompression.
   static func octets(of file: URL) throws -> [UInt8] {
     var input = try CompressedInput(path: file.path)
     var octets: [UInt8] = []

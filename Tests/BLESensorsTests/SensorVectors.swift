@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Any JSON, to compare a decoder's output with the expected output.
+/// Any JSON value, for comparing a decoder's output with the expected output.
 indirect enum JSONValue: Decodable, Hashable, Sendable {
   case null
   case flag(Bool)
@@ -34,7 +34,7 @@ indirect enum JSONValue: Decodable, Hashable, Sendable {
   var array: [JSONValue]? { if case .array(let array) = self { array } else { nil } }
   var object: [String: JSONValue]? { if case .object(let object) = self { object } else { nil } }
 
-  /// Equal apart from the rounding of scaled numbers.
+  /// Whether both are equal, apart from the rounding of scaled numbers.
   func matches(_ other: JSONValue) -> Bool {
     switch (self, other) {
     case (.number(let a), .number(let b)): abs(a - b) <= 1e-6 * max(1e-3, abs(b))
@@ -46,7 +46,7 @@ indirect enum JSONValue: Decodable, Hashable, Sendable {
   }
 }
 
-/// Values of standard and vendor sensors with their meaning; each names its published source.
+/// A value of a standard or vendor sensor with its meaning and its published source.
 struct SensorVector: Decodable, Sendable, CustomTestStringConvertible {
   var name: String
   var service: String

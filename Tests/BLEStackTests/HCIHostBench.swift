@@ -3,12 +3,12 @@ import BLEWire
 import TestKit
 import Testing
 
-/// A controller played by hand: packets in hexadecimal with their H4 type, and time that only advances when
-/// told to.
+/// A manually driven controller: packets in hexadecimal with their H4 type. Time advances only when the test
+/// advances it.
 final class HCIHostBench {
   var host = HCIHost()
   private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
-  /// ATT PDUs as bytes, each after its link.
+  /// ATT PDUs in hexadecimal, each after its link.
   var attributes: [String] = []
   var reports: [String] = []
   /// Peer address of each `connect`.
@@ -30,7 +30,7 @@ final class HCIHostBench {
     }
   }
 
-  /// Brings up a link that the owner requested.
+  /// Makes a link that the owner requested.
   func connect(_ handle: String = "4000") throws {
     let peer = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
     _ = host.submit(LECreateConnection(to: peer, ownType: .public, parameters: .default))
@@ -39,7 +39,7 @@ final class HCIHostBench {
     try receive("043e1301 00" + handle + "0001" + Self.peer + "2800 0000 2a00 00")
   }
 
-  /// A ready host with a link of handle 0x0040 and no pending events.
+  /// A host in state ready, with a link of handle 0x0040 and no pending events.
   static func linked() throws -> HCIHostBench {
     let bench = HCIHostBench()
     try bench.setUp()
@@ -64,7 +64,7 @@ final class HCIHostBench {
     }
   }
 
-  /// Packets that the host sends now, without replies.
+  /// Returns the packets that the host sends now, without replying to them.
   func sent() -> [String] {
     var packets: [String] = []
     while let packet = host.nextPacket(now: now) { packets.append(hexOf(packet)) }

@@ -2,7 +2,7 @@ import BLEStack
 import BLEWire
 import Testing
 
-/// Two pairings that receive each other's PDUs at once.
+/// Two pairings that receive each other's PDUs immediately.
 struct Meeting {
   struct Case: CustomTestStringConvertible, Sendable {
     var initiator = IOCapability.noInputNoOutput
@@ -21,7 +21,7 @@ struct Meeting {
   var responder: Pairing
   var typed: (UInt32) -> UInt32? = { $0 }
   var agrees: (Pairing.Role) -> Bool = { _ in true }
-  /// `nil` drops the PDU.
+  /// Returns the PDU to deliver; `nil` drops it.
   var tamper: (Pairing.Role, SecurityManagerPDU) -> SecurityManagerPDU? = { $1 }
   var encryption = HCIStatus.success
 
@@ -63,7 +63,7 @@ struct Meeting {
       random: { draws.next() })
   }
 
-  /// As in the table: which side displayed or typed the passkey.
+  /// Method in the words of the table: which side displayed or typed the passkey.
   var method: String {
     if !compared.isEmpty { return compared.count == 2 && compared[0] == compared[1] ? "N" : "?" }
     guard typers > 0 else { return "J" }
@@ -129,7 +129,8 @@ struct Meeting {
   }
 }
 
-/// Not P-256, but both sides agree: for tests that do not depend on the curve.
+/// A key agreement that is not P-256, but gives both sides the same secret: for tests that do not depend on
+/// the curve.
 final class ToyAgreement: P256KeyAgreement {
   let number: UInt128
   init(_ number: UInt128) { self.number = number }

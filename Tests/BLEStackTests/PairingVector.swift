@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A pairing from another stack's tests, PDU by PDU; the file names its source.
+/// A pairing from another stack's tests, PDU by PDU. The file names its source.
 struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
   struct File: Decodable { var pairings: [PairingVector] }
 
@@ -120,7 +120,7 @@ struct PairingVector: Decodable, CustomTestStringConvertible, Sendable {
   }
 }
 
-/// Numbers in the order in which they will be drawn.
+/// Numbers in the order in which the pairing draws them.
 final class Draws: @unchecked Sendable {
   // Needs no lock: used by one test on one thread.
   private var values: [UInt128]

@@ -7,7 +7,7 @@ import Testing
 struct ServerBench {
   var database: GATTServerDatabase
   var server: ATTServer
-  /// Writes reported to the application, and its response.
+  /// Error code with which the application refuses writes, and the writes that were reported to it.
   var refusal: ATTErrorCode?
   private(set) var writes: [(handle: UInt16, value: String)] = []
 

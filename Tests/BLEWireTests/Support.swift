@@ -8,9 +8,9 @@ struct PDUCase: Sendable, CustomTestStringConvertible {
 
   let name: String
   let octets: [UInt8]
-  /// Length of the shortest PDU of this kind in bytes: every shorter one must be rejected.
+  /// Size of the shortest PDU of this kind in bytes. Every shorter one must be rejected.
   let minimum: Int
-  /// Decodes and encodes again.
+  /// Decodes a PDU and encodes it again.
   let recode: Recode
 
   init(_ name: String, _ hex: String, minimum: Int, _ recode: @escaping Recode) {
@@ -22,13 +22,12 @@ struct PDUCase: Sendable, CustomTestStringConvertible {
 
   var testDescription: String { name }
 
-  /// Expects the same bytes.
+  /// Expects that decoding and encoding returns the same bytes.
   func checkRoundTrip() throws {
     #expect(try recode(octets) == octets)
   }
 
-  /// A truncated PDU is rejected, or is a valid shorter one. It never decodes to anything else, and never
-  /// traps.
+  /// Expects that each truncated PDU is rejected or is a valid shorter PDU.
   func checkTruncations(_ layer: WireError.Layer) {
     for count in 0..<octets.count {
       let cut = Array(octets[..<count])

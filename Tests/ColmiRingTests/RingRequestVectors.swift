@@ -4,10 +4,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// The vectors of the protocol's reference: packets of hosts and rings with their meaning. Each names its
-/// source.
+/// A vector of the protocol's reference: packets of hosts and rings with their meaning and source.
 struct RingRequestVector: Decodable, CustomTestStringConvertible {
-  /// Keys from which requests are made; the meaning of replies is compared as JSON in `RingTapTests`.
+  /// Members from which requests are made. `RingTapTests` compares the meaning of replies as JSON.
   struct Expectation: Decodable {
     var kind: String
     var year: Int?

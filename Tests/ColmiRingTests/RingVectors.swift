@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Frames from rings with their meaning; each names its published source.
+/// A frame from a ring with its meaning and its published source.
 struct RingVector: Decodable, CustomTestStringConvertible {
   struct Expectation: Decodable {
     var kind: String
@@ -34,7 +34,7 @@ struct RingVector: Decodable, CustomTestStringConvertible {
   static func of(kind: String) -> [RingVector] { all.filter { $0.expect.kind == kind } }
 }
 
-/// Reads the reference's vectors, each with the members of `Vector`.
+/// Reads the reference's vectors.
 func readVectors<Vector: Decodable>() -> [Vector] {
   let file = Place.fixture("ColmiRingTests/Fixtures/ring-vectors.json")
   do {

@@ -4,11 +4,11 @@ import Foundation
 import TestKit
 import Testing
 
-/// A ring's ticks as a radio delivers them: known times on the sensor's clock, and late arrivals.
+/// A ring's ticks as a radio link delivers them: known times on the sensor's clock, and delayed arrivals.
 ///
-/// A tick waits for the next connection event, sometimes for several (retransmissions), never overtakes an
-/// earlier one, and takes up to half a millisecond to reach the kernel. Seeded, and independent of the code
-/// under test.
+/// A tick waits for the next connection event, or for several events if it is retransmitted. It never
+/// overtakes an earlier tick, and needs up to half a millisecond to reach the kernel. Seeded, and independent
+/// of the code under test.
 struct SimulatedStream: CustomTestStringConvertible {
   /// Ticks per second.
   var rate: Double
@@ -17,17 +17,17 @@ struct SimulatedStream: CustomTestStringConvertible {
   var ticks: Int
   /// Numbers of ticks that never arrive.
   var lost: Set<Int> = []
-  /// Probability that nothing gets through in an event.
+  /// Probability that an event loses all packets.
   var lossOfEvents = 0.02
-  /// From this tick on nothing is delivered for the given time; then everything that waited is delivered at
-  /// once.
+  /// From this tick on nothing is delivered for the given time. Then all delayed ticks are delivered at once.
   var stall: (tick: Int, seconds: Double)?
 
   var testDescription: String { "\(rate) Hz, events each \(connectionInterval * 1_000) ms" }
 
   struct Arrival {
     var number: Int
-    /// Time in seconds on the sensor's clock, which is the host's here, and time at the kernel.
+    /// Time in seconds on the sensor's clock, which equals the host's here, and time of arrival in the
+    /// kernel.
     var sensor: Double
     var kernel: ReceiveTime
   }
@@ -61,7 +61,7 @@ struct SimulatedStream: CustomTestStringConvertible {
     return arrivals
   }
 
-  /// The clock's result for the ticks.
+  /// Places the ticks with the clock.
   func placed(_ clock: inout TickClock) -> [PlacedTick] {
     var placed: [PlacedTick] = []
     for arrival in arrivals {

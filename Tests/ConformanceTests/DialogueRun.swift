@@ -24,7 +24,7 @@ struct DialogueRun {
   private var words: ArraySlice<String> { dialogue.action.dropFirst().filter { $0 != "secured" }[...] }
   private var isSecured: Bool { dialogue.action.last == "secured" }
 
-  /// The expected lines, with repeated bytes written out.
+  /// The expected lines, with repeated bytes expanded.
   var expected: [String] { dialogue.expectation.map { Self.plain($0) } }
 
   func result() async throws -> [String] { try await outcome().map { Self.plain($0) } }
@@ -108,8 +108,8 @@ struct DialogueRun {
     }
   }
 
-  /// The value's handle, then those of the presentation formats; if there are several, the last is the
-  /// aggregate format.
+  /// Reads descriptors. The words are the value's handle, then those of the presentation formats; if there
+  /// are several, the last is the aggregate format.
   private func details(_ client: some ATTRequester) async throws(GATTError) -> [String] {
     let handles = words.map(handle)
     let descriptors = handles.indices.dropFirst().map { index in
@@ -144,7 +144,7 @@ struct DialogueRun {
     }
   }
 
-  /// Discovers attributes as a job does, and subscribes to changes. `multiple` sets bit 2 of the features;
+  /// Discovers attributes like a job, and subscribes to changes. `multiple` sets bit 2 of the features;
   /// `changing` discovers again when they have changed; a handle is read at the end.
   private func attributes() async throws(GATTError) -> [String] {
     let features: ClientFeatures =
@@ -162,7 +162,8 @@ struct DialogueRun {
     return lines
   }
 
-  /// Words: a value handle, the way, and the handle of Client Supported Features if bit 2 must be set first.
+  /// Subscribes. The words are a value handle, the way, and the handle of Client Supported Features if bit 2
+  /// must be set first.
   private func subscribe() async throws(GATTError) -> [String] {
     let client = GATTClient(connection)
     let database = try await client.discover()
@@ -192,7 +193,7 @@ struct DialogueRun {
 
   private func octets(_ word: String) -> [UInt8] { octetsOf(Self.plain(word)) }
 
-  /// Expands `aa*3` to `aaaaaa`, and removes the spaces between bytes, which have no meaning.
+  /// Expands `aa*3` to `aaaaaa`, and removes the spaces between bytes.
   static func plain(_ line: String) -> String {
     line.split(separator: " ").map { word in
       let parts = word.split(separator: "*")
@@ -229,7 +230,7 @@ struct DialogueRun {
   }
 }
 
-/// A link whose security can be raised, with a count of the attempts.
+/// A link that can raise its security and counts the attempts.
 final class CountingSecurity: Sendable {
   private let count = Atomic<Int>(0)
 

@@ -25,7 +25,7 @@ final class ServerDialogueRun {
   private let device: VirtualDevice
   private let channel: RawChannel
   private let services: [GATTServiceDescription]
-  /// Bonds of the tester, and of the server.
+  /// Bonds of the tester and of the server.
   private let bonds = KeptBonds()
   private let kept: KeptBonds
   private var pending: [(word: String, before: Int)]
@@ -35,7 +35,7 @@ final class ServerDialogueRun {
   private var central = 0
   private var isChanged = false
 
-  /// A PDU that was unexpected or differs from the dialogue.
+  /// The first PDU that was unexpected or differs from the dialogue.
   private(set) var mismatch: String?
 
   static func play(_ dialogue: ATTDialogue) async throws -> String? {
@@ -103,7 +103,7 @@ final class ServerDialogueRun {
     if last != "013e000006" { mismatch = "at the end: \(last)" }
   }
 
-  /// Makes the application send a value. The server sends Service Changed by itself.
+  /// Sends a value of the application. Service Changed is left to the server.
   private func push(_ octets: [UInt8], _ isIndication: Bool, _ server: GATTServer) async throws {
     let handle = octets.span.handle(at: 1)
     if await server.handle(of: .serviceChanged) == handle { return try await doWhatIsDue(server) }
@@ -163,7 +163,7 @@ final class ServerDialogueRun {
   }
 }
 
-/// The ATT channel of the tester's links, used instead of its host's client.
+/// ATT channel of the tester's links, used instead of the client of its host.
 final class RawChannel: Sendable {
   private let heardPDUs = Mutex<[[UInt8]]>([])
   private let isShortening = Mutex(false)
@@ -192,7 +192,7 @@ final class RawChannel: Sendable {
   }
 }
 
-/// The attributes of a dialogue as descriptions for a server.
+/// Converts the attributes of a dialogue to descriptions for a server.
 struct ServerDialogueDatabase {
   private(set) var services: [GATTServiceDescription] = []
   private let dialogue: ATTDialogue

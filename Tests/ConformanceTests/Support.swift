@@ -53,7 +53,7 @@ struct DialogueLink {
   }
 }
 
-/// Files of dialogues in the repository.
+/// The files of dialogues in the repository.
 enum DialogueFiles {
   static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Dialogues")
 
@@ -69,7 +69,7 @@ enum DialogueFiles {
   }
 }
 
-/// A dialogue as the argument of a test, which it names.
+/// A dialogue as the argument of a test, described by its name.
 struct NamedDialogue: CustomTestStringConvertible {
   let dialogue: ATTDialogue
 

@@ -2,8 +2,8 @@ import BLEDissector
 import BLEPacketLog
 import BLEWire
 
-/// Translates an air log, read in pieces of `chunk` bytes. No passkey is searched for, because that takes a
-/// million tries.
+/// Translates an air log that is read in pieces of `chunk` bytes. Does not search for a passkey, because that
+/// would take a million attempts.
 private func translation(
   _ log: Span<UInt8>, chunk: Int
 ) -> (records: [StoredPacketRecord], report: AirReport?, frames: Int) {
@@ -23,8 +23,8 @@ private func translation(
   return (records, reader.airReport(), reader.recordCount)
 }
 
-/// An air log, or any bytes: the size of the pieces makes no difference, each frame gives a record, and
-/// readers of HCI logs process the records without trapping.
+/// An air log, or any bytes. The size of the pieces must make no difference, each frame must give a record,
+/// and readers of HCI logs must process the records without trapping.
 func fuzzAirLog(_ input: Span<UInt8>) {
   let whole = translation(input, chunk: .max)
   let pieces = translation(input, chunk: 1 + input.count % 29)

@@ -47,7 +47,7 @@ private func check(_ value: Span<UInt8>, in pdu: Span<UInt8>) {
   precondition(value.count < pdu.count, "a value longer than its PDU")
 }
 
-/// PDUs that a server sends to a client. The first byte of each PDU: bit 0 sends a request before it, with
+/// PDUs that a server sends to a client. In the first byte of each PDU, bit 0 sends a request first, with
 /// bits 1 to 4 as its opcode; bit 6 lets time pass; bit 7 selects the request's subject.
 func fuzzATTClient(_ input: Span<UInt8>) {
   var machine = ATTClientMachine()
@@ -72,7 +72,7 @@ func fuzzATTClient(_ input: Span<UInt8>) {
   }
 }
 
-/// A value of each kind of access, and one that is longer than an MTU.
+/// One value per kind of access, and one that is longer than an MTU.
 private let services: [GATTServiceDescription] =
   .genericServices(name: "R02_3A4F") + [
     GATTServiceDescription(
@@ -98,7 +98,7 @@ private let signingBond: Bond = {
   return bond
 }()
 
-/// PDUs that a client sends to a server. The first byte of each PDU: bit 0 notifies a value before it, bit 1
+/// PDUs that a client sends to a server. In the first byte of each PDU, bit 0 first notifies a value, bit 1
 /// indicates it, bit 2 makes the server refuse the write.
 func fuzzATTServer(_ input: Span<UInt8>) {
   var database = GATTServerDatabase(services)
@@ -133,9 +133,9 @@ func fuzzATTServer(_ input: Span<UInt8>) {
   }
 }
 
-/// A server that returns the responses in the input, one per request, and then none.
+/// A server that returns the responses in the input, one per request, until there are none left.
 private final class ScriptedServer: ATTRequester {
-  /// More requests than any discovery of 65,535 handles needs with responses of this size.
+  /// Maximum number of requests; more than any discovery of 65,535 handles needs with responses of this size.
   private static let limit = 10_000
 
   private var answers: [[UInt8]] = []

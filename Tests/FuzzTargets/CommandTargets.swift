@@ -12,10 +12,10 @@ public struct FuzzCommand: Sendable {
   /// Output path.
   public var output: String
 
-  /// Maximum number of bytes that a command may print: much more than any fuzzer input contains.
+  /// Maximum number of bytes that a command may print; much more than any fuzzer input contains.
   private static let outputLimit = 16 << 20
 
-  /// Traps unless the exit status is one that the help lists, and the output is printable and parses.
+  /// Traps unless the help lists the exit status, and the output is printable and parses.
   public func check(status: CInt, output: [UInt8], errors: [UInt8]) {
     precondition((0...4).contains(status), "\(arguments): exit status \(status)")
     precondition(status == 0 || !errors.isEmpty, "\(arguments): exit status \(status), and not a word")
@@ -26,11 +26,11 @@ public struct FuzzCommand: Sendable {
 }
 
 extension FuzzTarget {
-  /// Complete commands. `Tools/test` runs the program for them, because their output would otherwise mix with
+  /// Complete commands. `Tools/test` runs the program for each, because the output would otherwise mix with
   /// that of the tests.
   public static let commands: [FuzzTarget] = [.logCommand, .captureCommand, .textCommand]
 
-  /// Writes an input where a command expects it. Its first byte selects the command.
+  /// Writes an input to the place where a command reads it. The first byte selects the command.
   ///
   /// - Returns: `nil` for an input that is too short, or for a target that is not a command.
   public func command(_ input: Span<UInt8>) -> FuzzCommand? {
@@ -49,7 +49,7 @@ private let commandFolder = FuzzFolder("command")
 private let resultFolder = FuzzFolder("result")
 private let streamFolder = FuzzFolder("streams")
 
-/// A packet log in any of the formats.
+/// A command on a packet log in any of the formats.
 private func commandOnLog(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
   commandFolder.empty()
   resultFolder.empty()
@@ -77,7 +77,7 @@ private func commandOnLog(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
   return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
 }
 
-/// A capture's directory, written as for `fuzzCapture`.
+/// A command on a capture's directory, written as for `fuzzCapture`.
 private func commandOnCapture(_ choice: Int, _ packets: Span<UInt8>) -> FuzzCommand {
   commandFolder.empty()
   resultFolder.empty()
@@ -96,7 +96,7 @@ private func commandOnCapture(_ choice: Int, _ packets: Span<UInt8>) -> FuzzComm
   return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
 }
 
-/// Text written by a user, or by another program into a pipe.
+/// A command on text that a user writes, or that another program writes to a pipe.
 private func commandOnText(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
   commandFolder.empty()
   resultFolder.empty()

@@ -3,7 +3,7 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// Packets of a log, as `log show` prints them: in words, with context, and in JSON.
+/// Packets of a log, printed as by `log show`: in words, with context, and in JSON.
 func fuzzDecoder(_ input: Span<UInt8>) {
   var decoder = PacketDecoder()
   var (text, json) = (PacketPrinter(style: .text), PacketPrinter(style: .json))
@@ -29,7 +29,7 @@ func fuzzDecoder(_ input: Span<UInt8>) {
   precondition(checkJSON(json.octets) == packets, "a packet is not one line")
 }
 
-/// `log stats` of a log, in its three forms.
+/// `log stats` of a log, in its three output forms.
 func fuzzStatistics(_ input: Span<UInt8>) {
   var statistics = LogStatistics()
   var records = 0
@@ -47,7 +47,7 @@ func fuzzStatistics(_ input: Span<UInt8>) {
   checkText(StatisticsPicture(report).octets)
 }
 
-/// The three passes of `log convert --anonymise`: lengths, times and packet types are preserved.
+/// The three passes of `log convert --anonymise`. Lengths, times and packet types must be preserved.
 func fuzzAnonymiser(_ input: Span<UInt8>) {
   var anonymiser = LogAnonymiser()
   for _ in 0..<2 {

@@ -36,7 +36,7 @@ private func play(_ dialogue: ATTDialogue, _ rest: Span<UInt8>) {
   precondition(player.isComplete == (player.mismatch == nil))
 }
 
-/// Any JSON: an input that we accept is accepted by another parser, too.
+/// Any JSON. An input that our parser accepts must be accepted by another parser too.
 func fuzzJSON(_ input: Span<UInt8>) {
   let octets = array(input)
   guard let document = try? JSONDocument(octets) else { return }
@@ -64,8 +64,8 @@ private let captureColumns = [
   "heart_rate_bpm", "heat_strain_index",
 ]
 
-/// Writes a folder like one of a capture: each packet is a file. If bit 7 of its first byte is set, it is a
-/// column of a table of arrays; otherwise the other bits select one of the names.
+/// Writes a folder like that of a capture. Each packet is a file: if bit 7 of its first byte is set, a column
+/// of a table of arrays; otherwise the other bits select one of the names.
 func writeCapture(_ packets: Span<UInt8>, in folder: FuzzFolder) {
   forEachPacket(packets) { kind, octets in
     if kind & 0x80 == 0 {
@@ -78,7 +78,7 @@ func writeCapture(_ packets: Span<UInt8>, in folder: FuzzFolder) {
   }
 }
 
-/// A capture that is converted to each format and analysed.
+/// A capture, converted to each format and analysed.
 func fuzzCapture(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   captureFolder.empty()
@@ -102,7 +102,7 @@ func fuzzCapture(_ input: Span<UInt8>) {
 
 private let bondFolder = FuzzFolder("bonds")
 
-/// A bond file: if it can be read, it is written so that it can be read again, and only by its owner.
+/// A bond file. If it can be read, it must be written so that it can be read again, and only by its owner.
 func fuzzBondFile(_ input: Span<UInt8>) {
   bondFolder.empty()
   bondFolder.write(input, "70-CB-0D-00-A1-B2-public.bond")
@@ -124,7 +124,8 @@ func fuzzBondFile(_ input: Span<UInt8>) {
 
 private let deviceFolder = FuzzFolder("devices")
 
-/// A known device's file: if it can be read, it can be printed, and is unchanged when written and read again.
+/// A known device's file. If it can be read, it must be printable, and unchanged when it is written and read
+/// again.
 func fuzzKnownDevice(_ input: Span<UInt8>) {
   let name = "70-CB-0D-00-A1-B2-public.json"
   deviceFolder.empty()

@@ -7,7 +7,7 @@ private let folders = Mutex<[String]>([])
 
 private func removeFolders() { for path in folders.withLock({ $0 }) { FuzzFolder.remove(path) } }
 
-/// A folder in memory, emptied before each input.
+/// A folder in memory that is emptied before each input.
 final class FuzzFolder: Sendable {
   let path: String
 

@@ -2,8 +2,8 @@ import BLEPacketLog
 import BLEWire
 import Foundation
 
-/// Splits an input into packets for `body`: a byte that describes the packet, two bytes of length, its bytes.
-/// The last packet may be shorter than its length.
+/// Splits an input into packets for `body`: a byte that describes the packet, two bytes of length, then its
+/// bytes. The last packet may be shorter than its length.
 func forEachPacket(_ input: Span<UInt8>, _ body: (UInt8, Span<UInt8>) -> Void) {
   var rest = input
   while rest.count >= 3 {
@@ -13,9 +13,9 @@ func forEachPacket(_ input: Span<UInt8>, _ body: (UInt8, Span<UInt8>) -> Void) {
   }
 }
 
-/// The same as records of a log. In the first byte, bits 0 to 2 are the H4 type, with 0 for a note of the
-/// monitor and 7 for a vendor packet; bit 3 is the direction; bit 4 the adapter; bit 5 marks a truncated
-/// packet; bits 6 and 7 let time pass.
+/// Splits an input into records of a log. In the first byte, bits 0 to 2 are the H4 type, with 0 for a note
+/// of the monitor and 7 for a vendor packet; bit 3 is the direction; bit 4 the adapter; bit 5 marks a
+/// truncated packet; bits 6 and 7 let time pass.
 func forEachRecord(_ input: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void) {
   var header = PacketRecordHeader()
   header.time = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
@@ -49,9 +49,9 @@ func checkText(_ octets: [UInt8]) {
   }
 }
 
-/// Traps unless each line is a JSON object to an independent parser.
+/// Traps unless an independent parser reads each line as a JSON object.
 ///
-/// - Returns: number of lines.
+/// - Returns: Number of lines.
 @discardableResult
 func checkJSON(_ octets: [UInt8]) -> Int {
   let lines = octets.split(separator: UInt8(ascii: "\n"))

@@ -1,6 +1,6 @@
-/// Code that reads untrusted bytes. Each target accepts any input, returns, and traps if something is wrong.
+/// Code that reads untrusted bytes. A target accepts any input, and traps if it finds an error.
 ///
-/// `Tools/fuzz/run` searches for harmful inputs; `FuzzTests` runs the ones stored in `Tools/fuzz/corpus`.
+/// `Tools/fuzz/run` searches for harmful inputs; `FuzzTests` runs the inputs stored in `Tools/fuzz/corpus`.
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
   case packetLog, airLog, compressedLog, logTail, decoder, statistics, anonymiser

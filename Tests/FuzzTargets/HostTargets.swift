@@ -9,7 +9,7 @@ import HarnessKit
 
 /// Packets from a host to an emulated controller, with a sensor in range that pairs.
 ///
-/// The first byte of each packet: bits 0 and 1 are the H4 type, bits 4 to 7 let time pass.
+/// In the first byte of each packet, bits 0 and 1 are the H4 type, and bits 4 to 7 let time pass.
 func fuzzController(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let protection = PeripheralProtection(input[0] & 1 == 0 ? .encrypted : .authenticated)
@@ -38,7 +38,8 @@ func fuzzController(_ input: Span<UInt8>) {
   }
 }
 
-/// A log replayed as a controller: it drives our hosts, and its packets are compared with theirs.
+/// A log that is replayed as a controller: it drives our hosts, whose packets are compared with those in the
+/// log.
 func fuzzReplay(_ input: Span<UInt8>) {
   guard let file = tmpfile() else { fatalError("no temporary file") }
   defer { fclose(file) }

@@ -31,7 +31,7 @@ private let writtenFormats: [PacketLogWriter.Format] = [
   .pcapng(.linuxMonitor), .pcap(.h4), .pcap(.linuxMonitor),
 ]
 
-/// A log in any format: the size of the pieces makes no difference, and what we write can be read again.
+/// A log in any format. The size of the pieces must make no difference, and written logs must be readable.
 func fuzzPacketLog(_ input: Span<UInt8>) {
   let whole = LogReading(input)
   precondition(LogReading(input, chunk: 1 + input.count % 23) == whole, "pieces change the log")
@@ -55,7 +55,7 @@ func fuzzPacketLog(_ input: Span<UInt8>) {
   }
 }
 
-/// A file, compressed or not: decompression ends, in pieces of the promised size.
+/// A file, compressed or not. Decompression must end and return pieces of the promised size.
 func fuzzCompressedLog(_ input: Span<UInt8>) {
   guard let file = tmpfile() else { fatalError("no temporary file") }
   defer { fclose(file) }
@@ -82,8 +82,8 @@ func fuzzCompressedLog(_ input: Span<UInt8>) {
 
 private let tailFolder = FuzzFolder("tail")
 
-/// Appends to a log, pcapng if the first byte is odd, otherwise btsnoop: complete records stay complete, and
-/// only the rest is cut off.
+/// Appends to a log, pcapng if the first byte is odd, otherwise btsnoop. Complete records must stay complete;
+/// only the rest may be removed.
 func fuzzLogTail(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   let (path, log) = (tailFolder.path + "/log", input.extracting(1...))

@@ -74,8 +74,8 @@ private final class MemoryBonds: BondStore {
   }
 }
 
-/// The device's controller, and the central at the other end of its only link. Used on the loop's thread
-/// only.
+/// The device's controller, and the central at the other end of its only link. Used only on the loop's
+/// thread.
 private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
   private var client: TransportClient?
   private var answers: [[UInt8]] = []
@@ -86,14 +86,13 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
   private var peer = attacker
   private(set) var mtu = ATT.defaultMTU
   private var requests = 0
-  /// A valid pairing, and the bond of the last one.
+  /// The current valid pairing, and the bond of the last one.
   private var pairing: Pairing?
   private var bond: Bond?
-  /// Key that the link layer should encrypt with, and the level that it encrypts at; the central may not know
-  /// the key.
+  /// Key that the link layer should encrypt with, and the resulting level. The central may not know the key.
   private var wanted: UInt128?
   private(set) var level = ATTSecurity.Level.none
-  /// Whether a passkey was typed: from then on a bond may be replaced.
+  /// Whether a passkey was typed. From then on a bond may be replaced.
   private(set) var wasAuthenticated = false
   var fate: UInt8?
 
@@ -140,7 +139,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     }
   }
 
-  /// The device provides a key: the link continues if it equals the central's.
+  /// Handles a key that the device provides. The link continues if the key equals the central's.
   private func encrypted(_ key: UInt128) {
     guard isUp else { return }
     guard key == wanted else { return endLink(0x3D) }
@@ -187,7 +186,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
 
   // MARK: To the host
 
-  /// Delivers the packet later, because the host is in the middle of sending.
+  /// Delivers the packet later, because the host is sending.
   private func answer(_ packet: [UInt8]) {
     answers.append(packet)
     if isDelivering { return }
@@ -203,7 +202,7 @@ private final class FuzzedCentral: PacketTransport, @unchecked Sendable {
     client?.settled()
   }
 
-  /// Runs until the host has nothing more to do.
+  /// Runs until the host has no more work.
   func settle() async {
     var idle = 0
     while idle < 12 {

@@ -2,9 +2,9 @@ import BLEWire
 import ColmiRing
 import SensorSessions
 
-/// Traffic between a ring and its host: each value counts as exactly one thing, and each line is JSON. In a
-/// packet's first byte, bit 0 is the channel, bit 1 the direction, bits 2 and 3 let time pass; bit 4 makes
-/// the packet valid by adding its checksum or its big data header; bit 5 ends the link before it.
+/// Traffic between a ring and its host. Each value must be counted exactly once, and each line must be JSON.
+/// In a packet's first byte, bit 0 is the channel, bit 1 the direction, bits 2 and 3 let time pass; bit 4
+/// makes the packet valid by adding its checksum or its big data header; bit 5 ends the link before it.
 func fuzzRingStory(_ input: Span<UInt8>) {
   let steps: [Int64] = [1_000_000, 30_000_000_000, 86_400_000_000_000, .max / 2]
   for calendar in [RingCalendar.utc, nil] {

@@ -2,8 +2,8 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// Security Manager PDUs: each valid one encodes to the same bytes. Also the packets with keys that a log
-/// keeps.
+/// Security Manager PDUs: each valid one must encode to the same bytes. Also covers the removal of keys from
+/// packets of a log.
 func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
   if let pdu = try? SecurityManagerPDU(validating: input) {
     let again = [UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }
@@ -16,7 +16,7 @@ func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
   }
 }
 
-/// A key agreement that is not secret: both sides compute the same value.
+/// A key agreement without secrecy: both sides compute the same value.
 final class ToyAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
 
@@ -25,8 +25,7 @@ final class ToyAgreement: P256KeyAgreement {
       x: P256Coordinate(high: number, low: number ^ 0x5555), y: P256Coordinate(high: 1, low: number))
   }
 
-  /// `nil` for a point that is not on the curve, which here means that the first half of the ordinate is not
-  /// 1.
+  /// Returns `nil` for a point that is not on the curve; here, if the first half of the ordinate is not 1.
   func sharedSecret(with peer: P256PublicKey) -> P256Coordinate? {
     guard peer.y.high == 1 else { return nil }
     return P256Coordinate(high: publicKey.x.high ^ peer.x.high, low: publicKey.x.low ^ peer.x.low)
@@ -50,7 +49,7 @@ func makeNumbers(_ seed: UInt64) -> @Sendable () -> UInt128 {
 private let central = DeviceAddress(bits: 0xC000_0000_0001, type: .random)
 private let peripheral = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
 
-/// A side's configuration in two bytes. In the first, bits 0 to 2 are the capability, bit 3 Secure
+/// Decodes a side's configuration from two bytes. In the first, bits 0 to 2 are the capability, bit 3 Secure
 /// Connections, bit 4 authentication requested, bit 5 authentication required, bit 6 bonding, bit 7
 /// out-of-band data. In the second, bits 0 to 2 are the keys to distribute and accept, bits 3 to 6 the
 /// minimum key size less 7.
@@ -75,7 +74,7 @@ private struct PairingEnd {
   var pairing: Pairing
   let configuration: PairingConfiguration
   var result: Result<Bond, PairingError>?
-  /// Whether both ends have had the same key.
+  /// Whether both ends had the same key at some time.
   var isEncrypted = false
 
   init(_ role: Pairing.Role, _ configuration: PairingConfiguration, seed: UInt64) {
@@ -106,7 +105,7 @@ private struct PairingEnd {
   }
 }
 
-/// One end of a pairing, against arbitrary bytes and delays of the other.
+/// One end of a pairing; the input supplies the bytes and delays of the other end.
 ///
 /// Three bytes: bit 0 of the first is the role; the others are the configuration. Packets follow. In their
 /// first byte, bits 0 to 2 select an event before the packet, and bits 3 and 4 let time pass.
@@ -143,8 +142,8 @@ func fuzzPairing(_ input: Span<UInt8>) {
   precondition(!hasBegun || end.result != nil, "a pairing without end")
 }
 
-/// Two of our pairings, and a third party between them that drops, duplicates and changes their PDUs until
-/// the link is encrypted. Four bytes configure the ends, and one byte for each PDU decides its fate.
+/// Two of our pairings, and an attacker between them that drops, duplicates and changes their PDUs until the
+/// link is encrypted. Four bytes configure the ends; then one byte per PDU selects what the attacker does.
 func fuzzPairingMeeting(_ input: Span<UInt8>) {
   guard input.count >= 4 else { return }
   var meeting = FuzzedMeeting(input)
@@ -160,7 +159,7 @@ private struct FuzzedMeeting {
   private var isHarmed = false
   private var isEncrypted = false
   private var shown: UInt32?
-  /// More PDUs than any pairing has: a Secure Connections passkey takes eighty.
+  /// Maximum number of PDUs; more than any pairing has: a Secure Connections passkey takes eighty.
   private static let limit = 400
 
   init(_ input: Span<UInt8>) {
@@ -209,7 +208,7 @@ private struct FuzzedMeeting {
     }
   }
 
-  /// Performs both ends' actions until there are no more.
+  /// Performs the actions of both ends until there are no more.
   private mutating func settle() {
     var isBusy = true
     while isBusy {

@@ -55,7 +55,7 @@ private func checkValues(_ value: Span<UInt8>) {
   precondition(samples == (frame.layout == nil ? 0 : frame.sampleCount), "another number of samples")
 }
 
-/// Encoding a decoded value gives the original bytes, except for those after the last known field.
+/// Expects that a decoded value encodes to the original bytes, except for those after the last known field.
 private func check<Value: CharacteristicValue>(_ type: Value.Type, _ octets: Span<UInt8>) {
   guard let value = try? Value(decoding: octets) else { return }
   let encoded = value.octets
@@ -68,7 +68,7 @@ private let ringCharacteristics = [
   RingUUID.commandNotify, RingUUID.bigDataNotify, RingUUID.commandWrite, RingUUID.bigDataWrite,
 ]
 
-/// Notifications on both of a ring's channels: replies, logs in pieces, big data messages, and the text for
+/// Notifications on both channels of a ring: replies, logs in pieces, big data messages, and the text for
 /// each packet in a log.
 func fuzzRingMessages(_ input: Span<UInt8>) {
   var reassembler = RingBigDataReassembler(maximumPayloadByteCount: 512)

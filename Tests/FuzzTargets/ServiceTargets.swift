@@ -3,7 +3,7 @@ import BLEWire
 import Daemon
 import Fleet
 
-/// The daemon's configuration file: it is accepted, or each error has a line of the file.
+/// The daemon's configuration file. Either it is accepted, or each error contains a line number of the file.
 func fuzzConfiguration(_ input: Span<UInt8>) {
   let octets = array(input)
   let lines = 1 + octets.count { $0 == UInt8(ascii: "\n") }
@@ -22,7 +22,7 @@ func fuzzConfiguration(_ input: Span<UInt8>) {
 
 private let collectorFolder = FuzzFolder("collector")
 
-/// Topics of two publishers, and topics of none.
+/// Topics of two publishers, and topics that belong to none.
 private let topics = [
   "fleet/a/1/ppg", "fleet/a/1/end", "fleet/a/status", "fleet/b/1/ppg", "fleet/b/1/accelerometer",
   "fleet/b/2/ppg",
@@ -30,8 +30,8 @@ private let topics = [
   "fleet/a/1/session", "other/a/1/ppg", "fleet/a/1/collect", "fleet",
 ]
 
-/// Messages of publishers to a collector. In a packet's first byte, bits 0 to 3 select the topic, bit 7 lets
-/// a second pass. Counted rows are in files, also for a collector that is restarted on them.
+/// Messages of publishers to a collector. In a packet's first byte, bits 0 to 3 select the topic; bit 7 lets
+/// a second pass. Counted rows must be in files, even if the collector is restarted on them.
 func fuzzCollector(_ input: Span<UInt8>) {
   collectorFolder.empty()
   var collector = Collector(collectorFolder.path, prefix: "fleet", name: "c")
@@ -61,10 +61,10 @@ func fuzzCollector(_ input: Span<UInt8>) {
 private let publisherFolder = FuzzFolder("publisher")
 private let table = Array("time_ns,value\n1,7\n2,14\n3,21\n4,28\n5,35\n".utf8)
 
-/// Messages of a broker and a collector to a publisher of five rows. Packets with a first byte of 0 before
-/// all others are the `publish.json` of an earlier run. In the others, bits 0 and 1 select a collector's
-/// receipt; the broker's acknowledgement of the oldest message, with its reason in the next byte; a new
-/// connection; the end. Bits 2 and 3 are seconds that pass.
+/// Messages of a broker and a collector to a publisher of five rows. Packets with a first byte of 0 that
+/// precede all others are the `publish.json` of an earlier run. In the others, bits 0 and 1 select a
+/// collector's receipt; the broker's acknowledgement of the oldest message, with its reason in the next byte;
+/// a new connection; the end. Bits 2 and 3 are seconds that pass.
 func fuzzPublisher(_ input: Span<UInt8>) {
   publisherFolder.empty()
   publisherFolder.write(table.span, "ppg.csv")

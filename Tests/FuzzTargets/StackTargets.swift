@@ -1,7 +1,7 @@
 import BLEStack
 import BLEWire
 
-/// A byte stream from either side: split differently, it gives the same packets.
+/// A byte stream from either side. The packets must not depend on how it is split.
 func fuzzH4Framer(_ input: Span<UInt8>) {
   for sender in [HCIDirection.hostToController, .controllerToHost] {
     var whole = H4Framer(from: sender)
@@ -21,7 +21,7 @@ func fuzzH4Framer(_ input: Span<UInt8>) {
   }
 }
 
-/// ACL packets of one link, recombined with and without a limit.
+/// ACL packets of one link, reassembled with and without a limit.
 func fuzzL2CAPRecombiner(_ input: Span<UInt8>) {
   let limit = 64
   var unlimited = L2CAPRecombiner()
@@ -43,8 +43,8 @@ func fuzzL2CAPRecombiner(_ input: Span<UInt8>) {
 
 /// Packets from a controller to an initialised host.
 ///
-/// The first byte of each packet: bit 7 lets time pass, bits 4 to 6 select the host's action before it, bits
-/// 0 to 3 an action for the link's security.
+/// In the first byte of each packet, bit 7 lets time pass, bits 4 to 6 select the host's action before it,
+/// and bits 0 to 3 an action for the link's security.
 func fuzzHCIHost(_ input: Span<UInt8>) {
   var session = HostSession()
   forEachPacket(input) { kind, packet in
@@ -59,8 +59,8 @@ func fuzzHCIHost(_ input: Span<UInt8>) {
 private struct HostSession: ~Copyable {
   private static let link = ConnectionHandle(0x40)
   private static let peer = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
-  /// Return parameters of a controller with two LE buffers of 27 bytes, by opcode; other commands are unknown
-  /// to it.
+  /// Return parameters of a controller with two LE buffers of 27 bytes, by opcode. It does not know other
+  /// commands.
   private static let answers: [UInt16: [UInt8]] = [
     0x0C03: [0], 0x1001: [0, 13, 0, 0, 13, 0xF1, 5, 0, 0], 0x1002: [0] + [UInt8](repeating: 0xFF, count: 64),
     0x1003: [0, 0, 0, 0, 0, 0x60, 0, 0, 0], 0x1009: [0, 1, 0x53, 0, 0x5E, 0, 0], 0x0C01: [0], 0x2001: [0],
@@ -70,7 +70,7 @@ private struct HostSession: ~Copyable {
   private var host = HCIHost()
   private var now = MonotonicTime(nanoseconds: 1_000_000_000)
   private var malformed = 0
-  /// Numbers of pairings that have begun, and of those that have ended.
+  /// Numbers of pairings that have begun and that have ended.
   private var begun = 0
   private var over = 0
 
@@ -143,7 +143,7 @@ private struct HostSession: ~Copyable {
     precondition(host.deadline.map { $0 > MonotonicTime(nanoseconds: 0) } ?? true)
   }
 
-  /// Takes the results, as an owner does.
+  /// Reads the results, like an owner.
   mutating func settle() {
     while host.nextPacket(now: now) != nil {}
     for event in host.takeEvents() {

@@ -1,8 +1,8 @@
 import BLEPacketLog
 import BLEWire
 
-/// Records of a log whose clock jumps: the timeline returns each record once, data in order, and counts the
-/// steps that it lists.
+/// Records of a log whose clock jumps. The timeline must return each record once, data in order, and count
+/// the steps that it lists.
 func fuzzTimeline(_ input: Span<UInt8>) {
   var timeline = LogTimeline()
   var (taken, packets) = ([Int](), [[UInt8]]())
@@ -28,8 +28,8 @@ func fuzzTimeline(_ input: Span<UInt8>) {
   for step in timeline.clockSteps { precondition(taken.contains(step.index), "a step at no record") }
 }
 
-/// The first bytes of a file that may not be a log: its description is one line, and a log is not described
-/// as another format.
+/// First bytes of a file that may not be a log. Its description must be one line, and a log must not be
+/// described as another format.
 func fuzzForeignFile(_ input: Span<UInt8>) {
   let file = ForeignFile(input)
   if let advice = file?.advice {
@@ -49,9 +49,9 @@ func fuzzForeignFile(_ input: Span<UInt8>) {
   }
 }
 
-/// Fuzzes extended advertising, and scan requests for it, as in a sniffer's log. In a packet's first byte,
-/// bits 0 to 5 are the channel, and bits 6 and 7 the time step in microseconds. The packet's bytes are the
-/// payload; a payload of twelve bytes on a channel above 39 is a scan request.
+/// Extended advertising, and scan requests for it, as in a sniffer's log. In a packet's first byte, bits 0 to
+/// 5 are the channel, and bits 6 and 7 the time step in microseconds. The packet's bytes are the payload; a
+/// payload of twelve bytes on a channel above 39 is a scan request.
 func fuzzAdvertisingChains(_ input: Span<UInt8>) {
   let log = advertisingLog(input)
   let whole = advertisements(log.octets, chunk: .max)
@@ -84,7 +84,7 @@ private func advertisements(
   return (records, reader.airReport())
 }
 
-/// A pcap of link type 256, little-endian, whose packets have a valid checksum according to their flags.
+/// A pcap of link type 256, little-endian. Its flags state that each packet has a valid checksum.
 private func advertisingLog(_ input: Span<UInt8>) -> (octets: [UInt8], packets: Int) {
   func little(_ number: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } }
   var file = little(0xA1B2_C3D4) + [2, 0, 4, 0] + little(0) + little(0) + little(65_535) + little(256)

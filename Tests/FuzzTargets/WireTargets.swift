@@ -6,8 +6,8 @@ import BLEWire
 import ColmiRing
 import JSONText
 
-/// LE Meta events with reports: each report lies inside its event, and assembled it is no longer than
-/// allowed.
+/// LE Meta events with advertising reports. Each report must lie inside its event, and must not exceed the
+/// maximum size when reassembled.
 func fuzzAdvertising(_ input: Span<UInt8>) {
   var assembler = AdvertisingReportAssembler()
   forEachPacket(input) { _, parameters in
@@ -31,7 +31,7 @@ func fuzzAdvertising(_ input: Span<UInt8>) {
   precondition(structures <= input.count)
 }
 
-/// Events, return parameters and frames, each on its own: none may be read beyond its end.
+/// Events, return parameters and frames, each decoded separately. None may be read beyond its end.
 func fuzzHCIPDU(_ input: Span<UInt8>) {
   if let event = try? HCIEventPacket(validating: input) { precondition(event.parameters.count < input.count) }
   if let command = try? HCICommandPacket(validating: input) {

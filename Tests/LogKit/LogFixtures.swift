@@ -8,7 +8,8 @@ package func octets(_ value: some FixedWidthInteger, _ order: LogByteOrder) -> [
   return order == .little ? little : little.reversed()
 }
 
-/// Assembles pcapng files by the figures of the draft (`draft-ietf-opsawg-pcapng`, 4), without our writer.
+/// Assembles pcapng files according to the figures of the draft (`draft-ietf-opsawg-pcapng`, 4), without our
+/// writer.
 package struct PcapNGBuilder {
   package let order: LogByteOrder
   package var file: [UInt8] = []
@@ -51,7 +52,7 @@ package struct PcapNGBuilder {
   }
 }
 
-/// A pcap file, by `pcap-savefile(5)`.
+/// Makes a pcap file according to `pcap-savefile(5)`.
 package func pcapFile(
   _ order: LogByteOrder, magic: UInt32 = 0xA1B2_C3D4, linkType: UInt32, _ records: [(UInt32, UInt32, [UInt8])]
 ) -> [UInt8] {
@@ -64,7 +65,7 @@ package func pcapFile(
   return file
 }
 
-/// An Apple PacketLogger file, by Wireshark's `wiretap/packetlogger.c`.
+/// Makes an Apple PacketLogger file according to Wireshark's `wiretap/packetlogger.c`.
 package func packetLoggerFile(_ order: LogByteOrder, _ records: [(UInt32, UInt32, UInt8, [UInt8])]) -> [UInt8]
 {
   records.flatMap { seconds, microseconds, kind, packet -> [UInt8] in
@@ -97,7 +98,7 @@ package struct LogReading {
     cumulativeDrops = reader.cumulativeDrops
   }
 
-  /// The btsnoop format of the log.
+  /// Format of the log as a btsnoop file.
   package var kind: BTSnoopFormat {
     if case .btsnoop(let kind) = format { return kind }
     return .h4
@@ -106,7 +107,7 @@ package struct LogReading {
   /// Number of records with an unknown packet type.
   package var unknown: Int { records.count { $0.header.type == nil } }
 
-  /// Packets without notes, in the other tests' form.
+  /// Packets without notes, in the form of the other tests.
   package var packets: [LoggedPacket] {
     records.compactMap { record in
       record.header.type.map {
@@ -119,7 +120,7 @@ package struct LogReading {
 }
 
 extension BTSnoopFormat {
-  /// The link type that can hold all of it.
+  /// The link type that can hold all records of the format.
   package var linkType: LinkType { self == .monitor ? .linuxMonitor : .h4WithDirection }
 }
 
@@ -133,7 +134,7 @@ package func converted(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UI
   return octets
 }
 
-/// A log after anonymisation.
+/// Anonymises a log.
 package func anonymised(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
   let records = LogReading(log).records
   var anonymiser = LogAnonymiser()

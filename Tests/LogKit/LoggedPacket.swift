@@ -2,7 +2,7 @@ package import BLEPacketLog
 package import BLEWire
 import TestKit
 
-/// A packet to write to a log, or one that a reader returned.
+/// A packet to be written to a log, or returned by a reader.
 package struct LoggedPacket: Hashable {
   package var type: HCIPacketType
   package var direction: HCIDirection
@@ -29,7 +29,7 @@ package struct LoggedPacket: Hashable {
   }
 }
 
-/// The bytes of a complete log.
+/// Makes a complete log.
 package func log(_ packets: [LoggedPacket], format: BTSnoopFormat = .h4) -> [UInt8] {
   var writer = BTSnoopWriter(format: format)
   var log = [UInt8](encoding: BTSnoopHeader.byteCount) { writer.encodeHeader(into: &$0) }

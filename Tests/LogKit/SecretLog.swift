@@ -6,7 +6,7 @@ package func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   octets.indices.contains { octets[$0] == sequence[0] && octets[$0...].starts(with: sequence) }
 }
 
-/// A log with addresses, a name and keys in each place where HCI, SMP and ATT have them.
+/// A log with addresses, a name and keys in each place where HCI, SMP and ATT can contain them.
 package enum SecretLog {
   /// In transmission order.
   package static let peer = octetsOf("b2a1000dcb70")
@@ -29,7 +29,7 @@ package enum SecretLog {
       type: .event, direction: .controllerToHost, octets: [code, UInt8(parameters.count)] + parameters)
   }
 
-  /// An L2CAP frame on handle 0x0040, in packets of at most 27 bytes of data.
+  /// Makes an L2CAP frame on handle 0x0040, in packets of at most 27 bytes of data.
   private static func frame(_ channel: UInt16, _ payload: [UInt8], _ direction: HCIDirection)
     -> [LoggedPacket]
   {
@@ -84,7 +84,7 @@ package enum SecretLog {
 
   package static let secrets = [peer, own, resolvable, name, ltk, irk, confirm, publicKey]
 
-  /// Contents of the packets, with fragments concatenated to frames.
+  /// Contents of the packets, with fragments combined to frames.
   package static func payload(of packets: [LoggedPacket]) -> [UInt8] {
     packets.flatMap { $0.type == .acl ? Array($0.octets[4...]) : $0.octets }
   }

@@ -5,7 +5,7 @@ package import BLELinux
 package final class HostileTransport: PacketTransport, @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
-  /// Returns the payloads that replace a payload: none, the same, or others. For channel 0 the input is a
+  /// Returns the payloads that replace a payload: none, the same, or others. For channel 0, `payload` is a
   /// packet with a part of a longer payload, and the results are packets.
   package typealias Edit = @Sendable (_ channel: UInt16, _ payload: [UInt8]) -> [[UInt8]]
 

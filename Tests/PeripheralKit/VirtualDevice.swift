@@ -5,7 +5,7 @@ package import BLEPeripheral
 package import BLEStack
 import BLEWire
 
-/// Our hosts with controllers in one air; the first host is a device.
+/// Our hosts with controllers in one virtual air. The first host is a device, the others are centrals.
 package struct VirtualDevice {
   package let loop: EventLoop
   package let emulation: ControllerAttachment
@@ -71,7 +71,7 @@ package struct VirtualDevice {
       DeviceAdvertisement(name: "Device", services: [.heartRate]), services: services, body)
   }
 
-  /// Connects one of the centrals; times in units of 1.25 and 10 ms.
+  /// Connects one of the centrals. The interval is in units of 1.25 ms, the timeout in units of 10 ms.
   package func connect(
     _ index: Int = 0, interval: UInt16? = nil, supervisionTimeout: UInt16? = nil
   ) async throws -> Connection {

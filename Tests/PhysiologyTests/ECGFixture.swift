@@ -19,7 +19,7 @@ struct ECGFixtures: Decodable {
     /// Standard deviation of a simulated ECG without noise, in microvolts.
     var deviation: Double?
     var beats: String
-    /// For a recorded ECG, beats that any of the other programs finds.
+    /// For a recorded ECG: beats that at least one of the other programs finds.
     var any: String?
   }
 
@@ -38,7 +38,7 @@ struct ECGFixtures: Decodable {
     }
   }()
 
-  /// Reverses `packed` of the script.
+  /// Inverse of `packed` in the script.
   static func unpack(_ text: String) -> [Int] {
     guard let octets = Data(base64Encoded: text) else { fatalError("no base64") }
     var values: [Int] = []
@@ -96,7 +96,7 @@ struct ECGCase: CustomTestStringConvertible {
     }
   }
 
-  /// The meter's result for all samples, or for some of them.
+  /// Result of the meter for all samples, or for some of them.
   func measured(_ samples: [ECGSample]? = nil) throws -> (windows: [ECGWindow], beats: [ECGBeat]) {
     var meter = try ECGMeter(rate: rate)
     var windows: [ECGWindow] = []
@@ -111,9 +111,9 @@ struct ECGCase: CustomTestStringConvertible {
     return (windows, beats)
   }
 
-  /// Counts known beats that were not found within 20 ms, and found beats that are not within 20 ms of one
-  /// that any program knows. The first two seconds and the last half second are left out, because the filters
-  /// fill and empty.
+  /// Counts the known beats that were not found within 20 ms, and the found beats that are not within 20 ms
+  /// of a beat that any program found. Ignores the first two seconds and the last half second, in which the
+  /// filters start and end.
   func score(_ found: [Double]) -> Score {
     let range = 2...(Double(microvolts.count) / rate - 0.5)
     func isNear(_ time: Double, _ others: [Double]) -> Bool { others.contains { abs($0 - time) <= 0.020 } }
@@ -131,7 +131,7 @@ struct ECGCase: CustomTestStringConvertible {
     var known = 0
     var missed: [Double] = []
     var extra: [Double] = []
-    /// How much later ours are, in seconds.
+    /// Delays of our beats, in seconds.
     var errors: [Double] = []
 
     static func + (a: Score, b: Score) -> Score {

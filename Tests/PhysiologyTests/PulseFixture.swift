@@ -11,7 +11,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
   var accelerometer: [[Int16]]?
   /// Systolic peaks from which neurokit2 generated the signal.
   var beats: [Double]
-  /// Start and end of each time at which the hand moves.
+  /// Start and end of each period in which the hand moves.
   var corrupted: [[Double]]
   /// Peaks that two other programs find in the signal.
   var neurokit2: [Double]?
@@ -45,7 +45,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
     }
   }
 
-  /// The meter's result.
+  /// Result of the meter.
   func measured() throws -> (windows: [PulseWindow], beats: [PulseBeat]) {
     var meter = try PulseMeter(rate: rate)
     var windows: [PulseWindow] = []
@@ -60,7 +60,7 @@ struct PulseFixture: Decodable, CustomTestStringConvertible {
     return (windows, beats)
   }
 
-  /// Beats per minute between two times, from beats at known times.
+  /// Returns the rate per minute between two times, computed from beats at known times.
   static func rate(of beats: [Double], in window: PulseWindow) -> Double? {
     let inside = beats.filter { window.start.seconds..<window.end.seconds ~= $0 }
     guard let first = inside.first, let last = inside.last, inside.count > 1 else { return nil }

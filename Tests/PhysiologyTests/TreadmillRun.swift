@@ -11,7 +11,7 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
   enum Channel: String, CaseIterable { case first, second, mean }
 
   enum Sampling: String, CaseIterable {
-    /// Filtered first, to remove frequencies above the slower rate's limit.
+    /// Filtered first, to remove frequencies above the limit of the slower rate.
     case filtered
     /// Single samples, as from a sensor without such a filter.
     case plain
@@ -74,7 +74,8 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
     return numbers
   }
 
-  /// As a ring would count them: light in whole counts around 20,000, acceleration in 1/512 g.
+  /// Resamples the recording with the resolution of a ring: light in whole counts around 20,000, acceleration
+  /// in 1/512 g.
   func samples(rate: Double, _ channel: Channel, _ sampling: Sampling) -> [SignalSample] {
     let spacing = Self.rate / rate
     let count = Int(Double(rows.count / 6) / spacing)
@@ -107,7 +108,8 @@ struct TreadmillRun: CustomTestStringConvertible, Sendable {
       + (rows[6 * after + column] - rows[6 * before + column]) * (place - Double(before))
   }
 
-  /// A low-pass below half of the slower rate: a sinc under a Hann window, at whole and half positions.
+  /// A low-pass filter below half of the slower rate: a sinc under a Hann window, at whole and half
+  /// positions.
   private struct Kernel {
     private let half: Int
     private let weights: [[Double]]
@@ -165,7 +167,8 @@ struct PulseScore {
 
   var coverage: Double { Double(errors.count) / Double(count) }
 
-  /// Share of the windows with at least this quality that are within 5/min, and the number of those windows.
+  /// Fraction of the windows with at least this quality whose error is at most 5 per minute, and the number
+  /// of these windows.
   func share(quality: Double = 0) -> (right: Double, count: Int) {
     let known = zip(errors, qualities).filter { $0.1 >= quality }
     return (Double(known.count { $0.0 <= 5 }) / Double(known.count), known.count)

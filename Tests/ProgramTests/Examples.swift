@@ -3,13 +3,13 @@ import TestKit
 
 /// The programs in `Tools/Examples/Programs`, a separate package.
 enum Examples {
-  /// Built once per process, in the folder where the library is already built, so that its modules are not
-  /// compiled again.
+  /// Folder of the built programs. Built once per process, in the folder where the library is already built,
+  /// so that its modules are not compiled again.
   private static let built = Task { try await build() }
 
-  /// Builds the changed programs.
+  /// Builds the programs that have changed.
   ///
-  /// - Returns: the folder of the programs.
+  /// - Returns: Folder of the programs.
   private static func build() async throws -> String {
     let products = URL(filePath: try Place.ringtap).deletingLastPathComponent()
     // Its last two components are the platform and the configuration.
@@ -35,7 +35,7 @@ enum Examples {
     try Program(try await built.value + "/" + name, arguments, input: .nothing)
   }
 
-  /// Runs a program to its end.
+  /// Runs a program until it exits.
   static func run(_ name: String, _ arguments: [String]) async throws -> Program.Result {
     try await start(name, arguments).finish()
   }

@@ -2,7 +2,8 @@ import Foundation
 import Glibc
 import TestKit
 
-/// Forwards between a host and its controller on UNIX sockets, and keeps the bytes that the host sends.
+/// Forwards packets between a host and its controller on UNIX sockets, and stores the bytes that the host
+/// sends.
 final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below it
   /// The socket to which the host connects.
   let path: String
@@ -59,9 +60,9 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
   /// Whether the host has disconnected and all of its bytes have been read.
   var hasEnded: Bool { lock.withLock { isOver } }
 
-  /// Packets from the controller that were not forwarded.
+  /// Number of packets from the controller that were not forwarded.
   var heldBackCount: Int { lock.withLock { heldBack } }
-  /// From now on forwards only these packets from the controller.
+  /// Sets the filter for all further packets from the controller.
   func pass(_ passes: @escaping @Sendable ([UInt8]) -> Bool) { lock.withLock { self.passes = passes } }
 
   private func copy(_ source: Int32, to target: Int32, _ take: ([UInt8]) -> [UInt8]) {
@@ -81,10 +82,10 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
     }
   }
 
-  /// Finds ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) with a Handle Value Notification on the ATT channel
-  /// (Vol 3, Part F, 3.4.7.1).
+  /// Filters ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) that contain a Handle Value Notification on the
+  /// ATT channel (Vol 3, Part F, 3.4.7.1).
   ///
-  /// - Returns: the bytes to forward to the host.
+  /// - Returns: The bytes to forward to the host.
   private func filter(_ octets: [UInt8]) -> [UInt8] {
     rest += octets
     var passed: [UInt8] = []

@@ -12,7 +12,7 @@ final class TerminalRun {
     case file(URL)
   }
 
-  /// A test that takes longer has failed.
+  /// Time limit; a test that takes longer has failed.
   private static let patienceSeconds = 30.0
 
   /// `TIOCSPTLCK` and `TIOCGPTN` of the kernel's `asm-generic/ioctls.h`, which Swift does not import.
@@ -56,7 +56,7 @@ final class TerminalRun {
     }
   }
 
-  /// Output so far. A terminal ends lines with CR and LF.
+  /// Output so far, with LF line ends; a terminal ends lines with CR and LF.
   var text: String { String(decoding: octets, as: UTF8.self).replacing("\r\n", with: "\n") }
 
   func type(_ text: String) throws { try terminal.write(contentsOf: Data(text.utf8)) }
@@ -80,6 +80,8 @@ final class TerminalRun {
     return try program.ended().status
   }
 
+  /// Reads available output.
+  ///
   /// - Returns: `false` at the end, when the other side of the terminal is closed.
   private func read() -> Bool {
     Program.checkThatItMayBlock()

@@ -11,7 +11,7 @@ enum Readers {
 
   /// Runs a command of `readers.py`, or of another script in its folder.
   ///
-  /// - Returns: the JSON object that it prints.
+  /// - Returns: The JSON object that it prints.
   /// - Throws: the differences that it reports.
   @discardableResult static func run(
     _ arguments: String..., script: String = "readers.py"

@@ -46,7 +46,7 @@ struct LoggedPDU {
   var time: ReceiveTime
   var octets: [UInt8]
 
-  /// - Throws: if the file does not end with a whole record.
+  /// - Throws: if the file does not end with a complete record.
   static func all(_ path: String) throws -> [LoggedPDU] {
     var reader = PacketLogReader()
     var found: [LoggedPDU] = []
@@ -64,7 +64,7 @@ struct LoggedPDU {
   }
 }
 
-/// A ring at the other end of a socket: an ATT server with the ring's services, and a script that is sent
+/// A ring at the other end of a socket: an ATT server with the ring's services, and a script that is played
 /// when the stream is started.
 final class ScriptedRing: Sendable {
   private struct State: Sendable {
@@ -72,17 +72,17 @@ final class ScriptedRing: Sendable {
     var database: GATTServerDatabase
     /// Values written to the command characteristic.
     var commands: [[UInt8]] = []
-    /// The part of the script that waits for the second subscription.
+    /// The rest of the script, played after the second subscription.
     var rest: ArraySlice<Event> = []
   }
 
-  /// Events after `A1 04`, in order.
+  /// Events after the command `A1 04`, in order.
   enum Event: Sendable {
     case frame([UInt8])
     case bigData([UInt8])
-    /// Continues when the gate is open.
+    /// Waits until the gate is open.
     case wait(Gate)
-    /// Continues when the second characteristic is subscribed to.
+    /// Waits until the second characteristic is subscribed to.
     case secondSubscription
     case hangUp
   }

@@ -1,6 +1,6 @@
 import BLELinux
 
-/// A failed system call compared by its number only, because messages contain paths that differ each time.
+/// A failed system call, compared only by its number, because messages contain paths that differ each time.
 struct SystemErrorNumber: Error, Equatable {
   let number: Int32
   init(_ number: Int32) { self.number = number }

@@ -2,11 +2,11 @@ package import BLEHost
 package import BLELinux
 package import BLEWire
 
-/// Applies a plan's faults to packets, and passes the others on unchanged.
+/// Applies a plan's faults to packets, and passes other packets on unchanged.
 package final class FaultyTransport: PacketTransport, @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only; the plan has its own.
 
-  /// How long a packet waits for the next one to overtake it.
+  /// How long a reordered packet is held if no other packet follows.
   private static let overtakingPatience = Duration.milliseconds(100)
 
   private struct Held {
@@ -14,7 +14,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
     let time: ReceiveTime
     let hasKernelStamp: Bool
     let due: MonotonicTime
-    /// Whether the next packet may go first.
+    /// Whether the next packet may overtake it.
     let isOvertaken: Bool
   }
 
@@ -128,7 +128,7 @@ package final class FaultyTransport: PacketTransport, @unchecked Sendable {
 }
 
 extension FaultyTransport {
-  /// A transport that delays all packets of a direction by the same time, keeping their order.
+  /// Makes a transport that delays all packets of one direction by the same time and keeps their order.
   package static func delaying(
     _ inner: any PacketTransport, from direction: HCIDirection, by duration: Duration
   ) -> FaultyTransport {

@@ -7,18 +7,18 @@ import SensorSessions
 
 /// Accounts for each raw frame that a ring has sent.
 ///
-/// The rings count the frames that they send; here each frame is recorded where it is lost, or where it
-/// becomes a sample. Nothing is inferred: a frame that is recorded nowhere makes the two sides differ.
+/// The rings count the frames that they send. This type records each frame where it is lost, or where it
+/// becomes a sample. Nothing is inferred: if a frame is recorded nowhere, the two counts differ.
 final class FrameLedger: @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
   enum Place: String, CaseIterable {
-    /// Was queued in the ring when the link ended.
+    /// Queued in the ring when the link ended.
     case linkEnd
     case silentController
     /// Left the controller while there was no host.
     case noHost
-    /// Dropped, damaged, or cut off between controller and host.
+    /// Dropped, damaged or truncated between controller and host.
     case transportDropped, transportDamaged, transportEnded
     /// Reached the host after the bearer had ended.
     case afterEnd
@@ -32,10 +32,10 @@ final class FrameLedger: @unchecked Sendable {
   /// Extra copies caused by a fault between controller and host.
   private(set) var duplicated = 0
   private(set) var lost: [Place: Int] = [:]
-  /// Samples of receptions that have ended.
+  /// Number of samples of receptions that have ended.
   private var formerSamples = 0
   private var receptions: [SampleSink<RingRawReading>] = []
-  /// Whether the next packet is a raw frame that was damaged on its way.
+  /// Whether the next packet is a raw frame that was damaged in transit.
   private var isDamaged = false
   /// A frame that was recorded nowhere, or more than once.
   private(set) var fault: String?
@@ -44,7 +44,7 @@ final class FrameLedger: @unchecked Sendable {
 
   var lostCount: Int { lost.values.reduce(0, +) }
 
-  /// Whether both sides agree, for all frames that are not in flight.
+  /// Whether both counts agree for all frames that are not in transit.
   func isBalanced(sent: Int) -> Bool { sent + duplicated == received + lostCount }
 
   func begin(_ reception: SampleSink<RingRawReading>) { receptions.append(reception) }
@@ -58,6 +58,8 @@ final class FrameLedger: @unchecked Sendable {
 
   // MARK: Places
 
+  /// Records a frame that was lost in the emulation.
+  ///
   /// - Parameter octets: an L2CAP frame, or an ACL packet without its H4 type byte.
   func lostInEmulation(_ loss: FrameLoss, _ octets: Span<UInt8>) {
     switch loss {
@@ -82,7 +84,9 @@ final class FrameLedger: @unchecked Sendable {
     }
   }
 
-  /// - Parameter deliver: passes the packet to the host, which delivers all of it.
+  /// Records a packet that reaches the host.
+  ///
+  /// - Parameter deliver: passes the packet to the host, which delivers all of its frames.
   func arrived(_ packet: Span<UInt8>, _ deliver: () -> Void) {
     let isDamaged = isDamaged
     self.isDamaged = false
@@ -117,12 +121,12 @@ final class FrameLedger: @unchecked Sendable {
     }
   }
 
-  /// Samples counted by the sinks, an independent count of `received`.
+  /// Number of samples that the sinks have counted, independently of `received`.
   var sampleCount: Int { formerSamples + samples }
 
   // MARK: Raw frames
 
-  /// The packet has its H4 type byte; the rings have the lowest handles.
+  /// Whether a packet, with its H4 type byte, contains a raw frame. The rings have the lowest handles.
   private static func isRaw(packet: Span<UInt8>) -> Bool {
     guard packet.count > 5, packet[0] == HCIPacketType.acl.rawValue, packet[2] & 0x30 != 0x10,
       packet.u16(at: 1) & 0x0FFF < 0x0E00
@@ -130,7 +134,7 @@ final class FrameLedger: @unchecked Sendable {
     return isRaw(frame: packet.extracting(5...))
   }
 
-  /// L2CAP header, opcode, handle; then the ring's own opcode.
+  /// Whether a frame contains a raw frame: after L2CAP header, opcode and handle comes the ring's own opcode.
   private static func isRaw(frame: Span<UInt8>) -> Bool {
     frame.count > 7 && frame.u16(at: 2) == ATT.channelID
       && frame[4] == ATTOpcode.handleValueNotification.rawValue && frame[7] == RingCommand.rawStreamOpcode

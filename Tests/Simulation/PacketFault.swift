@@ -6,15 +6,15 @@ package struct PacketFault: Hashable, Sendable {
   package enum Action: Hashable, Sendable {
     case drop
     case duplicate
-    /// Holds the packet, and all that follow it, for this time.
+    /// Holds this packet, and all packets that follow it, for this time.
     case delay(Duration)
-    /// Lets the next packet go first; without a next packet, this one is sent after 100 ms.
+    /// Lets the next packet overtake this one. If there is none, this packet is sent after 100 ms.
     case reorder
-    /// Inverts the byte at this offset, counted from the H4 type byte, or the last byte of a shorter packet.
+    /// Inverts the byte at this offset, counted from the H4 type byte; in a shorter packet, the last byte.
     case corrupt(octet: Int)
     /// Truncates the packet to this number of bytes.
     case truncate(to: Int)
-    /// Ends the transport instead of passing the packet.
+    /// Ends the transport instead of passing the packet on.
     case end
   }
 
@@ -27,7 +27,7 @@ package struct PacketFault: Hashable, Sendable {
     case event(HCIEventCode)
     case leEvent(LESubevent)
     case acl
-    /// An ATT PDU that is contained, or starts, in its packet.
+    /// An ATT PDU that is complete in its packet, or starts there.
     case att(ATTOpcode)
   }
 
@@ -36,7 +36,7 @@ package struct PacketFault: Hashable, Sendable {
   package var action: Action
   /// Number of matching packets that pass before the first fault.
   package var skip: Int
-  /// Number of packets affected; `nil` for all from then on.
+  /// Number of packets to affect; `nil` for all further ones.
   package var count: Int?
 
   package init(
@@ -70,7 +70,7 @@ extension PacketFault.Selector {
   }
 }
 
-/// Faults to apply, and the number applied so far. May be set on any thread.
+/// Faults to apply, and the number applied so far. May be changed on any thread.
 package final class FaultPlan: Sendable {
   private struct State: Sendable {
     var faults: [PacketFault] = []
@@ -78,8 +78,8 @@ package final class FaultPlan: Sendable {
   }
 
   private let state = Mutex(State())
-  /// Called with each affected packet before the fault is applied, and with `end` for each packet still held
-  /// at the end of the transport.
+  /// Called with each affected packet before the fault is applied, and with `end` for each packet that is
+  /// still held when the transport ends.
   private let observer: (@Sendable (PacketFault.Action, Span<UInt8>, HCIDirection) -> Void)?
 
   /// - Parameter observer: called with each affected packet.
@@ -103,7 +103,7 @@ package final class FaultPlan: Sendable {
   /// Number of packets affected.
   package var hits: Int { state.withLock { $0.hits } }
 
-  /// Action for this packet: the first matching fault decides.
+  /// Returns the action for this packet, from the first fault that matches.
   func action(for packet: Span<UInt8>, from direction: HCIDirection) -> PacketFault.Action? {
     state.withLock { state in
       for index in state.faults.indices {

@@ -3,7 +3,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// A client that sends random requests to a streaming ring, and sometimes does not wait for the response.
+/// A client that sends random requests to a ring that streams, and sometimes does not wait for the response.
 final class RandomClient: @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
@@ -67,8 +67,8 @@ final class RandomClient: @unchecked Sendable {
     static func random(_ random: inout SimulationRandom) -> Action { random.pick(Action.allCases) }
   }
 
-  /// Handles of the ring's name and its commands, and an unused one. If its services move, other attributes
-  /// are there.
+  /// Handles of the ring's name and its commands, and an unused one. After its services have moved, these
+  /// handles belong to other attributes.
   private static let nameHandle = AttributeHandle(0x0007)
   private static let commandHandle = AttributeHandle(0x0010)
   private static let noHandle = AttributeHandle(0x0070)
@@ -107,7 +107,7 @@ final class RandomClient: @unchecked Sendable {
     _ = subscription
   }
 
-  /// A ring frame with its checksum.
+  /// Makes a ring frame with its checksum.
   private static func frame(_ opcode: UInt8) -> [UInt8] {
     [opcode] + [UInt8](repeating: 0, count: 14) + [opcode]
   }

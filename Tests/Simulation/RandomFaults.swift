@@ -3,13 +3,13 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// Faults that may occur in a scene, by where they occur.
+/// Places in which the faults of a scene occur.
 enum FaultKind: CaseIterable {
-  /// Only in the air: after the faults everything continues.
+  /// Only in the virtual air. After such faults everything continues.
   case air
-  /// In the controller, too. Some of these leave a host no choice but a reset.
+  /// Also in the controller. After some of these faults a host can only reset it.
   case controller
-  /// Packets between host and controller are lost, duplicated, late, swapped or damaged.
+  /// Also between host and controller: packets are lost, duplicated, late, swapped or damaged.
   case packets
 
   static func random(_ random: inout SimulationRandom) -> FaultKind {

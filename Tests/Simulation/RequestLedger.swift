@@ -2,7 +2,7 @@ import BLEHost
 import BLEStack
 import BLEWire
 
-/// Tracks each request from its start until its only end.
+/// Tracks each request from its start to its end. A request must end exactly once.
 final class RequestLedger {
   enum Outcome: String, CaseIterable {
     case value, refused, malformed, timedOut, linkEnded, cancelled, otherError
@@ -14,7 +14,8 @@ final class RequestLedger {
     let link: SimulatedLink?
   }
 
-  /// Maximum duration of a request: its own timeout and those of the few that may be queued before it.
+  /// Maximum duration of a request: its own timeout and those of the few requests that may be queued before
+  /// it.
   private static let limit = Duration.seconds(200)
   /// Maximum duration of a request after its link has ended: three commands to the controller, with a timeout
   /// of two seconds each.
@@ -40,7 +41,7 @@ final class RequestLedger {
     outcomes[outcome, default: 0] += 1
   }
 
-  /// - Returns: description of a request that should have ended.
+  /// - Returns: Description of a request that should have ended.
   func overdue(now: MonotonicTime) -> String? {
     for number in pending.keys.sorted() {
       guard let request = pending[number] else { continue }

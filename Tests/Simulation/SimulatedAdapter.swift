@@ -3,7 +3,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// An adapter that reports each connection made over it, and the connection's end.
+/// An adapter that reports each connection that is made with it, and the connection's end.
 actor SimulatedAdapter: Adapter {
   typealias Observer = @Sendable (Connection, SimulatedLink) -> Void
 

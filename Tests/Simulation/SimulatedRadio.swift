@@ -5,7 +5,7 @@ import BLEStack
 import BLEWire
 
 /// A controller and its host's event loop, without a descriptor between them. A packet from the host arrives
-/// at once, one from the controller in the loop's next turn.
+/// at once, a packet from the controller in the loop's next turn.
 final class SimulatedRadio: EventSource, @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
@@ -123,7 +123,7 @@ final class SimulatedTransport: PacketTransport, @unchecked Sendable {
   }
 }
 
-/// The last transport before the host, which records what happens to each packet.
+/// The transport next to the host, which records what happens to each packet.
 final class LedgerTransport: PacketTransport, @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 

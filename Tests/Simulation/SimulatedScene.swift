@@ -91,7 +91,7 @@ final class SimulatedScene: @unchecked Sendable {
     }
   }
 
-  /// Injects faults from time to time.
+  /// Injects faults at intervals.
   private func disturb() async throws {
     let rings = world.rings.map(\.configuration.address)
     for _ in 0..<world.random.integer(5...60) {
@@ -107,7 +107,7 @@ final class SimulatedScene: @unchecked Sendable {
     }
   }
 
-  /// Ends all faults: each session must stream again.
+  /// Ends all faults. After that each session must stream again.
   private func recover() async throws {
     world.heal(plan)
     if isAdapterLost {
@@ -172,7 +172,7 @@ final class SimulatedScene: @unchecked Sendable {
   }
 }
 
-/// Handles of the links that are up, as far as their connections know.
+/// Handles of the links that are up according to their connections.
 final class LinkTable: @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
   private var links: [SimulatedLink] = []

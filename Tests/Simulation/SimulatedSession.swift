@@ -5,7 +5,7 @@ import BLEWire
 import Recording
 import SensorSessions
 
-/// A capture of one ring without its files, restarted whenever it has ended by itself.
+/// A capture of one ring without its files. It is restarted when it has ended by itself.
 final class SimulatedSession: @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
@@ -16,10 +16,10 @@ final class SimulatedSession: @unchecked Sendable {
   private var reception: SampleSink<RingRawReading>?
   private var lastEnd = ""
   private weak var session: DeviceSession?
-  /// Number of samples of ended receptions, and number of samples taken from queues.
+  /// Number of samples of receptions that have ended, and number of samples read from queues.
   private var formerCount = 0
   private var expectedAbove = 0
-  /// No samples are taken before this time.
+  /// Time before which no samples are read.
   private var stalledUntil = MonotonicTime(nanoseconds: 0)
   private var taken = 0
   private var lastTime: ReceiveTime?
@@ -83,7 +83,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   func stall(for duration: Duration) { stalledUntil = world.now.advanced(by: duration) }
 
-  /// Takes queued samples, unless the writer is stalled.
+  /// Reads queued samples, unless the writer is stalled.
   func tick() throws {
     if let reception, world.now >= stalledUntil { drain(reception) }
     try finish()
@@ -112,7 +112,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   var hasNewSample: Bool { sampleCount > expectedAbove }
 
-  /// The session's state, for a finding.
+  /// State of the session, for a finding.
   var sessionState: String {
     get async { if let session { await "\(session.state)" } else { "none" } }
   }

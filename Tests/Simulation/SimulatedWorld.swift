@@ -4,14 +4,14 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The state of one run that is kept from scene to scene: loop, air, controller, rings, and the ledgers.
+/// The state of a run that is kept across scenes: loop, virtual air, controller, rings, and the ledgers.
 final class SimulatedWorld: @unchecked Sendable {
   // Needs no lock: used on the event loop's thread only.
 
-  /// A margin above the longest supervision timeout that is requested.
+  /// Time limit for the end of a link; above the longest supervision timeout that is requested.
   static let linkEndPatience = Duration.seconds(12)
-  /// Growth of memory from the first tenth of a run to its end that does not count as a leak: the allocator's
-  /// own.
+  /// Growth of memory, from the first tenth of a run to its end, that does not count as a leak. The allocator
+  /// itself causes it.
   static let memoryTolerance = 512 * 1024
 
   let simulation: Simulation
@@ -93,7 +93,8 @@ final class SimulatedWorld: @unchecked Sendable {
     return finalReport
   }
 
-  /// Checks that everything that a scene opened is closed and released, and that each frame is accounted for.
+  /// Checks that everything that a scene opened was closed and released, and that each frame is accounted
+  /// for.
   private func endScene(_ kind: FaultKind) async throws {
     try await loop.wait(for: Self.linkEndPatience)
     if radio.controller.air.linkCount > 0, kind != .air {

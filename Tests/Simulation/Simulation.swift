@@ -5,11 +5,10 @@ import CTestSystem
 
 /// Simulates a host and its rings in virtual time, for a number of connection events, with random faults.
 ///
-/// Everything runs on one event loop without I/O, and all randomness comes from the seed: the same seed gives
-/// the same run.
+/// Everything runs on one event loop without I/O, and all randomness comes from the seed: runs with the same
+/// seed are equal.
 public struct Simulation: Sendable {
-  /// Number of connection events of all links together, without those in which neither side had anything to
-  /// send.
+  /// Number of connection events of all links together, without those in which neither side had data.
   public var events: Int
   public var seed: UInt64
 
@@ -37,19 +36,19 @@ public struct Simulation: Sendable {
     public var events = 0
     public var virtualSeconds = 0
     public var scenes = 0
-    /// Scenes at whose end a session streamed again only after a reset of its controller.
+    /// Number of scenes after which a session streamed again only after a reset of its controller.
     public var resets = 0
     public var links = 0
-    /// Links that the host did not know when it had closed.
+    /// Number of links that were still up after the host had closed, because the host did not know them.
     public var orphans = 0
     public var faults: [String: Int] = [:]
     public var requests: [String: Int] = [:]
     public var requestCount = 0
-    /// By the rings' own count.
+    /// Number of raw notifications according to the rings.
     public var sent = 0
     public var received = 0
     public var duplicated = 0
-    /// Received samples that a full queue dropped.
+    /// Number of received samples that were dropped because a queue was full.
     public var dropped = 0
     public var lost: [String: Int] = [:]
     public var checksum: UInt64 = 0
@@ -61,7 +60,7 @@ public struct Simulation: Sendable {
 
   /// Runs to the end, or to the first finding.
   ///
-  /// - Parameter progress: called on the loop's thread from time to time with the number of events so far.
+  /// - Parameter progress: called on the loop's thread at intervals with the number of events so far.
   public func run(_ progress: @escaping @Sendable (Int) -> Void = { _ in }) async throws -> Report {
     let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
     let loop = try EventLoop(name: "simulation", clock: .virtual(from: start))
@@ -73,6 +72,6 @@ public struct Simulation: Sendable {
     }.value
   }
 
-  /// Bytes allocated by this process.
+  /// Number of bytes that this process has allocated.
   static var allocated: Int { Int(test_allocated()) }
 }

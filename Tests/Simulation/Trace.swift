@@ -1,9 +1,9 @@
 import BLEWire
 
-/// A checksum of all packets, requests and faults, and the last of them as text.
+/// A checksum of all packets, requests and faults, and the most recent of them as text.
 ///
-/// Two runs are the same if each packet of both directions has the same bytes at the same virtual time, and
-/// each request and each fault has the same place among them.
+/// Two runs are equal if each packet of both directions has the same bytes at the same virtual time, and each
+/// request and each fault has the same position among them.
 final class Trace {
   /// Number of entries that are kept to explain a finding.
   static let kept = 60
@@ -12,7 +12,7 @@ final class Trace {
     var time: MonotonicTime
     var mark: String
     var octets: [UInt8]
-    /// Number of consecutive notifications; the first of them stands for all.
+    /// Number of consecutive notifications. Only the first of them is printed.
     var count = 1
   }
 

@@ -21,7 +21,7 @@ func text(_ report: Simulation.Report) -> String {
     """
 }
 
-/// Writes without a buffer, so that the output before a crash is preserved.
+/// Writes without a buffer, so that the output before a crash is not lost.
 func put(_ text: String, to descriptor: CInt = 1) {
   var text = text
   _ = text.withUTF8 { write(descriptor, $0.baseAddress, $0.count) }

@@ -2,20 +2,20 @@ import Foundation
 import Synchronization
 package import Testing
 
-/// Centrals of google/bumble that are controlled by commands; our host connects to their port.
+/// Centrals of google/bumble that are controlled by commands. Our host connects to their port.
 package final class BumbleCentrals: Sendable {
   /// Port for the device's host; 0 if the central has its own controller.
   package let port: UInt16
   package let addresses: [String]
   private let program: Program
-  /// Number of output lines that were read.
+  /// Number of output lines that were already read.
   private let taken = Mutex(0)
 
   package static func start(_ options: [String] = []) async throws -> BumbleCentrals {
     try await adopt(try Program(Place.bumblePython(), [Place.peer("bumble_user.py")] + options))
   }
 
-  /// The same with a program that the caller has started, and ends.
+  /// Uses a program that the caller has started and will end.
   package static func adopt(_ program: Program) async throws -> BumbleCentrals {
     do {
       return try BumbleCentrals(program, await program.line(containing: "ready "))
@@ -38,7 +38,7 @@ package final class BumbleCentrals: Sendable {
 
   /// Sends a command to a central, and waits for an output line that begins with one of these words.
   ///
-  /// - Returns: the line after the central's number.
+  /// - Returns: The line without the central's number.
   @discardableResult
   package func ask(
     _ command: String, _ words: String..., central: Int = 1
@@ -60,8 +60,8 @@ package final class BumbleCentrals: Sendable {
   /// First words of answers to commands that succeed.
   private static let answers = ["read", "written", "prepared", "subscribed", "paired", "encrypted"]
 
-  /// The next line of a central that begins with one of these words, or reports an error; earlier lines are
-  /// skipped.
+  /// Returns the next line of a central that begins with one of these words, or reports an error. Skips
+  /// earlier lines.
   package func next(_ words: [String], central: Int = 1) async throws -> String {
     let begins = (words + ["refused", "failed"]).map { "\(central) \($0)" }
     let start = taken.withLock { $0 }

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Ringtap {
-  /// A command in swift-argument-parser's dump.
+  /// A command in the dump of swift-argument-parser.
   package struct Command: Decodable {
     package struct Argument: Decodable {
       private struct Name: Decodable {
@@ -22,7 +22,7 @@ extension Ringtap {
         return names?.first { $0.kind == "long" }.map { "--" + $0.name }
       }
 
-      /// Whether it is a flag of that name.
+      /// Whether this is a flag of that name.
       package func isFlag(_ name: String) -> Bool {
         kind == "flag" && names?.contains { "--" + $0.name == name } == true
       }

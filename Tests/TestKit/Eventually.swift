@@ -1,7 +1,7 @@
 import Dispatch
 package import Testing
 
-/// Polls a condition that sends no notification, without blocking a thread.
+/// Polls a condition without blocking a thread.
 ///
 /// - Throws: if the condition is not met in time; this is recorded as an issue, too.
 package func eventually(
@@ -21,7 +21,7 @@ package func eventually(
   }
 }
 
-/// Runs `body` for each element, a few at a time, for programs that mostly wait.
+/// Runs `body` for each element, a few at a time. For programs that mostly wait.
 package func forEach<Element: Sendable>(
   _ elements: [Element], atOnce count: Int, _ body: @escaping @Sendable (Element) async throws -> Void
 ) async throws {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Numbers in 0 ..< 1 from a linear congruential generator (Knuth's MMIX constants).
+/// Pseudo-random numbers in 0 ..< 1 from a linear congruential generator (Knuth's MMIX constants).
 package struct Noise {
   private var state: UInt64 = 0x5EED
 

@@ -1,4 +1,4 @@
-/// Parses pairs of hexadecimal digits; white space is allowed.
+/// Parses pairs of hexadecimal digits. White space is allowed.
 package func octetsOf(_ hex: String) -> [UInt8] {
   let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
   precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
@@ -14,5 +14,5 @@ package func hexOf(_ octets: some Sequence<UInt8>) -> String {
   octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
 
-/// Copies the bytes.
+/// Copies the bytes to an array.
 package func array(_ octets: Span<UInt8>) -> [UInt8] { octets.indices.map { octets[$0] } }

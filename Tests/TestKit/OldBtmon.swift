@@ -3,7 +3,7 @@ import Foundation
 /// `btmon` of BlueZ 5.66 (Debian 12), which crashes on Read By Type requests, whichever program wrote the
 /// log.
 package enum OldBtmon {
-  /// Runs it on a btsnoop log without those requests.
+  /// Runs btmon on a copy of a btsnoop log without those requests.
   package static func read(_ path: String) throws -> Program.Result {
     let copy = try write(path)
     defer { try? FileManager.default.removeItem(atPath: copy) }
@@ -16,7 +16,7 @@ package enum OldBtmon {
     return try await Program.run("btmon", ["-r", copy])
   }
 
-  /// A btsnoop log without Read By Type requests, in format 1002 (H4) or 2001 (BlueZ's monitor).
+  /// Returns a btsnoop log without Read By Type requests, in format 1002 (H4) or 2001 (BlueZ's monitor).
   package static func readable(_ log: [UInt8]) -> [UInt8] {
     func number(_ place: Int) -> Int { (0..<4).reduce(0) { $0 << 8 | Int(log[place + $1]) } }
     guard log.count >= 16 else { return log }

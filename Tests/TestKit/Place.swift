@@ -1,7 +1,7 @@
 import Foundation
 package import Testing
 
-/// Paths of programs and files. If one is missing, the error says how to get it.
+/// Paths of programs and files. If one is missing, the error explains how to get it.
 package enum Place {
   package struct Missing: Error, CustomStringConvertible {
     package let description: String
@@ -64,10 +64,10 @@ package enum Place {
     return folder
   }
 
-  /// Python with bumble.
+  /// Path of Python with bumble.
   package static func bumblePython() throws -> String { try bumble() + "/bin/python" }
 
-  /// Python with bleak.
+  /// Path of Python with bleak.
   package static func bleakPython() throws -> String {
     guard let folder = pythons("python-").first(where: { has("bleak", $0) }) else {
       throw Missing(description: "bleak is not installed: run Tools/install peers")
@@ -75,7 +75,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// Python with the readers of our file formats.
+  /// Path of Python with the readers of our file formats.
   package static func readersPython() throws -> String {
     guard let folder = pythons("readers-").first else {
       throw Missing(description: "the readers are not installed: run Tools/install readers")
@@ -83,7 +83,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// Python with receivers for the Lab Streaming Layer.
+  /// Path of Python with receivers for the Lab Streaming Layer.
   package static func lslPython() throws -> String {
     guard let folder = pythons("lsl-").first else {
       throw Missing(description: "pylsl is not installed: run Tools/install lsl")
@@ -91,7 +91,7 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// Python with Home Assistant.
+  /// Path of Python with Home Assistant.
   package static func homePython() throws -> String {
     guard let folder = pythons("home-").first else {
       throw Missing(description: "Home Assistant is not installed: run Tools/install home")
@@ -99,8 +99,8 @@ package enum Place {
     return folder + "/bin/python"
   }
 
-  /// Complete environments made by `Tools/install`, newest first; the others are left over from earlier
-  /// versions.
+  /// Folders of the complete environments made by `Tools/install`, newest first. Older ones remain from
+  /// earlier versions.
   private static func pythons(_ prefix: String) -> [String] {
     let environment = ProcessInfo.processInfo.environment
     let cache = (environment["XDG_CACHE_HOME"] ?? (environment["HOME"] ?? "") + "/.cache") + "/ringtap"
@@ -119,10 +119,10 @@ package enum Place {
 
   // MARK: Files
 
-  /// A script that plays the peer of a link.
+  /// Path of a script that plays the peer of a link.
   package static func peer(_ name: String) -> String { root + "/Tests/KernelTests/Peers/" + name }
 
-  /// A file of another test target.
+  /// Path of a file of another test target.
   package static func fixture(_ path: String) -> String { root + "/Tests/" + path }
 
   /// Folder of the repository's logs and captures.
@@ -135,11 +135,11 @@ package enum Place {
     names(in: captures).filter { $0.hasSuffix(suffix) }.sorted().map(capture)
   }
 
-  /// A phone's log of a treadmill. It is not in the repository, because it contains other people's addresses.
-  /// `nil` without the shared folder.
+  /// Path of a phone's log of a treadmill; `nil` without the shared folder. The log is not in the repository,
+  /// because it contains other people's addresses.
   package static let treadmill: String? = shared("captures/android-treadmill.btsnoop")
 
-  /// A file of the shared folder, which is not in the repository; `nil` if it is missing.
+  /// Path of a file in the shared folder, which is not in the repository; `nil` if it is missing.
   package static func shared(_ path: String) -> String? {
     let folder =
       ProcessInfo.processInfo.environment["RINGTAP_SHARED"]

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Returns a TCP port of this machine that is not in use and that no other test process gets while this one
-/// runs. Most ports are passed to a program that binds them later.
+/// runs. In most cases it is passed to a program that binds it later.
 ///
 /// The port is below the range that the system uses for outgoing connections
 /// (`net.ipv4.ip_local_port_range`). It is reserved with an abstract socket of its name, which ends with the

@@ -1,8 +1,8 @@
 import Foundation
 
 /// A Python script in a process that has already imported its modules: `Tools/tests/preload.py`, which
-/// defines the protocol. `Tools/test` runs it beside the tests and passes its address in an environment
-/// variable; without it, scripts start as separate processes, which is slower.
+/// defines the protocol. `Tools/test` runs that script during the tests and passes its address in an
+/// environment variable. Without it, scripts start as separate processes, which is slower.
 struct Preloaded {
   /// Id of the script's process.
   let identifier: Int32
@@ -18,7 +18,7 @@ struct Preloaded {
   ///
   /// - Parameters:
   ///   - arguments: arguments of the program, or a script in the same folder to run instead, and its
-  /// arguments.
+  ///     arguments.
   ///   - streams: descriptors of the standard streams.
   /// - Returns: `nil` if the script must be started as a separate process.
   static func start(
@@ -44,7 +44,7 @@ struct Preloaded {
 
   /// Waits for the process to end.
   ///
-  /// - Returns: its exit status. The process id stays reserved until `close`.
+  /// - Returns: The exit status. The process ID stays reserved until `close`.
   func end() -> Int32 { Self.number(from: connection) ?? 255 }
 
   func close() { Glibc.close(connection) }
@@ -58,7 +58,8 @@ struct Preloaded {
     return nil
   }
 
-  /// One packet with descriptors: `SCM_RIGHTS`, unix(7), laid out by CMSG_LEN and CMSG_SPACE of cmsg(3).
+  /// Sends one packet with descriptors: `SCM_RIGHTS`, unix(7), laid out by CMSG_LEN and CMSG_SPACE of
+  /// cmsg(3).
   private static func send(_ octets: [UInt8], _ descriptors: [Int32], over socket: Int32) throws {
     let header = MemoryLayout<cmsghdr>.stride
     let length = header + descriptors.count * MemoryLayout<Int32>.stride

@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// A running program, whose output is collected and can be waited for.
+/// A running program. Tests can wait for its output and its end.
 ///
-/// Each wait exists in two forms. The asynchronous one does not block a thread of Swift's pool. The
-/// synchronous one traps there: it is for the main actor, whose thread is not in the pool, and for a test's
-/// own threads.
+/// Each wait exists in two forms. The asynchronous form does not block a thread of Swift's pool. The
+/// synchronous form traps on such a thread: it is for the main actor, whose thread is not in the pool, and
+/// for a test's own threads.
 package final class Program: @unchecked Sendable {  // `lock` guards `state`
   package enum Stream: Sendable {
     case output, errors
@@ -35,7 +35,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     var status: Int32?
   }
 
-  /// Enough for every step in a kernel with slow system calls.
+  /// Time limit of a step; enough for a kernel with slow system calls.
   package static let patience = Duration.seconds(30)
 
   package let name: String
@@ -122,7 +122,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     return identifier
   }
 
-  /// Once the end has been collected, the process id may be reused, so the lock is held meanwhile.
+  /// Collects the end of the program. The process ID may then be reused, so the lock is held meanwhile.
   private func waitForEnd() {
     if let preloaded {
       let status = preloaded.end()
@@ -169,7 +169,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
 
   package var hasEnded: Bool { lock.withLock { isOver } }
 
-  /// Whether the program has ended and all of its output has been read. Needs the lock.
+  /// Whether the program has ended and all of its output has been read. Requires the lock.
   private var isOver: Bool { state.status != nil && state.openStreams == 0 }
 
   // MARK: Waiting
@@ -216,14 +216,14 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// Prints a warning before tests fail because the machine is becoming too slow.
+  /// Prints a warning if a wait was long, before tests fail because the machine is too slow.
   private func tellIfSlow(_ time: Duration, of limit: Duration, _ what: String) {
     guard time > limit / 3 else { return }
     FileHandle.standardError.write(Data("slow: \(name): \(time) of \(limit) before \(what)\n".utf8))
   }
 
-  /// Waits for any change of `state`, without the lock meanwhile. Not by the wall clock, which a test may
-  /// set.
+  /// Waits for any change of `state`, and releases the lock meanwhile. Does not use the wall clock, which a
+  /// test may set.
   ///
   /// - Returns: `false` at the time limit.
   private func waitForChange(until end: ContinuousClock.Instant) -> Bool {
@@ -279,7 +279,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     return try ended(within: limit)
   }
 
-  /// Waits for the program's end, with its input left open.
+  /// Waits for the program's end and leaves its input open.
   package func ended(within limit: Duration = Program.patience) throws -> Result {
     try wait(for: "its end", within: limit) { state in
       guard let status = state.status, state.openStreams == 0 else { return nil }
@@ -361,7 +361,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
 // MARK: Complete runs
 
 extension Program {
-  /// Enough for a program that reads the longest log.
+  /// Time limit for a program that reads the longest log.
   package static let longPatience = Duration.seconds(120)
 
   /// Runs a program to its end.
@@ -380,7 +380,7 @@ extension Program {
       .ended(within: limit)
   }
 
-  /// Standard output of a run that must succeed.
+  /// Runs a program, which must succeed, and returns its standard output.
   package static func output(of program: String, _ arguments: [String]) throws -> String {
     try run(program, arguments).demanded(program)
   }

@@ -81,7 +81,7 @@ extension Program {
     return FileHandle(fileDescriptor: number, closeOnDealloc: true)
   }
 
-  /// A file without a name. Unlike a pipe it holds any amount of text before it is read.
+  /// Makes a file without a name. Unlike a pipe, it can hold any amount of text before it is read.
   private static func handle(holding text: String) throws -> FileHandle {
     var path = Array((NSTemporaryDirectory() + "/input-XXXXXX").utf8CString)
     let number = mkstemp(&path)

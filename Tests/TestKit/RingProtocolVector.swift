@@ -1,8 +1,7 @@
 import Foundation
 import Testing
 
-/// A vector of the ring protocol's reference: packets and their meaning, from the reference's editors and not
-/// from the code under test.
+/// A vector of the ring protocol's reference: packets and their meaning according to the reference's editors.
 package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   package let name: String
   /// `uart` or `bigdata`.
@@ -44,7 +43,8 @@ package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   }
 }
 
-/// An object as JSON with sorted keys: texts can be compared while objects cannot, and `true` differs from 1.
+/// Returns an object as JSON with sorted keys. Unlike objects, texts can be compared, and `true` differs from
+/// 1.
 package func canonical(_ object: [String: Any]) -> String {
   guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
     preconditionFailure("not JSON: \(object)")

@@ -2,16 +2,16 @@
 package enum Ringtap {
   /// Starts the program.
   ///
-  /// - Parameter state: folder in which devices and their keys are stored; without it nothing is stored.
+  /// - Parameter state: folder in which devices and their keys are stored; if `nil`, nothing is stored.
   package static func start(
     _ arguments: [String], input: Program.Input = .nothing, state: String? = nil
   ) throws -> Program {
     try Program(Place.ringtap, arguments, input: input, environment: environment(state))
   }
 
-  /// Runs the program to its end.
+  /// Runs the program until it exits.
   ///
-  /// - Parameter state: folder in which devices and their keys are stored; without it nothing is stored.
+  /// - Parameter state: folder in which devices and their keys are stored; if `nil`, nothing is stored.
   package static func run(
     _ arguments: [String], input: Program.Input = .nothing, state: String? = nil
   ) async throws -> Program.Result {

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Connects to a listening socket, and reads lines from it once `read` is called.
+/// Connects to a listening socket. Reads lines from it after `read` is called.
 package final class SocketLines: Sendable {
   private struct State: Sendable {
     var octets: [UInt8] = []

@@ -1,4 +1,4 @@
-/// Nanoseconds since the Unix epoch as our JSON has them: a string, because many JSON parsers round such
+/// Nanoseconds since the Unix epoch in the form of our JSON: a string, because many JSON parsers round such
 /// numbers.
 package struct UnixNanoseconds: Decodable, Hashable, Comparable, Sendable {
   package let value: Int64

@@ -1,7 +1,7 @@
 package import BLELinux
 import Synchronization
 
-/// The other end of a bearer: responds to each PDU from a script on a separate thread, and stores the
+/// The other end of a bearer: answers each PDU according to a script, on a separate thread, and stores the
 /// received PDUs.
 package final class Peer: Sendable {
   /// Returns the PDUs to send in response to a PDU.

@@ -1,7 +1,7 @@
 package import BLELinux
 import Glibc
 
-/// Two ends of a datagram channel that keeps order and message boundaries, like an L2CAP socket.
+/// Both ends of a datagram channel that preserves order and message boundaries, like an L2CAP socket.
 package final class SocketPair {
   private var oursLeft: FileDescriptor?
   private var theirsLeft: FileDescriptor?
@@ -28,8 +28,8 @@ package final class SocketPair {
     theirsLeft = consume theirs
   }
 
-  /// Two ends that drop packets for which our queue has no room, like an L2CAP socket: UDP on this machine.
-  /// Neither end notices when the other closes.
+  /// Makes two ends that drop packets for which our queue has no room, like an L2CAP socket: UDP on this
+  /// machine. Neither end detects that the other has closed.
   package static func lossy() throws(SystemError) -> SocketPair {
     let ours = try udpSocket(CInt(SOCK_NONBLOCK.rawValue))
     let theirs = try udpSocket(0)

@@ -19,7 +19,7 @@ struct SessionOutcome: Sendable {
   /// The step that failed, or the last step.
   var step = SessionStep.scan
   var error: HostError?
-  /// Values received before the response to a read that was sent after the last of them.
+  /// Number of values received before the response to a read that was sent after the last of them.
   var notifications = 0
 }
 

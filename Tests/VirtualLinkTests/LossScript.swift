@@ -2,14 +2,14 @@ import BLEEmulation
 import BLELinux
 import BLEWire
 
-/// Breaks a device's link every twelve seconds, in three ways in turn.
+/// Breaks a device's link every twelve seconds, by three causes in turn.
 struct LossScript: Sendable {
   enum Loss: CaseIterable, Sendable {
     /// The device disconnects.
     case leaving
     /// The device is out of range for four seconds.
     case silence
-    /// For four seconds the device receives nothing, on its existing link or on a new connect.
+    /// The device receives nothing for four seconds, on its existing link or on a new one.
     case deaf
 
     /// The controller's reason for the loss of the streaming link. Core 5.4, Vol 1, Part F, 2.8 and 2.19.

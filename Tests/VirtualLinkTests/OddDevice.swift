@@ -2,27 +2,28 @@ import BLEEmulation
 import BLEStack
 import BLEWire
 
-/// A heart-rate strap with its own attribute server, from which devices that break rules are derived.
+/// A heart-rate strap with its own attribute server; the base class of devices that violate the
+/// specification.
 ///
-/// The server is independent of `ATTServer`. Each subclass is a device from a bug report and overrides what
-/// that device does differently.
+/// The server is independent of `ATTServer`. Each subclass is a device from a bug report and overrides the
+/// behaviour in which that device differs.
 class OddDevice: VirtualPeripheral {
   struct Attribute {
     let type: [UInt8]
     var value: [UInt8]
-    /// Last handle, if it is a service.
+    /// Last handle of the group if this is a service.
     var end: UInt16 = 0
   }
 
   static let address = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
   private(set) var attributes: [Attribute] = []
   private(set) var measurement: UInt16 = 0
-  /// Handle and value of the central's writes.
+  /// Handles and values that the central has written.
   private(set) var written: [(handle: UInt16, value: [UInt8])] = []
   private(set) var linkCount = 0
   private(set) var opcodes: [UInt8] = []
   var link: PeripheralLink?
-  /// Sent when the next request arrives, before its response.
+  /// PDUs to send when the next request arrives, before its response.
   var late: [[UInt8]] = []
   var isMeasuring = false
   private var next: MonotonicTime?
@@ -35,7 +36,7 @@ class OddDevice: VirtualPeripheral {
 
   // MARK: What subclasses change
 
-  /// Service 180d: its characteristics as type, properties, value, descriptors.
+  /// Builds the attributes: service 180d, with characteristics as type, properties, value, descriptors.
   func build() {
     service(0x1800, [(0x2A00, 0x02, Array("Odd".utf8), [])])
     buildHeartRate()
@@ -49,7 +50,7 @@ class OddDevice: VirtualPeripheral {
   func exchangeMTU() -> [[UInt8]] { [[0x03, 0xF7, 0x00]] }
   func answer(_ pdu: [UInt8], to request: [UInt8]) -> [[UInt8]] { [pdu] }
   func notFound(_ request: [UInt8]) -> [[UInt8]] { [Self.error(request[0], Self.handle(request), 0x0A)] }
-  /// - Returns: PDUs to send instead of a response; `nil` for the usual one.
+  /// - Returns: The PDUs to send instead of a response; `nil` for the usual response.
   func write(_ handle: UInt16, _ value: [UInt8]) -> [[UInt8]]? { nil }
   func value(of handle: UInt16) -> [UInt8] { attributes[Int(handle) - 1].value }
 

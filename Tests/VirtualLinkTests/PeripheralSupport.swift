@@ -8,13 +8,13 @@ import PeripheralKit
 import Synchronization
 import Testing
 
-/// Sending values in the loop's own time.
+/// Sending values in the virtual time of the loop.
 extension VirtualDevice {
   private static func value(_ number: Int) -> [UInt8] { [UInt8(number & 0xFF), UInt8(number >> 8)] }
 
-  /// Sends each central numbered values, 100 a second.
+  /// Sends numbered values to each central, 100 a second.
   ///
-  /// - Returns: for each central, the time at which the last value was in its queue.
+  /// - Returns: For each central, the time at which the last value was in its queue.
   func push(_ count: Int, of characteristic: BluetoothUUID, by server: GATTServer) async throws -> [Duration]
   {
     let handle = try await server.require(characteristic)
@@ -63,7 +63,7 @@ final class Received: Sendable {
 }
 
 extension HostAdapter {
-  /// Returns the first advertiser of this name.
+  /// Finds the first advertiser with this name.
   func find(named name: String) async throws -> Advertiser {
     let found = Mutex<Advertiser?>(nil)
     _ = try await Scanner(kind: .active).run(on: self, for: .seconds(10)) { advertiser in

@@ -8,13 +8,14 @@ import Foundation
 import SensorSessions
 import TestKit
 
-/// A ring that replies to recorded requests with the recorded replies, and to nothing else.
+/// A ring that answers recorded requests with the recorded replies, and no others.
 final class RecordedRing: VirtualPeripheral {
   struct Exchange: Sendable {
-    /// Exact bytes that a host wrote.
+    /// The exact bytes that a host wrote.
     let request: [UInt8]
     let replies: [[UInt8]]
-    /// Requests that begin with this byte use the big data channel, all others the command channel.
+    /// Whether the request uses the big data channel: it begins with this byte. All others use the command
+    /// channel.
     var isBigData: Bool { request.first == 0xBC }
   }
 
@@ -47,7 +48,7 @@ final class RecordedRing: VirtualPeripheral {
   }
 }
 
-/// Opens a link in virtual time and a conversation on it, and closes both.
+/// Opens a link and a conversation on it in virtual time, runs `body`, and closes both.
 @discardableResult
 func withConversation<Value: Sendable>(
   _ address: DeviceAddress, patience: Duration = RingConversation.defaultPatience,
@@ -74,8 +75,8 @@ func withConversation<Value: Sendable>(
   }
 }
 
-/// The same with an emulated ring that has stored a week. Its clock shows 2025-12-11 22:54:17, like the
-/// host's in UTC.
+/// Opens a conversation with an emulated ring that has stored a week. Its clock shows 2025-12-11 22:54:17,
+/// like the host's in UTC.
 @discardableResult
 func withStoredRing<Value: Sendable>(
   _ change: @Sendable (inout EmulatedRing.Configuration) -> Void = { _ in },

@@ -28,7 +28,7 @@ final class RelayScene: Sendable {
 
   private struct State: Sendable {
     var heard: [[Heard]]
-    /// Number of values that the relay sent before each central had subscribed.
+    /// For each central, the number of values that the relay sent before it had subscribed.
     var unheard: [Int]
     var values = 0
     var count = 0
@@ -44,7 +44,7 @@ final class RelayScene: Sendable {
   private let intervals: [UInt16]
   private let keeps: Bool
   private let state: Mutex<State>
-  /// Whether to end the relay by cancelling it, after ten values.
+  /// Whether to end the relay by cancelling its task, after ten values.
   let isCancelled = Atomic(false)
   /// Whether the adapter had no links and no advertising at the end.
   let isQuiet = Atomic(false)
@@ -69,7 +69,7 @@ final class RelayScene: Sendable {
   var unheard: Int { unheard(0) }
   var count: Int { state.withLock(\.count) }
   var features: [UInt8]? { state.withLock(\.features) }
-  /// Resident bytes after an hour and at the end.
+  /// Resident memory in bytes after an hour and at the end.
   var memory: (Int, Int) { state.withLock { ($0.early, $0.late) } }
 
   /// - Parameter interval: connection interval to the sensor, in units of 1.25 ms.

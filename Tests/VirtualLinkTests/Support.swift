@@ -4,7 +4,7 @@ import BLELinux
 import BLEWire
 import Foundation
 
-/// Our host and a virtual controller with rings in its range, in this process, through a packet socket.
+/// Our host, and a virtual controller with rings in its range, in this process, through a packet socket.
 struct VirtualLink {
   let loop: EventLoop
   let adapter: HostAdapter
@@ -21,7 +21,7 @@ struct VirtualLink {
     try await open(configuration, pace: pace, clock: clock, wrap: wrap) { rings.map { EmulatedRing($0) } }
   }
 
-  /// The same with any peripherals.
+  /// Opens a link to any peripherals.
   static func open(
     _ configuration: VirtualController.Configuration = .init(), pace: VirtualAir.Pace = .immediate,
     clock: LoopClock = .system,

@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A session from `Fixtures/sessions.txt`, which a script made with an independent implementation of the
+/// A session from `Fixtures/sessions.txt`. A script made the file with an independent implementation of the
 /// cryptography.
 struct AirSession {
   struct Packet {
@@ -53,7 +53,7 @@ struct AirSession {
     return file
   }
 
-  /// The CRC of a PDU, bit by bit as in the figure of Core 5.4, Vol 6, Part B, 3.1.1.
+  /// The CRC of a PDU, computed bit by bit as in the figure of Core 5.4, Vol 6, Part B, 3.1.1.
   static func crc(_ pdu: [UInt8], start: UInt32 = 0x55_5555) -> [UInt8] {
     var register = (0..<24).map { UInt8(start >> UInt32($0) & 1) }
     for octet in pdu {
@@ -124,7 +124,7 @@ extension [UInt8] {
   }
 }
 
-/// The reader's translation of a file.
+/// Result of translating a file.
 struct Translation {
   private(set) var records: [StoredPacketRecord] = []
   private(set) var report: AirReport?

@@ -14,13 +14,13 @@ import Testing
 /// Plays an attack against our host in virtual time, and describes the result in the syntax of its
 /// expectation.
 ///
-/// For a central, the host performs `action` as in the other dialogues: on the first link, or on all links at
-/// once after `each`; `none` performs nothing. For a peripheral, the host serves the dialogue's database as
-/// in the server's dialogues, and notifies each subscriber of a value once.
+/// A central performs `action` as in the other dialogues: on the first link, or after `each` on all links at
+/// once; `none` performs nothing. A peripheral serves the dialogue's database as in the server's dialogues,
+/// and notifies each subscriber of a value once.
 ///
-/// Expected lines, besides those of an action:
+/// Expected lines, in addition to those of an action:
 /// - `links N`: number of links that are up at the end.
-/// - `value HANDLE OCTETS`: value of a server.
+/// - `value HANDLE OCTETS`: a value of the server.
 /// - `counted host.NAME N`: a member of `HCIHostStatistics`, of the first link's `BearerStatistics`
 ///   (`link.NAME`), or of `GATTServerStatistics` (`server.NAME`).
 ///
@@ -29,7 +29,7 @@ struct AttackRun {
   let dialogue: ATTDialogue
   let link: DialogueLink
 
-  /// - Returns: the expected and the actual lines, with deviations of the host in front.
+  /// - Returns: The expected and the actual lines. Deviations of the host precede the actual lines.
   static func play(_ dialogue: ATTDialogue) async throws -> (expected: [String], found: [String]) {
     let expected = dialogue.expectation.map { DialogueRun.plain($0) }
     let link: DialogueLink
@@ -47,7 +47,7 @@ struct AttackRun {
     return (expected, Self.opened(found.map { DialogueRun.plain($0) }, expected))
   }
 
-  /// Replaces lines that the expectation leaves open with the expected ones.
+  /// Replaces the lines that the expectation does not specify with the expected ones.
   private static func opened(_ found: [String], _ expected: [String]) -> [String] {
     var found = found
     for (index, line) in expected.enumerated() where index < found.count && line.hasSuffix("...") {
@@ -113,8 +113,8 @@ struct AttackRun {
 
   // MARK: Results
 
-  /// Final facts, after the dialogue has ended and its last packets have arrived: they are read until they
-  /// are as expected, or for a second.
+  /// Facts at the end, after the dialogue has ended and its last packets have arrived. They are read until
+  /// they are as expected, for at most a second.
   private func settledFacts(_ connection: Connection?, _ server: GATTServer?) async -> [String] {
     try? await eventually("the end of \(dialogue.name)", within: .seconds(20)) { link.session.isSettled }
     let expected = dialogue.expectation.filter { !Self.isOutcome($0) }.map { DialogueRun.plain($0) }

@@ -9,10 +9,11 @@ import TestKit
 import TestPeer
 import Testing
 
-/// One of our hosts, and the peer at the other end of its links: a device if the host connects, a central if
+/// One of our hosts and the peer at the other end of its links: a device if the host connects, a central if
 /// it advertises.
 ///
-/// The peer sends what a test specifies. With `pair` it runs a Security Manager whose PDUs the test replaces.
+/// The peer sends what a test specifies. With `pair` it runs a Security Manager whose PDUs the test can
+/// replace.
 struct PairingAttacker {
   /// The peer's static address.
   static let address = DeviceAddress(bits: 0xC0FF_EE00_0001, type: .random)
@@ -49,10 +50,10 @@ struct PairingAttacker {
   // MARK: Bonds
 
   static let key: UInt128 = 0x0F1E_2D3C_4B5A_6978_8796_A5B4_C3D2_E1F0
-  /// The numbers by which a central requests the key of a legacy bond.
+  /// Numbers with which a central requests the key of a legacy bond.
   static let (random, diversifier) = (0x0102_0304_0506_0708 as UInt64, 0x1234 as UInt16)
 
-  /// Gives the host a bond with the peer, whose key the peer does not have.
+  /// Gives the host a bond with the peer. The peer does not have the key.
   @discardableResult func keepBond(
     isAuthenticated: Bool = false, isSecure: Bool = true, with device: DeviceAddress = address,
     as local: DeviceAddress = local
@@ -76,9 +77,9 @@ struct PairingAttacker {
     try await host.connect(to: Self.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
   }
 
-  /// Pairs as a central that connects.
+  /// Pairs with the peer; the host is the central.
   ///
-  /// - Returns: reason of the failure.
+  /// - Returns: The reason if it failed.
   func hostPairs(_ connection: Connection) async -> PairingError? {
     do throws(HostError) { _ = try await host.pair(connection) } catch {
       if case .pairing(_, let reason) = error { return reason }
@@ -106,7 +107,7 @@ struct PairingAttacker {
     _ = try await controller.fence(link)
   }
 
-  /// Response to a central that reads the value that requires encryption: `0b5e`, or an error.
+  /// Reads the protected value as a central and returns the response: `0b5e`, or an error.
   func readsProtected(_ server: GATTServer, _ link: UInt16 = link) async throws -> String {
     let handle = try #require(await server.handle(of: BluetoothUUID(0xAA02))).rawValue
     return try await controller.ask("0a" + hexOf([UInt8(handle & 0xFF), UInt8(handle >> 8)]), link)
@@ -117,7 +118,8 @@ struct PairingAttacker {
   /// Returns the PDUs to send instead of the peer's PDU.
   typealias Edit = @Sendable (SecurityManagerPDU) -> [SecurityManagerPDU]
 
-  /// The pairing's key, that of `keepBond(isSecure: false)`, or none: only an event that says so.
+  /// Key to encrypt with: that of the pairing, that of `keepBond(isSecure: false)`, or none. Without a key,
+  /// only an event reports encryption.
   enum Key: Sendable { case new, old, none }
 
   /// Features that the peer offers, and its answers to prompts.
@@ -137,7 +139,7 @@ struct PairingAttacker {
 
   /// Pairs with the host, using the peer's Security Manager.
   ///
-  /// - Returns: the peer's result.
+  /// - Returns: The peer's result.
   @discardableResult func pair(
     _ role: Pairing.Role, _ manners: Manners, _ link: UInt16 = link, as own: DeviceAddress = address
   ) async throws -> Result<Bond, PairingError> {
@@ -208,14 +210,14 @@ final class HandController: Sendable {
   }
 
   private struct State: Sendable {
-    /// Packets that the test has not taken yet, and all packets.
+    /// Packets that the test has not read yet, and all packets.
     var news: [UInt16: [Heard]] = [:]
     var all: [UInt16: [Heard]] = [:]
     /// Keys that the peer has.
     var keys: Set<UInt128> = []
     var isAdvertising = false
     var nextLink = PairingAttacker.link
-    /// Peers of the links that the host makes; the last one is used repeatedly.
+    /// Peers of the links that the host makes; the last one is used for all further links.
     var devices = [PairingAttacker.address]
     var refusal: UInt8 = 0x06
   }
@@ -239,7 +241,7 @@ final class HandController: Sendable {
   /// Sets the peers of the links that the host makes, in order.
   func expect(_ devices: [DeviceAddress]) { state.withLock { $0.devices = devices } }
 
-  /// Sets the status with which encryption is refused.
+  /// Sets the status with which the controller refuses encryption.
   func refuse(by status: UInt8) { state.withLock { $0.refusal = status } }
 
   func say(_ pdu: SecurityManagerPDU, _ link: UInt16 = PairingAttacker.link) {
@@ -284,7 +286,7 @@ final class HandController: Sendable {
 
   // MARK: Receiving
 
-  /// The next packet that the test has not taken.
+  /// Returns the next packet that the test has not read.
   func next(_ link: UInt16 = PairingAttacker.link) async throws -> Heard {
     try await eventually("a word of the host's") { state.withLock { $0.news[link]?.isEmpty == false } }
     return state.withLock { state in
@@ -318,7 +320,7 @@ final class HandController: Sendable {
     }
   }
 
-  /// Waits until the host has processed everything sent so far, and takes its responses.
+  /// Waits until the host has processed everything sent so far, and returns its responses.
   @discardableResult func fence(_ link: UInt16 = PairingAttacker.link) async throws -> [Heard] {
     // Exchange MTU Request, and its response.
     data(0x0004, [0x02, 0x17, 0x00], link)
@@ -333,7 +335,7 @@ final class HandController: Sendable {
   /// All packets since the link came up.
   func heard(_ link: UInt16 = PairingAttacker.link) -> [Heard] { state.withLock { $0.all[link] ?? [] } }
 
-  /// The host's ATT requests and commands: data that it would read from, or write to, any peer.
+  /// The host's ATT requests and commands, for any peer: the data that it would read or write.
   func attributesOfHost(_ link: UInt16 = PairingAttacker.link) -> [String] {
     heard(link).compactMap { if case .attribute(let hex) = $0, !hex.hasPrefix("03") { hex } else { nil } }
   }
@@ -345,7 +347,8 @@ final class HandController: Sendable {
     }
   }
 
-  /// Sends events before the test learns of the packet: what the test sends next follows them on the wire.
+  /// Sends events before the test can read the packet, so that packets which the test sends next follow the
+  /// events.
   private func note(_ heard: Heard, _ link: UInt16, after events: [UInt8]...) -> [[UInt8]] {
     for event in events { peer.send(event) }
     note(heard, link)
@@ -411,7 +414,7 @@ final class HandController: Sendable {
   }
 
   /// Return parameters of a controller with 16 LE buffers of 251 bytes; Unknown HCI Command for commands that
-  /// are not needed.
+  /// the tests do not need.
   private func returned(of opcode: UInt16) -> [UInt8] {
     switch opcode {
     case 0x0C03, 0x0C01, 0x2001, 0x2005, 0x2006, 0x2008, 0x2009: [0]

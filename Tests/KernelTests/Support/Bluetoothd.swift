@@ -2,13 +2,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// BlueZ's own daemon and its client, beside the program under test.
+/// BlueZ's own daemon and its client, run with the program under test.
 extension Scene {
   /// Starts the bus and the daemon, which knows no devices yet and uses every adapter.
   ///
   /// - Parameters:
   ///   - options: such as `-f FILE`, its configuration.
-  ///   - name: name under which it runs.
+  ///   - name: name of the program to run.
   @discardableResult
   func bluetoothd(_ options: String..., as name: String = "bluetoothd") throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
@@ -38,14 +38,14 @@ extension Scene {
     }
   }
 
-  /// BlueZ's emulation beside hci0: hci1 up, hci2 down and in its range.
+  /// Starts BlueZ's emulation in addition to hci0: hci1 up, hci2 down and in its range.
   func moreLinkedControllers() throws {
     try linkedControllers(at: 1..<3)
     try makeCentral(1)
     try takeDown(2)
   }
 
-  /// A ring made with google/bumble on another adapter than hci1.
+  /// A ring made with google/bumble on an adapter other than hci1.
   func bumbleRing(on index: Int, _ options: String...) throws -> Peer {
     let program = try start(
       Place.bumblePython(), [Place.peer("bumble_ring.py"), "hci-socket:\(index)"] + options)
@@ -53,14 +53,14 @@ extension Scene {
     return Peer(address: String(try #require(words.last)), program: program)
   }
 
-  /// A folder that every user may write to.
+  /// Creates a folder that every user may write to.
   func openFolder() throws -> String {
     let folder = path("open")
     try demand("mkdir", ["-m", "777", folder])
     return folder
   }
 
-  /// Runs ringtap as a user who may search folders and otherwise has only the given capabilities.
+  /// Runs ringtap as a user who may search folders and has no other capabilities than the given ones.
   ///
   /// - Parameter capabilities: such as `net_admin`.
   func unprivileged(_ arguments: [String], with capabilities: [String] = []) throws -> Program.Result {

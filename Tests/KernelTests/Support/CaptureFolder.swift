@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A capture as `ringtap capture` leaves it, read without any of our code.
+/// A capture written by `ringtap capture`, read without any of our code.
 struct CaptureFolder {
   struct Session: Decodable {
     struct Device: Decodable {
@@ -32,13 +32,13 @@ struct CaptureFolder {
       /// The reason, if the controller reported one.
       var reason: Reason?
       var attempts: Int
-      /// Only of a gap that has ended.
+      /// Only present for a gap that has ended.
       var lengthMs: Double?
     }
 
     var device: Device
     var mode: String
-    /// Nanoseconds since the Unix epoch, as strings because JSON numbers have fewer digits.
+    /// Nanoseconds since the Unix epoch; strings, because JSON numbers have fewer digits.
     var startedAtNs: UnixNanoseconds
     var endedAtNs: UnixNanoseconds
     var endReason: String
@@ -78,7 +78,7 @@ struct CaptureFolder {
   var packetLog: String { path + "/packets.btsnoop" }
   var rowCount: Int { tables.values.reduce(0) { $0 + $1.count } }
 
-  /// Reads a capture. Anything that is cut or inconsistent is recorded as an issue.
+  /// Reads a capture. Records an issue for any truncated or inconsistent file.
   init(_ path: String) throws {
     self.path = path
     let text = try Data(contentsOf: URL(filePath: path + "/session.json"))
@@ -123,7 +123,7 @@ struct CaptureFolder {
     }
   }
 
-  /// Expectations that every capture without problems meets.
+  /// Expects the properties that every capture without problems has.
   func expectNoTrouble(
     samples: Int, stamps: Stamps = .kernel, adapterFaults: Int = 0,
     at location: SourceLocation = #_sourceLocation
@@ -145,7 +145,7 @@ struct CaptureFolder {
   }
 }
 
-/// A raw frame as tshark found it in a packet log, with its meaning by the published protocol.
+/// A raw frame that tshark found in a packet log, with its meaning according to the published protocol.
 struct RawFrame {
   var microseconds: Int64
   var hex: String
@@ -154,8 +154,8 @@ struct RawFrame {
     ["a101": "spo2", "a102": "ppg", "a103": "accelerometer"][String(hex.prefix(4))]
   }
 
-  /// Values in the order of the table's columns. Decoded by a second implementation of the protocol that was
-  /// written for this check, not by the decoder under test.
+  /// Values in the order of the table's columns. Decoded by a second implementation of the protocol, written
+  /// for this check.
   var values: [Int] {
     let octets = stride(from: 0, to: hex.count, by: 2).map { offset in
       Int(hex.dropFirst(offset).prefix(2), radix: 16) ?? 0
@@ -172,7 +172,7 @@ struct RawFrame {
 }
 
 extension Scene {
-  /// Waits until a capture is connected to its ring, when it creates its tables.
+  /// Waits until a capture has created its tables, when it is connected to its ring.
   func waitForTables(of path: String) throws {
     try demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
@@ -184,7 +184,7 @@ extension Scene {
       "bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 3 ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
 
-  /// Waits until a table has a row with this text.
+  /// Waits until a table contains a row with this text.
   func waitForTables(of path: String, toHold table: String, _ text: String) throws {
     try demand("bash", ["-c", "until grep -qF \"$1\" \"$0\"; do sleep 0.05; done", "\(path)/\(table)", text])
   }
@@ -194,7 +194,7 @@ extension Scene {
     try demand("bash", ["-c", "stat -c %s \"$0\"/*.csv", path]).output.trimmingCharacters(in: .newlines)
   }
 
-  /// Waits until the tables have grown beyond these sizes and then have not changed for a second.
+  /// Waits until the tables have grown beyond these sizes and have then not changed for a second.
   func waitForStillness(of path: String, since sizes: String) throws {
     let script = """
       sizes() { stat -c %s "$0"/*.csv; }
@@ -205,7 +205,8 @@ extension Scene {
     try #require(result.status == 0, "\(result.errors)")
   }
 
-  /// A capture that ended early: each file is complete, and the packet log has no less than the tables.
+  /// Reads a capture that ended early. Expects that each file is complete, and that the packet log contains
+  /// at least the data of the tables.
   func wholeCapture(_ path: String) throws -> CaptureFolder {
     let capture = try CaptureFolder(path)
     let recorded = capture.rowCount + capture.session.lost.disk + capture.session.malformed
@@ -221,7 +222,7 @@ extension Scene {
 
 /// Independent programs that read our packet logs.
 extension Scene {
-  /// Wireshark's decode of all notifications in a log. Any complaint is recorded as an issue.
+  /// Decodes all notifications in a log with Wireshark. Records an issue for each error that it reports.
   func tshark(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> [RawFrame] {
     // Without btgatt, because Wireshark takes the ring's characteristics for Nordic's text service with the
     // same UUIDs.
@@ -245,7 +246,7 @@ extension Scene {
     }
   }
 
-  /// Our ATT requests before the first notification, as Wireshark counts them.
+  /// Number of our ATT requests before the first notification, counted by Wireshark.
   func requestsBeforeTheStream(_ log: String) throws -> Int {
     let result = try demand(
       "tshark",
@@ -259,7 +260,8 @@ extension Scene {
     return result.outputLines.prefix { $0 != "1|0x1b" }.count { requests.contains($0) }
   }
 
-  /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is recorded as an issue.
+  /// Number of notifications that BlueZ's monitor finds in a log. Records an issue for each error that it
+  /// reports.
   func btmonNotifications(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> Int {
     let result = try OldBtmon.read(log)
     #expect(result.status == 0, sourceLocation: location)

@@ -4,13 +4,13 @@ import Testing
 
 /// BlueZ's virtual controllers, prepared through the kernel's management interface (BlueZ, doc/mgmt-api.txt).
 ///
-/// The tests use the interface directly: starting BlueZ's `btmgmt` takes 70 ms in a test kernel, and each
-/// test would need five starts.
+/// The tests use the interface directly, because starting BlueZ's `btmgmt` takes 70 ms in a test kernel and
+/// each test would need five starts.
 extension Scene {
   /// Starts BlueZ's emulation of controllers in range of each other.
   ///
   /// - Parameters:
-  ///   - adapters: adapter numbers that they must get.
+  ///   - adapters: adapter numbers that the controllers must get.
   ///   - options: such as `-L`, for LE-only controllers without the extended commands.
   @discardableResult
   func linkedControllers(at adapters: Range<Int>, _ options: String...) throws -> Program {
@@ -22,7 +22,8 @@ extension Scene {
     return program
   }
 
-  /// Makes hci0 of the controller at the other end of a serial line, with BlueZ's btattach, and powers it.
+  /// Creates hci0 from the controller at the other end of a serial line, with BlueZ's btattach, and powers
+  /// it.
   func attachAdapter(behind line: String) throws {
     let management = try Management()
     _ = try start("btattach", ["-P", "h4", "-B", line])
@@ -30,7 +31,7 @@ extension Scene {
     try management.set(.powered, true, of: 0)
   }
 
-  /// Makes an adapter a central: LE only, up, ready to scan and connect.
+  /// Prepares an adapter for a central: LE only, up, ready to scan and connect.
   func makeCentral(_ adapter: Int) throws {
     let management = try Management()
     // BR/EDR can be switched off only while the adapter is down.
@@ -46,7 +47,7 @@ extension Scene {
   /// Powers an adapter that is already LE only.
   func takeUp(_ adapter: Int) throws { try Management().set(.powered, true, of: adapter) }
 
-  /// Makes the kernel advertise an adapter as connectable.
+  /// Turns on the kernel's connectable advertising on an adapter.
   func makeAdvertiser(_ adapter: Int) throws {
     try makeCentral(adapter)
     let management = try Management()

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The member `connection` of a `session.json`: parameters that were requested, in force, changed and
-/// refused.
+/// The member `connection` of a `session.json`: the parameters that were requested, that are in force, that
+/// changed and that were refused.
 struct LinkRecord: Decodable {
   struct State: Decodable, Equatable {
     var handle: Int?

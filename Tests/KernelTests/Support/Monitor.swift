@@ -2,14 +2,14 @@ import Foundation
 import TestKit
 import Testing
 
-/// BlueZ's `btmon`: traffic between the kernel and its controllers, and on the management interface.
+/// BlueZ's `btmon`: packets between the kernel and its controllers, and on the management interface.
 struct Monitor {
   /// One packet or event: its first line and its details.
   struct Packet {
     var head: String
     var details: [String]
 
-    /// Whether the first line contains the title and the details contain the words in order.
+    /// Whether the first line contains the title, and the details contain the words in order.
     func says(_ title: String, _ words: String...) -> Bool {
       let isNamed = head.contains(title) || details.first?.contains(title) == true
       var rest = details[...]
@@ -77,8 +77,8 @@ extension [Monitor.Packet] {
 
 extension Scene {
   /// Starts btmon, ready to record. btmon uses a socket's default buffer, which holds about 300 packets, and
-  /// does not report losses, so the default is raised for it; the buffers of the programs under test are not
-  /// changed.
+  /// does not report losses. Therefore the default is raised for it. The buffers of the programs under test
+  /// do not change.
   func btmon(_ options: String...) throws -> Program {
     let queue = URL(filePath: "/proc/sys/net/core/rmem_default")
     let usual = try Data(contentsOf: queue)

@@ -6,11 +6,11 @@ import Testing
 struct MonitorLog {
   struct Record: Equatable {
     var opcode: Int
-    /// 0xFFFF if it belongs to no adapter.
+    /// Adapter; 0xFFFF if the record belongs to no adapter.
     var adapter: Int
-    /// In btsnoop the total so far, in pcapng the drops since the previous record.
+    /// Number of drops: in btsnoop the total so far, in pcapng since the previous record.
     var drops: Int
-    /// Since btsnoop's epoch.
+    /// Time since btsnoop's epoch.
     var microseconds: Int
     var payload: [UInt8]
 
@@ -19,7 +19,7 @@ struct MonitorLog {
   }
 
   private(set) var records: [Record] = []
-  /// Bytes after the last whole record.
+  /// Number of bytes after the last complete record.
   private(set) var tornByteCount = 0
 
   init(_ path: String) throws {
@@ -50,7 +50,7 @@ struct MonitorLog {
     tornByteCount = octets.count - offset
   }
 
-  /// Little-endian, like this machine.
+  /// Reads pcapng in little-endian order, like this machine.
   private mutating func readPcapNG(_ path: String, _ octets: [UInt8]) throws {
     func number(_ offset: Int, _ count: Int) -> Int {
       var value = 0

@@ -2,16 +2,16 @@ import Foundation
 import TestKit
 import Testing
 
-/// Everything that one test sets up: adapters, peers, a folder. `end` takes it down again in reverse order.
+/// Everything that one test sets up: adapters, peers, a folder. `end` removes it in reverse order.
 final class Scene {
   /// An adapter and a device in its range.
   struct Peer {
     /// Address of the device.
     var address: String
     let program: Program
-    /// Options that ringtap's commands need to reach it, if it is not in range of hci0.
+    /// Options that ringtap's commands need to reach the device if it is not in range of hci0.
     var options: [String] = []
-    /// The controllers that the link runs over, if they are not the program's own.
+    /// The program that runs the link's controllers, if it is not `program`.
     var controllers: Program?
   }
 
@@ -31,7 +31,8 @@ final class Scene {
     Watchdog.shared.end()
   }
 
-  /// Removes what bluetoothd has stored: btmon applies it to the next device with that address, and crashes.
+  /// Removes the devices that bluetoothd has stored: btmon would apply them to the next device with the same
+  /// address, and crash.
   private func forgetDevices() {
     let store = URL(filePath: "/var/lib/bluetooth")
     let entries = try? FileManager.default.contentsOfDirectory(at: store, includingPropertiesForKeys: nil)
@@ -40,14 +41,14 @@ final class Scene {
 
   func path(_ name: String) -> String { folder.appending(path: name).path }
 
-  /// Starts a program that runs until the end of the scene.
+  /// Starts a program, which runs until the end of the scene.
   func start(_ program: String, _ arguments: [String] = []) throws -> Program {
     let program = try Program(program, arguments)
     programs.append(program)
     return program
   }
 
-  /// Runs a program to its end.
+  /// Runs a program until it exits.
   @discardableResult
   func run(
     _ program: String, _ arguments: [String] = [], within limit: Duration = Program.patience
@@ -55,7 +56,7 @@ final class Scene {
     try start(program, arguments).finish(within: limit)
   }
 
-  /// Runs a helper that must succeed.
+  /// Runs a helper program, which must succeed.
   @discardableResult
   func demand(_ program: String, _ arguments: [String] = []) throws -> Program.Result {
     let result = try run(program, arguments)
@@ -75,7 +76,7 @@ final class Scene {
 
   // MARK: Adapters and peers
 
-  /// Our own emulation: hci0 with a ring in its range.
+  /// Starts our own emulation: hci0 with a ring in its range.
   func emulatedRing(_ options: String...) throws -> Peer { try emulatedRing(options) }
 
   func emulatedRing(_ options: [String]) throws -> Peer {
@@ -86,7 +87,7 @@ final class Scene {
     return Peer(address: String(words[2]), program: program)
   }
 
-  /// BlueZ's emulation: hci0 up, hci1 down.
+  /// Starts BlueZ's emulation: hci0 up, hci1 down.
   @discardableResult
   func linkedControllers(_ count: Int = 2) throws -> Program {
     let program = try linkedControllers(at: 0..<count)
@@ -95,7 +96,7 @@ final class Scene {
     return program
   }
 
-  /// A ring made with google/bumble on hci1, in range of hci0.
+  /// Starts a ring made with google/bumble on hci1, in range of hci0.
   func bumbleRing(_ options: String...) throws -> Peer { try bumbleRing(options) }
 
   func bumbleRing(_ options: [String]) throws -> Peer { try bumble("bumble_ring.py", options) }
@@ -112,7 +113,7 @@ final class Scene {
 }
 
 extension Program.Result {
-  /// Messages of ringtap's, without the line that reports the adapter.
+  /// The messages of ringtap, without the line that reports the adapter.
   var messages: [String] {
     errorLines.filter { line in
       !["raw mode on ", "coexist mode on ", "found "].contains { line.hasPrefix("ringtap: " + $0) }
@@ -136,7 +137,7 @@ extension Program.Result {
     #expect(messages == [], sourceLocation: location)
   }
 
-  /// Each line of the output as one JSON object.
+  /// Parses each line of the output as a JSON object.
   func objects<Value: Decodable>(_ type: Value.Type) throws -> [Value] {
     try outputLines.map { try JSONDecoder().decode(type, from: Data($0.utf8)) }
   }

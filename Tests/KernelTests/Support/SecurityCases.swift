@@ -1,9 +1,9 @@
 import Testing
 
-/// Peers and methods with which `SecurityTests` pairs.
+/// Peers and pairing methods of `SecurityTests`.
 extension InTestKernel.SecurityTests {
   nonisolated enum Mode: String, CustomTestStringConvertible {
-    /// Beside the kernel's host.
+    /// In addition to the kernel's host.
     case raw
     /// Instead of the kernel's host, on the user channel of hci0.
     case exclusive
@@ -19,7 +19,7 @@ extension InTestKernel.SecurityTests {
     }
   }
 
-  /// A way to pair: options of both sides, and the expected result.
+  /// A pairing: options of both sides, and the expected result.
   nonisolated struct Case: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let own: [String]
@@ -37,7 +37,7 @@ extension InTestKernel.SecurityTests {
       isSecure = secure
     }
 
-    /// We display the passkey, and bumble types it.
+    /// Whether our side displays the passkey and bumble types it.
     var isTypedThere: Bool { peer.contains("keyboard") }
   }
 
@@ -57,7 +57,7 @@ extension InTestKernel.SecurityTests {
       secure: false),
   ]
 
-  /// A way to pair with BlueZ's daemon, by its agent's capability.
+  /// A pairing with BlueZ's daemon, by its agent's capability.
   nonisolated struct BluetoothdCase: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let own: [String]
@@ -65,9 +65,9 @@ extension InTestKernel.SecurityTests {
     /// The agent's capability, by its name in BlueZ.
     var capability: String?
     var isPrivate = false
-    /// We display the passkey, and the daemon's user types it.
+    /// Whether our side displays the passkey and the daemon's user types it.
     var isTypedThere: Bool { capability == "KeyboardOnly" }
-    /// The daemon displays the passkey, and our user types it on a terminal.
+    /// Whether the daemon displays the passkey and our user types it on a terminal.
     var isTypedHere: Bool { capability == "DisplayOnly" }
     var isAuthenticated: Bool { own.contains("--authenticated") }
 

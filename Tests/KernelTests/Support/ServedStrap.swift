@@ -6,7 +6,7 @@ import Testing
 nonisolated struct ServeWay: CustomTestStringConvertible, Sendable {
   let mode: String
   var isExtended = false
-  /// Controllers without the extended commands.
+  /// Whether the controllers lack the extended commands.
   var isOld = false
 
   var testDescription: String {
@@ -43,8 +43,8 @@ extension Scene {
 
     """
 
-  /// Makes both controllers: hci1 as the device needs it; hci0 up for a central of the kernel's, or down for
-  /// one that opens the user channel.
+  /// Creates both controllers: hci1 as the device needs it; hci0 up for a central of the kernel, or down for
+  /// a central that opens the user channel.
   func strapControllers(_ way: ServeWay, central isUp: Bool) throws {
     if way.isOld { try linkedControllers(at: 0..<2, "-L") } else { try linkedControllers(at: 0..<2) }
     try prepare(0, isUp: isUp, way)
@@ -54,7 +54,7 @@ extension Scene {
   /// Prepares only the device's controller.
   func prepareStrap(_ way: ServeWay) throws { try prepare(1, isUp: way.mode != "exclusive", way) }
 
-  /// Enables privacy on the device's controller, if the kernel owns it.
+  /// Enables privacy on the device's controller if the kernel uses the controller.
   func hideStrap(_ way: ServeWay) throws {
     guard way.mode != "exclusive" else { return }
     try takeDown(1)
@@ -76,7 +76,7 @@ extension Scene {
     return file
   }
 
-  /// Starts the device and waits until it is available. Its keys are kept in the scene's folder.
+  /// Starts the device and waits until it is available. Its keys are stored in the scene's folder.
   func serveStrap(_ way: ServeWay, _ options: [String] = [], adapter: Int = 1) throws -> Program {
     let arguments =
       ["serve", try strapFile(), "--adapter", "hci\(adapter)", "--mode", way.mode, "--json"] + options
@@ -88,11 +88,11 @@ extension Scene {
     return program
   }
 
-  /// Our controllers in one emulated air, for cases in which btvirt's single link per controller is not
+  /// Starts our controllers in one virtual air, for cases in which btvirt's single link per controller is not
   /// enough: one for a host at each place, then hci0, behind a serial line that the kernel makes an adapter.
   ///
-  /// The air starts when a host is connected at each place. The kernel connects last because it waits ten
-  /// seconds for its first response.
+  /// The emulation starts when a host is connected at each place. The kernel connects last, because it waits
+  /// ten seconds for its first response.
   ///
   /// - Parameter hosts: connects to each place.
   func airWithAdapter<Hosts>(
@@ -108,7 +108,7 @@ extension Scene {
     return connected
   }
 
-  /// A central of google/bumble's. It releases its controller before the controller is removed.
+  /// Starts a central of google/bumble. It releases its controller before the controller is removed.
   func bumbleCentral(_ options: [String]) async throws -> BumbleCentrals {
     try await BumbleCentrals.adopt(
       try start(Place.bumblePython(), [Place.peer("bumble_user.py")] + options))

@@ -1,15 +1,15 @@
 import Foundation
 
-/// Ends the run if one test hangs, and first prints what each thread waits for. Otherwise the whole test
-/// kernel would wait until its time is up, without an explanation.
+/// Ends the run if a test hangs, and first prints what each thread waits for. Otherwise the test kernel would
+/// run until its time limit and report no cause.
 nonisolated final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
   static let shared = Watchdog()
 
-  /// Several times the duration of the longest test.
+  /// Time limit of a test; several times the duration of the longest.
   private static let limit = Duration.seconds(420)
 
   private let lock = NSLock()
-  /// Start of the running test. Suites that do not call `begin` are not watched.
+  /// Start of the running test; `nil` for suites that do not call `begin`.
   private var begun: ContinuousClock.Instant?
 
   private init() {

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A way from ringtap to the radio. The tests of `OverEachWay` are the same for each.
+/// A path from ringtap to the radio. The tests of `OverEachWay` are the same for each.
 nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
   /// The kernel's host, in `raw` mode.
   case kernel
@@ -10,26 +10,26 @@ nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
   case userChannel
   /// Our own host at one end of an H4 stream, with the controller at the other.
   case tcp, unix
-  /// The same through a pseudo-terminal, which our host opens as a serial port.
+  /// The same, through a pseudo-terminal that our host opens as a serial port.
   case serial
-  /// Our own host on a controller in the same process. It cannot have a bumble ring.
+  /// Our own host on a controller in the same process. It cannot be used with bumble's ring.
   case virtual
 
-  /// Ways without a need for a kernel with Bluetooth are tested on this machine, the others in the test
-  /// kernel. TCP represents both kinds of sockets, which are the same once connected.
+  /// Paths that do not need a kernel with Bluetooth are tested on this machine, the others in the test
+  /// kernel. TCP stands for both kinds of sockets, which behave the same once connected.
   static let here: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp, .serial]
 
-  /// The same for the emulated ring, which starts at once.
+  /// The paths for the emulated ring, which starts at once.
   static let hereWithEmulation = isInTestKernel ? here : here + [.unix, .virtual]
 
-  /// Ways over which bumble's strap is tested: one with our host, and those of the kernel.
+  /// The paths for bumble's strap: one with our host, and those of the kernel.
   static let sensorsHere: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp]
 
   static let isInTestKernel = ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1"
 
   var testDescription: String { rawValue }
 
-  /// Whether the kernel timestamps arriving data: it does on packet sockets, but not for the bytes of a
+  /// Whether the kernel timestamps arriving data. It does so on packet sockets, but not for the bytes of a
   /// stream.
   var stamps: CaptureFolder.Stamps {
     switch self {
@@ -41,8 +41,8 @@ nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
   /// The mode's name in `session.json`.
   var mode: String { self == .kernel ? "raw" : "exclusive" }
 
-  /// Number of notifications in a long capture. The other ways only show that the loop above works the same,
-  /// not how long it lasts.
+  /// Number of notifications in a long capture. Paths other than the kernel's only show that the loop works
+  /// the same, so a shorter capture is enough.
   var longCount: Int { self == .kernel ? 1500 : 600 }
 }
 
@@ -73,11 +73,11 @@ extension Scene {
     }
   }
 
-  /// With the type of the address, so that no scan is needed. btvirt reports an advertiser only once, when it
-  /// starts, and a peer that restarts repeatedly is absent for a connect in between.
+  /// Includes the address type, so that no scan is needed: btvirt reports an advertiser only once, when it
+  /// starts. A peer that restarts repeatedly would sometimes be missed.
   private static let overUserChannel = ["--transport", "hci-socket:0", "--address-type", "public"]
 
-  /// bumble's ring: through the kernel on btvirt's controller, through a stream on bumble's controller.
+  /// Starts bumble's ring: with the kernel on btvirt's controller, with a stream on bumble's controller.
   func bumbleRing(over way: Way, _ options: String...) throws -> Peer {
     switch way {
     case .kernel:
@@ -103,7 +103,7 @@ extension Scene {
     }
   }
 
-  /// bumble's strap, likewise.
+  /// Starts bumble's strap, on the same controllers as the ring.
   func bumbleStrap(over way: Way, _ options: String...) throws -> Peer {
     let script = "bumble_heart_rate.py"
     switch way {
@@ -130,7 +130,7 @@ extension Scene {
     }
   }
 
-  /// bumble's ring at this TCP port.
+  /// Starts bumble's ring at this TCP port.
   func bumbleRing(at port: Int, _ options: String...) throws -> Peer { try bumbleRing(at: port, options) }
 
   private func bumbleRing(at port: Int, _ options: [String]) throws -> Peer {
@@ -141,7 +141,8 @@ extension Scene {
   /// Unplugs our controller by killing the program that provides it.
   func unplug(_ ring: Peer) { (ring.controllers ?? ring.program).end() }
 
-  /// The options of `emulate ring` in the syntax of a transport: `--rate 300 --quiet` is `rate=300,quiet`.
+  /// Converts the options of `emulate ring` to the syntax of a transport: `--rate 300 --quiet` is
+  /// `rate=300,quiet`.
   private func virtualRing(_ options: [String]) throws -> Peer {
     var words = ["virtual:ring"]
     for option in options {

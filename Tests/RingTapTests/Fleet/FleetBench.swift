@@ -5,14 +5,14 @@ import Testing
 
 @testable import Fleet
 
-/// A real Mosquitto for one test, with its configuration and its database in a folder.
+/// A real Mosquitto broker for one test, with its configuration and its database in a folder.
 final class MosquittoBroker {
   let port: Int
   let folder: String
   private var program: Program?
   private let isEncrypted: Bool
 
-  /// - Parameter lines: configuration lines to add to those that every broker gets.
+  /// - Parameter lines: configuration lines in addition to those that every broker has.
   init(in folder: String, isEncrypted: Bool = false, _ lines: [String] = ["allow_anonymous true"]) throws {
     self.folder = folder + "/broker"
     self.isEncrypted = isEncrypted
@@ -33,13 +33,13 @@ final class MosquittoBroker {
     try await eventually("the broker listens") { [port] in canConnect(port) }
   }
 
-  /// Kills the broker, as a power failure would: it saves nothing.
+  /// Kills the broker before it can save its state, like a power failure.
   func kill() async {
     await program?.end()
     program = nil
   }
 
-  /// Sends a signal, such as SIGSTOP: the broker then holds its connections and answers nothing.
+  /// Sends a signal, such as SIGSTOP, after which the broker keeps its connections but does not respond.
   func signal(_ number: Int32) { program?.send(number) }
 
   deinit { program?.send(SIGKILL) }
@@ -47,7 +47,7 @@ final class MosquittoBroker {
   var url: String { "\(isEncrypted ? "mqtts" : "mqtt")://127.0.0.1:\(port)/fleet" }
 }
 
-/// A program, `ringtap` or another, that runs beside the test.
+/// A program, `ringtap` or another, that runs during the test.
 final class Running: Sendable {
   private let program: Program
 
@@ -108,7 +108,7 @@ func canConnect(_ port: Int) -> Bool {
 
 /// Expects the collected tables to equal those of a capture, byte for byte.
 ///
-/// - Returns: number of rows in all tables.
+/// - Returns: Number of rows in all tables.
 @discardableResult func expectCollected(_ capture: String, in folder: String) throws -> Int {
   let cursor = try #require(try PublishCursor.read(in: capture))
   let collected = "\(folder)/\(cursor.publisher)/\(cursor.session)"

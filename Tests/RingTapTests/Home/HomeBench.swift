@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Home Assistant with a broker, run beside a test by `Readers/home.py`.
+/// Home Assistant with a broker, run during a test by `Readers/home.py`.
 final class Home {
   struct Line: Decodable {
     struct Attributes: Decodable {
@@ -48,12 +48,12 @@ final class Home {
 
   var entities: Set<String> { get throws { Set(try lines("state").compactMap(\.entity)) } }
   var devices: [Line] { get throws { try lines("device") } }
-  /// Topics of the discovery messages that its schemas accepted.
+  /// Topics of the discovery messages that Home Assistant's schemas accepted.
   var accepted: [String] { get throws { try lines("config").compactMap(\.topic) } }
 
   /// Expects that Home Assistant logged no errors and no warnings.
   ///
-  /// - Parameter brokerWasKilled: whether paho may report the connection that the test reset.
+  /// - Parameter brokerWasKilled: whether paho may report that the test reset its connection.
   func expectNoProblems(
     brokerWasKilled: Bool = false, at location: SourceLocation = #_sourceLocation
   ) throws {
@@ -80,7 +80,7 @@ extension MosquittoBroker {
     try Running("mosquitto_sub", ["-p", "\(port)", "-q", "1", "-t", "#", "-F", "%U %t %p"], in: folder)
   }
 
-  /// Retained messages by topic.
+  /// Reads the retained messages by topic.
   func retained() async throws -> [String: String] {
     let run = try await Program.run(
       "mosquitto_sub",
@@ -92,7 +92,7 @@ extension MosquittoBroker {
     _ = try await Program.run("mosquitto_pub", ["-p", "\(port)", "-q", "1", "-t", topic, "-m", text])
   }
 
-  /// Removes a device's retained messages as the guide describes.
+  /// Removes a device's retained messages as described in the guide.
   func forget(_ node: String) async throws {
     _ = try await Program.run(
       "mosquitto_sub",
@@ -100,7 +100,7 @@ extension MosquittoBroker {
   }
 }
 
-/// Messages that a witness printed, without an incomplete last line and without Home Assistant's own
+/// Messages that `witness` printed, without an incomplete last line and without Home Assistant's own
 /// messages.
 func messages(_ text: String) -> [Message] {
   guard let end = text.lastIndex(of: "\n") else { return [] }

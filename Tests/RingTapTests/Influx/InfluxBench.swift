@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A real VictoriaMetrics for one test, with its data in a folder.
+/// A real VictoriaMetrics database for one test, with its data in a folder.
 final class VictoriaMetrics {
   /// One exported series.
   struct Series: Decodable {
@@ -37,7 +37,7 @@ final class VictoriaMetrics {
     try await eventually("it listens") { [port] in canConnect(port) }
   }
 
-  /// Ends the database with SIGTERM: a kill would lose data that it accepted but has not written yet.
+  /// Ends the database with SIGTERM. SIGKILL would lose data that it has accepted but not written yet.
   func stop() async throws {
     program?.send(SIGTERM)
     _ = try await program?.ended(within: .seconds(60))
@@ -51,8 +51,8 @@ final class VictoriaMetrics {
     return run.output
   }
 
-  /// Waits until a device has `count` values of one name, then returns all of them. The database shows values
-  /// some time after it accepted them.
+  /// Waits until the database returns `count` values of one name for a device, then returns all of them. It
+  /// returns values only some time after it accepted them.
   func export(_ name: String, count: Int) async throws -> [Series] {
     try await eventually("\(name) has \(count) values") {
       (try await export(name).first?.values.count ?? 0) >= count
@@ -60,7 +60,7 @@ final class VictoriaMetrics {
     return try await export(name)
   }
 
-  /// Returns all values of one name that the database shows.
+  /// Returns the values of one name that the database returns now.
   func export(_ name: String) async throws -> [Series] {
     try await request("/internal/force_flush")
     return try await request("/api/v1/export?match[]=\(name)").split(separator: "\n").map {
@@ -69,7 +69,7 @@ final class VictoriaMetrics {
   }
 }
 
-/// `Readers/endpoint.py`: a server that answers posts as instructed.
+/// `Readers/endpoint.py`: a server that answers HTTP posts as instructed.
 final class Endpoint {
   struct Post: Decodable {
     var answer, path: String
@@ -103,7 +103,7 @@ final class Endpoint {
     program = nil
   }
 
-  /// Answers the requests that are held.
+  /// Answers the requests that the server has held back.
   func release() throws { try "".write(toFile: folder + "/taken.go", atomically: true, encoding: .utf8) }
 
   var url: String { "http://127.0.0.1:\(port)/write" }

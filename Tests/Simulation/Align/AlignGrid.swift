@@ -1,12 +1,14 @@
 import BLELinux
 
-/// `Tools/simulate --align`: makes the missing recordings of a directory and evaluates `align` on all of
-/// them.
+/// `Tools/simulate --align`: makes the recordings that are missing in a directory, and evaluates `align` on
+/// all recordings.
 package enum AlignGrid {
+  /// Runs the trials.
+  ///
   /// - Parameters:
   ///   - folder: existing directory. Other recordings in it that have a `truth.json` are evaluated as well.
   ///   - put: called with a line for each recording.
-  /// - Returns: the table of the guide `Captures`.
+  /// - Returns: The table for the guide `Captures`.
   package static func run(in folder: String, _ put: (String) -> Void) async throws -> String {
     for trial in AlignTrials.all where !Files.exists("\(folder)/\(trial.name)/truth.json") {
       put("recording \(trial.name)")

@@ -2,7 +2,7 @@ import BLELinux
 import CaptureTools
 import JSONText
 
-/// Result of `ringtap align` for a recording, compared with the `truth.json` beside it.
+/// Result of `ringtap align` for a recording, compared with the recording's `truth.json`.
 package struct AlignOutcome: Sendable {
   /// Error of a reported number, and its reported uncertainty.
   package struct Told: Sendable {
@@ -16,11 +16,11 @@ package struct AlignOutcome: Sendable {
   package private(set) var isHopeless = false
   /// Offset in milliseconds; `nil` if it is unknown.
   package private(set) var late: Told?
-  /// Error of the tables' rows alone.
+  /// Error if only the rows of the tables are used.
   package private(set) var rows: Double?
   /// Clock error in parts per million; `nil` if it is unknown.
   package private(set) var clock: Told?
-  /// Whether one of them was reported without an uncertainty.
+  /// Whether a number was reported without an uncertainty.
   package private(set) var isWithoutRange = false
   package private(set) var why: [String] = []
 
@@ -32,7 +32,7 @@ package struct AlignOutcome: Sendable {
     var hertz: Double?
   }
 
-  /// - Returns: an outcome for each device other than the reference.
+  /// - Returns: One outcome for each device except the reference.
   package static func all(of folder: String) throws -> [AlignOutcome] {
     let octets = try Files.octets(of: folder + "/truth.json", limit: 1 << 20)
     let document = try JSONDocument(octets)
@@ -95,7 +95,7 @@ package struct AlignOutcome: Sendable {
 
   // MARK: The table
 
-  /// A row for each group, and one for all of them.
+  /// Returns a table with a row for each group and one for all groups.
   package static func table(_ outcomes: [AlignOutcome]) -> String {
     var lines = [
       "| recordings | | offset told | inside its range | median range, ms | of the rows, ms | clock told | inside | median range, ppm |",

@@ -7,7 +7,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// A recording of emulated sensors on one body, in virtual time, and the true errors of their clocks.
+/// A recording of emulated sensors on one body, in virtual time, with the true errors of their clocks.
 package struct AlignTrial: Sendable {
   /// A sensor: its name in `ringtap capture`, and its part of `virtual:`.
   package struct Sensor: Sendable {
@@ -16,7 +16,7 @@ package struct AlignTrial: Sendable {
 
     package init(_ kind: String, _ text: String) { (self.kind, self.text) = (kind, text) }
 
-    /// Value of an option, 0 if it is missing.
+    /// Value of an option; 0 if it is missing.
     func value(_ option: String) -> Double {
       let field = text.split(separator: ",").first { $0.hasPrefix(option + "=") }
       return field.flatMap { Double($0.dropFirst(option.count + 1)) } ?? 0
@@ -28,9 +28,9 @@ package struct AlignTrial: Sendable {
   /// Row of the table that the trial belongs to.
   package var group: String
   package var sensors: [Sensor]
-  /// Options of all sensors, which describe the body that they share.
+  /// Options of all sensors. They describe the body that the sensors share.
   package var body: String
-  /// Connection interval in units of 1.25 ms; `nil` for each sensor's own.
+  /// Connection interval in units of 1.25 ms; `nil` for the default of each sensor.
   package var interval: UInt16?
   package var seconds: Int
   package var loss = 0.0

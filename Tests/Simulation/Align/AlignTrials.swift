@@ -1,6 +1,6 @@
 /// Recordings on which `ringtap align` is evaluated: movement and beats, offsets from milliseconds to
-/// seconds, crystals from −100 to +100 ppm, connection intervals that divide the sensors' steps and ones that
-/// do not, loss, 2 to 10 minutes.
+/// seconds, crystals from −100 to +100 ppm, connection intervals that divide the sensors' steps and intervals
+/// that do not, loss, durations of 2 to 10 minutes.
 package enum AlignTrials {
   private typealias Sensor = AlignTrial.Sensor
 
@@ -10,7 +10,7 @@ package enum AlignTrials {
   ]
   private static let minutes = [2, 3, 5, 10]
 
-  /// Each trial has its own seed, so that it does not depend on earlier ones.
+  /// All trials. Each has its own seed, so that it does not depend on the trials before it.
   package static var all: [AlignTrial] { movement + beats + pulse + hard }
 
   /// One short trial of each kind, for a test that takes seconds.
@@ -26,7 +26,7 @@ package enum AlignTrials {
 
     init(_ seed: Int) { random = SimulationRandom(seed: UInt64(seed) &* 7919 &+ 38) }
 
-    /// Milliseconds, from a few to some thousand.
+    /// Draws an offset in milliseconds, from a few to some thousand.
     mutating func late() -> Int {
       random.pick([random.integer(0...40), random.integer(40...900), random.integer(900...4_000)])
     }

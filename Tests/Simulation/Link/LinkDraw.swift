@@ -1,4 +1,4 @@
-/// Kinds of randomly drawn links, which vary in crystals, rates, intervals and losses.
+/// Kinds of random links, which vary in crystals, rates, intervals and losses.
 package enum LinkKind: String, CaseIterable, Sendable {
   case free, multiples, timers, busyHost, drops, multiplesDrops
   case earlyGaps, reconnects, tooSlowTicks, tooSlowFrames
@@ -60,8 +60,8 @@ package struct LinkDraw {
     return draw.link(kind)
   }
 
-  /// Draws crystals: the ring's clock is −100 … 100 ppm, the controller's −50 … 50 ppm off the host's,
-  /// uniformly.
+  /// Draws a link with uniformly distributed crystal errors relative to the host: −100 … 100 ppm for the
+  /// ring, −50 … 50 ppm for the controller.
   private mutating func link(_ kind: LinkKind) -> LossyLink {
     var link = kind == .multiples || kind == .multiplesDrops ? multiples() : free()
     link.slow = uniform(-100, 100)
@@ -103,14 +103,14 @@ package struct LinkDraw {
     return link
   }
 
-  /// Any rate, and any interval that a central may request.
+  /// Draws any rate and any interval that a central may request.
   private mutating func free() -> LossyLink {
     let rate = one(of: [uniform(1, 10), uniform(10, 50), uniform(20, 100), 25, 50, 100])
     let interval = Double(Int(uniform(6, 101))) * 0.001_25
     return LossyLink(rate: rate, interval: min(interval, 0.125))
   }
 
-  /// Tick and interval in the ratio of small integers.
+  /// Draws a tick and an interval whose ratio is one of small integers.
   private mutating func multiples() -> LossyLink {
     while true {
       let period = one(of: [0.01, 0.02, 0.025, 0.04, 0.05, 0.1, 0.25, 1])
@@ -122,8 +122,8 @@ package struct LinkDraw {
     }
   }
 
-  /// For a tenth of the time, in spells of 0.2 to 5 s, the host is late by up to some ticks: by a random time
-  /// for each event, or by about the same time.
+  /// Makes the host late for a tenth of the time, in periods of 0.2 to 5 s, by up to some ticks: by a random
+  /// time for each event, or by about the same time.
   private mutating func keepFromWork(_ link: inout LossyLink) {
     var at = uniform(6, 20)
     while at < link.seconds {
@@ -166,7 +166,7 @@ package struct LinkTally {
     + "found | found or counted | missing in the range | false none | offset in the range |\n"
     + "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 
-  /// A row for each kind, and one for all of them.
+  /// Returns a table with a row for each kind and one for all kinds.
   ///
   /// - Parameters:
   ///   - links: number of links of each kind.

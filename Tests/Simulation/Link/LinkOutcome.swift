@@ -1,54 +1,55 @@
 import BLEWire
 import ColmiRing
 
-/// Result of a `TickStream` for a simulated link, compared with what the ring did.
+/// Result of a `TickStream` for a simulated link, compared with the ring's actual ticks.
 package struct LinkOutcome: Sendable {
   package private(set) var rows = 0
-  /// Ticks whose received frames are spread over several rows.
+  /// Number of ticks whose received frames are in different rows.
   package private(set) var split = 0
-  /// Rows with frames of two ticks.
+  /// Number of rows with frames of two ticks.
   package private(set) var mixed = 0
-  /// Rows without all three frames.
+  /// Number of rows without all three frames.
   package private(set) var partial = 0
-  /// Ticks reported as missing, and the reported maximum.
+  /// Number of ticks reported as missing, and the reported maximum.
   package private(set) var told = 0
   package private(set) var atMost = 0
-  /// Dropped ticks for which the row numbers leave a gap within a second of the right place, or, in a stall,
-  /// within the stall.
+  /// Number of dropped ticks for which the row numbers have a gap within a second of the right place, or, in
+  /// a stall, within the stall.
   package private(set) var found = 0
-  /// Ticks without any received frame, between the first and the last received.
+  /// Number of ticks without any received frame, between the first and the last received.
   package private(set) var dropped = 0
-  /// Difference from the ring's rate, in parts per million.
+  /// Error of the ring's rate, in parts per million.
   package private(set) var rateError = 0.0
-  /// Fitted times minus the ring's own, without their mean: root mean square, in seconds.
+  /// Root mean square of the differences between fitted times and the ring's own, without their mean, in
+  /// seconds.
   package private(set) var deviation = 0.0
   /// Mean of these differences, in seconds.
   package private(set) var offset = 0.0
   /// Reported uncertainty of the offset of all fitted times, in seconds.
   package private(set) var offsetUncertainty = 0.0
   package private(set) var restarts = 0
-  /// Parts per million; infinite if the report does not state it.
+  /// Reported uncertainty of the rate, in parts per million; infinite if there is none.
   package private(set) var rateUncertainty = 0.0
   /// Delay of the last frame, in seconds; large if the link is too slow for the ring.
   package private(set) var overload = 0.0
 
-  /// Whether the link is reported as too slow; then no number of missing ticks is reported.
+  /// Whether the link is reported as too slow. No number of missing ticks is reported then.
   package private(set) var isToldTooSlow = false
 
-  /// Whether the ring's rate is in the reported range.
+  /// Whether the reported range includes the ring's rate.
   package var holdsRate: Bool { abs(rateError) <= rateUncertainty }
-  /// Whether neither missing nor possibly missing ticks are reported although the ring dropped some.
+  /// Whether no missing and no possibly missing ticks are reported although the ring dropped some.
   package var isFalseNone: Bool { atMost == 0 && dropped > 0 }
-  /// Whether the smallest delay is in the reported range, within 2 ms.
+  /// Whether the reported range includes the smallest delay, within 2 ms.
   package var holdsOffset: Bool {
     offsetUncertainty.isInfinite || offset >= -0.002 && offset <= offsetUncertainty + 0.002
   }
-  /// Ticks that were reported as missing but that the ring did not drop.
+  /// Number of ticks that were reported as missing although the ring did not drop them.
   package var invented: Int { isToldTooSlow ? 0 : max(0, told - dropped) }
-  /// Dropped ticks that count: all of them if their number is in the reported range, otherwise those that
-  /// were located.
+  /// Number of dropped ticks that count: all of them if the reported range includes their number, otherwise
+  /// those that were located.
   package var counted: Int { holdsMissing ? dropped : found }
-  /// Whether the number of dropped ticks is in the reported range.
+  /// Whether the reported range includes the number of dropped ticks.
   package var holdsMissing: Bool { isToldTooSlow || told <= dropped && dropped <= atMost }
 
   package init(_ link: LossyLink) {
@@ -78,7 +79,8 @@ package struct LinkOutcome: Sendable {
     offsetUncertainty = (report.clock.offsetUncertainty ?? .infinity) / 1e9
   }
 
-  /// A dropped tick is found if the row numbers a second before and after it differ by the ring's own count.
+  /// Counts the dropped ticks for which the row numbers a second before and after differ by the ring's own
+  /// count.
   private static func found(_ rows: [(tick: Int, index: Int)], near: Int) -> Int {
     var found = 0
     for row in 1..<max(1, rows.count) {
@@ -93,7 +95,7 @@ package struct LinkOutcome: Sendable {
 
   private struct Counts {
     let link: LossyLink
-    /// Ticks with at least one received frame.
+    /// Numbers of the ticks with at least one received frame.
     var sent: [Int] = []
     var rows: [(tick: Int, index: Int)] = []
     var mixed = 0

@@ -1,10 +1,10 @@
-/// Links on which the estimate of the ring's clock is evaluated, ten virtual minutes each: all rates,
+/// Links on which the estimate of the ring's clock is evaluated, ten virtual minutes each. They cover rates,
 /// intervals, latencies and losses.
 package enum LinkTrials {
   package static let rates = [25.0, 50, 100]
   package static let intervals = [0.0075, 0.03, 0.05, 0.125]
   package static let losses = [0.0, 0.01, 0.05, 0.1, 0.2]
-  /// Delay of the last frame, in seconds, above which a link cannot carry the ring's frames and does not
+  /// Maximum delay of the last frame, in seconds. Above it a link cannot carry the ring's frames and does not
   /// count.
   package static let overload = 8.0
 
@@ -28,7 +28,8 @@ package enum LinkTrials {
     return all
   }
 
-  /// One link of each rate and interval, with the other parameters in turn, for a test that takes seconds.
+  /// One link of each rate and interval, which cycle through the other parameters, for a test that takes
+  /// seconds.
   package static var some: [LossyLink] {
     var number = 0
     return rates.flatMap { rate in
@@ -44,7 +45,7 @@ package enum LinkTrials {
     }
   }
 
-  /// A row for each rate and interval, with the worst of its links.
+  /// Returns a table with a row for each rate and interval, with the worst of its links.
   package static func table() -> String {
     var lines = [
       "| ticks a second | interval | links | invented | split | rate off, ppm | off but for a constant, ms RMS | constant, ms |",
@@ -67,9 +68,9 @@ package enum LinkTrials {
     return lines.joined(separator: "\n")
   }
 
-  /// Ticks dropped by the ring, by their number per thousand: a row for each rate and interval, over 0, 5 and
-  /// 10 % of lost events and both latencies. The cells count links that report 99 % of the drops within a
-  /// second of their place, and no others.
+  /// Returns a table of the ticks that the ring drops, by their number per thousand: a row for each rate and
+  /// interval, over 0, 5 and 10 % of lost events and both latencies. A cell counts the links that report 99 %
+  /// of the drops within a second of their place, and report no others.
   package static func drops(_ perMille: [Int] = [1, 5, 10, 20]) -> String {
     var lines = [
       "| ticks a second | interval |" + perMille.map { " \($0) ‰ |" }.joined(),

@@ -1,34 +1,34 @@
 package import BLEWire
 package import ColmiRing
 
-/// A ring's frames over a radio link that loses packets but not their content: each frame waits for a
-/// connection event in which it gets through, in the order of sending. Seeded, and independent of the code
-/// under test.
+/// A ring's frames over a radio link that loses packets but does not damage them: each frame waits for a
+/// connection event that delivers it, in the order of sending. Seeded, and independent of the code under
+/// test.
 package struct LossyLink: Sendable {
   package enum Loss: String, Sendable { case events, packets }
 
-  /// The data that a ring drops if its queue has no room for a tick.
+  /// The unit that a ring drops if its queue has no room for a tick.
   package enum Overflow: String, Sendable { case frames, ticks }
 
   /// Ticks per second, by the ring's clock.
   package var rate: Double
   /// Seconds between connection events, by the controller's clock.
   package var interval: Double
-  /// Number of events that the ring skips when it has nothing to send.
+  /// Number of events that the ring skips when it has no data.
   package var latency = 0
-  /// The share of events, or of packets, that fail. Two consecutive failed exchanges close an event (Core
-  /// 5.4, Vol 6, Part B, 4.5.1).
+  /// Fraction of events, or of packets, that fail. Two consecutive failed exchanges close an event (Core 5.4,
+  /// Vol 6, Part B, 4.5.1).
   package var loss = 0.0
   package var kind = Loss.packets
   package var seconds = 600.0
-  /// Whether nothing gets through for four seconds in every 97 s.
+  /// Whether no packet is delivered for four seconds in every 97 s.
   package var hasStalls = false
-  /// By how much the ring's clock is slow relative to the host's, in parts per million.
+  /// Rate by which the ring's clock is slow relative to the host's, in parts per million.
   package var slow = 0.0
-  /// By how much the controller's clock, which times the connection events, is slow relative to the host's,
+  /// Rate by which the controller's clock, which times the connection events, is slow relative to the host's,
   /// in parts per million.
   package var controllerSlow = 0.0
-  /// Ticks that the ring drops, per thousand.
+  /// Number of ticks that the ring drops, per thousand.
   package var droppedPerMille = 0
   /// Whether the distances between dropped ticks are random instead of almost equal.
   package var dropsAtRandom = false
@@ -37,22 +37,21 @@ package struct LossyLink: Sendable {
   /// Maximum number of frames in the ring's queue.
   package var queueLimit = Int.max
   package var overflow = Overflow.ticks
-  /// Times in which the ring makes no ticks: start and end in seconds by its own clock.
+  /// Periods in which the ring makes no ticks: start and end in seconds by its own clock.
   package var pauses: [(start: Double, end: Double)] = []
-  /// Times at which the link is lost, by the host's clock, and the delay until the ring restarts its timer,
-  /// in seconds.
+  /// Times at which the link is lost, by the host's clock, and delays after which the ring restarts its
+  /// timer, in seconds.
   package var reconnects: [(at: Double, after: Double)] = []
-  /// The ring's timer fires at whole multiples of this, in seconds; 0 for any time.
+  /// Step of the ring's timer, in seconds: it fires at whole multiples of the step; 0 for any time.
   package var timerStep = 0.0
   /// Maximum delay from the timer to the tick, in seconds.
   package var timerJitter = 0.0
-  /// Mean delay until the host's kernel sees an event, in seconds. For one event in 50 it is ten times as
-  /// long.
+  /// Mean delay until the host's kernel receives an event, in seconds. Ten times as long for one event in 50.
   package var hostJitter = 0.0
-  /// Spells in which the host is late: start and end, and the minimum and maximum delay of each event's
+  /// Periods in which the host is late: start and end, and the minimum and maximum delay of each event's
   /// timestamp, in seconds.
   package var lateSpells: [(start: Double, end: Double, least: Double, most: Double)] = []
-  /// Share of an interval between the connection events' grid and the host's epoch.
+  /// Offset of the connection events from the host's epoch, as a fraction of an interval.
   package var phase = 0.0
   package var seed: UInt64 = 1
 
@@ -66,7 +65,7 @@ package struct LossyLink: Sendable {
   private static let exchange = 0.000_68
 
   package struct Frame {
-    /// The ring's tick number, which includes dropped ticks.
+    /// Number of the ring's tick; dropped ticks are included in the count.
     package var tick: Int
     package var sample: RingRawSample
     package var time: ReceiveTime
@@ -75,11 +74,11 @@ package struct LossyLink: Sendable {
 
   package var ticks: Int { Int(seconds * rate) }
 
-  /// Ticks per second of the host's clock.
+  /// Ticks per second by the host's clock.
   package var trueRate: Double { rate / (1 + slow * 1e-6) }
 
-  /// First tick of each run of the ring's timer, and the time at which it was started, in seconds by the
-  /// host's clock.
+  /// First tick of each run of the ring's timer, and the time at which the timer was started, in seconds by
+  /// the host's clock.
   private var starts: [(tick: Int, at: Double)] {
     var starts = [(tick: 0, at: 0.0)]
     for link in reconnects {
@@ -136,7 +135,7 @@ package struct LossyLink: Sendable {
     return air.last - sensorTime(of: air.lastTick, air.starts)
   }
 
-  /// Ring and link at a connection event.
+  /// State of ring and link at a connection event.
   private struct Air {
     let starts: [(tick: Int, at: Double)]
     let interval: Double
@@ -185,9 +184,9 @@ package struct LossyLink: Sendable {
       link < lossy.reconnects.count && start >= lossy.reconnects[link].at
     }
 
-    /// Advances to the next event at which the ring listens and has something to send.
+    /// Advances to the next event at which the ring listens and has data.
     ///
-    /// - Returns: whether there is one.
+    /// - Returns: Whether there is one.
     mutating func waitForEvent(of lossy: LossyLink) -> Bool {
       while tick < lossy.ticks || head < queue.count {
         // A lost link discards the queued frames.
@@ -240,7 +239,7 @@ package struct LossyLink: Sendable {
     }
   }
 
-  /// Approximately exponential waits from two random numbers, because a logarithm needs a C library.
+  /// Draws an approximately exponential delay from two random numbers. A logarithm would need a C library.
   private func hostWait(_ first: Double, _ second: Double) -> Double {
     let wait = hostJitter * first / max(0.05, 1 - first)
     return second < 0.02 ? 10 * wait : wait
