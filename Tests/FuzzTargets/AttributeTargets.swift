@@ -133,7 +133,7 @@ func fuzzATTServer(_ input: Span<UInt8>) {
   }
 }
 
-/// A server that returns the responses in the input, one per request, until there are none left.
+/// A server that returns the responses in the input, one per request, until all are used.
 private final class ScriptedServer: ATTRequester {
   /// Maximum number of requests; more than any discovery of 65,535 handles needs with responses of this size.
   private static let limit = 10_000

@@ -8,7 +8,7 @@ package struct PacketFault: Hashable, Sendable {
     case duplicate
     /// Holds this packet, and all packets that follow it, for this time.
     case delay(Duration)
-    /// Lets the next packet overtake this one. If there is none, this packet is sent after 100 ms.
+    /// Lets the next packet overtake this one. If no packet follows, this one is sent after 100 ms.
     case reorder
     /// Inverts the byte at this offset, counted from the H4 type byte; in a shorter packet, the last byte.
     case corrupt(octet: Int)

@@ -28,7 +28,7 @@ package struct LinkOutcome: Sendable {
   /// Reported uncertainty of the offset of all fitted times, in seconds.
   package private(set) var offsetUncertainty = 0.0
   package private(set) var restarts = 0
-  /// Reported uncertainty of the rate, in parts per million; infinite if there is none.
+  /// Reported uncertainty of the rate, in parts per million; infinite if it is not reported.
   package private(set) var rateUncertainty = 0.0
   /// Delay of the last frame, in seconds; large if the link is too slow for the ring.
   package private(set) var overload = 0.0
