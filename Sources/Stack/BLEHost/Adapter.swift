@@ -39,7 +39,8 @@ public protocol Adapter: Actor {
   /// Number of data packets that the log's writer truncated, if the adapter replays a log.
   var cutFrames: Int { get async }
 
-  /// Starts a scan; each report goes to `sink` on the receive thread. One scan at a time.
+  /// Starts a scan, which passes each report to `sink` on the receive thread. Only one scan may run at a
+  /// time.
   ///
   /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or the controller's error.
   func startScan(

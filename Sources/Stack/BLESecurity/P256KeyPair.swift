@@ -6,7 +6,7 @@ import CLibcrypto
 ///
 /// libcrypto is loaded at run time: a program that never pairs runs without it.
 public final class P256KeyPair: P256KeyAgreement {
-  /// 32 bytes, most significant byte first.
+  /// The private key: 32 bytes, most significant byte first.
   private let privateKey: [UInt8]
   public let publicKey: P256PublicKey
 
@@ -49,6 +49,8 @@ public final class P256KeyPair: P256KeyAgreement {
       .map { P256Coordinate(bigEndian: $0[..<32]) }
   }
 
+  /// Multiplies a point on the curve by a number.
+  ///
   /// - Parameter point: x and y, 64 bytes; `nil` for the base point.
   private static func product(of number: [UInt8], by point: [UInt8]?) -> [UInt8]? {
     guard number.count == 32, point == nil || point?.count == 64 else { return nil }

@@ -5,7 +5,8 @@ enum AirTiming {
   /// T_IFS: from the end of a packet to the start of the next, in nanoseconds. Core 5.4, Vol 6, Part B,
   /// 4.1.1.
   static let interFrameSpace: Int64 = 150_000
-  /// From the end of CONNECT_IND to the first transmit window, in nanoseconds. Core 5.4, Vol 6, Part B, 4.5.3.
+  /// Time from the end of CONNECT_IND to the first transmit window, in nanoseconds. Core 5.4, Vol 6, Part B,
+  /// 4.5.3.
   static let transmitWindowDelay: Int64 = 1_250_000
   /// Payload length of CONNECT_IND in bytes. Core 5.4, Vol 6, Part B, 2.3.3.1.
   static let connectRequestByteCount = 34

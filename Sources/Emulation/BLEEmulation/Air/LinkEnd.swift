@@ -36,7 +36,7 @@ final class LinkEnd {
   let peer: DeviceAddress
   unowned let owner: any LinkOwner
   let ownerIdentity: ObjectIdentifier
-  /// Set by the link, which exists as long as one of its ends is open.
+  /// The link, set by itself. It exists as long as one of its ends is open.
   unowned var link: AirLink?
 
   /// Whether the owner uses the link. `false` once the owner was notified of the end.

@@ -305,7 +305,7 @@ protocol Advertiser: AnyObject {
   var identity: DeviceAddress { get }
   /// The advertisement; `nil` while it does not advertise.
   var advertisement: Advertisement? { get }
-  /// Set when a controller first listens. The schedule continues from this time.
+  /// When the next advertisement is due. Set when a controller first listens.
   var nextAdvertisement: MonotonicTime? { get set }
   /// Creates its end of a new link.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd

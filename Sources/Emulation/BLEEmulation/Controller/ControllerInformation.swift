@@ -4,7 +4,7 @@ import BLEWire
 extension VirtualController {
   /// Core Specification 5.4 (Bluetooth Assigned Numbers, 2.1).
   private static let specificationVersion: UInt8 = 0x0D
-  /// "Not to be used in shipping products", so that hosts apply no quirks of a manufacturer.
+  /// The identifier "not to be used in shipping products", so that hosts apply no quirks of a manufacturer.
   private static let companyIdentifier: UInt16 = 0xFFFF
   /// All combinations of advertising, scanning, initiating and being central. Core 5.4, Vol 4, Part E,
   /// 7.8.27.

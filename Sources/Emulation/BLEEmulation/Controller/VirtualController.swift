@@ -179,7 +179,7 @@ public final class VirtualController {
     }
   }
 
-  /// Sends a packet to the host. No packet is sent in another way.
+  /// Sends a packet to the host. All packets are sent with this method.
   func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard injected.isEmpty, tester == nil else { return tamper(type, [UInt8](encoding: capacity, body)) }
     outbox.append(type, capacity: capacity, body)

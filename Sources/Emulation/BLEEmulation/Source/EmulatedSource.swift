@@ -20,7 +20,7 @@ public final class EmulatedSource: VirtualPeripheral {
     public var name = "ringtap source"
     public var address = DeviceAddress(bits: 0x70CB_0D00_50C0, type: .public)
     public var advertisingInterval = Duration.milliseconds(100)
-    /// Bytes per value: 4 … 512.
+    /// Number of bytes per value; 4 … 512.
     public var payloadByteCount = 20
     /// Notifications per second; `nil` for as fast as the link allows.
     public var notificationsPerSecond: Double?

@@ -80,7 +80,8 @@ public actor CoexistAdapter: Adapter {
     await kernel.change(connection, to: request)
   }
 
-  /// Without CAP_NET_RAW, queries the kernel's host instead, which reports only the signal strength.
+  /// Queries a link. Without CAP_NET_RAW, queries the kernel's host instead, which reports only the signal
+  /// strength.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     do throws(HostError) { return try await kernel.facts(of: connection) } catch {
       guard case .notPermitted = error else { throw error }
@@ -118,8 +119,8 @@ public actor CoexistAdapter: Adapter {
     }
   }
 
-  /// Removes the entry once the link is up or the attempt has failed: the kernel reads it only when it
-  /// connects.
+  /// Removes the entry that `load` created, once the link is up or the attempt has failed. The kernel reads
+  /// the entry only when it connects.
   ///
   /// The kernel keeps the entry of a device that it connects to on its own, so the entry is first set to the
   /// kernel's default. The first load discards the entries that `bluetoothd` had loaded for other devices; no

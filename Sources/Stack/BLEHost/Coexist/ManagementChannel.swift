@@ -165,7 +165,7 @@ actor ManagementChannel {
 
   // MARK: Discovery
 
-  /// Starts discovery; each report is passed to `sink` on the receive thread. While another program's
+  /// Starts discovery, which passes each report to `sink` on the receive thread. While another program's
   /// discovery is active, its results are delivered. Ours starts when it ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
     guard reportSink == nil, begun == nil else { throw .scanBusy(holder: "this program") }

@@ -96,7 +96,7 @@ public actor Connection: ATTRequester {
   var restore: (@Sendable () async -> Void)?
   /// Gives a link that started fast its lasting timing. Called when the fast start ends.
   var settle: (@Sendable (Connection) async -> Void)?
-  /// Set when the fast start has ended, or the link.
+  /// Set when the fast start or the link has ended.
   var settled: OneShot<Void>?
   /// The timing that the link had before any request.
   var former: LinkParameters?

@@ -69,7 +69,7 @@ final class LinkAttempt {
 
 /// All pending connection requests. An absent device does not delay the others.
 struct LinkWishes {
-  /// In order, including the requests of the current attempt.
+  /// Pending requests in order, including those of the current attempt.
   var waiting: [LinkWish] = []
   var attempt: LinkAttempt?
   /// Whether a task is making attempts.

@@ -20,6 +20,8 @@ struct PendingCommands {
 
   var count: Int { commands.count }
 
+  /// Registers a wait for the reply to a command.
+  ///
   /// - Returns: A one-shot that is set when the reply arrives.
   mutating func wait(for id: CommandID, _ opcode: HCIOpcode) -> OneShot<Result<[UInt8], HostError>> {
     let waiter = OneShot<Result<[UInt8], HostError>>()
@@ -27,6 +29,8 @@ struct PendingCommands {
     return waiter
   }
 
+  /// Registers a wait for the end of a procedure that a command starts.
+  ///
   /// - Returns: A one-shot that is set when the event arrives that ends the procedure.
   mutating func wait(
     for id: CommandID, _ opcode: HCIOpcode, endingWith procedure: LinkProcedure

@@ -271,8 +271,8 @@ public struct ClientFeatures: OptionSet, Hashable, Sendable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// After its attributes have changed, the server refuses a request with Database Out Of Sync until the
-  /// client is aware of the change.
+  /// Robust caching: after its attributes have changed, the server refuses a request with Database Out Of
+  /// Sync until the client is aware of the change.
   public static let robustCaching = ClientFeatures(rawValue: 0x01)
   /// The server may send several values in one PDU. It may delay a value to send it with the next.
   public static let multipleNotifications = ClientFeatures(rawValue: 0x04)

@@ -112,7 +112,8 @@ public actor KernelAdapter: SecuringAdapter {
     await lever().ask(request, of: connection)
   }
 
-  /// Includes version and features only if the kernel read them while the raw channel was open.
+  /// Queries a link. The result includes version and features only if the kernel read them while the raw
+  /// channel was open.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     try await openChannel().facts(connection.handle)
   }

@@ -12,7 +12,8 @@ struct KernelSecurity {
   }
 
   var settings: SecuritySettings?
-  /// Set if this process is the pairing agent and keeps the keys; `nil` if `bluetoothd` does, or no program.
+  /// Channel for pairing events. Set if this process is the pairing agent and keeps the keys; `nil` if
+  /// `bluetoothd` does, or no program.
   var channel: ManagementChannel?
   /// Whether the kernel has the stored keys and requests identity keys from devices.
   var hasLoadedKeys = false

@@ -174,11 +174,11 @@ actor RawChannel {
 
   // MARK: Scanning
 
-  /// Starts a scan; each report is passed to `sink` on the receive thread.
+  /// Starts a scan, which passes each report to `sink` on the receive thread.
   ///
   /// Uses the same commands as the kernel on this controller: extended if it supports both extended scan
   /// commands (as `use_ext_scan` in the kernel's `hci_core.h`), otherwise legacy. The kernel turns the scan
-  /// off when a program connects; it is turned on again as soon as the attempt has ended.
+  /// off when a program connects; the channel turns it on again as soon as the attempt has ended.
   ///
   /// - Throws: `scanBusy` if another program scans or the kernel is connecting.
   func startScan(

@@ -28,7 +28,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   private var slab: ReceiveSlab
   private var token: UInt64?
   private var client: BearerClient?
-  /// Set if the raw channel is open.
+  /// Callbacks of the raw channel; set if it is open.
   var watch: LinkWatch?
   private let handle: ConnectionHandle?
   private(set) var disconnectReason: HCIStatus?

@@ -12,7 +12,7 @@ public struct LinkSecurity: Hashable, Sendable {
   /// Whether a key of the device is stored.
   public var isBonded: Bool
 
-  /// For a link whose other properties are unknown.
+  /// Creates the security of a link whose other properties are unknown.
   package init(isEncrypted: Bool, isBonded: Bool) {
     (self.isEncrypted, self.isBonded) = (isEncrypted, isBonded)
   }
@@ -66,7 +66,7 @@ public struct LinkState: Hashable, Sendable {
   /// Maximum number of bytes per data packet in each direction.
   public var transmitOctets: UInt16?
   public var receiveOctets: UInt16?
-  /// `nil` if no change of encryption was reported; see `security(seenByOwnHost:)`.
+  /// Security of the link; `nil` if no change of encryption was reported. See `security(seenByOwnHost:)`.
   public var security: LinkSecurity?
 
   public init() {}

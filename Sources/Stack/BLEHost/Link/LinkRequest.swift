@@ -9,11 +9,11 @@ public struct LinkRequest: Hashable, Sendable {
     case timing, phy, dataLength
   }
 
-  /// In units of 1.25 ms; 6 … 3,200.
+  /// Connection interval in units of 1.25 ms; 6 … 3,200.
   public var interval: ClosedRange<UInt16>?
   /// Number of connection events that the peripheral may skip; 0 … 499.
   public var latency: UInt16?
-  /// In units of 10 ms; 10 … 3,200.
+  /// Supervision timeout in units of 10 ms; 10 … 3,200.
   public var supervisionTimeout: UInt16?
   /// PHY for both directions.
   public var phy: LEPHY?
@@ -57,8 +57,8 @@ public struct LinkRequest: Hashable, Sendable {
 
   /// The timing to request, with the kernel's defaults for unset fields; `nil` if all are unset.
   ///
-  /// If the supervision timeout is unset, it grows with the interval, to at least six events that the
-  /// peripheral may not skip.
+  /// If the supervision timeout is unset, the default is increased if necessary, so that it covers at least
+  /// six events that the peripheral must not skip.
   public var timing: LinkParameterRange? {
     guard interval != nil || latency != nil || supervisionTimeout != nil else { return nil }
     var range = LinkParameterRange.default

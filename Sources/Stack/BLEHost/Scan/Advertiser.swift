@@ -18,7 +18,7 @@ public struct Advertiser: Hashable, Sendable {
   /// Service-data structures.
   public var serviceData: [BluetoothUUID: [UInt8]] = [:]
   public var flags: UInt8?
-  /// In dBm.
+  /// Transmit power in dBm.
   public var txPower: Int8?
   public var appearance: UInt16?
   public var isConnectable = false

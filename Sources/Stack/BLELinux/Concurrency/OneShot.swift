@@ -21,7 +21,7 @@ package final class OneShot<Value: Sendable>: Sendable {
 
   package init() {}
 
-  /// `nil` until the value is set.
+  /// The value; `nil` until it is set.
   package var current: Value? { state.withLock(\.value) }
 
   /// Number of tasks that are waiting.

@@ -228,7 +228,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// For an actor with this loop in a stored property: its `unownedExecutor`.
+  /// The `unownedExecutor` of an actor that has this loop in a stored property.
   @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
 
   /// Executor preference for tasks that work with actors of this loop: in virtual time the loop, otherwise

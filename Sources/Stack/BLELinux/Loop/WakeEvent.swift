@@ -10,9 +10,9 @@ public final class WakeEvent: Sendable {
   /// Rest state of the thread.
   private enum Rest: UInt8, AtomicRepresentable {
     case none
-    /// Any signal wakes it.
+    /// The thread sleeps; any signal wakes it.
     case sleep
-    /// Only an urgent signal wakes it.
+    /// The thread pauses; only an urgent signal wakes it.
     case pause
   }
 

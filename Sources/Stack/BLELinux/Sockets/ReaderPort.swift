@@ -77,6 +77,8 @@ private struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
+  /// Reads the identity of the file at a path.
+  ///
   /// - Returns: `nil` if the file does not exist.
   init?(of path: String) {
     var status = stat()

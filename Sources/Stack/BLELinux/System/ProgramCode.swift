@@ -9,8 +9,8 @@ public enum ProgramCode {
   /// Takes effect once per process. Pages that are used again are mapped one by one, without disk access if
   /// they are in the page cache.
   ///
-  /// For jobs that run long. The code of the start accounts for half of the program's resident memory, some
-  /// 14 of 28 MB. Runs on a dedicated thread. Breakpoints of a debugger are lost.
+  /// Use it for long jobs: startup code accounts for half of the program's resident memory, some 14 of 28 MB.
+  /// Runs on a dedicated thread. Breakpoints of a debugger are lost.
   ///
   /// `nanosleep`, then `madvise(MADV_DONTNEED)` for each executable file mapping in `/proc/self/maps`.
   ///

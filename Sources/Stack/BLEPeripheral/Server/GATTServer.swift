@@ -17,8 +17,8 @@ public import BLEWire
 ///
 /// It runs on the event loop of its adapter; the receive thread answers requests with the values in the
 /// database. Each characteristic specifies its permissions. If an attribute requires a secure link, a central
-/// that requests it pairs, as far as the adapter's `SecuritySettings` allow. A bonded central that reconnects
-/// keeps its subscriptions.
+/// must pair before it can use the attribute; the adapter's `SecuritySettings` determine how. A bonded central
+/// that reconnects keeps its subscriptions.
 public actor GATTServer {
   /// Maximum number of queued events. Later events are dropped and counted. A value that must not be missed
   /// can also be read from the database.
@@ -113,7 +113,8 @@ public actor GATTServer {
   /// Connected centrals, in the order in which they connected.
   public var centrals: [Central] { links.map(\.central) }
 
-  /// Sets the value that later reads return. No central is informed; to do so, use `notify` or `indicate`.
+  /// Sets the value that later reads return. Does not inform the centrals; use `notify` or `indicate` for
+  /// that.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: [UInt8], of handle: AttributeHandle) {

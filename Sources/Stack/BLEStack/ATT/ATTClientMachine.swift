@@ -130,7 +130,7 @@ public struct ATTClientMachine: ~Copyable {
     }
   }
 
-  /// 64-bit FNV-1a hash.
+  /// Returns a 64-bit FNV-1a hash of a PDU.
   private static func fingerprint(_ pdu: Span<UInt8>) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for index in pdu.indices { hash = (hash ^ UInt64(pdu[index])) &* 0x100_0000_01B3 }

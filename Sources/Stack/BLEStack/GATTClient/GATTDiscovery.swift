@@ -3,10 +3,10 @@
 
   /// How to discover the services with a given UUID.
   public enum ServiceSearch: Hashable, Sendable {
-    /// With one Find By Type Value request. Returns only the services that fit in one response, which has no
-    /// field that identifies its request.
+    /// One Find By Type Value request. Returns only the services that fit in one response, which has no field
+    /// that identifies its request.
     case uuid
-    /// By discovering all primary services. The responses contain the UUIDs.
+    /// Discovery of all primary services. The responses contain the UUIDs.
     case allServices
   }
 
@@ -415,7 +415,7 @@
   extension ReadByTypeRequest: DiscoveryRequest {}
   extension FindInformationRequest: DiscoveryRequest {}
 
-  /// Find By Type Value for a primary service, with its UUID in the byte order on air.
+  /// Find By Type Value for a primary service, with its UUID in transmission order.
   private struct FindService: DiscoveryRequest {
     let range: HandleRange
     let uuid: BluetoothUUID

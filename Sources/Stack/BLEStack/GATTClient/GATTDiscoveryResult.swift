@@ -23,9 +23,9 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
 
   public var database: GATTDatabase
   public var extent: Extent
-  /// 16 bytes; `nil` if the device has no Database Hash. Core 5.4, Vol 3, Part G, 7.3.
+  /// The Database Hash, 16 bytes; `nil` if the device does not support it. Core 5.4, Vol 3, Part G, 7.3.
   public var databaseHash: [UInt8]?
-  /// With extent `.part`: the requested services that the device does not have.
+  /// The requested services that the device does not have, if `extent` is `.part`.
   public var absent: [BluetoothUUID]
 
   public init(

@@ -44,7 +44,8 @@
 
     /// Read Multiple Characteristic Values, 4.8.4: the values concatenated, without separators.
     ///
-    /// Use it for values of known length. The last value is truncated if all exceed ATT_MTU − 1 bytes.
+    /// Use it for values of known length. The last value is truncated if the values exceed ATT_MTU − 1 bytes
+    /// in total.
     /// - Precondition: at least two handles.
     public func readJoined(_ handles: [AttributeHandle]) async throws(GATTError) -> [UInt8] {
       Array(try await transact(try await multiple(.readMultipleRequest, handles)).dropFirst())

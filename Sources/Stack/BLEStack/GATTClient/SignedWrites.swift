@@ -6,9 +6,10 @@
   /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases. It stores the
   /// counter with the bond before the signature is used.
   public protocol WriteSigner {
+    /// Signs a message and increments the counter.
+    ///
     /// - Parameter message: opcode, handle and value.
-    /// - Returns: The counter (4 bytes) and the authentication code (8 bytes) as sent on air. The call
-    ///   increments the counter.
+    /// - Returns: The counter (4 bytes) and the authentication code (8 bytes) as sent on air.
     func signature(of message: [UInt8]) async throws(GATTError) -> [UInt8]
   }
 

@@ -43,6 +43,8 @@ public struct ATTServer: Sendable {
   var caching = ClientCaching()
   var prepared = PreparedWrites()
 
+  /// Creates the server side of a bearer.
+  ///
   /// - Parameters:
   ///   - database: the attributes to serve.
   ///   - receiveMTU: 23 … 517.

@@ -50,6 +50,8 @@ struct ClientCaching: Sendable {
     guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
   }
 
+  /// Checks whether the client may send a request, and updates what it knows.
+  ///
   /// - Throws: Database Out Of Sync, once, for a request with a handle of the old database.
   mutating func admit(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) throws(Refusal) {
     guard isRobust else { return }
@@ -115,8 +117,8 @@ extension ATTServer {
 }
 
 extension GATTServerDatabase {
-  /// 16 bytes, most significant first, as BlueZ sends it. Other servers send the least significant first;
-  /// clients only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
+  /// The Database Hash: 16 bytes, most significant first, as BlueZ sends it. Other servers send the least
+  /// significant first; clients only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
   public var databaseHash: [UInt8] {
     let message = hashedOctets
     let code = AESCMAC(key: 0).code(message.span)

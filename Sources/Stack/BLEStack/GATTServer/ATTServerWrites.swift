@@ -146,6 +146,8 @@ struct PreparedWrites: Sendable {
   /// Whether the database has changed since, so that the handles may belong to other attributes.
   var isStale = false
 
+  /// Queues a part of a value.
+  ///
   /// - Returns: `false` if the queue is full.
   mutating func append(_ value: Span<UInt8>, to handle: AttributeHandle, at offset: Int) -> Bool {
     guard writes.count < ATTServer.preparedWriteLimit,

@@ -29,7 +29,7 @@ public struct GATTServerDatabase: Sendable {
     public internal(set) var value: [UInt8]
   }
 
-  /// In ascending handle order; handles may have gaps.
+  /// Attributes in ascending handle order; handles may have gaps.
   public private(set) var attributes: [Attribute]
   /// Number of CCCDs, and therefore of slots per bearer.
   public let configurationCount: Int
@@ -97,7 +97,7 @@ extension GATTServerDatabase {
     var attributes: [Attribute] = []
     var configurationCount = 0
     private static let unsigned = ATTAccess.refused(.writeNotPermitted)
-    /// `nil` after handle 0xFFFF.
+    /// The next free handle; `nil` after 0xFFFF.
     private var nextHandle: AttributeHandle? = .first
 
     private mutating func take(_ wanted: AttributeHandle?) -> AttributeHandle {

@@ -5,8 +5,8 @@ final class HCILink {
   /// Maximum size of an L2CAP frame that a peer needs to send, in bytes. Longer frames are skipped, not
   /// buffered.
   static let frameLimit = 2048
-  /// Maximum number of queued fragments that still permits a response to the peer. Further responses are
-  /// dropped, so that a peer that sends requests faster than it reads responses cannot exhaust memory.
+  /// Number of queued fragments above which responses to the peer are dropped, so that a peer that sends
+  /// requests faster than it reads responses cannot exhaust memory.
   static let answerLimit = 64
 
   let description: LinkDescription

@@ -4,7 +4,7 @@ public import BLEWire
 public struct ControllerDescription: Hashable, Sendable {
   public var address = DeviceAddress.any
   public var features = LEFeatures(bits: 0)
-  /// 64 bytes of flags. Core 5.4, Vol 4, Part E, 6.27.
+  /// Supported commands: 64 bytes of flags. Core 5.4, Vol 4, Part E, 6.27.
   public var supportedCommands: [UInt8] = []
   /// Maximum size of the data in one ACL packet to the controller, in bytes, and number of packets that it
   /// can buffer.

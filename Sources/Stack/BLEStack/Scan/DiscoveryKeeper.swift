@@ -3,7 +3,7 @@
 ///
 /// This type only decides what to do; `ManagementChannel` does it and reports the results. Our discovery runs
 /// until the caller ends it. Another program's discovery is never stopped: the kernel sends its results to
-/// all programs, so they serve as well.
+/// all programs, so they are used instead.
 package struct DiscoveryKeeper {
   package enum State: Hashable {
     case off

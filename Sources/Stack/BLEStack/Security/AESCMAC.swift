@@ -37,7 +37,7 @@ public struct AESCMAC: Sendable {
     return AESCMAC(key: key).code(message.span)
   }
 
-  /// Bytes from `offset` on, as the most significant bytes of a block.
+  /// Returns the bytes from `offset` on as the most significant bytes of a block.
   private static func block(_ message: Span<UInt8>, _ offset: Int, _ byteCount: Int) -> UInt128 {
     var block: UInt128 = 0
     for index in 0..<byteCount { block |= UInt128(message[offset + index]) << UInt128(120 - 8 * index) }

@@ -31,6 +31,8 @@ public struct MessageSignature: Hashable, Sendable {
   public let counter: UInt32
   public let code: UInt64
 
+  /// Signs a message.
+  ///
   /// - Parameters:
   ///   - message: opcode, handle and value.
   ///   - counter: sign counter of this key.

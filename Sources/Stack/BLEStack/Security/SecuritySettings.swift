@@ -68,7 +68,7 @@
   }
 
   extension BondStore {
-    /// For a store that has one caller at a time and cannot fail.
+    /// Default for a store that has one caller at a time and cannot fail.
     public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
       guard var stored = bonds().last(where: { $0.device == device }),
         let counter = stored.bond.takeSignCounter()
@@ -77,7 +77,7 @@
       return counter
     }
 
-    /// For a store that cannot fail.
+    /// Default for a store that cannot fail.
     public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
       guard var stored = bonds().last(where: { $0.isMeant(by: peer) }), stored.bond.accepts(command) else {
         return false

@@ -100,6 +100,8 @@ extension ATTOpcode {
 }
 
 extension Span where Element == UInt8 {
+  /// Checks the size and opcode of a PDU.
+  ///
   /// - Throws: `truncated` for fewer than `byteCount` bytes, `unexpectedOpcode` for another PDU.
   @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
     try require(byteCount, of: opcode, or: opcode)

@@ -65,7 +65,8 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let byteCount = 5
 
   public let request: ATTOpcode
-  /// For information only: some servers return a handle other than the requested one.
+  /// Handle of the attribute. For information only: some servers return a handle other than the requested
+  /// one.
   public let handle: AttributeHandle
   public let code: ATTErrorCode
 

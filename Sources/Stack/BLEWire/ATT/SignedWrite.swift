@@ -7,7 +7,7 @@
 
   public let handle: AttributeHandle
   public let value: Span<UInt8>
-  /// 12 bytes.
+  /// Signature of 12 bytes.
   public let signature: Span<UInt8>
 
   @_lifetime(copy value, copy signature)

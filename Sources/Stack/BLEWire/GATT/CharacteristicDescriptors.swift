@@ -34,7 +34,7 @@
   public let format: UInt8
   /// Exponent of the power of ten that integers are multiplied by.
   public let exponent: Int8
-  /// 16-bit UUID of the unit. Bluetooth Assigned Numbers, 3.5.
+  /// Unit, a 16-bit UUID. Bluetooth Assigned Numbers, 3.5.
   public let unit: UInt16
   /// Organisation that defines `description`; 1 is the SIG (Bluetooth Assigned Numbers, 2.4.2).
   public let nameSpace: UInt8

@@ -83,7 +83,7 @@ extension Span where Element == UInt8 {
 @frozen public struct CommandComplete: ~Escapable {
   /// Number of further commands that the controller accepts now.
   public let credits: UInt8
-  /// 0 if the event only updates the credits.
+  /// Opcode of the command; 0 if the event only updates the credits.
   public let opcode: HCIOpcode
   /// Begin with the status for nearly every command.
   public let returnParameters: Span<UInt8>

@@ -1,10 +1,10 @@
 /// Connection parameters in force on an LE link. Core 5.4, Vol 6, Part B, 4.5.1–4.5.2.
 public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
-  /// In units of 1.25 ms; 6 … 3,200.
+  /// Connection interval in units of 1.25 ms; 6 … 3,200.
   public var interval: UInt16
   /// Number of connection events that the peripheral may skip; 0 … 499.
   public var latency: UInt16
-  /// In units of 10 ms; 10 … 3,200.
+  /// Supervision timeout in units of 10 ms; 10 … 3,200.
   public var supervisionTimeout: UInt16
 
   @inlinable public init(interval: UInt16, latency: UInt16, supervisionTimeout: UInt16) {
@@ -22,11 +22,11 @@ public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
 
 /// Requested connection parameters of a link. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LinkParameterRange: Hashable, Sendable, BitwiseCopyable {
-  /// In units of 1.25 ms.
+  /// Minimum connection interval in units of 1.25 ms.
   public var minimumInterval: UInt16
   public var maximumInterval: UInt16
   public var latency: UInt16
-  /// In units of 10 ms.
+  /// Supervision timeout in units of 10 ms.
   public var supervisionTimeout: UInt16
 
   @inlinable public init(

@@ -15,7 +15,7 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
 @frozen public struct ManagementReply: ~Escapable {
   public let opcode: ManagementOpcode
   public let status: ManagementStatus
-  /// Empty for a Command Status.
+  /// Parameters of the reply; empty for a Command Status.
   public let parameters: Span<UInt8>
 
   /// - Parameter event: parameters of a Command Complete or Command Status.

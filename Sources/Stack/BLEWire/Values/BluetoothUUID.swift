@@ -4,7 +4,7 @@
 public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
   /// Most significant 64 bits: the first 16 digits in print, the last 8 bytes on air.
   public let high: UInt64
-  /// Least significant 64 bits.
+  /// Least significant 64 bits: the last 16 digits in print, the first 8 bytes on air.
   public let low: UInt64
 
   @inlinable public init(high: UInt64, low: UInt64) {

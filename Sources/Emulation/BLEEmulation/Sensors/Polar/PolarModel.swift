@@ -11,7 +11,7 @@ public import BLEWire
 /// of an H10 when it is switched on. It continues on later links, and advances by one second between two
 /// links.
 public struct PolarModel: SensorModel {
-  /// 2019-01-01 in nanoseconds since 2000.
+  /// The time 2019-01-01 in nanoseconds since 2000.
   public static let epochNanoseconds: UInt64 = 599_616_000_000_000_000
   public static let conversionFactor: Float = 1
 

@@ -5,7 +5,7 @@ import BLEWire
 /// change.
 public struct RingAttributes: Hashable, Sendable {
   public enum Kind: String, Hashable, Sendable, CaseIterable {
-    /// As captured (reference, 1.2): Service Changed, no Database Hash.
+    /// As captured from a ring (reference, 1.2): Service Changed, no Database Hash.
     case captured
     /// Neither Service Changed nor Database Hash: by the specification the attributes never change.
     case lasting
@@ -23,16 +23,16 @@ public struct RingAttributes: Hashable, Sendable {
 
   public enum Moment: Hashable, Sendable {
     case never
-    /// After the first link has ended.
+    /// The attributes change after the first link has ended.
     case betweenLinks
-    /// After this number of raw notifications on a link.
+    /// The attributes change after this number of raw notifications on a link.
     case afterNotifications(Int)
   }
 
   /// Characteristic that sends raw frames.
   public enum StreamChannel: String, Hashable, Sendable, CaseIterable {
     case replies
-    /// As in some rings (reference, 5).
+    /// The big data channel, as in some rings (reference, 5).
     case bigData = "big-data"
   }
 

@@ -192,7 +192,7 @@ struct RingMemory {
     let days = 0..<storedDayCount
     switch request {
     case .sleepLog(.plain), .sleepLog(.all): return sleep(Array(days), now)
-    // As in an RT11CR: today needs a separate request.
+    // Like an RT11CR, omits today, which needs a separate request.
     case .sleepLog(.day(0xFF)): return sleep(Array(days.dropFirst()), now)
     case .sleepLog(.day(let day)): return sleep(days.contains(Int(day)) ? [Int(day)] : [], now)
     case .spO2: return RingBigData(id: 0x2A, payload: oxygen(now))

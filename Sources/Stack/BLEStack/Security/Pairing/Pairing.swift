@@ -181,6 +181,8 @@ public struct Pairing {
   var receivedKey: UInt128 = 0
   var receivedResolvingKey: UInt128 = 0
 
+  /// Creates one side of a pairing.
+  ///
   /// - Parameters:
   ///   - role: initiator or responder.
   ///   - configuration: requirements and capabilities of this side.

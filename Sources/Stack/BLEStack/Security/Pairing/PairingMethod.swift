@@ -14,6 +14,8 @@ public enum PairingMethod: Hashable, Sendable {
 
   public var isAuthenticated: Bool { self != .justWorks }
 
+  /// Chooses the method for two sides.
+  ///
   /// - Parameter isSecure: whether both sides set the Secure Connections flag.
   init(_ initiator: PairingFeatures, _ responder: PairingFeatures, isSecure: Bool) {
     let (i, r) = (initiator.hasOutOfBandData, responder.hasOutOfBandData)

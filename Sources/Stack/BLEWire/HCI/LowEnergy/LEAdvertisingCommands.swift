@@ -18,7 +18,7 @@ public enum AdvertisingKind: UInt8, Hashable, Sendable, BitwiseCopyable {
 /// Minimum and maximum time between two advertisements, in units of 0.625 ms; range 0x20 … 0x4000, 20 ms …
 /// 10.24 s. The controller chooses a value between them.
 public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
-  /// Core 5.4, Vol 4, Part E, 7.8.5.
+  /// Valid advertising intervals. Core 5.4, Vol 4, Part E, 7.8.5.
   public static let range: ClosedRange<UInt16> = 0x20...0x4000
 
   public let least: UInt16

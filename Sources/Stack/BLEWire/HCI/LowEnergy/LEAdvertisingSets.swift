@@ -72,7 +72,8 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
     self.ownType = ownType
   }
 
-  /// Bit 0: connectable; bit 1: scannable; bit 4: legacy PDUs. Connectable legacy PDUs are always scannable.
+  /// Advertising properties. Bit 0: connectable; bit 1: scannable; bit 4: legacy PDUs. Connectable legacy
+  /// PDUs are always scannable.
   var properties: UInt16 {
     switch (form, kind) {
     case (.legacy, .connectable): 0x0013
@@ -106,7 +107,7 @@ public struct LESetExtendedAdvertisingParameters: HCICommand {
 public struct LESetExtendedAdvertisingEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedAdvertisingEnable
   public let state: AdvertisingState
-  /// `nil` for all sets; allowed only when disabling.
+  /// The set; `nil` for all sets, which is allowed only when disabling.
   public let set: AdvertisingSetHandle?
 
   @inlinable public init(_ state: AdvertisingState, _ set: AdvertisingSetHandle) {

@@ -2,7 +2,7 @@
 /// device's public or random address. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LECreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnection
-  /// `nil` for any device on the accept list.
+  /// The device to connect to; `nil` for any device on the accept list.
   public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange
@@ -33,7 +33,7 @@ public struct LECreateConnection: HCICommand {
 /// E, 7.8.66.
 public struct LEExtendedCreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leExtendedCreateConnection
-  /// `nil` for any device on the accept list.
+  /// The device to connect to; `nil` for any device on the accept list.
   public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange

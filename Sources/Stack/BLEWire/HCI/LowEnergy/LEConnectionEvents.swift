@@ -153,7 +153,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
 @frozen public struct LEPHYUpdateComplete: Hashable, Sendable, BitwiseCopyable {
   public let status: HCIStatus
   public let handle: ConnectionHandle
-  /// `nil` for an unknown PHY.
+  /// PHY on which this side sends; `nil` for an unknown PHY.
   public let transmit: LEPHY?
   public let receive: LEPHY?
 

@@ -35,7 +35,7 @@ public enum LECodedPreference: UInt16, Hashable, Sendable, BitwiseCopyable {
 public struct LESetPHY: HCICommand {
   public static let opcode = HCIOpcode.leSetPHY
   public let handle: ConnectionHandle
-  /// `nil` if the host has no preference.
+  /// PHYs on which to send; `nil` if the host has no preference.
   public let transmit: LEPHYSet?
   public let receive: LEPHYSet?
   public let coded: LECodedPreference

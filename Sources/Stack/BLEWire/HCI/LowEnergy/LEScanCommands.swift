@@ -61,7 +61,7 @@ public struct LESetScanParameters: HCICommand {
 /// Enables or disables scanning. Core 5.4, Vol 4, Part E, 7.8.11.
 public struct LESetScanEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetScanEnable
-  /// `nil` disables scanning.
+  /// Filter for duplicate reports; `nil` disables scanning.
   public let duplicates: DuplicateFilter?
 
   @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
@@ -104,7 +104,7 @@ public struct LESetExtendedScanParameters: HCICommand {
 /// Part E, 7.8.65.
 public struct LESetExtendedScanEnable: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedScanEnable
-  /// `nil` disables scanning.
+  /// Filter for duplicate reports; `nil` disables scanning.
   public let duplicates: DuplicateFilter?
 
   @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
