@@ -15,7 +15,7 @@ public protocol CharacteristicValue: Hashable, Sendable {
 }
 
 extension CharacteristicValue {
-  /// The encoded value in an array of its own. For control operations and tests.
+  /// The encoded value as a new array, for control operations and tests.
   public var octets: [UInt8] { [UInt8](encoding: encodedByteCount) { encode(into: &$0) } }
 }
 

@@ -24,7 +24,7 @@ extension Field {
     suffixes.first { name.utf8.count > $0.name.utf8.count && name.hasSuffix($0.name) }
   }
 
-  /// A suffix that ends in another one precedes it.
+  /// A suffix that ends in another suffix must precede it.
   private static let suffixes: [(name: String, unit: String)] = [
     ("MetersPerSecond", "m/s"), ("DegreesPerSecond", "°/s"), ("RevolutionsPerMinute", "/min"),
     ("PerMinute", "/min"), ("Nanoseconds", "ns"), ("Milliseconds", "ms"), ("Seconds", "s"),

@@ -2,7 +2,7 @@
 package indirect enum JSONDocument: Hashable, Sendable {
   case null
   case flag(Bool)
-  /// The digits as written: an `Int64` may have more of them than a `Double` keeps.
+  /// The digits as written: an `Int64` may have more digits than a `Double` can represent.
   case number(String)
   case text(String)
   case array([JSONDocument])

@@ -1,6 +1,6 @@
 package import BLEWire
 
-/// Builds JSON text as bytes, one object per line, without Foundation and temporary strings.
+/// Builds JSON text as bytes, one object per line, without Foundation or temporary strings.
 ///
 /// ```swift
 /// line.object {

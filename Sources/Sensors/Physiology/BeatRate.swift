@@ -3,10 +3,10 @@
 /// In an irregular rhythm, the beats found are counted. If all other intervals are alike, an interval of
 /// twice the length is either a missed beat or a pause of the heart; two intervals that together last for one
 /// or three are a beat too many or too few. Above `fastPerMinute` the usual intervals are counted instead,
-/// because a heart that is in step again after a pause is rare at that rate. Below it, the two cases cannot
-/// be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat that looks
-/// unlike the others and splits an interval of usual length is either noise or an ectopic beat between two
-/// others. It counts as half a beat.
+/// because at that rate, a heart rarely resumes its rhythm in phase after a pause. Below it, the two cases
+/// cannot be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat that
+/// looks unlike the others and splits an interval of usual length is either noise or an ectopic beat between
+/// two others. It counts as half a beat.
 enum BeatRate {
   /// Maximum deviation of similar intervals from the median or its double, as a share of the median.
   static let tolerance = 0.2

@@ -9,23 +9,23 @@
 /// Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia, Clock Synchronization Algorithms for
 /// Network Measurements, INFOCOM 2002). A stall of the link does not move it.
 ///
-/// It remembers the most punctual tick of each block: of every tick at first, then of 2, 4, 8 … ticks, until
-/// the `blockLimit` blocks last `blockSeconds` each. If all timestamps of a quarter are off the line, one of
-/// the clocks changed its rate or was set; the older half is then forgotten.
+/// It remembers the most punctual tick of each block. A block is one tick at first, then 2, 4, 8 … ticks,
+/// until the `blockLimit` blocks last `blockSeconds` each. If all timestamps in a quarter of the blocks are
+/// off the line, one of the clocks changed its rate or was set; the older half is then forgotten.
 ///
 /// Lateness also has an upper bound: a tick that did not arrive with an event that delivered others was
-/// produced after that event. A line with another period is possible if only a few more ticks than with the
-/// best line would have missed such an event. `periodUncertainty` is the distance of such lines from this
-/// one. If the interval is a whole multiple of the tick, arrivals follow the controller's clock until the two
-/// have drifted apart by an interval; the period is then known to one interval over the remembered time. If
-/// tick and event drift through each other, it is known better.
+/// produced after that event. A line with another period is possible if it implies only a few more missed
+/// events than the best line. `periodUncertainty` is the distance of such lines from this one. If the
+/// interval is a whole multiple of the tick, arrivals follow the controller's clock until the two have
+/// drifted apart by an interval; the period is then known to within one interval over the remembered time. If
+/// ticks and events drift through each other, it is known more accurately.
 ///
-/// The smallest delay remains unknown: the whole line may be late by that, up to a connection interval.
+/// The minimum delay remains unknown: the whole line may be late by that delay, up to a connection interval.
 public struct ClockFit: Sendable {
   /// Maximum number of remembered blocks, each of `blockSeconds`, or of one tick if that is longer.
   public static let blockLimit = 512
   public static let blockSeconds = 1.0
-  /// A known period is kept until the line has seen this many blocks and seconds.
+  /// A known period is kept until the line covers this many blocks and seconds.
   private static let blocksOfAGuess = 16
   private static let secondsOfAGuess = 16.0
   /// Minimum blocks and seconds before anything is forgotten: a stalled link takes half a minute to catch up.
@@ -42,8 +42,8 @@ public struct ClockFit: Sendable {
   private static let surplus = 0.5
   /// An additional share of all ticks, proportional to the share of lost events.
   private static let surplusOfLost = 0.1
-  /// Factor that the range needs to contain the truth in 95 of 100 links of each kind, determined with
-  /// `Tools/simulate --clock`.
+  /// Factor by which the range is widened so that it contains the true period in 95 of 100 links of each
+  /// kind, determined with `Tools/simulate --clock`.
   private static let margin = 1.3
   /// Other periods are tried in steps that move a line by this fraction of an interval over all remembered
   /// time, to either side; then in doubling steps, up to a share of the period.
@@ -57,7 +57,7 @@ public struct ClockFit: Sendable {
   private static let largestBeats = 1.2
   /// Jitter of timestamps and of a ring's timer, in nanoseconds.
   private static let jitter = 500_000.0
-  /// Below this share of a period, an interval has events without ticks.
+  /// If the interval is shorter than this share of the period, some events have no tick.
   private static let slowTicks = 0.9
   private static let leastUncertainty = 1e-6
   /// Maximum distance of a quarter's most punctual tick from the line, in nanoseconds.
@@ -71,8 +71,8 @@ public struct ClockFit: Sendable {
     var time: Double
   }
 
-  /// A tick that arrived with another event than the previous tick, and that event's timestamp. The tick was
-  /// produced after that event, or after the last event before its own, unless that event was cut short.
+  /// A tick that arrived in a different event from the previous tick, and that event's timestamp. The tick
+  /// was produced after that event, or after the last event before its own, unless that event was cut short.
   private struct Wait: Sendable {
     var index: Double
     var time: Double
@@ -121,8 +121,8 @@ public struct ClockFit: Sendable {
     waits = [Wait](repeating: Wait(index: 0, time: 0, before: 0), count: Self.waitLimit)
   }
 
-  /// Starts another line at a tick, with the same period: the sensor's clock is the same, but its tick
-  /// numbers are not.
+  /// Starts another line at a tick, with the same period: the sensor's clock continues, but its tick numbers
+  /// do not.
   public mutating func begin(at index: Int, _ time: Int64) {
     known = periods
     (originIndex, origin, offset, isGuess) = (index, time, 0, true)
@@ -131,7 +131,7 @@ public struct ClockFit: Sendable {
     events.begin()
   }
 
-  /// Starts again with another period as first estimate, in nanoseconds, above 0.
+  /// Starts another line with a new first estimate of the period, in nanoseconds, above 0.
   public mutating func begin(at index: Int, _ time: Int64, period: Double) {
     begin(at: index, time)
     (self.period, isGuess, known) = (period, false, nil)
@@ -153,15 +153,15 @@ public struct ClockFit: Sendable {
 
   private func lateness(_ point: Point) -> Double { point.time - expected(point.index) }
 
-  /// Uncertainty of the period, as a share of it. `nil` if nothing is known yet, or if ticks so often wait
-  /// for longer than the next event that any period is possible.
+  /// Uncertainty of the period, as a share of it. `nil` if nothing is known yet, or if so many ticks miss the
+  /// next event that any period is possible.
   public var periodUncertainty: Double? {
     guard let periods else { return nil }
     return max(periods.high - period, period - periods.low) / period + Self.leastUncertainty
   }
 
-  /// Whether enough is known to say that any period is possible, because ticks so often wait for longer than
-  /// the next event.
+  /// Whether enough ticks were seen to conclude that any period is possible, because so many miss the next
+  /// event.
   public var isPeriodUnbounded: Bool { waitCount >= Self.leastWaits && periods == nil }
 
   /// Shortest and longest possible period, in nanoseconds.
@@ -215,8 +215,8 @@ public struct ClockFit: Sendable {
     return 0
   }
 
-  /// Maximum error of the period in the direction of a step, at least `steps` of them, in nanoseconds; `nil`
-  /// if unbounded.
+  /// Maximum error of the period in the direction of `step`, in nanoseconds, searched from `steps` steps on;
+  /// `nil` if unbounded.
   private func farthest(_ step: Double, from steps: Int, _ limit: Int) -> Double? {
     func isPossible(_ steps: Double) -> Bool { missed(period + step * steps) <= limit }
     var (inside, outside) = (Double(steps), Double(steps + 1))
@@ -256,9 +256,9 @@ public struct ClockFit: Sendable {
   /// while unknown. The true interval may be a fraction of it.
   public var eventInterval: Double { events.interval }
 
-  /// Takes the timestamp of a tick. Tick numbers must be ascending.
+  /// Adds the timestamp of a tick. Tick numbers must be ascending.
   ///
-  /// - Returns: the movement of the line at this tick, in nanoseconds; positive to later times.
+  /// - Returns: the movement of the line at this tick, in nanoseconds; positive if it moved to a later time.
   @discardableResult public mutating func take(_ time: Int64, at index: Int) -> Double {
     let point = Point(index: Double(index - originIndex), time: Double(time &- origin))
     let before = expected(point.index)
@@ -396,7 +396,7 @@ public struct ClockFit: Sendable {
   private mutating func level() {
     var lowest = Double.infinity
     for place in 0..<count { lowest = min(lowest, points[place].time - period * points[place].index) }
-    // The delay of a new line's first ticks is unknown until others were on time.
+    // The delay of a new line's first ticks is unknown until some ticks are on time.
     offset = isGuess ? min(offset, lowest) : lowest
   }
 
@@ -437,7 +437,7 @@ private struct EventGrid: Sendable {
   /// Forgets the last event but keeps the interval.
   mutating func begin() { last = nil }
 
-  /// Takes the timestamp of the next tick, in nanoseconds since any epoch.
+  /// Processes the timestamp of the next tick, in nanoseconds since any epoch.
   ///
   /// - Returns: the first timestamp of the previous event; `nil` if the tick belongs to the same event as the
   ///   last one.
@@ -478,8 +478,8 @@ private struct EventGrid: Sendable {
     return .infinity
   }
 
-  /// Largest fraction of an interval that all steps are multiples of, for steps that are not all multiples of
-  /// the interval: ticks occur almost once in a number of events.
+  /// Largest fraction of `interval` of which all steps are multiples, if some steps are not multiples of
+  /// `interval` itself: ticks then occur almost once in a number of events.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)

@@ -8,7 +8,7 @@ public struct ActivityEpoch: Hashable, Sendable {
   public var seconds: Double
   /// Activity counts of the epoch; see `MotionMeter`.
   public var counts: Double
-  /// Mean of max(|a| − 1 g, 0): milli-g.
+  /// Mean of max(|a| − 1 g, 0), in milli-g.
   public var enmo: Double
   /// `nil` if the rate is too low for steps.
   public var steps: Int?
@@ -19,9 +19,9 @@ public struct ActivityEpoch: Hashable, Sendable {
 /// A high-pass for each axis removes gravity. Counts follow Neishabouri, Nguyen, Samuelsson et al.,
 /// Quantification of acceleration as activity counts in ActiGraph wearable, Sci. Rep. 12, 11958, 2022: 0.29 …
 /// 1.63 Hz, magnitude in levels of 2.13/128 g, zero below four levels (0.068 g), clipped above 128 levels,
-/// summed as if ten times a second; the length of the three axes' sums. The filters are Butterworth filters
-/// instead of ActiGraph's, so these counts have the same scale but are not ActiGraph's counts. ENMO is that
-/// of van Hees et al., PLoS ONE 8(4), e61691, 2013.
+/// summed as if ten times a second; the result is the length of the vector of the three axes' sums. The
+/// filters are Butterworth filters instead of ActiGraph's, so these counts have the same scale but are not
+/// ActiGraph's counts. ENMO follows van Hees et al., PLoS ONE 8(4), e61691, 2013.
 ///
 /// Limits: the device sits on a finger, but published thresholds are for wrist or hip. Below 4 Hz, there is
 /// no upper edge, and faster movement counts as its alias. At 1 Hz, counts only distinguish rest from
@@ -61,7 +61,7 @@ public struct MotionMeter: Sendable {
   /// Steps so far; `nil` if the rate is too low.
   public var stepCount: Int? { steps?.count }
 
-  /// Takes the next sample. A sample without acceleration is ignored.
+  /// Processes the next sample. A sample without acceleration is ignored.
   ///
   /// - Returns: an epoch that is now complete.
   public mutating func take(_ sample: SignalSample) -> ActivityEpoch? {
@@ -112,10 +112,10 @@ public struct MotionMeter: Sendable {
 /// Counts steps in the magnitude of the acceleration.
 ///
 /// Method: Zhao, Full-Featured Pedometer Design Realized with 3-Axis Digital Accelerometer, Analog Dialogue
-/// 44-06, 2010. A step is where the signal falls through the middle between the highest and the lowest value
-/// of the last second, if those differ enough. Steps are 0.2 … 2 s apart, and count after four in a row. Here
-/// the vector's magnitude is used instead of its most active axis, after a low-pass of 3 Hz, and the minimum
-/// difference is `leastSwing`.
+/// 44-06, 2010. A step is counted when the signal falls through the middle between the highest and the lowest
+/// value of the last second, if those differ enough. Steps are 0.2 … 2 s apart, and count only after four in
+/// a row. Here the vector's magnitude is used instead of its most active axis, after a low-pass of 3 Hz, and
+/// the minimum difference is `leastSwing`.
 ///
 /// Limits: the method is made for the waist. On a finger it counts the arm's swing along with the step,
 /// counts other rhythmic movement as walking, and misses steps while the hand is held still.

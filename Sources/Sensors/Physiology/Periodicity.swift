@@ -4,8 +4,8 @@
 /// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005: the normalised
 /// square difference function is 1 if the signal is the same after a lag, −1 if it is inverted. The first
 /// peak that is nearly as high as the highest counts: a second wave of the same beat makes a lower peak at
-/// half the period, and at twice the period the signal is the same again. So the signal decides the octave,
-/// not a range.
+/// half the period, and at twice the period the signal is the same again. So the octave follows from the
+/// signal, not from a range of permitted rates.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
   /// (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
@@ -34,17 +34,17 @@ struct Periodicity: Sendable {
     var halfStrength: Double
     /// The highest peak at a shorter lag; 0 without such a peak.
     var rival = 0.0
-    /// Whether it is slower than most pulses and nearly repeats itself sooner, like steps in a pattern of
-    /// several. The second wave of a slow pulse is unlike the first one.
+    /// Whether the signal is slower than most pulses and nearly repeats itself at a shorter lag, like a
+    /// pattern of several steps. The second wave of a slow pulse is unlike the first one.
     var isDoubtful: Bool {
       period > Periodicity.doubtfulPeriod && rival > Periodicity.largestRival * strength
     }
-    /// Whether it is a sine, like that of a lamp, breathing or filtered noise, which is inverted after half a
-    /// period. A pulse rises faster than it falls, so its second harmonic has more than a tenth of the
-    /// fundamental's amplitude.
+    /// Whether the signal is a sine, like that of a lamp, breathing or filtered noise, which is inverted
+    /// after half a period. A pulse rises faster than it falls, so its second harmonic has more than a tenth
+    /// of the fundamental's amplitude.
     var isSine: Bool { halfStrength < -Periodicity.sineShare * strength }
 
-    /// Whether it is certainly not a sine. Narrow-band noise is within a tenth of one.
+    /// Whether the signal is certainly not a sine. Narrow-band noise is within a tenth of one.
     var hasHarmonic: Bool { halfStrength > -Periodicity.harmonicShare * strength }
 
     var beatsPerMinute: Double { 60 / period }

@@ -11,13 +11,12 @@
 ///
 /// Method: Elgendi, Norton, Brearley, Abbott, Schuurmans, Systolic Peak Detection in Acceleration
 /// Photoplethysmograms Measured from Emergency Responders in Tropical Conditions, PLoS ONE 8(10), e76585,
-/// 2013. The signal, 0.5 … 8 Hz, is clipped below zero and squared. A peak, the highest sample, is where its
-/// average over 111 ms (the systolic peak) exceeds that over 667 ms (a beat) plus 2 % of the mean for at
-/// least 111 ms.
+/// 2013. The signal is filtered to 0.5 … 8 Hz, clipped below zero and squared. If its average over 111 ms
+///   (the systolic peak) exceeds the average over 667 ms (a beat) plus 2 % of the mean for at least 111 ms,
+///   the highest sample of that stretch is a peak.
 ///
-/// Some differences are due to streaming: the filter runs forwards only, and the mean is that of about the
-/// last ten seconds. A peak within 220 ms of the previous one is dropped, and a parabola refines the peak's
-/// position.
+/// Streaming requires some changes: the filter runs forwards only, and the mean covers about the last ten
+/// seconds. A peak within 220 ms of the previous one is dropped, and a parabola refines the peak's position.
 ///
 /// Limits: below `minimumRate`, 111 ms are less than two samples. An inverted signal yields the feet of the
 /// pulses.
@@ -63,9 +62,9 @@ public struct PulseDetector: Sendable {
   /// Number of decided samples: all peaks before this one were returned.
   public var decided: Int { min(blockStart ?? .max, taken - beatWidth / 2 - 1) }
 
-  /// Takes the next sample of the band-passed signal.
+  /// Processes the next sample of the band-passed signal.
   ///
-  /// - Returns: the beat that it completes, about two thirds of a second earlier.
+  /// - Returns: the beat that this sample completes; its peak is about two thirds of a second earlier.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     let clipped = max(0, sample)
     let square = clipped * clipped

@@ -7,7 +7,7 @@ public struct PulseWindow: Hashable, Sendable {
   public var end: ReceiveTime
   /// Number of beats found, good or not.
   public var beats: Int
-  /// 60 over the mean of the good intervals; `nil` if the window is rejected.
+  /// 60 divided by the mean of the good intervals; `nil` if the window is rejected.
   public var beatsPerMinute: Double?
   /// Mean correlation of the beats with their average: −1 … 1.
   public var correlation: Double?
@@ -26,7 +26,7 @@ public struct PulseWindow: Hashable, Sendable {
 @frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
   /// Time of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` documents the shift.
   public var time: ReceiveTime
-  /// Seconds since the beat before; `nil` for the first one after an interruption.
+  /// Seconds since the previous beat; `nil` for the first one after an interruption.
   public let interval: Double?
   /// Whether the interval is good: its windows are good, and it is within 30 % of its window's median.
   public let isAccepted: Bool
@@ -38,9 +38,9 @@ public struct PulseWindow: Hashable, Sendable {
 /// start.
 ///
 /// The steps are band-pass (`BandPass`), beats (`PulseDetector`) and quality (`SignalQuality`). The rate of a
-/// window is 60 over the mean of its good intervals. Missing samples, up to a tenth of a second, are bridged
-/// by a straight line for the filter and counted; after a longer gap, the meter starts again. This is a
-/// measurement of intervals in light, not medical advice.
+/// window is 60 divided by the mean of its good intervals. Missing samples, up to a tenth of a second, are
+/// bridged by a straight line for the filter and counted; after a longer gap, the meter starts again. This is
+/// a measurement of intervals in light, not medical advice.
 public struct PulseMeter: Sendable {
   /// Why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
@@ -60,7 +60,8 @@ public struct PulseMeter: Sendable {
 
   /// Maximum deviation of an interval from its window's median, as a share of it.
   public static let intervalTolerance = 0.3
-  /// Share of the light's period: an earlier beat is the second wave of the previous one.
+  /// Share of the light's period. A lower beat within this time of another is the second wave of a slow
+  /// pulse.
   static let secondWaveShare = 0.65
   /// Maximum time without samples that is bridged.
   public static let bridgeSeconds = 0.1
@@ -122,7 +123,7 @@ public struct PulseMeter: Sendable {
   /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
   public func beat(_ index: Int) -> PulseBeat { found[index] }
 
-  /// Takes the next sample; a sample without light counts as missing.
+  /// Processes the next sample; a sample without light counts as missing.
   ///
   /// - Returns: a window that is now complete.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {

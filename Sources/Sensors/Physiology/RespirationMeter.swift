@@ -31,8 +31,8 @@ public struct RespirationWindow: Hashable, Sendable {
   public var concentration: Double
 }
 
-/// Measures the breathing rate in the light at rest: its mean from beat to beat rises and falls with each
-/// breath. It allocates only at the start.
+/// Measures the breathing rate from the light at rest: the mean of the light over a beat rises and falls with
+/// each breath. It allocates only at the start.
 ///
 /// Breathing modulates the light's baseline, its amplitude and the intervals (Karlen et al., Multiparameter
 /// Respiratory Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et
@@ -40,8 +40,9 @@ public struct RespirationWindow: Hashable, Sendable {
 /// baseline is used. Fusing it with amplitude and intervals as published was tried and made the rate worse.
 /// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
 /// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
-/// larger. A rate is reported if it stands out, and if the window that overlaps most and the last one that does not
-/// overlap have the same rate: a baseline that wanders at random often has one rate in overlapping windows.
+/// larger. A rate is reported if it stands out, and if two earlier windows have the same rate: the one that
+/// overlaps most, and the last one that does not overlap: a baseline that wanders at random often has one
+/// rate in overlapping windows.
 ///
 /// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
 /// the window starts anew. This is a measurement in light, not medical advice.
@@ -67,7 +68,7 @@ public struct RespirationMeter: Sendable {
   private var count = 0
   private var start: ReceiveTime?
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  /// Rates of the last windows, the latest last: as many as it takes until two do not overlap.
+  /// Rates of the last windows, the latest last: as many as are needed for two that do not overlap.
   private var earlierRates = [Double?](
     repeating: nil, count: Int(RespirationWindow.seconds / RespirationWindow.stepSeconds))
   private var signal = [Double](repeating: 0, count: points)
@@ -81,7 +82,7 @@ public struct RespirationMeter: Sendable {
     }
   }
 
-  /// Takes the next beat of a `PulseMeter`.
+  /// Processes the next beat of a `PulseMeter`.
   ///
   /// - Returns: the window that this beat completes; `nil` if it completes none.
   public mutating func take(_ beat: PulseBeat) -> RespirationWindow? {
@@ -176,8 +177,8 @@ public struct RespirationMeter: Sendable {
     }
   }
 
-  /// Returns the rate with the most power, and the share of the power around it; `nil` at the ends of the
-  /// band, and for a constant baseline.
+  /// Returns the rate with the most power, and the share of the power around it; `nil` if that rate is at an
+  /// end of the band, or if the baseline is constant.
   private mutating func strongest() -> (rate: Double, concentration: Double)? {
     var (best, total) = (0, 0.0)
     for index in power.indices {

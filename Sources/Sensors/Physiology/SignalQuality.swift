@@ -4,12 +4,12 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   case interrupted
   /// More than a tenth of the samples is missing.
   case missingSamples
-  /// The hand moved according to the accelerometer, whatever the pulse looks like.
+  /// The accelerometer shows that the hand moved, whatever the pulse looks like.
   case motion
   case tooFewBeats
   /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
   case noise
-  /// Beats were found at another rate than that at which the light repeats itself.
+  /// The rate of the beats differs from the rate at which the light repeats itself.
   case octave
   /// The rate is outside 24 … 250 a minute.
   case rateOutOfRange
@@ -34,7 +34,7 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
 /// skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
 /// Bioengineering 3(4), 21, 2016) is reported but decides nothing, because its sign changes with the polarity
 /// of the sensor. A window in which the hand moved is rejected, because steady steps look like steady beats,
-/// and an index of the light alone cannot distinguish them. That threshold is our own.
+/// and an index of the light alone cannot distinguish them. The threshold for this is not from a publication.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
   public static let beatsPerMinute = 24.0...250.0

@@ -32,7 +32,7 @@ public struct SleepRule: Sendable {
 
   public init() {}
 
-  /// Takes the counts of the next minute, or `nil` if it was not measured.
+  /// Processes the counts of the next minute, or `nil` if it was not measured.
   ///
   /// - Returns: the state of the minute two before; `nil` for the first two minutes.
   public mutating func take(counts: Double?) -> RestState? {

@@ -11,8 +11,8 @@ struct AlignedSensor: Sendable {
   private(set) var motion = MotionSeries()
   /// Seconds from the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether the beats come from an optical sensor, which sees them about a quarter of a second after the
-  /// heart.
+  /// Whether the beats come from an optical sensor, which detects a beat about a quarter of a second after
+  /// the heart.
   private(set) var seesBlood = false
   /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
   /// own.
@@ -187,7 +187,7 @@ struct AlignedSensor: Sendable {
     beats = strap.beats
   }
 
-  /// Takes beats from an ECG or an optical pulse if no strap reported any.
+  /// Finds beats in an ECG or an optical pulse if no strap reported any.
   private mutating func findBeats(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) {
     guard beats.isEmpty,
       capture.tables.contains(where: { table in

@@ -13,9 +13,8 @@ package struct Alignment: Sendable, Hashable {
     /// Delay behind the reference at `Alignment.at`, in nanoseconds: the device's timestamp for an event
     /// minus the reference's. `nil` if unknown.
     package var late: Double?
-    /// Half-width of the 95 % interval around `late` for the delay at which the device sends what both
-    /// sensors measured. It includes the waits for connection events, which cannot be seen in the rows. `nil`
-    /// if a wait is unknown.
+    /// Half-width of the 95 % interval around `late`, as the delay until the device sends a measurement. It
+    /// includes the waits for connection events, which the rows do not show. `nil` if a wait is unknown.
     package var lateUncertainty: Double?
     /// Half-width of the 95 % confidence interval of the offset between the rows of the two devices, for
     /// `convert --grid`. `nil` for a strap, which has no rows on a clock of its own.

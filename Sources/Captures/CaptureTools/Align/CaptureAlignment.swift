@@ -16,10 +16,10 @@ package enum CaptureAlignment {
     var kind: SharedEvidence.Kind
     var line: LagLine
     var likeness: Double
-    /// Seconds of the other's times per second of each sensor's clock; `nil` if a sensor has no clock of its
-    /// own.
+    /// Seconds of the other sensor's times per second of each sensor's clock; `nil` if a sensor has no clock
+    /// of its own.
     var paces: (first: Double?, second: Double?)
-    /// Half-width of the range of the ratio of both, relative.
+    /// Relative half-width of the range of the ratio of the two paces.
     var paceUncertainty: Double?
     var lateness: (first: Lateness, second: Lateness)
     /// Whether one of them is a strap, which has no rows on a clock of its own.
@@ -51,7 +51,7 @@ package enum CaptureAlignment {
     }
   }
 
-  /// Stands for an unknown wait, and is longer than any known one: seconds.
+  /// Value for an unknown wait, in seconds; longer than any known wait.
   private static let unknown = 10.0
   /// Longest time from an R wave to the peak of its pulse in a finger, in seconds. Allen,
   /// Photoplethysmography and its application in clinical physiological measurement, Physiol. Meas. 28(3),
@@ -182,8 +182,8 @@ package enum CaptureAlignment {
       return placed - (distance.upperBound - wait.lowerBound)...placed
         - (distance.lowerBound - wait.upperBound)
     }
-    // The strap's clock is measured against the other's rows. The drift is one of timestamps; joining the
-    // pairs takes it out again.
+    // The strap's clock is measured against the other sensor's rows. The drift is between timestamps; joining
+    // the pairs removes it.
     let pace = (1 + anchored.slope) * (1 + drift * sign)
     let otherLateness = other.strap == nil ? lateness(other) : standing(other)
     return Found(

@@ -5,10 +5,10 @@ import Recording
 /// The delay between a sensor sending a measurement and the recording's timestamp: the wait for a connection
 /// event plus the air time.
 ///
-/// The most punctual frames lie on a straight line below all timestamps. The other frames show how long those
-/// waited: no frame waits longer than one connection interval unless a packet is lost, so the more the waits
-/// differ, the smaller the remaining uncertainty. If the sensor's period is a multiple of the interval, all
-/// frames wait equally long, and any wait up to one interval is possible.
+/// The most punctual frames lie on a straight line below all timestamps. The other frames show how long the
+/// punctual ones waited: no frame waits longer than one connection interval unless a packet is lost, so the
+/// more the waits differ, the smaller the remaining uncertainty. If the sensor's period is a multiple of the
+/// interval, all frames wait equally long, and any wait up to one interval is possible.
 struct LinkWait: Sendable {
   /// A frame: the time of its last sample on the line, and its timestamp, in seconds.
   struct Frame {
@@ -49,7 +49,7 @@ struct LinkWait: Sendable {
   private static let jitter = 0.001_5
   /// Events further apart than this many intervals are not consecutive.
   private static let next = 1.5
-  /// Smallest share of events that must end a batch; below it, the sensor is taken to send in every event.
+  /// Smallest share of events that must end a batch; below it, the sensor is assumed to send in every event.
   private static let lasts = 0.25
   /// Fewest arrivals in an interval's time that permit an estimate.
   private static let fewest = 20
@@ -153,7 +153,7 @@ struct LinkWait: Sendable {
     return gaps.sorted()[gaps.count / 2] < largestGap
   }
 
-  /// Constant bounds for times that wander about the line: they hold for most of them.
+  /// Constant bounds for times that wander around the line; they hold for most of these times.
   private static func mean(_ above: [LineBand.Bound], _ below: [LineBand.Bound]) -> LineBand? {
     let times = (above + below).map(\.seconds)
     guard let first = times.min(), let last = times.max(), !below.isEmpty else { return nil }

@@ -33,7 +33,7 @@ struct StrapBeats: Sendable {
   private(set) var stretches: [Stretch] = []
   private var measurements: [(stamp: Double, intervals: [Double])] = []
 
-  /// Takes the next interval.
+  /// Processes the next interval.
   ///
   /// - Parameters:
   ///   - ticks: in 1/1024 s.
@@ -72,7 +72,7 @@ struct StrapBeats: Sendable {
     private var (least, most) = (Double.infinity, -Double.infinity)
     private var lates: [Double] = []
 
-    /// Takes the next measurement.
+    /// Processes the next measurement.
     ///
     /// - Returns: the number of measurements before a missing or doubled interval that this one confirms.
     mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
@@ -131,7 +131,7 @@ struct StrapBeats: Sendable {
     return beats
   }
 
-  // MARK: How late the strap is
+  // MARK: Lateness of the strap
 
   /// Delay between the given times of the beats and the strap's report of them.
   struct Lateness: Sendable {

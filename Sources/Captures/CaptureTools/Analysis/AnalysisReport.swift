@@ -12,16 +12,16 @@ package struct AnalysisReport: Sendable {
     package var rows: Int
     /// Number of rows without a light reading; `nil` for a table without light.
     package var dropouts: Int?
-    /// The reason why rows are missing at the end, or altogether.
+    /// The reason why rows at the end, or all rows, are missing.
     package var problem: String?
-    /// The table's share of a ring's ticks.
+    /// Statistics of this table's ticks, for a ring.
     package var part: TickReport.Part?
-    /// Columns of a sensor that a program described itself.
+    /// Columns of a user-defined sensor.
     package var columns: [Column] = []
   }
 
   package var tables: [Table] = []
-  /// First and last time, by the clock as it was at the start.
+  /// First and last time, by the clock's setting at the start.
   package var start: ReceiveTime?
   package var end: ReceiveTime?
   /// Steps of the wall clock.

@@ -8,8 +8,8 @@ struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
   var findings: AnalysisFindings?
-  /// Steps of the wall clock. Analyses use the clock as it was at the start; findings have the times of the
-  /// clock as it was set.
+  /// Steps of the wall clock. Analyses use the clock's setting at the start; findings use its setting at the
+  /// time.
   var clockSteps = ClockSteps()
 
   mutating func take(_ placed: PlacedTick) throws(SystemError) {

@@ -34,7 +34,7 @@ package struct CaptureAnalysis: ~Copyable {
   private var streams: [any SampleTable] = []
   /// Index of the stream that supplied the last row.
   private var lastStream = 0
-  /// Times of the first sample of each link except the first, in order, by the clock as it was at the start.
+  /// Times of the first sample of each link except the first, in order, by the clock's setting at the start.
   private var linkStarts: [Int64] = []
   private var clockSteps = ClockSteps()
   /// Tables of other sensors.
@@ -169,7 +169,7 @@ package struct CaptureAnalysis: ~Copyable {
     try results.tables?.finish()
   }
 
-  /// Merges the tables by time, by the clock as it was at the start. Among rows with the same timestamp, the
+  /// Merges the tables by time, by the clock's setting at the start. Among rows with the same timestamp, the
   /// one that a ring sends after the last row is next.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()

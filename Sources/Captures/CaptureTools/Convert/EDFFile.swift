@@ -153,8 +153,8 @@ package struct EDFFile: ~Copyable {
     try writeDuration()
   }
 
-  /// Rewrites the duration of the records. EDFlib 1.23 truncates its computed text for two durations in five
-  /// (0.519939 for 0.51994 s), and then rejects the file, since each record has its own time.
+  /// Rewrites the duration of the records. EDFlib 1.23 truncates its computed text for two of five durations
+  /// (0.519939 for 0.51994 s), and then rejects the file, because each record has its own time.
   private func writeDuration() throws(SystemError) {
     let digits = String(recordDuration % 100_000 + 100_000).dropFirst()
     let text = "\(recordDuration / 100_000).\(digits)"
@@ -186,7 +186,8 @@ package struct EDFFile: ~Copyable {
       edf_set_startdatetime(
         file, parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec
       ),
-      // In 100 ns, but no finer than the notes' unit: otherwise notes would fall outside their record.
+      // In units of 100 ns, but truncated to the notes' unit: otherwise notes would fall outside their
+      // record.
       edf_set_subsecond_starttime(file, CInt(nanoseconds % 1_000_000_000 / 100_000 * 1_000)),
     ]
   }

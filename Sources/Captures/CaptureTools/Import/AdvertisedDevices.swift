@@ -27,7 +27,7 @@ struct AdvertisedDevices: ~Copyable {
   private(set) var omittedCount = 0
   private var last: [LogDevice: Last] = [:]
 
-  /// Takes the next record. Calls `body` for each advertised reading with its device, and whether it is a
+  /// Processes the next record. Calls `body` for each advertised reading with its device, and whether it is a
   /// repetition.
   mutating func take(
     _ record: borrowing PacketRecord,

@@ -55,7 +55,7 @@ struct ImportSurvey: ~Copyable {
     }
   }
 
-  /// Devices that advertise values, their names, and the number of values of further devices.
+  /// Devices that advertise values, their names, and the number of values of omitted devices.
   var advertisers: (devices: [LogDevice], names: [LogDevice: String], omittedCount: Int) {
     (advertised.all, advertised.names, advertised.omittedCount)
   }

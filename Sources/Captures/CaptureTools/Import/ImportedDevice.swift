@@ -27,7 +27,7 @@ final class ImportedTables<Tables: SampleTables> {
     return files.rowsOfSamples
   }
 
-  /// Completes the files, and tells what is in them.
+  /// Completes the files, and adds their contents to the report.
   func finish(_ report: inout SessionReport) -> SystemError? {
     tables.finish(&files)
     files.flush()
@@ -64,7 +64,7 @@ struct ImportedDevice {
   let directory: String
   /// Whether the directory was created.
   private var isOpen = false
-  /// Whether there is anything to keep.
+  /// Whether the device has readings or messages to keep.
   var hasReadings: Bool { isOpen || story.hasMessages }
   let story: ImportedStory
   private(set) var received = 0
@@ -73,12 +73,12 @@ struct ImportedDevice {
   private(set) var other = 0
   private(set) var repeated = 0
   private(set) var cut = 0
-  /// Number of cut values of which a reading was still complete.
+  /// Number of truncated values that contained a complete reading.
   private var usedCuts = 0
   private(set) var unplaced = 0
   /// Rows of a ring's tables before each time at which the log's clock was set, or may have been set.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
-  /// Values for links with readings, by the number of the link in the log.
+  /// Spans of the links with readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
   /// Number of the current link.
   var link = 0

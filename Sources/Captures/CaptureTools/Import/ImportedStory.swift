@@ -37,7 +37,7 @@ final class ImportedStory {
     story = RingStory(calendar: calendar, fallback: fallback) { lines.append($0) }
   }
 
-  /// - Returns: whether it was a ring's value.
+  /// Processes a value of the ring; other packets are ignored.
   func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att, let value = att.value, let uuid = att.uuid else { return }
     switch (att.opcode, uuid) {

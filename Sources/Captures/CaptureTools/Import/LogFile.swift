@@ -3,10 +3,10 @@ import BLEPacketLog
 
 /// Reads a packet log of any format from its first record to its last.
 enum LogFile {
-  /// Calls `body` with each record, in the order and with the times of `LogTimeline`. For a log from the air
-  /// these are the packets that a host would have seen.
+  /// Calls `body` with each record, in the order and with the times of `LogTimeline`. For a sniffer's capture
+  /// these are the packets that a host would have received.
   ///
-  /// - Parameter keys: keys of encrypted links in a log from the air.
+  /// - Parameter keys: keys of encrypted links in a sniffer's capture.
   /// - Returns: the reason if the records end before the file does, else `nil`; and the findings about the
   ///   log's clock.
   /// - Throws: if the file cannot be opened or is not a packet log.

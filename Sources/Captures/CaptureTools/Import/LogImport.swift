@@ -17,7 +17,7 @@ package struct LogImport {
   package enum Failure: Error, Sendable, CustomStringConvertible {
     case unreadable(ReportError)
     case outputExists(String)
-    /// No known sensor's readings; the text describes the contents of the log.
+    /// The log has no readings of known sensors; the text describes its contents.
     case noReadings(String)
     case output(SystemError)
     case interrupted
@@ -53,7 +53,7 @@ package struct LogImport {
   package let log: String
   package let output: String
   package var knownDevices: KnownDevices?
-  /// Keys of encrypted links in a log from the air.
+  /// Keys of encrypted links in a sniffer's capture.
   package var keys: [AirKey] = []
   /// Calendar of a ring's days; `nil` to derive it from the host setting the ring's clock in the log.
   package var calendar: RingCalendar?
@@ -243,7 +243,7 @@ private struct ImportedDevices {
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
-  /// Records that were cut before their link's handle, and cut advertisements.
+  /// Records that were truncated before their link's handle, and truncated advertisements.
   private var cutData = 0
   private var cutAdvertisements = 0
 
@@ -263,7 +263,7 @@ private struct ImportedDevices {
     }
   }
 
-  /// Counts a cut record whose device is unknown.
+  /// Counts a truncated record whose device is unknown.
   mutating func note(cut record: borrowing PacketRecord) {
     if record.isCutBeforeLink { cutData += 1 }
     switch record.type {
@@ -291,7 +291,7 @@ private struct ImportedDevices {
     readings[device]?.ringAttributes ?? []
   }
 
-  /// Takes an advertised value.
+  /// Processes an advertised value.
   mutating func take(_ reading: AdvertisedReading, of device: LogDevice, isRepeated: Bool) {
     guard advertisers.contains(device), let place = places[device] else { return }
     guard !isRepeated else { return all[place].value.leaveOut(.repeated) }

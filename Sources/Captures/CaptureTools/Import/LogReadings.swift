@@ -17,10 +17,10 @@ protocol LogReadingSink {
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)
   /// A sensor's value that is not used as a reading, and the reason.
   mutating func leaveOut(_ reason: LogReadings.Reason)
-  /// A value that was cut in the log. If a reading in it is complete, that is also passed on, without being
-  /// counted again.
+  /// A value that was truncated in the log. If it contains a complete reading, the reading is also passed on,
+  /// without being counted again.
   mutating func noteCut()
-  /// A reading from a value whose rest was cut.
+  /// A reading from a truncated value.
   mutating func take(cut sample: HeartRateSample)
   mutating func take(cut sample: RingRawReading)
 }
@@ -64,7 +64,7 @@ struct LogReadings {
     var value: [UInt8]
   }
 
-  /// More links than controllers have at once.
+  /// Maximum number of remembered links: more than a controller has at once.
   private static let linkLimit = 32
   /// Silence after which another stream may replace this one, in nanoseconds.
   private static let silence: UInt64 = 5_000_000_000
@@ -166,8 +166,8 @@ struct LogReadings {
     .heartRateMeasurement, .temperatureMeasurement, CoreUUID.bodyTemperature, .cscMeasurement,
   ]
 
-  /// Takes a frame that was cut in the log. A heart rate, or a ring's raw sample, may be complete in the part
-  /// that was kept.
+  /// Processes a frame that was truncated in the log. A heart rate, or a ring's raw sample, may be complete
+  /// in the part that was kept.
   private func takeCut(
     _ packet: borrowing DecodedPacket, _ place: Int, into sink: inout some LogReadingSink
   ) {
@@ -193,7 +193,7 @@ struct LogReadings {
     }
   }
 
-  /// Takes a ring's frame as a recording does.
+  /// Processes a ring's frame as a recording does.
   private mutating func takeRing(
     _ value: Span<UInt8>, _ handle: AttributeHandle, _ place: Int, at time: ReceiveTime,
     into sink: inout some LogReadingSink

@@ -26,7 +26,7 @@ struct PolarLogStreams {
   /// A response that is continued in the next value.
   private var answer: PolarResponse?
 
-  /// Takes a value that was written to the control point.
+  /// Processes a value that was written to the control point.
   mutating func takeRequest(_ value: Span<UInt8>) {
     answer = nil
     guard let request = try? PolarRequest(decoding: value), request.opcode == .start else { return }
@@ -34,7 +34,7 @@ struct PolarLogStreams {
     wanted[request.type] = rate.flatMap { $0 == 0 ? nil : UInt16(exactly: $0) }
   }
 
-  /// Takes a value that the control point indicated.
+  /// Processes a value that the control point indicated.
   mutating func takeAnswer(_ value: Span<UInt8>) {
     guard let part = try? PolarResponse(decoding: value), part.opcode == .start, part.status == 0 else {
       return

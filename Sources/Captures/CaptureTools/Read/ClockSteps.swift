@@ -5,7 +5,7 @@ package import Recording
 
 /// Steps of the wall clock during a capture, from `session.json`.
 ///
-/// Returns the clock setting of a row, and converts times to and from the clock as it was at the start.
+/// Returns the clock setting of a row, and converts times to and from the clock's setting at the start.
 package struct ClockSteps: Sendable {
   private struct Step: Sendable {
     /// Time of the step by the clock after it, in nanoseconds since the Unix epoch.
@@ -59,14 +59,14 @@ package struct ClockSteps: Sendable {
     return setting
   }
 
-  /// Converts a time by the clock as it was at the start to the clock as it was set at that time.
+  /// Converts a time from the clock's setting at the start to its setting at that time.
   package func shown(_ time: ReceiveTime) -> ReceiveTime {
     var offset: Int64 = 0
     for step in steps where time.nanoseconds >= step.seenAt &- offset &- step.span { offset &+= step.span }
     return ReceiveTime(nanoseconds: time.nanoseconds &+ offset)
   }
 
-  /// Converts a time in `session.json` to the clock as it was at the start.
+  /// Converts a time in `session.json` to the clock's setting at the start.
   package func steady(_ time: Int64) -> Int64 {
     var (offset, begin) = (0 as Int64, Int64.min)
     for step in steps {
@@ -79,7 +79,7 @@ package struct ClockSteps: Sendable {
   }
 }
 
-/// Reads the rows of a table and converts their times to the clock as it was at the start of the capture.
+/// Reads the rows of a table and converts their times to the clock's setting at the start of the capture.
 package final class SteadyReader: TableReader {
   package var table: RecordedTable { reader.table }
   package private(set) var words: [UInt64] = []

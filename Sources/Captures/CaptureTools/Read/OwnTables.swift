@@ -2,8 +2,7 @@ import BLELinux
 import JSONText
 import Recording
 
-/// Tables of sensors that a program described itself (`SensorKind(_:of:…)`). Only the capture describes their
-/// columns.
+/// Tables of user-defined sensors (`SensorKind(_:of:…)`). Only the capture describes their columns.
 enum OwnTables {
   /// Lines of a text table that are examined for the number of decimals if `session.json` lacks it, as in
   /// older recordings.

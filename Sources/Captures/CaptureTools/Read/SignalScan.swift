@@ -46,7 +46,7 @@ struct SignalScan {
     by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
     counted: "message and exit status")
   private static let filledPerValue = 64
-  /// Pauses as long as this are not filled: one day, in seconds.
+  /// Pauses of this length or more, one day in seconds, are not filled.
   static let fillLimit = 86_400.0
 
   var rate: Double { 1e9 / period }
@@ -66,7 +66,7 @@ struct SignalScan {
       rows += 1
       if rows.isMultiple(of: 65_536) { progress(rows) }
       let position = walk.next(words)
-      // A row that ends the conversion fills nothing.
+      // A pause that ends the conversion is not filled.
       if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
     }
     let way =
@@ -107,8 +107,8 @@ struct SignalScan {
     } catch { throw .output(error) }
   }
 
-  /// Sets the mean period over all continuous steps. The first pass estimates it by a median; the second leaves
-  /// out jumps, and a sensor's own steps that span several periods.
+  /// Sets the mean period over all continuous steps. The first pass estimates it by a median; the second
+  /// excludes jumps, and steps of a sensor's clock that span several periods.
   private mutating func measureRate(
     _ capture: RecordedCapture, _ table: SignalTable
   ) throws(ConversionError) {

@@ -86,7 +86,7 @@ package struct SignalTable {
     case "ns": return nil
     case "g": return signal(.acceleration)
     case "uV": return signal(.integers)
-    // An acceleration is stored as counts and in a unit; the unit is enough.
+    // An acceleration is stored as counts and in a unit; only the columns with a unit are used.
     case "counts": return isAxis(column) ? nil : signal(.integers)
     case "mg": return signal(.decimals(3))
     default: return column.name.hasPrefix("channel") ? signal(.decimals(3)) : nil
@@ -129,8 +129,8 @@ package struct SignalTable {
     }
   }
 
-  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can tell, also
-  /// because the clock jumped and the times did not.
+  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can give it, for
+  /// example because the clock jumped and the times did not.
   ///
   /// - Parameter period: nanoseconds between rows.
   func steps(from old: Moment, to new: Moment, period: Double) -> Int? {

@@ -145,7 +145,7 @@ final class TextTableReader: TableReader {
       let digit = Int64(line[place]) - 0x30
       guard (0...9).contains(digit) else { return nil }
       let (shifted, isTooLarge) = number.multipliedReportingOverflow(by: 10)
-      // Accumulate a negative number: there is one more of these.
+      // Accumulate a negative number, because the range has one more negative number than positive ones.
       let (sum, isStillTooLarge) = shifted.subtractingReportingOverflow(digit)
       guard !isTooLarge, !isStillTooLarge else { return nil }
       number = sum

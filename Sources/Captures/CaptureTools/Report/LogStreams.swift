@@ -30,7 +30,7 @@ struct LogStreams {
   /// Records that the clock was set, or may have been set, before the next packet.
   mutating func noteClockStep() { gathered.noteClockStep() }
 
-  /// Nothing more comes.
+  /// Ends the input.
   mutating func finish() { gathered.finish() }
 }
 
@@ -47,7 +47,7 @@ struct LogTables {
   private var polar: [PolarMeasurementType: PolarRows] = [:]
   /// Counts of received values and of those in no table. The analysis finds missing ticks of a ring.
   private var counts = Ledger()
-  /// Number of cut notifications of which a reading was still complete.
+  /// Number of truncated notifications that contained a complete reading.
   private var usedCuts = 0
   private var ticks = TickStream()
   private var ringLosses = RingLosses()

@@ -9,26 +9,26 @@ package import SensorSessions
 ///
 /// The writer's thread reports what it writes; the receive thread is not involved.
 package protocol RecordingWatcher: AnyObject, Sendable {
-  /// - Parameter counts: returns what was received and lost; it does not block.
+  /// - Parameter counts: returns the counts of received and lost data; it does not block.
   func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts)
   /// The stream started, for the first time or again.
   func begin()
   /// The sensor reported facts about itself.
   func note(_ facts: SensorFacts)
   /// A link was lost, or the stream restarted on another link. The writer's thread begins a turn afterwards,
-  /// in which it takes the samples that were received before.
+  /// in which it processes the samples received before the change.
   func take(_ gap: SessionGap, _ change: GapChange)
   /// The recording ended, and the writer's thread has reported everything.
   ///
   /// - Parameters:
   ///   - reason: as in `session.json`, or the error that prevented the start.
-  ///   - lost: what was received and then lost.
+  /// - lost: number of items that were received and then lost.
   func end(_ reason: String, lost: Int)
 
   // Called on the writer's thread:
 
-  /// Maximum time, in milliseconds, that samples may gather before they are taken. `nil`: as long as is
-  /// cheapest. Read at each turn.
+  /// Maximum time, in milliseconds, for which samples may gather in the queue; `nil` for the most efficient
+  /// time. Read at each turn.
   var gatherMilliseconds: Int? { get }
   /// Announces rows until `endTurn`: at least those of everything queued.
   func beginTurn()
@@ -63,7 +63,7 @@ extension RecordingWatcher {
   package func take(sample: some BitwiseCopyable & Sendable) {}
 }
 
-/// Counts of what a device sent, and of what was lost of it.
+/// Counts of the data received from a device, and of the part that was lost.
 package struct ReceiveCounts: Hashable, Sendable {
   /// Raw samples of a ring, or values of another sensor.
   package var samples = 0

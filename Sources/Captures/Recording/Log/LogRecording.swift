@@ -114,7 +114,7 @@ public struct LogRecording: Sendable {
     }
     ticker.cancel()
     timer?.cancel()
-    // Cancelling the task must skip nothing below.
+    // Cancelling the task must not skip anything below.
     let outcome = await Task {
       await source.close()
       return await writer.finish()

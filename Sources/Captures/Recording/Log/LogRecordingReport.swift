@@ -24,7 +24,7 @@ public struct LogRecordingReport: Sendable {
   public var byteCount: Int
   /// Paths of the kept files, oldest first.
   public var files: [String]
-  /// Bytes of a torn record that `--append` cut off.
+  /// Bytes of a torn record that `--append` removed.
   public var repairedByteCount: Int
   public var lost: Loss
   public var failure: SystemError?

@@ -3,9 +3,9 @@ import BLEWire
 /// Sorts the records of a `PacketQueue` by time.
 ///
 /// A packet's timestamp is the time when the kernel received it; the packet then waits in its socket until
-/// the receive thread reads it. Packets sent meanwhile are queued before it but have later timestamps; so do
-/// packets of a link whose socket was read first. A record therefore waits here until later records cannot
-/// precede it: until others are later by `window`, or a turn of the writer has passed.
+/// the receive thread reads it. Packets that are sent meanwhile, and packets of a link whose socket is read
+/// first, are queued before it although their timestamps are later. A record therefore waits here until no
+/// earlier one can arrive: until others are later by `window`, or a turn of the writer has passed.
 ///
 /// For use on a single thread. Memory has a fixed size and is allocated at the start.
 final class PacketOrder {
@@ -36,7 +36,7 @@ final class PacketOrder {
   /// In order of time; records with equal times in order of arrival.
   private var entries: [Entry] = []
   private var octets: [UInt8] = []
-  /// Receives the remaining bytes when others are removed.
+  /// Buffer for the remaining bytes while other records are removed.
   private var spare: [UInt8] = []
 
   init() {
@@ -52,7 +52,7 @@ final class PacketOrder {
     entries.count < Self.recordLimit.count && octets.count + Self.longestRecord <= Self.byteLimit.count
   }
 
-  /// Adds a record in the form of `PacketQueue.pop`.
+  /// Adds a record, with the arguments of `PacketQueue.pop`.
   func take(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ record: Span<UInt8>) {
     var entry = Entry(time: time, tag: tag, dropped: dropped, start: octets.count, count: record.count)
     octets.append(addingCapacity: record.count) { $0.append(record) }
@@ -75,13 +75,13 @@ final class PacketOrder {
   enum Occasion {
     /// A turn of the writer ends.
     case turn
-    /// There is no room.
+    /// The buffer has no room.
     case need
     /// No more records will come.
     case end
   }
 
-  /// Passes the records that are due to `body`, in the form of `PacketQueue.pop`, and removes them.
+  /// Passes each due record to `body`, with the arguments of `PacketQueue.pop`, and removes it.
   func write(
     _ occasion: Occasion,
     _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void

@@ -14,27 +14,28 @@ public struct OutputFile: ~Copyable, Sendable {
   public let path: String
   /// Name in the folder in which it was created.
   private let name: FileName
-  /// Whether to check that the name still leads to this file. It is not checked for devices.
+  /// Whether to check that the path still refers to this file; `false` for devices.
   private var isWatched = false
   /// Units written to the kernel.
   public private(set) var writtenUnits = 0
   private var buffer: [UInt8] = []
   /// End of each unit in the buffer.
   private var ends: [Int] = []
-  /// Bytes of the file that are in the kernel, including those that existed before.
+  /// Bytes written to the kernel, including those already in the file when it was opened.
   public private(set) var writtenByteCount = 0
-  /// Bytes that existed before or that are on disk.
+  /// Bytes that are on disk or were already in the file when it was opened.
   private var syncedByteCount = 0
   private var failure: SystemError?
-  /// `false` for standard output, which may be a file that was not empty or is shared.
+  /// Whether the file may be truncated; `false` for standard output, which may be shared or a file that
+  /// already had content.
   private let canBeCut: Bool
 
   /// Action if the file exists.
   public enum Existing: Hashable, Sendable {
     /// Replaces it once the new file is finished. A device or a pipe is written in place.
     case replace
-    /// Throws EEXIST, now or if one appears before the new file is finished. A device or a pipe is written in
-    /// place.
+    /// Throws EEXIST if the file exists, or if another file takes its name before the new file is finished. A
+    /// device or a pipe is written in place.
     case refuse
     case fail
     /// Appends after `byteCount` bytes, and cuts off the rest. If `byteCount` is 0, a missing file is
@@ -54,7 +55,7 @@ public struct OutputFile: ~Copyable, Sendable {
     reserve()
   }
 
-  /// Opens standard output. If it is full or closed, it may end inside a unit.
+  /// Opens standard output. If it becomes full or is closed, the output may end with part of a unit.
   public init(toStandardOutput: Void) throws(SystemError) {
     let descriptor = FileDescriptor(
       owning: try checked("dup standard output") { fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) })
@@ -87,7 +88,7 @@ public struct OutputFile: ~Copyable, Sendable {
       })
     guard case .extend(let byteCount) = existing else { return NamedOutput(inPlace: descriptor, path) }
     let number = descriptor.rawValue
-    // The file was cut meanwhile: appended data would follow a hole.
+    // The file was truncated meanwhile: appended data would follow a hole.
     guard lseek(number, 0, SEEK_END) >= byteCount else {
       throw SystemError(call: "continue \(path)", number: ESTALE)
     }
@@ -102,7 +103,7 @@ public struct OutputFile: ~Copyable, Sendable {
   /// Whether the kernel has bytes that a power failure could lose.
   public var isUnsynced: Bool { canBeCut && failure == nil && syncedByteCount < writtenByteCount }
 
-  /// Whether it is a pipe whose reader closed it, so that the next write would fail.
+  /// Whether the file is a pipe whose reader has closed it, so that the next write fails.
   public var hasLostItsReader: Bool {
     var poll = pollfd(fd: output.descriptor.rawValue, events: 0, revents: 0)
     // SAFETY: one entry, which outlives the call.
@@ -160,9 +161,9 @@ public struct OutputFile: ~Copyable, Sendable {
     syncedByteCount = writtenByteCount
   }
 
-  /// Writes all bytes to disk that the kernel has, but not the file's length. Use it before the `sync` of any
-  /// of several files, whose commit may record the lengths of all. Use it also for a new file, so that after
-  /// a power failure it exists either with its header or not at all.
+  /// Writes all bytes in the kernel to disk, but not the file's length. Call it on each of several files
+  /// before `sync` on any of them, because that `sync` may commit the lengths of all. Call it also on a new
+  /// file: after a power failure, the file then either has its header or does not exist.
   package mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard failure == nil, canBeCut else { return }
     do throws(SystemError) { try output.descriptor.writeOut(extent) } catch {
@@ -189,7 +190,7 @@ public struct OutputFile: ~Copyable, Sendable {
   }
 }
 
-// MARK: Whether it is there
+// MARK: Existence
 
 extension OutputFile {
   /// Creates a new file in an open folder, and watches it.
@@ -216,7 +217,7 @@ extension OutputFile {
     return try OutputFile(creating: Files.name(of: path), in: folder, path)
   }
 
-  /// Enables `isGone`, if it is a file on a file system with distinct inode numbers.
+  /// Enables `isGone` if this is a file on a file system with distinct inode numbers.
   package mutating func watch(in folder: OpenFolder) {
     isWatched = folder.holds(name, output.descriptor)
   }
@@ -234,8 +235,8 @@ extension OutputFile {
   package var goneError: SystemError { isCut ? .cut(path) : .removed(path) }
 
   /// Replaces the file with a new one that is on disk, so that a power failure leaves either the old or the
-  /// new file. If there is no room for both, it is rewritten like in `replace(with:)`. If it was removed from
-  /// its folder, it is created again.
+  /// new file. If there is no room for both, the old file is rewritten as by `replace(with:)`. A file that
+  /// was removed from its folder is created again.
   package mutating func replace(
     with octets: Span<UInt8>, in folder: OpenFolder
   ) throws(SystemError) {

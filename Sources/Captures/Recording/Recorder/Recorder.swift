@@ -144,9 +144,10 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     files.live?.beginTurn()
-    // Not watched if virtual time stands still or a log is replayed: no timestamp is by this clock then.
+    // The wall clock is not watched if virtual time stands still or a log is replayed: timestamps then come
+    // from another clock.
     if gathers { drainWatched() } else { while let sample = samples.pop() { append(sample) } }
-    // Before writing to disk, which may block this thread.
+    // Inform the watcher before writing to disk, which may block this thread.
     files.live?.endTurn()
     if let packets { files.drain(packets, now: now) }
   }
@@ -173,7 +174,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     append(sample)
   }
 
-  /// Appends all queued samples after the clock was set; their timestamps show between which of them.
+  /// Appends all queued samples after the clock was set. Their timestamps show between which samples this
+  /// happened.
   private mutating func drainAroundStep(_ first: Tables.Sample) {
     var waiting = [first]
     while let sample = samples.pop() { waiting.append(sample) }

@@ -14,7 +14,7 @@ package struct RecordingFiles: ~Copyable {
   private var failure: SystemError?
   /// Files that were found to be removed, with the time.
   private var gone: [RemovedFile] = []
-  /// The removed files that were not reported yet.
+  /// Removed files not yet reported.
   private var news: [RemovedFile] = []
 
   /// - Parameters:

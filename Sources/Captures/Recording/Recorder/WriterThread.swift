@@ -2,7 +2,7 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// The work of a writer's thread: to empty queues into files.
+/// The work of a writer's thread: emptying queues into files.
 protocol WriterJob: ~Copyable, SendableMetatype {
   /// Final contents of the files.
   associatedtype Outcome: Sendable
@@ -139,8 +139,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       }
       job.endTurn()
       if isLast { return }
-      // While data arrives, the thread polls, however short its pauses. So the threads that fill the queues
-      // need no system call to wake it.
+      // While data arrives, even with short pauses, the thread polls, so that the threads that fill the
+      // queues need no system call to wake it.
       let moment = job.gatherMilliseconds
       quiet = hadNothing ? min(quiet + moment, WriterPeriod.gather) : 0
       let isQuiet = quiet >= WriterPeriod.gather

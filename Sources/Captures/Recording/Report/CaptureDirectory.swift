@@ -15,7 +15,8 @@ package struct CaptureDirectory: ~Copyable {
   private let folder: OpenFolder
   private var session: OutputFile
 
-  /// Fails if there is a capture at the path, which is never overwritten. Call it before starting a stream.
+  /// Fails if the folder contains a capture; captures are never overwritten. Call it before starting a
+  /// stream.
   ///
   /// - Throws: EEXIST if the folder contains a capture.
   static func refuse(_ path: String) throws(HostError) {
@@ -26,7 +27,7 @@ package struct CaptureDirectory: ~Copyable {
 
   /// Creates the folder and a first `session.json`.
   ///
-  /// - Throws: EEXIST if the folder contains a capture, which is never overwritten.
+  /// - Throws: EEXIST if the folder contains a capture; captures are never overwritten.
   package init(creating path: String, _ report: SessionReport) throws(SystemError) {
     try Files.createDirectory(path)
     let folder = try OpenFolder(path)

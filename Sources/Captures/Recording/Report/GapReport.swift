@@ -64,7 +64,7 @@ extension SessionReport {
   }
 }
 
-/// Lengths of gaps, in nanoseconds, in which the wall clock may have been set.
+/// Lengths of gaps, in nanoseconds, without the steps of a wall clock that was set meanwhile.
 extension SessionReport {
   /// Time from the last sample before a gap to the first one after; `nil` if either is missing.
   package func lengthNanoseconds(_ gap: SessionGap) -> Int64? {
@@ -83,12 +83,13 @@ extension SessionReport {
     return sorted.isEmpty ? nil : sorted[sorted.count / 2]
   }
 
-  /// Time between two wall-clock times, the second one being later, without the steps of the clock between.
+  /// Time that elapsed between two wall-clock times, without the steps of the clock between them. `end` is
+  /// later than `start`.
   ///
-  /// A clock that was set back passes the same times twice. The first of them counts for `start`, and the
-  /// first one that is not before `start` for `end`.
+  /// A clock that was set back shows the same times twice. `start` is taken as the first occurrence of its
+  /// time, and `end` as the first occurrence that is not before `start`.
   private func elapsed(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
-    // Times during which the clock was set in the same way, and its offset from the clock at the start.
+    // Times between the steps of the clock, and the clock's offset from its setting at the start.
     var settings: [(times: ClosedRange<Int64>, offset: Int64)] = []
     var (first, offset) = (min(startedAt, start).nanoseconds, 0 as Int64)
     for step in clockSteps where step.isElapsedKnown {
@@ -118,7 +119,7 @@ extension JSONLine {
 }
 
 extension SessionReport {
-  /// Takes the properties of the links from a session that has ended.
+  /// Copies the properties of the links from a session that has ended.
   mutating func take(_ session: DeviceSession) async {
     let statistics = await session.statistics
     malformed = statistics.malformed
@@ -139,7 +140,7 @@ extension SessionReport {
   }
 
   private mutating func fill(_ links: [DeviceSession.LinkSummary]) {
-    // Each link is requested the same parameters, so repeated refusals are dropped.
+    // The same parameters are requested on each link, so repeated refusals are dropped.
     for change in links.flatMap(\.changes) {
       if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
       changes.append(change)

@@ -20,7 +20,7 @@ package struct ImportOrigin: Hashable, Sendable {
   /// File name of the log.
   package var log: String
   package var attributes: [Attribute] = []
-  /// Number of a ring's messages by kind, and of unknown ones by command.
+  /// Numbers of a ring's messages: by kind, or by command if the kind is unknown.
   package var messages: [(name: String, count: Int)] {
     counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
   }

@@ -1,7 +1,7 @@
 package import JSONText
 
 extension SessionReport {
-  /// Losses before the tables. Each loss is counted in exactly one place.
+  /// Data lost before it reached the tables. Each loss is counted in exactly one place.
   public struct Loss: Hashable, Sendable {
     /// A place of loss. The raw value is its key in JSON.
     public enum Place: String, CaseIterable, Sendable {
@@ -20,7 +20,7 @@ extension SessionReport {
       /// Samples missing by the sensor's own clock: by frame times for a Polar sensor; by ticks for a ring,
       /// where each tick has a sample of each kind. Times without a link do not count.
       case missing
-      /// Notifications that arrived too late for their place in the order.
+      /// Notifications that arrived too late to be put in order.
       case late
       /// Notifications that fit no table, because they belong to another simultaneous stream or their scale
       /// is unknown.
@@ -160,8 +160,8 @@ package struct Ledger: Hashable, Sendable {
     repeated > 0 ? [line, "\(repeated) repeated: received twice, recorded once"] : [line]
   }
 
-  /// A line about losses. The count is a minimum if the sensor's clock shows some missing samples and hides
-  /// others.
+  /// A line about losses. The count is a minimum if the sensor's clock shows only some of the missing
+  /// samples.
   ///
   /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or, if the sensor does not number its
   /// notifications, `0 dropped here of 30 …`.
@@ -176,7 +176,7 @@ package struct Ledger: Hashable, Sendable {
     guard loss.missing > 0 else {
       return "\(total) lost of \(received + loss.kernelQueue): " + parts.joined(separator: ", ")
     }
-    // Samples of a sensor's clock are no part of the notifications.
+    // Samples missing by the sensor's clock are not part of the received notifications.
     return "\(total) lost\(isNumbered ? "" : " or more") (\(received) notifications received): "
       + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it sent is not known")
   }

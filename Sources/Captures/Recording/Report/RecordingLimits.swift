@@ -1,5 +1,5 @@
-/// Limits that end a recording. Without limits, it ends only with a link lost for good, a full disk or a
-/// cancelled task.
+/// Limits that end a recording. Without limits, it ends only if the link is lost for good, the disk is full
+/// or the task is cancelled.
 public struct RecordingLimits: Sendable {
   public var duration: Duration?
   /// Samples of a ring, or values of another sensor. The recording, including its packet log, ends with the

@@ -17,7 +17,7 @@ public struct SessionReport: Hashable, Sendable {
     public var restarts: Int?
     /// Columns after the time, of a user-defined sensor.
     package var columns: [RecordedColumn] = []
-    /// Statistics of its share of the ticks; `nil` if it has no ticks.
+    /// Statistics of this stream's ticks; `nil` if it has no ticks.
     public var part: TickReport.Part?
 
     package init(name: String, file: String, samples: Int) {
@@ -40,13 +40,13 @@ public struct SessionReport: Hashable, Sendable {
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
-  /// How far the wall clock, which all timestamps here use, was set forward during the recording, compared
-  /// with the monotonic clock; `nil` if it was not set.
+  /// How far the wall clock was set forward during the recording, relative to the monotonic clock; `nil` if
+  /// it was not set. All timestamps here use the wall clock.
   public var clockStepNanoseconds: Int64?
-  /// The first steps of the wall clock, and the number of all.
+  /// The first steps of the wall clock, and the total number of steps.
   public var clockSteps: [ClockStep] = []
   public var clockStepCount = 0
-  /// Pauses of an imported log at which its clock may have been set forward.
+  /// Pauses in an imported log during which its clock may have been set forward.
   package var clockDoubts: [ClockStep] = []
   /// Notifications that arrived while recording.
   public var received = 0
@@ -55,18 +55,19 @@ public struct SessionReport: Hashable, Sendable {
     get { lost.malformed }
     set { lost.malformed = newValue }
   }
-  /// Description of the last of these.
+  /// Description of the last notification or PDU with an invalid format.
   public var lastMalformed: String?
   /// Complete frames that are not samples: replies of the ring.
   public var otherFrames = 0
-  /// Samples received again, on another characteristic or by the sensor's clock; recorded once.
+  /// Samples that were received again, on another characteristic or with the same sensor time; each is
+  /// recorded once.
   public var repeated = 0
   /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
   /// detected.
   public internal(set) var isNumbered = false
   /// Notifications that a log's writer truncated, but from which a sample was recorded.
   package var usedCuts = 0
-  /// Kinds of sensors whose account was added.
+  /// Number of accounts added.
   private var accountCount = 0
   /// Samples timestamped by ringtap because the kernel provided no timestamp.
   public var withoutKernelStamp = 0
@@ -99,9 +100,9 @@ public struct SessionReport: Hashable, Sendable {
   public var linkCount = 0
   /// ATT requests over all links; each is a round trip.
   public var attRequests = 0
-  /// Responses of the device to no request. They were ignored.
+  /// Responses from the device that matched no request. They were ignored.
   public var strayResponses = 0
-  /// Values of handles without a subscription. They were ignored.
+  /// Values received on handles without a subscription. They were ignored.
   public var unsubscribedValues = 0
   /// Unusual behaviour of the device.
   public var remarks: [LinkRemark] = []
@@ -130,7 +131,7 @@ public struct SessionReport: Hashable, Sendable {
     self.startedAt = startedAt
   }
 
-  /// Takes the counts of a sink.
+  /// Copies the counts of a sink.
   mutating func take(_ counts: SampleCounts) {
     received = counts.received
     malformed += counts.malformed
@@ -139,13 +140,13 @@ public struct SessionReport: Hashable, Sendable {
     lost.sampleQueue = counts.dropped
   }
 
-  /// Takes the number of notifications that the writer of a replayed log truncated.
+  /// Adds the number of notifications that the writer of a replayed log truncated.
   mutating func takeCut(_ count: Int) {
     received += count
     lost.cut += count
   }
 
-  /// Takes over how many rows are in the files, and what became known of the sensor's clock.
+  /// Copies the number of rows in the files, and the findings about the sensor's clock.
   mutating func take(_ outcome: Recorder.Outcome, as format: TableFormat) {
     for place in streams.indices {
       streams[place].samples = outcome.rows[place]
@@ -186,7 +187,7 @@ public struct SessionReport: Hashable, Sendable {
     return 2 * (min(to, before) - max(from, after)) > before - after
   }
 
-  /// Takes the findings about a ring's clock.
+  /// Copies the findings about a ring's clock.
   package mutating func take(_ ticks: TickReport, as format: TableFormat) {
     self.ticks = ticks
     ticksFile = format.fileName(TickRows.table.name)

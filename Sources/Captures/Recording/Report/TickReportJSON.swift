@@ -31,13 +31,13 @@ extension TickReport {
 }
 
 extension TickReport.Part {
-  /// Encodes the members besides those of its stream.
+  /// Encodes the members other than those of its stream.
   package func encode(into line: inout JSONLine) {
     guard samples > 0 else { return }
     if let rate { line.member("rateHz", rate) }
     line.member("residualRmsNs", residual)
     line.member("residualP99Ns", residualP99)
-    // An unknown number may be missing in addition.
+    // The count is omitted if further samples may be missing, because their number is unknown.
     if !mayLackMore { line.member("missing", missing) }
   }
 }

@@ -9,11 +9,11 @@
 /// - rare: at most one in 200 of its series' numbers is such, or two in a short series. R peaks are more
 ///   frequent, however narrow.
 ///
-/// Fewer than 64 numbers have no outliers: users who zoom in on an outlier see it.
+/// Among fewer than 64 numbers, none is an outlier, so a user who zooms in on an outlier sees it.
 package struct ValueAxis: Sendable {
   package struct Rule: Hashable, Sendable {
-    /// Minimum span of the axis: absolute, in its unit, and as a share of its greatest value. Values that
-    /// hardly change must not appear to change.
+    /// Minimum span of the axis: absolute, in its unit, and as a share of its greatest value. It keeps small
+    /// changes from filling the axis.
     package var leastSpan: Double
     package var leastShare: Double
     /// Values that the axis always includes.
@@ -83,7 +83,8 @@ package struct ValueAxis: Sendable {
   private static let neighbours = 5
   private static let rarity = 200
   private static let fewest = 64
-  /// Maximum number of rows used for the percentiles. Of more rows, every second, third and so on is used.
+  /// Maximum number of rows used for the percentiles. If there are more, only every second, third and so on
+  /// is used.
   private static let sampleLimit = 8_192
 
   private static func core(_ numbers: [Double]) -> ClosedRange<Double>? {

@@ -19,7 +19,7 @@ final class RecordingEnd: Sendable {
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
-    /// Enough samples may be received before their files exist.
+    /// Whether the files exist. The sample limit may be reached before they do.
     var hasFiles = false
     var early: Reason?
     /// Remarks that were already reported.
@@ -99,7 +99,7 @@ final class RecordingEnd: Sendable {
 
   func finish(_ reason: Reason) { self.reason.set(reason) }
 
-  /// Ends the recording because of its samples, but not before there are files for them.
+  /// Ends the recording because of its samples, once there are files for them.
   func finish(_ end: SampleEnd) {
     let reason: Reason = end == .limit ? .count : .sensor
     let isEarly = state.withLock { state in

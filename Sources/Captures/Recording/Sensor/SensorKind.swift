@@ -4,7 +4,7 @@ import BLEWire
 import ColmiRing
 public import SensorSessions
 
-/// One kind of sensor: how it is found, the session on a link to it, its samples, and the tables of a
+/// One kind of sensor: search criteria, the session on a link to it, its samples, and the tables of a
 /// recording.
 ///
 /// The built-in kinds are static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
@@ -55,9 +55,9 @@ extension SensorKind where Sample == HeartRateSample {
   /// Straps and watches with the Heart Rate service.
   public static var heartRate: SensorKind { heartRate(.none) }
 
-  /// Straps and watches with the Heart Rate service, after some preparation.
+  /// Straps and watches with the Heart Rate service, with an action before the first measurement.
   ///
-  /// - Parameter preparation: an action before the first measurement, such as resetting the energy expended.
+  /// - Parameter preparation: the action, such as resetting the energy expended.
   public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
     let search = SensorSearch(
       "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])

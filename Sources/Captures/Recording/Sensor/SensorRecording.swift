@@ -32,7 +32,7 @@ public struct SensorRecording: Sendable {
     /// Samples with a value. A strap off the body sends samples without one.
     public var values: Int
     public var failure: HostError?
-    /// Path of the files: another than requested if the directory was moved meanwhile; `nil` if it was
+    /// Path of the directory; not the requested one if the directory was moved meanwhile, and `nil` if it was
     /// removed.
     public var directory: String?
     /// Whether the recording was cancelled.
@@ -47,7 +47,7 @@ public struct SensorRecording: Sendable {
   /// Path of the directory to create; it must not contain a capture.
   public var directory: String
   public var limits: RecordingLimits
-  /// Start of the time to the first sample; `nil` for the start of `run`.
+  /// Time from which the time to the first sample is measured; `nil` for the start of `run`.
   public var begunAt: ReceiveTime?
   public var news: @Sendable (News) -> Void = { _ in }
   /// Whether to announce the packet log to other processes while it is written.
@@ -78,8 +78,8 @@ public struct SensorRecording: Sendable {
     self.limits = limits
   }
 
-  /// Records until there is a reason to end, and stops the stream. If the task is cancelled, it ends as with
-  /// Ctrl-C: the files are complete.
+  /// Records until the recording ends, then stops the stream. If the task is cancelled, the recording ends as
+  /// with Ctrl-C: its files are complete.
   ///
   /// - Parameter kind: kind of the sensor.
   /// - Throws: an error that prevents starting. Once the stream runs, failures are in the result instead.
@@ -123,12 +123,12 @@ public struct SensorRecording: Sendable {
     ) { end.finish($0) }
     let samples = sink.samples.ring
     let (faults, cut) = (await adapter.faults, await adapter.innermost.cutFrames)
-    // A log is played no faster than it is written.
+    // A log is replayed no faster than its samples are written.
     await adapter.hold { samples.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
     await end.follow(live) { [live, news] item in
-      // Lets the writer's thread report earlier samples first.
+      // Let the writer's thread report earlier samples first.
       if live != nil { recording.hurry() }
       news(item)
     }
@@ -167,7 +167,7 @@ public struct SensorRecording: Sendable {
     report.take(sink.counts)
     report.deviceName = profile.facts?.model ?? deviceName
     if let error = sink.lastMalformed { report.lastMalformed = error.description }
-    // Samples of a log have its timestamps.
+    // Samples of a replayed log have the log's timestamps.
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults

@@ -4,7 +4,7 @@ package import ColmiRing
 package import SensorSessions
 
 /// The table of a cycling sensor. Values that the sensor does not count are empty. A rate is also empty if
-/// nothing turned since the row before, or if the sensor restarted.
+/// there was no revolution since the previous row, or if the sensor restarted.
 package struct CyclingTables: SampleTables {
   package init() {}
 

@@ -74,7 +74,7 @@ struct FrameOrder: Sendable {
   private static let tolerance: Int64 = 2_000_000_000
   /// Maximum delay of a frame, in nanoseconds. A later frame follows another clock.
   private static let longestDelay: Int64 = 10_000_000_000
-  /// Frames that prove another clock if no frame follows the old one meanwhile.
+  /// Number of frames that prove a new clock, if no frame follows the old clock meanwhile.
   static let heldLimit = 3
   /// Number of recent frames remembered, to recognise repetitions.
   private static let recentLimit = 256
@@ -89,7 +89,7 @@ struct FrameOrder: Sendable {
   private var recent: [(device: UInt64, digest: UInt64)] = []
   private var place = 0
 
-  /// Takes the next frame, in the order of arrival.
+  /// Processes the next frame, in the order of arrival.
   mutating func take(_ frame: Frame) -> (verdict: Verdict, held: HeldFrames) {
     guard frame.device != 0 else { return (.next(isSameLink: true), .stay) }
     if let seen = recent.first(where: { $0.device == frame.device }) {

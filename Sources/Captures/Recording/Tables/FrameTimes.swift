@@ -3,13 +3,13 @@ import Physiology
 
 /// Converts the samples of frames with sensor timestamps to the kernel's clock.
 ///
-/// The kernel timestamps a frame on arrival; the frame contains the time of its last sample. A `ClockFit`,
-/// the same as for a ring's ticks, relates the two, from the frames so far: later frames do not change a row.
-/// Times stay in order from frame to frame, because the interval between samples is stretched or compressed
-/// by at most a tenth if the fit moves.
+/// The kernel timestamps a frame on arrival; the frame contains the time of its last sample. A `ClockFit`, as
+/// for a ring's ticks, relates the two clocks, using only the frames so far: later frames do not change
+/// earlier rows. Times stay in order from frame to frame, because the interval between samples is stretched
+/// or compressed by at most a tenth if the fit moves.
 ///
-/// A constant delay from the sensor to the kernel is in all times, because it cannot be measured here. A
-/// frame without a sensor time is placed before its timestamp at the nominal rate.
+/// All times include the constant delay from the sensor to the kernel, which cannot be measured here. A frame
+/// without a sensor time is placed before its timestamp at the nominal rate.
 struct FrameTimes: Sendable {
   /// Tick of the fit, in nanoseconds of the sensor's clock; frames come at any interval.
   private static let step: UInt64 = 1_000_000
@@ -60,7 +60,7 @@ struct FrameTimes: Sendable {
     defer { latest = last?.time }
     guard let last, device > last.device, device - last.device < Self.limit else {
       self.last = (device, ideal)
-      // Compress a frame on another clock to fit behind the earlier rows, unless the kernel's clock was set
+      // Compress a frame on another clock to fit after the earlier rows, unless the kernel's clock was set
       // back.
       var pace = 1.0
       if let latest, ideal > latest, duration > 0 {

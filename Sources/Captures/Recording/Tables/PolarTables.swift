@@ -24,7 +24,7 @@ package struct PolarTables: SampleTables {
     }
   }
 
-  /// Tables with this name and number of channels that could be recorded.
+  /// Tables of this name and number of channels that a recording can contain.
   package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
     guard channelCount > 0 else { return [] }
     let types = (0...63 as ClosedRange<UInt8>).map { PolarMeasurementType(rawValue: $0) }
@@ -82,7 +82,7 @@ package struct PolarRows {
   fileprivate private(set) var sampleRate: UInt16?
   private var clock: PolarSampleClock
   private var order = FrameOrder()
-  /// Frames whose place in the order the next ones tell.
+  /// Frames whose place in the order depends on later frames.
   private var held: [(frame: PolarFrameSample, offset: Int64)] = []
   /// `ClockSetting.offset` of the next frame's timestamp, in nanoseconds.
   private var offset: Int64 = 0
@@ -147,7 +147,7 @@ package struct PolarRows {
   /// Records that the clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
-  /// Takes the next frame of the stream, and lends the rows that became certain with it. A repeated frame
+  /// Processes the next frame of the stream, and passes `body` the rows that are now certain. A repeated frame
   /// produces no rows.
   ///
   /// - Parameter body: called with each row, and whether it is the table's first.
@@ -196,8 +196,8 @@ package struct PolarRows {
     times.restart()
   }
 
-  /// Its samples were counted as missing when a later frame arrived. If none were, it belongs to another
-  /// stream.
+  /// Counts a late frame. Its samples were counted as missing when a later frame arrived. If none were, the
+  /// frame belongs to another stream.
   private mutating func noteLate(_ sample: PolarFrameSample) {
     var count = 0
     sample.withFrame { count = $0.sampleCount }
@@ -234,8 +234,8 @@ package struct PolarRows {
     return digest
   }
 
-  /// Lends the rows of a frame. They are placed by the clock as it was at the start, and have the times of
-  /// the clock as it was set.
+  /// Passes the rows of a frame to `body`. They are placed by the clock's setting at the start, and their
+  /// times use its current setting.
   private mutating func write(
     _ sample: PolarFrameSample, _ offset: Int64, _ body: (borrowing PolarRow, Bool) -> Void
   ) {

@@ -43,7 +43,7 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Whether a cell may be empty. Of the integers, only the longest has a spare value.
+    /// Whether a cell may be empty. Of the integer types, only the longest has a value to represent this.
     package var canBeMissing: Bool {
       switch self {
       case .int16, .uint16, .int32: false

@@ -10,7 +10,7 @@ package struct RecordedTable: Hashable, Sendable {
   package var content = Content.samples
   /// Requested rows a second; `nil` if the sensor has no fixed rate.
   package var rateHz: Double?
-  /// Whether a user's program describes the table: only the capture knows its columns.
+  /// Whether a user's program defines the table. Only the capture then describes its columns.
   package var isOwn = false
 
   package init(
@@ -45,7 +45,7 @@ package struct RecordedTable: Hashable, Sendable {
 package protocol SampleTables: Sendable {
   associatedtype Sample: BitwiseCopyable & Sendable
 
-  /// The tables, those with samples first.
+  /// The tables; those with samples come first.
   var tables: [RecordedTable] { get }
   /// Appends the rows of a sample. A table's number is its index in `tables`.
   mutating func append(_ sample: Sample, to files: inout RecordingFiles)
@@ -53,7 +53,7 @@ package protocol SampleTables: Sendable {
   static func time(of sample: Sample) -> ReceiveTime
   /// Records that the clock of the timestamps was set before the next sample.
   mutating func begin(_ clock: ClockSetting)
-  /// Nothing more comes.
+  /// Called after the last sample.
   mutating func finish(_ files: inout RecordingFiles)
   /// Findings about the sensor's clock; `nil` for tables without a clock.
   var ticks: TickReport? { get }
@@ -86,10 +86,10 @@ package struct TableAccount: Hashable, Sendable {
   package var missing = 0
   /// Stretches in which samples of a ring are missing. These are included even if there was no link.
   package var stretches: [Stretch] = []
-  /// Samples received, of the kinds whose loss would show, and the notifications that contained them.
+  /// Received samples of the kinds whose loss can be detected, and the notifications that contained them.
   package var samples = 0
   package var notifications = 0
-  /// Notifications that arrived too late for their place in the order.
+  /// Notifications that arrived too late to be put in order.
   package var late = 0
   /// Notifications that fit no row, because they belong to another stream or their scale is unknown.
   package var unplaced = 0
@@ -105,7 +105,8 @@ package struct TableAccount: Hashable, Sendable {
   ///   - lost: notifications that a queue dropped, or that were cut or malformed.
   package func missing(_ missing: Int, besides lost: Int) -> Int {
     guard lost > 0, notifications > 0 else { return missing }
-    // Lost notifications have as many samples as others, give or take a tenth and a few at the ends.
+    // Assume that lost notifications had as many samples as received ones, within a tenth and a few at the
+    // ends.
     let explained = Double(lost) * Double(samples) / Double(notifications)
     return Double(missing) <= explained * 1.1 + 2 ? 0 : missing - Int(explained.rounded())
   }

@@ -54,16 +54,17 @@ package struct RingTables: SampleTables {
   }
 }
 
-/// Counts the samples missing by a ring's clock: those of ticks never received, and those that a tick lacks.
+/// Counts the samples missing by a ring's clock: those of ticks from which nothing was received, and those
+/// absent from a received tick.
 package struct RingLosses: Sendable {
   /// Maximum tick rate of a ring, a second. Faster ticks are replayed from a log or a test, whose timestamps
-  /// say nothing about the ring's clock.
+  /// do not follow the ring's clock.
   private static let fastestTicks = 1_000.0
 
   private struct Last: Sendable {
     var index: Int
     var time: ReceiveTime
-    /// Number of missing ticks up to then.
+    /// Number of missing ticks up to this one.
     var missingTicks: Int
   }
 
@@ -106,8 +107,8 @@ package struct RingLosses: Sendable {
   }
 
   /// - Parameter report: states which parts come with each tick; the absence of other parts is not a loss. If
-  ///   the timestamps' residual exceeds one tick period, it cannot prove that whole ticks are missing; beyond
-  ///   3 periods, it cannot prove that none are.
+  ///   the residual of the timestamps exceeds one tick period, it cannot prove that whole ticks are missing;
+  ///   above 3 periods, it cannot prove that none are missing.
   package func account(_ report: TickReport) -> TableAccount {
     guard let rate = report.rate, rate <= Self.fastestTicks else { return TableAccount() }
     var account = account
@@ -122,13 +123,13 @@ package struct RingLosses: Sendable {
       }
       account.isNumbered = account.isNumbered && missingTicks == 0 && periodsOff < Self.doubt
     }
-    // If the number of ticks that the ring made is unknown, more may be missing.
+    // If the number of ticks that the ring produced is unknown, more may be missing.
     if report.clock.missingAtMost == nil { account.isNumbered = false }
     return account
   }
 
   /// Limits of the timestamps' residual, in tick periods: up to `proof`, missing ticks are certain; up to
-  /// `doubt`, their absence is.
+  /// `doubt`, the absence of missing ticks is certain.
   private static let proof = 1.0
   private static let doubt = 3.0
 }

@@ -44,7 +44,7 @@ struct TextRow: RowOutput {
   private var octets: [UInt8] = []
   private var isFirst = true
 
-  /// Takes over the text to append to, and leaves an empty array in its place, to avoid a copy.
+  /// Moves the text here, to append to it without a copy, and leaves an empty array in its place.
   init(_ text: inout [UInt8]) { swap(&octets, &text) }
 
   /// Ends the line and moves the text back.

@@ -55,7 +55,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
   /// If the light was not measured, its column is empty, but the values of the LED, green or red, are
   /// present.
   ///
-  /// - Parameter kind: kind of the columns that always have a value if the sample does.
+  /// - Parameter kind: kind of the columns that have a value whenever the sample was received.
   package func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
     switch self {
     case .accelerometer:

@@ -2,7 +2,7 @@ import BLELinux
 
 /// The file or folder of one table. It is a class because arrays cannot hold noncopyable values.
 final class TableFile {
-  /// The description; columns are known after `open` at the latest.
+  /// The table's description. Its columns are known after `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
   /// Whether the table's file was deleted, moved or truncated. It then accepts no rows and reports none

@@ -15,7 +15,8 @@ package struct TickRows: Sendable {
       },
     content: .derived)
 
-  /// Counts from 1. Each restart of the clock begins another fit, and so does each step of the wall clock.
+  /// Number of the current fit, from 1. Each restart of the sensor's clock and each step of the wall clock
+  /// begins a new fit.
   private var fit = 1
 
   /// The row of the next tick.

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// UUIDs of greenTEG's CORE sensor, from the maker's own range.
+/// Vendor-specific UUIDs of greenTEG's CORE sensor.
 ///
 /// The sensor advertises its service only in the scan response, with Device Information and Battery. The
 /// advertisement itself lists Health Thermometer. CORE Connectivity Implementation Notes 3.1, 2.1.

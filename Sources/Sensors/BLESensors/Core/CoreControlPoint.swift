@@ -14,7 +14,7 @@ public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {
 /// How a CORE sensor searches for heart-rate monitors.
 public enum CoreScan: UInt8, Hashable, Sendable, BitwiseCopyable {
   case scanOnly = 0xFF
-  /// Also pairs with the strongest.
+  /// Also pairs with the strongest monitor.
   case scanAndPair = 0xFE
 }
 
@@ -69,8 +69,8 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode; `invalidValue` for another kind of
-  ///   scan.
+  /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode; `invalidValue` for an unknown kind
+  ///   of scan.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
     let opcode = try reader.u8()
@@ -152,7 +152,7 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
     case pairedMonitor(state: UInt8, DeviceAddress)
   }
 
-  /// A name in UTF-8, which may be cut within a character.
+  /// A name in UTF-8, which may end within a character.
   public struct Name: Sendable, BitwiseCopyable {
     /// Bytes that fit into an indication of 20 bytes.
     public static let capacity = 17

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A device's extended unique identifier: 40 bits from the maker below 24 bits from the IEEE.
+/// A device's extended unique identifier: 40 bits from the manufacturer below 24 bits from the IEEE.
 ///
 /// Device Information Service 1.1, 3.1; System ID (0x2A23).
 public struct SystemID: CharacteristicValue, BitwiseCopyable {

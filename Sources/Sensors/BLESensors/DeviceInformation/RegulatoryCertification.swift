@@ -3,7 +3,7 @@ public import BLEWire
 /// Certifications of a medical device.
 ///
 /// Device Information Service 1.1, 3.8; IEEE 11073-20601 Regulatory Certification Data List (0x2A2A). Numbers
-/// are big-endian, as in the whole of that standard.
+/// are big-endian, as throughout that standard.
 public struct RegulatoryCertification: CharacteristicValue {
   public struct Entry: Hashable, Sendable {
     /// 2: Continua Health Alliance; 254: a national regulatory body; 255: defined by the maker.

@@ -4,8 +4,8 @@ public import BLEWire
 /// and exercises.
 ///
 /// The maker has not published the format; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`)
-/// decode it alike. According to theengs, a rate is present only after `57 01 02`: watches such as the
-/// Amazfit Bip S fill the same length with scrambled bytes.
+/// decode it in the same way. According to theengs, a rate is present only after `57 01 02`: some watches,
+/// such as the Amazfit Bip S, send scrambled bytes of the same length.
 public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// Anhui Huami.
   public static let company: UInt16 = 0x0157

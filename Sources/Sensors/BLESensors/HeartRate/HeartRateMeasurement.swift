@@ -18,7 +18,7 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 
   public enum SensorContact: Hashable, Sendable, BitwiseCopyable {
-    /// The sensor does not detect contact, or not on this connection.
+    /// The sensor cannot detect contact, or does not do so on this connection.
     case notSupported
     case notDetected
     case detected
@@ -33,7 +33,7 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   public let energyExpendedKilojoules: UInt16?
   /// Empty if none were sent, which is possible even if the flag is set.
   public let rrIntervals: RRIntervals
-  /// Number of bytes after the last field; 1 is half of an interval.
+  /// Number of bytes after the last field; 1 means half an interval.
   public let trailingByteCount: Int
 
   /// - Parameters:
@@ -76,8 +76,8 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// Decodes the start of a truncated value, as in a log whose writer cut the record: the rate, and as much
-  /// of energy and intervals as is present.
+  /// Decodes the start of a truncated value, as in a log whose writer truncated the record: the rate, and as
+  /// much of energy and intervals as is present.
   ///
   /// - Returns: `nil` if the rate is incomplete.
   public init?(cut value: Span<UInt8>) {

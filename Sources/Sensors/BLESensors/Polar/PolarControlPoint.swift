@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A request code of the control point. Other codes than these are kept.
+/// A request code of the control point. Unknown codes are kept.
 public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }

@@ -3,14 +3,14 @@ public import BLEWire
 /// One notification of raw data from a Polar sensor: a batch of samples of one kind, plain or as differences.
 ///
 /// Online Measurement (2024), 4. `content` borrows the notification's value. `init(validating:)` detects
-/// every error of a frame; the samples are then lent one by one without an allocation.
+/// every error of a frame; `forEachSample` then passes on the samples one by one without an allocation.
 public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   public static let headerByteCount = 10
   /// Origin of `timestampNanoseconds`, 2000-01-01T00:00:00, in seconds since the Unix epoch.
   public static let epochUnixSeconds: Int64 = 946_684_800
 
   public let type: PolarMeasurementType
-  /// Time of the last sample since 2000, by the sensor's clock, which is rarely right; 0 if unknown.
+  /// Time of the last sample since 2000, by the sensor's clock, which is rarely set correctly; 0 if unknown.
   public let timestampNanoseconds: UInt64
   /// 0 … 127.
   public let frameType: UInt8
@@ -55,7 +55,8 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     sampleCount = count
   }
 
-  /// Lends each sample in turn: `channelCount` numbers, with floating-point numbers as bit patterns.
+  /// Passes each sample to `body` as `channelCount` numbers. Floating-point numbers are passed as bit
+  /// patterns.
   ///
   /// `PolarSampleLayout.Form` states the meaning of the numbers; `PolarUnits` converts them to units.
   public func forEachSample(_ body: (_ sample: Span<Int32>) -> Void) {
@@ -170,7 +171,7 @@ private struct PackedBits: ~Escapable {
   }
 }
 
-/// Number of bytes that contain so many bits.
+/// Number of bytes needed for this many bits.
 func packedByteCount(_ bits: Int) -> Int { (bits + 7) / 8 }
 
 extension FieldReader {

@@ -54,8 +54,8 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
   private var previous: UInt64?
   /// Sample period in nanoseconds, as measured from two frames.
   private var period: Double?
-  /// Mean difference between the samples that fit into the time of a frame and the samples it has; a guess at
-  /// first.
+  /// Mean difference between the number of samples that fit into a frame's duration and the number that it
+  /// has; initially a guess.
   private var deviation: Double?
   private var doubtful = Doubtful()
 
@@ -85,7 +85,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     let count = UInt64(sampleCount)
     let before = previous
     previous = timestampNanoseconds
-    // A clock that was set back gives no information.
+    // If the clock was set back, the time between the frames is unknown.
     guard let before, before < timestampNanoseconds else {
       return alone(timestampNanoseconds, count, missing: 0)
     }
@@ -115,7 +115,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     let shown = elapsed / samples
     let ratio = sampleRateHertz.map { shown * Double($0) / 1e9 }
     let isNominal = ratio.map { abs($0 - 1) <= Self.tolerance } ?? false
-    // Every second frame may be missing; the nominal rate is right then.
+    // If every second frame is missing, the nominal rate is right.
     let isMultiple = ratio.map { $0 > 1.5 && abs($0 - $0.rounded()) < Self.agreement } ?? false
     let agrees = abs(shown - doubtful.period) <= shown * Self.agreement && !isMultiple
     if isNominal || agrees {

@@ -2,7 +2,7 @@ import BLEWire
 
 /// One ECG sample of a Polar sensor, with named fields.
 ///
-/// Initialize it with a sample that `PolarFrame.forEachSample` lends, from a frame of the same kind.
+/// Initialize it with a sample from `PolarFrame.forEachSample`, for a frame of the same kind.
 public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
   /// In microvolts; without a unit in frames of type 3.
   public let value: Int32

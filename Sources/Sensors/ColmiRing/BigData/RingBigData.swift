@@ -77,7 +77,8 @@ public enum RingBigDataError: Error, Hashable, Sendable {
   case interrupted(id: UInt8?, received: Int, expected: Int?)
   /// Bytes after the end of a message that do not begin another one.
   case excess(byteCount: Int)
-  /// No message was open, and this value does not begin one. The first byte; `nil` for an empty value.
+  /// No message was open, and this value does not begin one. `octet` is its first byte; `nil` for an empty
+  /// value.
   case notBigData(octet: UInt8?)
   /// A message in one piece whose size differs from its length field. Sizes include the header.
   case length(claimed: Int, available: Int)
@@ -85,14 +86,14 @@ public enum RingBigDataError: Error, Hashable, Sendable {
 
 /// A host's request on the big data channel. Section 4.
 public enum RingBigDataRequest: Hashable, Sendable {
-  /// The requested part of a log. Firmwares differ in the form that they answer: try `day` first on Realtek
-  /// hardware, then the others.
+  /// The requested part of a log. The form that a ring answers depends on its firmware: try `day` first on
+  /// Realtek hardware, then the others.
   public enum Extent: Hashable, Sendable, BitwiseCopyable {
     /// No payload.
     case plain
     /// `FF`.
     case all
-    /// The day, and 1; 0xFF for all stored days.
+    /// Two bytes: the day, 0xFF for all stored days, and 1.
     case day(daysAgo: UInt8)
   }
 

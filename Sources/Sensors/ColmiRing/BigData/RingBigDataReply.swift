@@ -146,7 +146,8 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 }
 
-/// Skin temperature of a day, every half hour. Section 4.4. There is no capture; published clients agree.
+/// Skin temperature of a day, every half hour. Section 4.4. The layout is from published clients, which
+/// agree; no capture confirms it.
 public struct RingTemperatureDay: Hashable, Sendable {
   public struct Reading: Hashable, Sendable, BitwiseCopyable {
     /// Minutes from the ring's midnight, in multiples of the interval.

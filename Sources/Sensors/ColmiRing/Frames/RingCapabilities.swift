@@ -1,6 +1,7 @@
 import BLEWire
 
-/// Features reported by a ring. Check these before a request: firmware does not answer unsupported ones.
+/// Features reported by a ring. Check them before sending a request: firmware does not answer unsupported
+/// requests.
 ///
 /// Bits 0 to 31 come from the reply to setting the time (section 3, 0x01), the rest from the reply to 0x3C.
 /// The names are from published notes; the effect of most of them has not been observed.
@@ -40,7 +41,7 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let navigationPicture = bit(27)
   public static let stress = bit(28)
   public static let heartRateVariability = bit(29)
-  // Bytes of their own.
+  // One byte each.
   public static let temperature = bit(32)
   public static let plate = bit(33)
   public static let menstruation = bit(34)

@@ -83,7 +83,7 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
       minute: rest / 60 % 60, second: rest % 60)
   }
 
-  /// The clock time read as UTC, in seconds since 1970, which is how the ring counts.
+  /// The clock time in seconds since 1970, read as UTC. The ring counts time this way.
   public var timestamp: UInt32 {
     date.timestamp + UInt32(hour) * 3600 + UInt32(minute) * 60 + UInt32(second)
   }

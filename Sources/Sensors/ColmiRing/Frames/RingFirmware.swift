@@ -1,6 +1,6 @@
 import BLEWire
 
-/// The start of a firmware update. Section 6. Use it for reading logs; sending it is for experts.
+/// The start of a firmware update. Section 6. Use it to decode logs; sending it is for experts.
 ///
 /// A wrong image makes a ring permanently unusable, so these requests are not part of `RingBigDataRequest`.
 /// Sending the image itself is not supported.

@@ -30,7 +30,7 @@ public enum RingName {
   }
 
   public static func matches(_ name: String) -> Bool {
-    // A span of a named array: the lifetime of a temporary's bytes depends on the optimiser.
+    // Use a named array: the lifetime of a temporary's bytes depends on the optimiser.
     let octets = Array(name.utf8)
     return matches(octets.span)
   }
@@ -41,7 +41,7 @@ public enum RingName {
       let units = name[2].decimal, 1...12 ~= tens * 10 + units
     else { return false }
     let rest = name.extracting(3...)
-    // A separator without anything after it is not a similar name.
+    // A trailing space without a suffix is accepted.
     if rest.count == 1, rest[0] == UInt8(ascii: " ") { return true }
     let hasSeparator = !rest.isEmpty && rest[0].isSuffixSeparator
     return isSuffix(hasSeparator ? rest.extracting(1...) : rest)

@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Only the opcode ties a reply to its request, so dispatch on the case.
 public enum RingReply: Hashable, Sendable {
-  /// The ring refused the command. It does not know it if the code is 0xEE. Section 2.
+  /// The ring refused the command; code 0xEE means that it does not know the command. Section 2.
   case refused(opcode: UInt8, code: UInt8)
   /// There is no log for the requested day; this is not an error.
   case noData(RingLogKind)

@@ -1,4 +1,4 @@
-/// A request to a ring that does no harm; each is one frame of the command channel.
+/// A harmless request to a ring: one frame of the command channel.
 ///
 /// `command` is the frame. Requests that switch the ring off or erase it are in `RingDangerousRequest`, so
 /// that they cannot be sent by mistake. Sections refer to the protocol's reference: section 3, by opcode.
@@ -45,7 +45,7 @@ public enum RingRequest: Hashable, Sendable {
   case todayTotals
   /// 0x50: lights a green LED for ten seconds.
   case findDevice
-  /// 0x61: selects the messages of the host that the ring shows.
+  /// 0x61: selects which of the host's messages the ring shows.
   case messageFilter
   /// 0x69.
   case measure(RingMeasurement, RingMeasurementAction)

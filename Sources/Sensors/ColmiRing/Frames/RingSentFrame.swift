@@ -146,7 +146,7 @@ public enum RingSentFrame: Hashable, Sendable {
 }
 
 extension RingSetting {
-  /// Frames of the display setting have a 3 before the action, and the vendor's app omits the action to read.
+  /// Frames of the display setting have a 3 before the action. The vendor's app omits the action in a read.
   fileprivate func action(_ bytes: Span<UInt8>) -> RingSettingAction? {
     guard self == .display else { return RingSettingAction(rawValue: bytes[1]) }
     guard bytes[1] == 3 else { return nil }

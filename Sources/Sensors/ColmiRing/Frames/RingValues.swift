@@ -86,7 +86,7 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var isEnabled: Bool
   /// The vendor's range is multiples of 5 up to 60.
   public var intervalMinutes: UInt8
-  /// 5 on one ring, of unknown meaning. 0 if absent.
+  /// Unknown meaning; 5 on one ring, 0 if absent.
   public var startIntervalMinutes: UInt8 = 0
   /// In beats per minute; 0 if absent.
   public var lowAlarm: UInt8 = 0

@@ -162,7 +162,7 @@ extension FieldList {
     if !log.isComplete { member("complete", false) }
   }
 
-  /// Adds pairs of the minute of the day and degrees Celsius.
+  /// Adds readings as pairs: minute of the day, degrees Celsius.
   private mutating func member(readings: [RingTemperatureDay.Reading]) {
     member(
       "readings",

@@ -152,7 +152,7 @@ package struct RingTranscript: Hashable, Sendable {
     } else if kind != .activity, let log = dayLog(kind) {
       fields.members(of: log)
     } else {
-      // The frames of a log whose header, which gives their meaning, is missing.
+      // The log's header, which gives the frames their meaning, is missing.
       fields.members(of: RingReply.log(kind))
       fields.member("frames") { list in
         for packet in packets where packet[0] == kind.rawValue { list.hex(packet.span.extracting(1..<15)) }
@@ -163,7 +163,7 @@ package struct RingTranscript: Hashable, Sendable {
 
   private func activityLog() -> RingActivityLog? {
     var assembler = RingActivityLogAssembler()
-    // Take the header first: the log can complete without it, and would then lack its unit.
+    // Process the header first: the log can complete without it, but then lacks its unit.
     for packet in packets.filter({ $0[1] == 0xF0 }) + packets.filter({ $0[1] != 0xF0 }) {
       guard let frame = try? RingFrame(validating: packet.span) else { continue }
       if case .complete(let log) = assembler.receive(frame) { return log }

@@ -17,7 +17,8 @@ public struct RingDayLog: Hashable, Sendable {
   public let intervalMinutes: Int
   /// `nil` if the frame with the echo is missing.
   public let day: Day?
-  /// One byte per slot, 0 for none. Slots after now, and those of missing frames, are 0 or stale.
+  /// One byte per slot, 0 for none. Slots after the current time, and those of missing frames, are 0 or
+  /// stale.
   public let samples: [UInt8]
   /// Numbers of missing frames; empty if the log is complete.
   public let missingFrames: [Int]

@@ -1,9 +1,10 @@
 /// Aligns the beats of a sensor that sends only intervals with the beat times of another sensor.
 ///
-/// Intervals add up to a sensor's own clock, but their start is known only roughly, and a missing or doubled
-/// interval shifts all later ones. So blocks of beats are located one by one: unless the rhythm is regular,
-/// the pattern of a block fits the other sensor's beats at one place only. Neighbouring blocks at the same
-/// lag form a run. One slope, the ratio of both clocks, is fitted to all runs.
+/// The sum of the intervals follows the sensor's own clock, but its start is known only roughly, and a
+/// missing or doubled interval shifts all later beats. Blocks of beats are therefore located one by one:
+/// unless the rhythm is regular, the pattern of a block fits the other sensor's beats at one place only.
+/// Neighbouring blocks at the same lag form a run. One slope, the ratio of both clocks, is fitted to all
+/// runs.
 public struct AnchoredBeats: Sendable {
   /// Expected distance between aligned beats of the same heart, in seconds.
   public enum Width: Double, Sendable {
@@ -26,13 +27,13 @@ public struct AnchoredBeats: Sendable {
   /// Maximum difference between neighbouring blocks of a run, in widths.
   private static let step = 2.5
   private static let leastBlocks = 3
-  /// Common error of both ends of a run, because intervals are rounded to 1/1024 s: seconds.
+  /// Common error of both ends of a run, in seconds: intervals are rounded to 1/1024 s.
   private static let grain = 0.000_4
   static let leastShare = 0.5
 
   /// Time of each beat by the other sensor's clock; `nil` if unknown.
   public private(set) var times: [[Double?]]
-  /// Seconds of the other sensor for a second of this one, minus 1.
+  /// Seconds on the other sensor's clock for each second on this one's, minus 1.
   public private(set) var slope = 0.0
   /// Half the width of the slope's 95 % interval; `nil` if there are too few blocks.
   public private(set) var slopeUncertainty: Double?

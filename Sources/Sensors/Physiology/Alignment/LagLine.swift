@@ -1,9 +1,9 @@
 /// A straight line through measured lags: how far one clock is behind another, and how that changes.
 ///
-/// It starts with the median slope of all pairs, which tolerates a quarter of outliers (Theil 1950; Sen,
-/// Estimates of the Regression Coefficient Based on Kendall's Tau, J. Am. Stat. Assoc. 63(324), 1968).
-/// Weighted least squares over the points near that line follow. The uncertainties come from the scatter of
-/// those points.
+/// It starts with the median slope of all pairs, which is correct even if a quarter of the points are
+/// outliers (Theil 1950; Sen, Estimates of the Regression Coefficient Based on Kendall's Tau, J. Am. Stat.
+/// Assoc. 63(324), 1968). Weighted least squares over the points near that line follow. The uncertainties
+/// come from the scatter of those points.
 public struct LagLine: Hashable, Sendable {
   /// A lag measured around a time.
   public struct Point: Hashable, Sendable, BitwiseCopyable {
@@ -39,7 +39,7 @@ public struct LagLine: Hashable, Sendable {
   private static let usualDrift = 1e-4
   /// Maximum points for the first line, because the number of pairs grows with the square.
   private static let pairedPoints = 256
-  /// Maximum distance of a point from the line, relative to the usual distance.
+  /// Maximum distance of a point from the line, as a multiple of the usual distance.
   private static let farthest = 3.5
   /// Lower limit of a lag's error, in seconds.
   static let grain = 2e-5
@@ -110,8 +110,8 @@ public struct LagLine: Hashable, Sendable {
     return (1 + correlation) / (1 - correlation)
   }
 
-  /// Distance, at the centre, between the line and a parabola through the points, if the parabola fits
-  /// clearly better: seconds.
+  /// Distance in seconds, at the centre, between the line and a parabola through the points, if the parabola
+  /// fits clearly better.
   private static func bend(_ points: [Point], level: Double, slope: Double, _ sums: Sums) -> Double {
     guard points.count >= 8 else { return 0 }
     // The component of a parabola that is orthogonal to a line.

@@ -1,9 +1,8 @@
 /// All straight lines that lie above some points and below others.
 ///
 /// Such a line describes the lateness of a clock within known bounds: a sample cannot arrive before it was
-/// measured, and waits at most one connection interval unless a packet was lost. What the lines have in
-/// common is known. The range between them is the uncertainty, without assumptions about the distribution of
-/// waits.
+/// measured, and waits at most one connection interval unless a packet was lost. The spread of these lines is
+/// the uncertainty; it requires no assumption about the distribution of the waits.
 public struct LineBand: Hashable, Sendable {
   /// A bound at a time, both in seconds.
   public struct Bound: Hashable, Sendable, BitwiseCopyable {

@@ -37,9 +37,9 @@ struct MotionGrid {
 
   /// Maximum step between samples that is not a gap, in sample intervals of the series.
   private static let longestStep = 2.5
-  /// Changes over more than this belong to gravity: seconds.
+  /// Changes that take longer than this, in seconds, are attributed to gravity.
   private static let slowest = 1.0
-  /// Changes within less than this differ in a slower series: samples of that series.
+  /// Changes that take fewer samples of a slower series than this look different in that series.
   private static let fastest = 3.0
 
   /// - Parameters:

@@ -64,7 +64,7 @@ struct SharedBeats {
       kind: .beats, line: line, likeness: share, range: (seconds.min() ?? 0)...(seconds.max() ?? 0))
   }
 
-  /// A number of beats of the first sensor, from the middle of the time that the second may cover.
+  /// Some beats of the first sensor, from the middle of the time that the second sensor may cover.
   private func shared(within search: Double) -> ArraySlice<Double> {
     guard let begin = second.first, let end = second.last else { return [] }
     let both = first.filter { $0 > begin - search && $0 < end + search }

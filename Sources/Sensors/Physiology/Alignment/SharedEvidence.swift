@@ -7,15 +7,15 @@ public struct SharedEvidence: Hashable, Sendable {
 
   /// Why no lag was found.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One of them has no movement or no beats.
+    /// One of the sensors has no movement or no beats.
     case nothing(Kind)
-    /// They are not alike at any lag.
+    /// The signals are not similar at any lag.
     case unlike(Kind)
-    /// They are almost as much alike at another lag, this many seconds from the best one.
+    /// The signals are almost as similar at another lag, this many seconds from the best one.
     case ambiguous(Kind, seconds: Double)
-    /// They are more alike at a lag of this many seconds, which is beyond the search range.
+    /// The signals are more similar at a lag of this many seconds, which is beyond the search range.
     case beyond(Kind, seconds: Double)
-    /// Fewer places agree than a line requires.
+    /// Too few places agree for a line.
     case tooFew(Kind)
 
     public var description: String {
@@ -47,8 +47,8 @@ public struct SharedEvidence: Hashable, Sendable {
 
   /// Default search range: maximum offset of the clocks in either direction, in seconds.
   public static let search = 10.0
-  /// Factor by which the comparison exceeds the search range. A regular movement looks alike at a wrong lag
-  /// if the right one is not tried.
+  /// Factor by which the compared range exceeds the search range. Regular movement seems to match at a wrong
+  /// lag if the right one is not tried.
   static let beyond = 3.0
   /// If another lag is better than the best one in more than this share of places, the result is ambiguous.
   static let rivals = 0.2

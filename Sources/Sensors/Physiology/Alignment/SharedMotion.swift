@@ -1,16 +1,16 @@
 /// Finds the lag between two accelerometers on the same body by correlating their movement, window by window.
 ///
-/// The first lag is the one at which all windows of the 15 minutes with the most movement are together most
-/// alike. From there on, each window's lag is sought near the line of those already found. A parabola locates
-/// the peak of its correlation between samples (Boucher and Hassab, Analysis of Discrete Implementation of
-/// Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
+/// The first lag is the one with the best joint correlation of all windows in the 15 minutes with the most
+/// movement. Each other window's lag is then searched for near the line through the lags already found. A
+/// parabola locates the peak of its correlation between samples (Boucher and Hassab, Analysis of Discrete
+/// Implementation of Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
 struct SharedMotion {
   /// Sample rate of the grids, in hertz.
   private static let rate = 100.0
   /// Step between the samples used for the first, wide search.
   private static let coarse = 4
   private static let windowSeconds = 20.0
-  /// Weaker movement is sensor noise: g, root mean square.
+  /// Minimum movement, in g, root mean square. Weaker movement is sensor noise.
   private static let leastMovement: Float = 0.02
   /// Minimum correlations: of all windows together, and of a single one.
   private static let leastLikeness: (all: Float, one: Float) = (0.4, 0.5)
@@ -120,7 +120,8 @@ struct SharedMotion {
     return stride(from: range.lowerBound, to: range.upperBound, by: step).map { windows[$0] }
   }
 
-  /// Returns the lag at which the windows are together most alike, accurate to a few hundredths of a second.
+  /// Returns the lag with the best joint correlation of the windows, accurate to a few hundredths of a
+  /// second.
   private func coarseLag(_ places: [Int], within search: Double) throws(SharedEvidence.Refusal) -> Double {
     let reach = Int(search * SharedEvidence.beyond * Self.rate) / Self.coarse
     let curves = places.map { place in
@@ -150,8 +151,8 @@ struct SharedMotion {
 
   // MARK: Correlation
 
-  /// Correlation of a window of the first series with the second one `lag` samples later; `nil` if that was
-  /// not measured.
+  /// Correlation of a window of the first series with the second one `lag` samples later; `nil` if that part
+  /// was not measured.
   private func likeness(of place: Int, at lag: Int, step: Int = 1) -> Float? {
     let begin = place + lag
     guard begin >= 0, begin + window <= second.values.count else { return nil }
@@ -166,7 +167,7 @@ struct SharedMotion {
     return others >= floor && squares > 0 ? product / (squares * others).squareRoot() : nil
   }
 
-  /// The lag at which a window is most alike, in seconds, and its likeness.
+  /// The lag at which a window's correlation is highest, in seconds, and that correlation.
   private func peak(of place: Int, near lag: Double, within reach: Double) -> (lag: Double, likeness: Float)?
   {
     let middle = Int((lag * Self.rate).rounded())

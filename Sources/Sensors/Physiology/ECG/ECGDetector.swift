@@ -2,26 +2,27 @@
 ///
 /// Method: Elgendi, Fast QRS Detection with an Optimized Knowledge-Based Method: Evaluation on 11 Standard
 /// ECG Databases, PLoS ONE 8(9), e73557, 2013 (sensitivity 99.8 %, positive predictivity 99.9 % over all of
-/// them). The signal, 8 … 20 Hz, is squared. A complex is where its average over 97 ms (the QRS complex)
-/// exceeds that over 611 ms (a beat) plus 8 % of the mean.
+/// them). The signal is filtered to 8 … 20 Hz and squared. A complex is a stretch in which the average over
+/// 97 ms (the QRS complex) exceeds the average over 611 ms (a beat) plus 8 % of the mean.
 ///
-/// Two differences are due to streaming. The filter has linear phase. The mean is that of the last ten
-/// seconds, or three times that of the last two if that is less, so that a disturbance has no effect after
-/// its end.
+/// Streaming requires two changes to that method. The filter has linear phase. The mean is that of the last
+/// ten seconds, or three times that of the last two if that is less, so that a disturbance has no effect
+/// after its end.
 ///
-/// Which complexes are beats: Pan and Tompkins, A Real-Time QRS Detection Algorithm, IEEE Transactions on
-/// Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a complex are combined: its height
-/// in the signal and its amplitude in the band, here by their geometric mean. Noise is strong in the band but
-/// low; a wide ventricular beat is the opposite. A complex with less than 40 % of the usual strength is
-/// noise. The usual strength is the lower quartile of the last eight, so that large ectopic beats do not hide
-/// those between them. If no beat came for 1.66 usual intervals, the strongest complex since the last one is
-/// a beat even with 25 %. A complex is a T wave if it is less than half as steep as the usual beat and as the
-/// beat up to 0.36 s before, unless it comes when the next beat is due: three quarters of the usual interval
-/// after the last one. Of two complexes within 0.24 s, the stronger one counts.
+/// The rules for which complexes are beats come from Pan and Tompkins, A Real-Time QRS Detection Algorithm,
+/// IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a complex are
+/// combined: its height in the signal and its amplitude in the band, here by their geometric mean. Noise is
+/// strong in the band but low; a wide ventricular beat is the opposite. A complex with less than 40 % of the
+/// usual strength is noise. The usual strength is the lower quartile of the last eight, so that large ectopic
+/// beats do not hide those between them. If no beat came for 1.66 usual intervals, the strongest complex
+/// since the last beat counts if it has 25 % of the usual strength. A complex is a T wave if it is less than
+/// half as steep as the usual beat and as the beat up to 0.36 s before, unless it comes when the next beat is
+/// due: three quarters of the usual interval after the last one. Of two complexes within 0.24 s, the stronger
+/// one counts.
 ///
 /// The R peak is the extremum of the unfiltered signal, smoothed over 30 ms and weighted by a raised cosine
-/// around the energy's maximum; a parabola locates it between samples. A wide wave with several tops has its
-/// peak at the highest one of the unsmoothed signal. The polarity is that of the last beats, unless the
+/// around the energy's maximum; a parabola locates it between samples. If a wide wave has several tops, its
+/// peak is the highest top of the unsmoothed signal. The polarity is that of the last beats, unless the
 /// opposite wave is clearly larger, as in an ectopic beat. The peak's position is not shifted relative to the
 /// input.
 ///
@@ -51,7 +52,8 @@ public struct ECGDetector: Sendable {
   public static let lateShare = 1.66
   /// Time after which a beat is late in any case, and the usual values are forgotten: 30 a minute.
   public static let lateSeconds = 2.0
-  /// Distance of a complex's polarity, −1 … 1, from that of the last ones beyond which its own is used.
+  /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own is
+  /// used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
   /// Minimum nominal rate, in samples a second.
@@ -149,7 +151,7 @@ public struct ECGDetector: Sendable {
     usual = UsualBeat()
   }
 
-  /// Takes the next sample.
+  /// Processes the next sample.
   ///
   /// - Returns: the beat that is now certain. Its `height` is measured from the baseline, in the unit of the
   ///   signal.
@@ -286,7 +288,7 @@ public struct ECGDetector: Sendable {
       strength: (abs(height - base) * energy.squareRoot()).squareRoot())
   }
 
-  /// The highest sample, if it is another top of a wide wave than the one that smoothing made the highest.
+  /// The highest sample near a peak: in a wide wave, smoothing may have made another top the highest.
   private func top(near peak: Int, in range: ClosedRange<Int>, _ sign: Double) -> Int {
     let reach = Int((Self.topSeconds * rate).rounded())
     var highest = peak

@@ -16,7 +16,7 @@ import BLEWire
 /// Missing samples, up to a second, are bridged by a straight line for the filter and counted. No beat is
 /// found there, and no interval spans them. After a longer gap, the meter starts again.
 ///
-/// A window and its beats are returned as soon as none of its beats can follow: at most
+/// A window and its beats are returned as soon as no further beat of the window can follow: at most
 /// `ECGDetector.lagSeconds` after its end. This is a measurement of intervals, not medical advice.
 public struct ECGMeter: Sendable {
   /// Why a sample rate is not supported.
@@ -38,11 +38,11 @@ public struct ECGMeter: Sendable {
   public static let windowSeconds = 10.0
   public static let leastCorrelation = 0.66
   public static let beatsPerMinute = 24.0...250.0
-  /// Minimum share of good intervals between a window's beats: one beat of ten that is unlike the others
-  /// spoils two of them. If there are more, further beats may be missed or false.
+  /// Minimum share of good intervals between a window's beats. One beat of ten that is unlike the others
+  /// spoils two intervals; if more intervals are spoiled, other beats may be missed or false.
   public static let leastAcceptedShare = 0.8
-  /// Minimum of the median height of the R peaks over the root mean square of the signal, 0.67 … 40 Hz. A
-  /// sine of any frequency has 1.41; a signal that does not stand out more does not consist of R peaks.
+  /// Minimum of the median height of the R peaks divided by the root mean square of the signal, 0.67 … 40 Hz.
+  /// The ratio is 1.41 for a sine of any frequency; a signal of R peaks exceeds that.
   public static let leastCrest = 1.5
   public static let longestPauseSeconds = 3.0
   public static let largestMissingShare = 0.2
@@ -116,7 +116,7 @@ public struct ECGMeter: Sendable {
   /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
   public func beat(_ index: Int) -> ECGBeat { found[index] }
 
-  /// Takes the next sample.
+  /// Processes the next sample.
   ///
   /// - Returns: a window that is now complete.
   public mutating func take(_ sample: ECGSample) -> ECGWindow? {
@@ -246,8 +246,8 @@ public struct ECGMeter: Sendable {
     return (given.acceptedShare ?? 0) >= Self.leastAcceptedShare ? nil : .fewAccepted
   }
 
-  /// Median height of the first `count` beats over the root mean square of the signal; `nil` without a beat
-  /// or signal.
+  /// Median height of the first `count` beats divided by the root mean square of the signal; `nil` without a
+  /// beat or signal.
   private mutating func crest(_ count: Int, _ window: Range<Int>) -> Double? {
     guard count > 0, !window.isEmpty else { return nil }
     for index in 0..<count {

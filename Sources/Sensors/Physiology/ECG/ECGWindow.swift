@@ -22,7 +22,8 @@ public import BLEWire
 @frozen public struct ECGBeat: Hashable, Sendable, BitwiseCopyable {
   /// Time of the R peak, on the sensor's clock; no filter shifts it.
   public var time: ReceiveTime
-  /// Seconds since the R peak before; `nil` for the first one after an interruption or after samples that never came.
+  /// Seconds since the previous R peak; `nil` for the first one after an interruption or after missing
+  /// samples.
   public let interval: Double?
   /// Height of the R peak over the baseline, in microvolts; negative if the lead is inverted.
   public let height: Double
@@ -41,7 +42,7 @@ public struct ECGWindow: Hashable, Sendable {
   public var end: ReceiveTime
   /// Number of beats found, good or not.
   public var beats: Int
-  /// Rate by the count of all beats (`ECGMeter`); `nil` if the window is rejected.
+  /// Rate from the count of all beats (`ECGMeter`); `nil` if the window is rejected.
   public var beatsPerMinute: Double?
   /// Median correlation of the beats with their average, −1 … 1. This is the window's quality.
   public var correlation: Double?
@@ -49,8 +50,8 @@ public struct ECGWindow: Hashable, Sendable {
   public var missingShare: Double
   /// Share of good intervals between the beats, 0 … 1; `nil` without an interval.
   public var acceptedShare: Double?
-  /// Median height of the R peaks over the root mean square of the signal; `nil` without a beat. A sine has
-  /// at most 1.41.
+  /// Median height of the R peaks divided by the root mean square of the signal; `nil` without a beat. At
+  /// most 1.41 for a sine.
   public var crest: Double?
   public var rejection: ECGRejection?
 }
@@ -64,7 +65,7 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   /// The signal is constant for a second or more: no electrode has contact, or the amplifier is saturated.
   case contact
   case tooFewBeats
-  /// The beats found do not stand out of the signal: mains hum or noise.
+  /// The beats found do not stand out from the signal: mains hum or noise.
   case noise
   /// The rate is outside 24 … 250 a minute.
   case rateOutOfRange

@@ -1,4 +1,4 @@
-/// Removes from the light the part that the accelerometer explains, by least squares.
+/// Removes the part of the light that the accelerometer explains, by least squares.
 ///
 /// The light is modelled as a sum of the three axes, each at `lags` times from `ahead` samples later to four
 /// samples earlier (a finite impulse response for each axis), fitted over the last seconds. The remainder is
@@ -13,7 +13,7 @@ struct MotionCanceller {
   static let inputs = 3 * lags
   static let blockSamples = 50
   static let blocks = 8
-  /// Share of the mean power of the inputs.
+  /// Ridge of the fit, as a share of the mean power of the inputs.
   static let ridgeShare = 0.01
   /// Noise power of the acceleration, in g².
   static let noisePower = 1e-4
@@ -31,7 +31,7 @@ struct MotionCanceller {
   private var weights = [Double](repeating: 0, count: inputs)
   private var taken = 0
 
-  /// Number of light samples in the sums: `ahead` less than taken.
+  /// Number of light samples in the sums: the samples taken, minus `ahead`.
   var settled: Int { max(0, taken - Self.ahead) }
 
   mutating func reset() {

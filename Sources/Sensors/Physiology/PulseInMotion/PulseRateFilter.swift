@@ -1,11 +1,11 @@
 /// Tracks the pulse from window to window: a hidden Markov model over rates, with forward filtering and
 /// fixed-lag smoothing. It allocates only at the start.
 ///
-/// From one window to the next, the pulse changes by a two-sided exponential of `changeScale`, and rarely by
-/// any amount. The evidence of a window for each rate is multiplied in, and later windows count as much as
-/// earlier ones (Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, forwards and
-/// backwards). Tracking a pulse in motion by such a model is also published (Temko 2017 with Viterbi's path;
-/// Bieri et al., BeliefPPG, UAI 2023).
+/// From one window to the next, the change of the pulse has a two-sided exponential distribution of scale
+/// `changeScale`; rarely, it is arbitrary. The probability of each rate is multiplied by a window's evidence
+/// for it, and later windows count as much as earlier ones (Rabiner, A tutorial on hidden Markov models,
+/// Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in motion by such a model is also
+/// published (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
 struct PulseRateFilter {
   /// Rates: 40, 42 … 220 a minute.
   static let count = 91
@@ -47,7 +47,7 @@ struct PulseRateFilter {
     max(0, min(count - 1, Int(((rate - lowest) / spacing).rounded())))
   }
 
-  /// Takes the evidence of the next window; `nil` for a window without evidence.
+  /// Processes the evidence of the next window; `nil` for a window without evidence.
   mutating func take(_ evidence: [Double]?) {
     let slot = taken % (Self.lag + 1) * Self.count
     if taken == 0 {
@@ -99,8 +99,8 @@ struct PulseRateFilter {
     return result
   }
 
-  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 a minute away. Lines of 8 s
-  /// are not wider. The window must be one that `estimate` accepts.
+  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 a minute away. Spectral
+  /// lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
   func contrast(window: Int, at index: Int) -> Double {
     let slot = window % (Self.lag + 1) * Self.count
     var (sum, places) = (0.0, 0.0)

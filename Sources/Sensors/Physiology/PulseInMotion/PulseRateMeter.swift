@@ -1,12 +1,12 @@
 import BLEWire
 
 /// Measures the pulse at rest and in motion, and states the method of each value: `PulseMeter` if it found
-/// good beats, otherwise `PulseTracker`. Each sample is taken once. It allocates only at the start.
+/// good beats, otherwise `PulseTracker`. Pass each sample once. It allocates only at the start.
 ///
 /// The pulse of an 8 s window is the mean of the accepted intervals inside it, if they fill it except for its
 /// ends; otherwise the tracked pulse. A window waits until both methods have decided: at most about 11 s
-/// after its end. The inner beat meter behaves as it does alone; its windows and beats are available for
-/// interval analysis.
+/// after its end. The contained `PulseMeter` works as it does on its own; its windows and beats are available
+/// for interval analysis.
 public struct PulseRateMeter: Sendable {
   /// Maximum time of a window without accepted intervals, in intervals: those that its ends cut, and half of
   /// another.
@@ -14,12 +14,12 @@ public struct PulseRateMeter: Sendable {
   /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
   /// delay of 0.7 s.
   public static let longestWaitSeconds = 12.0
-  /// Quality of a pulse by beats if an accelerometer shows that the hand was still. In six runs on a
+  /// Quality of a pulse found by beats if an accelerometer shows that the hand was still. In six runs on a
   /// treadmill and the signals with known beats, each such window was correct.
   public static let beatQuality = 0.98
-  /// The same without an accelerometer, if the beats of the last minute are steady; other beats are not
-  /// reported. Each such window of four patients at rest and of six people who ran was correct. Steps that
-  /// look like beats for a minute would pass.
+  /// Quality of a pulse found by beats without an accelerometer, if the beats of the last minute are steady;
+  /// other beats are not reported. Each such window of four patients at rest and of six people who ran was
+  /// correct. Steps that look like beats for a minute would pass.
   public static let blindBeatQuality = 0.94
   private static let windowCapacity = 32
   private static let beatCapacity = 256
@@ -54,7 +54,7 @@ public struct PulseRateMeter: Sendable {
   /// Beat `index` of the window that `take` or `finish` returned last, below `windowBeatCount`.
   public func beat(_ index: Int) -> PulseBeat { meter.beat(index) }
 
-  /// Takes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
+  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
   ///
   /// - Returns: a window of the beat meter that is now complete, as from `PulseMeter`.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {

@@ -36,11 +36,11 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   case noSignal
   /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
   case noise
-  /// The light repeats itself at another rate than the tracked one, often half or twice that.
+  /// The light repeats itself at a rate that differs from the tracked one, often half or twice that rate.
   case octave
   /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
   case noAccelerometer
-  /// Beats come and go, and there is no accelerometer: they may be steps.
+  /// Beats were found only in some windows, and there is no accelerometer: the beats may be steps.
   case unsteadyBeats
 
   /// A short description of the reason.
@@ -73,8 +73,8 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
   /// constant.
   public var periodicity: Double?
-  /// The model's own probability that a tracked pulse is within 5 a minute, if its line passed the gate. The
-  /// quality is derived from it.
+  /// The model's own probability that a tracked pulse is within 5 a minute, if its line passed the gate
+  /// (`TrackedLine`). The quality is derived from it.
   package var trackingProbability: Double?
 
   public init(

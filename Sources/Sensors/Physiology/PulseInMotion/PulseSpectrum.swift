@@ -1,9 +1,10 @@
-/// Evidence of a window for each rate of `PulseRateFilter`, by amplitude spectra of the remaining
-/// light and of the accelerometer.
+/// Evidence of a window for each rate of `PulseRateFilter`, from amplitude spectra of the remaining light and
+/// of the accelerometer.
 ///
-/// The light's spectrum is weighted at each frequency by a Wiener filter, light over light plus acceleration,
-/// both relative to their maximum: Temko, Accurate Heart Rate Monitoring During Physical Exercises Using PPG,
-/// IEEE Trans. Biomed. Eng. 64(9), 2017. Half of the amplitude at twice a frequency is added to it.
+/// The light's spectrum is weighted at each frequency by a Wiener filter, light divided by the sum of light
+/// and acceleration, both relative to their maximum: Temko, Accurate Heart Rate Monitoring During Physical
+/// Exercises Using PPG, IEEE Trans. Biomed. Eng. 64(9), 2017. Half of the amplitude at twice a frequency is
+/// added to it.
 struct PulseSpectrum {
   static let windowSamples = 200
   /// Weight of the acceleration's spectrum.
@@ -11,7 +12,7 @@ struct PulseSpectrum {
   static let harmonicShare = 0.5
   /// Amplitude of acceleration, in g, below which its spectrum has less weight.
   static let leastAcceleration = 0.01
-  /// Evidence for each pulse regardless of the measurement, in means of the spectrum.
+  /// Evidence for each pulse regardless of the measurement, as a multiple of the spectrum's mean.
   static let floor = 0.2
   /// Frequencies: 40, 42 … 422 a minute. The last one makes the number a multiple of four.
   static let count = 192
@@ -55,7 +56,8 @@ struct PulseSpectrum {
     for index in motion.indices { motion[index] += spectrum[index] / largest / 3 }
   }
 
-  /// Adds the remaining light, after the acceleration. Several ways of cleaning it share the evidence.
+  /// Adds the remaining light, after the acceleration. If it was cleaned in several ways, each adds a share
+  /// of the evidence.
   mutating func addLight(_ signal: [Double], share: Double) {
     transform(signal)
     if isFirst {

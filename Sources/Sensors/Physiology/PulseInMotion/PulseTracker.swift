@@ -4,29 +4,29 @@ import BLEWire
 /// `PulseRateWindow`, every two seconds. One channel of light is sufficient. It allocates only at the start.
 ///
 /// The part of the light that the accelerometer explains is removed, fitted over the last 8 and over the last
-/// 16 seconds (`MotionCanceller`). Both remainders pass a Wiener filter by the accelerometer's spectrum
-/// (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`). Only relative changes of
-/// the light count, not its unit or offset. The approach, cancel, weigh and track, is that of Zhang, Pi and
-/// Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015;
-/// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
+/// 16 seconds (`MotionCanceller`). Both remainders pass a Wiener filter made from the accelerometer's
+/// spectrum (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`). Only relative
+/// changes of the light count, not its unit or offset. The approach (cancel, weight, track) is that of Zhang,
+/// Pi and Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8),
+/// 2015; Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
 /// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
 /// derived from the model's probability that the pulse is within 5 a minute, and is at most `largestQuality`.
-/// If its line does not stand out, or little of it is left after the accelerometer's part is removed
-/// (`TrackedLine`), it is at most 0.4. Light that jumped, for example because the sensor was lifted, is left
-/// out until it has settled.
+/// If the line does not stand out, or little of it is left after the accelerometer's part is removed
+/// (`TrackedLine`), the quality is at most 0.4. Light that jumped, for example because the sensor was lifted,
+/// is ignored until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
 /// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
 /// must stand out. The module's guide has the measurements. This is a measurement in light, not medical
 /// advice.
 ///
-/// The work is done in bursts: with the sample that completes a window, about 0.2 ms on a desktop processor.
+/// The work is done in bursts: the sample that completes a window costs about 0.2 ms on a desktop processor.
 ///
 /// Limits: 40 … 220 a minute. If steps and pulse have the same rate for long, only earlier windows
 /// distinguish them.
 public struct PulseTracker: Sendable {
-  /// Delay of a window after its end, in seconds, plus a little.
+  /// Delay of a window after its end, in seconds. The actual delay is slightly longer.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.shares.good
@@ -82,7 +82,7 @@ public struct PulseTracker: Sendable {
     queue = WindowQueue(capacity: Self.capacity)
   }
 
-  /// Takes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
+  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
   public mutating func take(_ sample: SignalSample) {
     guard let light = sample.light else { return }
     if !grid.continues(sample) {

@@ -38,8 +38,8 @@ struct SampleGrid {
   /// whichever is larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
-  /// Range of the usual size, relative to it. Light that is outside it after `longestSettlingSeconds` becomes
-  /// usual.
+  /// Sizes that count as usual, as multiples of the usual size. Light outside this range after
+  /// `longestSettlingSeconds` becomes usual.
   static let settledSize = 0.2...3
   static let longestSettlingSeconds = 6.0
 
@@ -98,7 +98,7 @@ struct SampleGrid {
     (unsettled, unsettledAtMost) = (0, 0)
   }
 
-  /// Takes the next sample, which must have light. Call `next` for the resulting samples of the grid.
+  /// Processes the next sample, which must have light. Call `next` for the resulting samples of the grid.
   mutating func take(_ sample: SignalSample) {
     (step, steps) = (0, last.map { sample.index - $0.index } ?? 1)
     base = last?.light ?? sample.light ?? 0

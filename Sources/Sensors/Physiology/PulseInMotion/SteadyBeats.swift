@@ -1,10 +1,10 @@
-/// Decides whether beats without an accelerometer are a pulse at rest. Steps look like beats, too, but come
-/// and go.
+/// Decides without an accelerometer whether beats are a pulse at rest. Steps also look like beats, but not in
+/// every window.
 ///
-/// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. In
-/// people who run, a window has beats now and then, at the rate of the steps, of every second or third step,
-/// or of the pulse. A single window does not show which, so a window is judged by those of the last minute.
-/// It allocates only at the start.
+/// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. While
+/// a person runs, only some windows have beats, at the rate of the steps, of every second or third step, or
+/// of the pulse. A single window does not show which of these it is, so a window is judged by those of the
+/// last minute. It allocates only at the start.
 struct SteadyBeats {
   /// Number of beat-meter windows that are compared: a minute.
   static let count = 6
@@ -13,8 +13,7 @@ struct SteadyBeats {
   static let rateDrift = 0.02
   /// Largest ratio of two amplitudes.
   static let largestAmplitudeRatio = 2.2
-  /// Least share of similar windows. Two windows are added to the number of windows, and one to the similar
-  /// ones.
+  /// Minimum share of similar windows, after adding two windows to the total and one to the similar ones.
   static let leastShare = 0.6
   /// Faster beats may be steps, and slower ones every second or third step. These need `leastUnusual` similar
   /// windows, or all that there are.
@@ -30,11 +29,11 @@ struct SteadyBeats {
   private var past = [Past](repeating: Past(), count: count)
   private var taken = 0
 
-  /// Takes the next window of the beat meter.
+  /// Processes the next window of the beat meter.
   ///
   /// - Returns: whether its beats are steady.
   mutating func take(_ window: PulseWindow) -> Bool {
-    // An interrupted window says nothing about the others.
+    // An interrupted window gives no information about the others.
     guard window.rejection != .interrupted else { return false }
     past[taken % Self.count] = Past(rate: window.beatsPerMinute ?? 0, amplitude: window.amplitude)
     taken += 1

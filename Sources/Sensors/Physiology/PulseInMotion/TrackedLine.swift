@@ -30,8 +30,8 @@ struct TrackedLine {
   /// Contrast and share before the first window, with the weight of `usualWindows`.
   private static let usual = (contrast: 1.7, kept: 0.64)
   private static let usualWindows = 4.0
-  /// Shares of windows within 5 a minute, from each of the model's own `probabilities` on. `CalibrationTests`
-  /// fits them to six runs; they are rounded.
+  /// Thresholds of the model's own probability, and the shares of windows within 5 a minute between them
+  /// (`shares`). `CalibrationTests` fits the shares to six runs; they are rounded.
   static let probabilities = (poor: 0.4, fair: 0.6, good: 0.72)
   static let shares = (none: 0.25, poor: 0.66, fair: 0.88, good: 0.98)
 
@@ -55,7 +55,7 @@ struct TrackedLine {
 
   mutating func reset() { self = TrackedLine() }
 
-  /// Takes the next window with a pulse.
+  /// Processes the next window with a pulse.
   mutating func take(contrast: Double, kept: Double, beatsPerMinute: Double) {
     windows += 1
     self.contrast.take(contrast, share: 1 / windows)

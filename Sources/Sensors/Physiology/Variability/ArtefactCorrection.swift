@@ -21,14 +21,14 @@
 /// Method: Lipponen, Tarvainen, A robust algorithm for heart rate variability time series artefact correction
 /// using novel beat classification, J. Med. Eng. Technol. 43(3), 173–181, 2019 (published sensitivity 97 %,
 /// specificity 99.9 %). Differences between successive intervals, and of intervals from the median of eleven,
-/// are divided by 5.2 times their quartile deviation among the 91 around (3.5 standard deviations if they
-/// were normal). Beyond 1, the neighbours' differences decide whether a beat is ectopic, missed, extra or at
-/// the wrong place.
+/// are divided by 5.2 times their quartile deviation among the 91 around them (3.5 standard deviations of a
+/// normal distribution). Beyond 1, the neighbours' differences decide whether a beat is ectopic, missed,
+/// extra or at the wrong place.
 ///
-/// There are three differences. An ectopic beat is sought one interval ahead, so that its first interval is
-/// not classified as another kind. Intervals of no kind are left out instead of interpolated. The divisor is
-/// at least 20 ms, for intervals in coarse steps. The correction is repeated until nothing is found, at most
-/// four times.
+/// There are differences from the published method. An ectopic beat is sought one interval ahead, so that its
+/// first interval is not classified as another kind. Intervals of no kind are left out instead of
+/// interpolated. The divisor is at least 20 ms, for intervals in coarse steps. The correction is repeated
+/// until nothing is found, at most four times.
 struct ArtefactCorrection: Sendable {
   /// Whether an interval is kept.
   private enum State: UInt8 {
@@ -45,7 +45,7 @@ struct ArtefactCorrection: Sendable {
   private static let leastMeasure = 0.02
   private static let passes = 4
 
-  /// In seconds. The arrays below belong to these.
+  /// The intervals, in seconds. The arrays below have one element for each.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var states = [State](repeating: .kept, count: capacity)
   /// Differences from the previous interval, and distances from the median, doubled below it; both divided by
@@ -115,7 +115,7 @@ struct ArtefactCorrection: Sendable {
     max(leastMeasure, scale * (window.quantile(0.75) - window.quantile(0.25)) / 2)
   }
 
-  /// The difference in measures; 0 before the first interval and after the last.
+  /// The difference in units of its measure; 0 before the first interval and after the last.
   private func difference(_ index: Int) -> Double { index > 0 && index < count ? differences[index] : 0 }
 
   // MARK: Kinds

@@ -20,7 +20,7 @@ public struct Variability: Hashable, Sendable {
     case fewAccepted(share: Double)
     /// The share of intervals that differ from the previous one exceeds `Variability.largestIrregularShare`.
     case irregular(share: Double)
-    /// The intervals doubled or halved at once and stayed so this number of times.
+    /// The intervals suddenly doubled or halved, and stayed so, this number of times.
     case leaps(count: Int)
     /// The share of time without good intervals exceeds `Variability.largestGapShare`.
     case gaps(share: Double)
@@ -54,12 +54,13 @@ public struct Variability: Hashable, Sendable {
 
   /// Power of the variation in two bands.
   ///
-  /// Method: the intervals over their times are joined by a quadratic spline, sampled four times a second
-  /// without their mean. Welch's average of three windows of half the segment (two where neurokit2 takes two;
-  /// Hann, half overlapping) follows, at steps of 1 / duration, and the sum from the lower edge to below the
-  /// upper by trapezoids. These are the definitions of neurokit2 0.2's `hrv_frequency` (which samples 100
-  /// times a second and by default returns powers as shares of the largest). heartpy and others use other
-  /// windows and splines: their powers differ by tens of per cent.
+  /// Method: a quadratic spline through the intervals at their times is sampled four times a second, and the
+  /// mean is subtracted. The spectrum is Welch's average of three Hann windows of half the segment,
+  /// overlapping by half (two windows where neurokit2 uses two), in steps of 1 / duration. The power is the
+  /// sum by trapezoids from a band's lower edge to below its upper edge. These are the definitions of
+  /// neurokit2 0.2's `hrv_frequency` (which samples 100 times a second and by default returns powers as
+  /// shares of the largest). heartpy and others use other windows and splines: their powers differ by tens of
+  /// per cent.
   @frozen public struct Spectrum: Hashable, Sendable, BitwiseCopyable {
     /// 0.04 … 0.15 Hz: ms².
     public let lowFrequency: Double
@@ -87,10 +88,10 @@ public struct Variability: Hashable, Sendable {
   /// Above this share, the rhythm is not a regular one with single ectopic beats: of ten beats, an ectopic
   /// one changes three intervals.
   public static let clearlyIrregularShare = 1.0 / 3
-  /// Maximum ratio between the medians of five intervals and of the next five. A larger one is not a change
-  /// of heart rate: every second beat began to be missed.
+  /// Maximum ratio between the medians of five intervals and of the next five. A larger ratio means that
+  /// every second beat began to be missed, not that the heart rate changed.
   public static let leapRatio = 1.6
-  /// Maximum for the spectrum, which bridges gaps.
+  /// Maximum share of gaps for the spectrum, which bridges them.
   public static let largestGapShare = 0.1
 
   /// Number of intervals used.
@@ -154,7 +155,7 @@ public struct VariabilitySegment: Hashable, Sendable {
   /// `Variability.irregularChange` of it before correction: 0 … 1; `nil` without such a pair. It detects an
   /// irregular rhythm of any cause: the heart, or missed beats.
   public var irregularShare: Double?
-  /// Number of times that the intervals doubled or halved at once and stayed so (`Variability.leapRatio`).
+  /// Number of times that the intervals suddenly doubled or halved, and stayed so (`Variability.leapRatio`).
   public var leaps: Int
   public var result: Result<Variability, Variability.Refusal>
 }

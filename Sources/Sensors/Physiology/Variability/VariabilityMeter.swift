@@ -5,7 +5,7 @@ public import BLEWire
 ///
 /// A segment begins with the first interval after the previous segment. An interval belongs to the segment in
 /// which it ends. Intervals that the source does not accept, or that are shorter than 0.2 s or longer than 3
-/// s, interrupt the run of intervals like a lost packet does: nothing is computed across them. Each run is
+/// s, interrupt the run of intervals as a lost packet does: nothing is computed across them. Each run is
 /// corrected separately (`ArtefactCounts`). If the intervals are insufficient, there is a
 /// `Variability.Refusal` instead of values.
 ///
@@ -43,19 +43,19 @@ public struct VariabilityMeter: Sendable {
       repeating: NormalInterval(end: 0, seconds: 0, isContinued: false), count: Self.capacity)
   }
 
-  /// Takes a beat of an electrocardiogram with its interval.
+  /// Processes a beat of an electrocardiogram with its interval.
   ///
   /// - Returns: the previous segment, if it ended.
   public mutating func take(_ beat: ECGBeat) -> VariabilitySegment? {
     take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
   }
 
-  /// Takes a beat of a plethysmogram with its interval.
+  /// Processes a beat of a plethysmogram with its interval.
   public mutating func take(_ beat: PulseBeat) -> VariabilitySegment? {
     take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
   }
 
-  /// Takes the next interval.
+  /// Processes the next interval.
   ///
   /// - Parameters:
   ///   - seconds: time between two beats; `nil` for a beat whose interval is unknown.

@@ -40,8 +40,9 @@ struct VariabilitySpectrum: Sendable {
     return power(sample(times[count - 1] - times[0]), Windows(from: times[0], to: times[count - 1]))
   }
 
-  /// The division of time as in neurokit2. It takes 100 values a second. Whether the edge of a band is a step
-  /// of the spectrum, and whether a third window fits, depends on their number, so this follows it exactly.
+  /// Divides the time as neurokit2 does, which uses 100 values a second. The number of values decides whether
+  /// the edge of a band is a step of the spectrum and whether a third window fits, so this follows it
+  /// exactly.
   private struct Windows {
     /// The inverse of the spectrum's step, in seconds.
     let period: Double
@@ -141,7 +142,8 @@ struct VariabilitySpectrum: Sendable {
     while Double(step) < Self.high * period {
       let density = density(step: step, windows, width, taken) * 2 / (Self.rate * squares)
       let isHigh = Double(step) >= Self.middle * period
-      // Bands are separate: the area between one band's last step and the next one's first does not count.
+      // The bands are separate: the area between one band's last step and the next one's first step is not
+      // counted.
       if isHigh, Double(step - 1) < Self.middle * period { before = nil }
       if let before {
         let area = (before + density) / 2 / period

@@ -22,7 +22,7 @@ public final class CapturingTransport: PacketTransport {
   ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction.
   ///     A full ring drops and counts packets.
   ///   - wake: signalled when the ring has data.
-  ///   - keys: `logged` to keep keys, with which every reader of the log can decrypt the device's links.
+  /// - keys: `logged` to keep keys; every reader of the log can then decrypt the device's links.
   public init(
     _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed

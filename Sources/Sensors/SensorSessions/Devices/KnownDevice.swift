@@ -35,7 +35,7 @@ public struct KnownDevice: Hashable, Sendable {
   }
 
   public var address: DeviceAddress
-  /// A cause for which the device ended a link.
+  /// A cause that made the device end a link.
   public struct Avoided: Hashable, Sendable {
     public var suspect: LinkSuspect
     /// Time at which the link ended.
@@ -44,8 +44,8 @@ public struct KnownDevice: Hashable, Sendable {
     public init(_ suspect: LinkSuspect, since: ReceiveTime) { (self.suspect, self.since) = (suspect, since) }
   }
 
-  /// Time for which a cause is avoided. Then it is requested once more, because the device may have other
-  /// firmware.
+  /// Time for which a cause is avoided. Afterwards it is tried once more, because the device's firmware may
+  /// have changed.
   public static let avoidanceTime = Duration.seconds(30 * 86_400)
   /// Maximum number of causes kept; the oldest is replaced.
   static let avoidedLimit = 8
@@ -56,7 +56,7 @@ public struct KnownDevice: Hashable, Sendable {
   /// Time of the last discovery.
   public var lastSeen: ReceiveTime
   public var discovery: GATTDiscoveryResult
-  /// Causes for which the device ended links, oldest first.
+  /// Causes that made the device end links, oldest first.
   public var avoided: [Avoided] = []
   /// Firmware Revision String as last read.
   public var firmwareRevision: String?
@@ -78,7 +78,7 @@ public struct KnownDevice: Hashable, Sendable {
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
-    // A changed device may accept what it did not before.
+    // A changed device may accept requests that it rejected before.
     if isChanged(in: later) { avoided = [] }
     switch later.extent {
     case .whole: discovery = later

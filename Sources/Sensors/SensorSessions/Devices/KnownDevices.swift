@@ -8,9 +8,9 @@ import JSONText
 ///
 /// Each file is replaced atomically, so that readers see either the old or the new contents, also after a
 /// crash. Only the owner can read the files, because names and addresses show which devices were nearby. A
-/// damaged file is renamed with a warning. No unreadable file makes a command fail.
+/// damaged file is renamed with a warning. An unreadable file does not make a command fail.
 public struct KnownDevices: Sendable {
-  /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of it.
+  /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of this.
   static let fileLimit = 64 << 20
 
   public let folder: String
@@ -65,7 +65,7 @@ public struct KnownDevices: Sendable {
     try write(device)
   }
 
-  /// Adds a cause for which a device ended a link.
+  /// Adds a cause that made a device end a link.
   ///
   /// - Parameters:
   ///   - address: address of the device, which names its file.

@@ -2,7 +2,7 @@ package import BLEHost
 public import BLELinux
 
 /// The preferred mode that shares the radio with the kernel: `coexist` if `bluetoothd` is running, otherwise
-/// `raw`, within the privileges of this process. Connecting by address needs no privilege in either mode.
+/// `raw`, if this process has the privileges for it. Connecting by address needs no privilege in either mode.
 public struct ModeChoice: Hashable, Sendable {
   public enum Mode: String, Hashable, Sendable {
     case raw, coexist

@@ -59,7 +59,7 @@ public actor RememberingAdapter: Adapter {
     avoidance.change(&request)
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
     if let known {
-      // Under another name, the attributes belong to another device or to other firmware.
+      // If the name differs, the attributes belong to another device or to other firmware.
       let isOther = known.isNamedOtherwise(journal.name(of: peer))
       await connection.recall(
         isOther ? nil : known.discovery, firmware: known.firmwareRevision, not: suspects)

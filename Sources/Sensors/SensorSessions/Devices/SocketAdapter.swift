@@ -3,7 +3,7 @@ package import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// A connected datagram socket instead of a radio, with one ATT PDU in each datagram.
+/// An adapter with a connected datagram socket instead of a radio. Each datagram is one ATT PDU.
 ///
 /// It uses the receive path of the `raw` mode without Bluetooth in the kernel, to measure the cost of that
 /// path.

@@ -9,8 +9,8 @@ public struct PolarFrameSample: NotificationSample {
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
-  /// Whether the frame has samples: `false` for a frame of another content, such as facts about a
-  /// measurement, or of an unknown one.
+  /// Whether the frame has samples; `false` for a frame with other content, such as information about a
+  /// measurement, or with unknown content.
   public let isValue: Bool
   package let type: PolarMeasurementType
   /// Number of the link that delivered it; later links have higher numbers.
@@ -44,8 +44,8 @@ public struct PolarFrameSample: NotificationSample {
 }
 
 extension SampleSink<PolarFrameSample> {
-  /// Takes one frame of raw data. A frame of an unrequested stream is not a sample, because it has no table.
-  /// Call on the receive thread only.
+  /// Decodes and queues one frame of raw data. A frame of an unrequested stream is not a sample, because it
+  /// has no table. Call on the receive thread only.
   ///
   /// - Parameter link: number of the link.
   package func take(
@@ -237,8 +237,8 @@ private struct PolarConversation: Sendable {
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
-  /// Settings that the sensor offers. If it does not report them, for example in a log of a program that did
-  /// not ask, the usual settings of such sensors.
+  /// Settings that the sensor offers. If it does not report them, for example in a replayed log whose program
+  /// did not request them, returns the usual settings of such sensors.
   func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
     do { return try await settings(PolarRequest(.getSettings, type)) } catch {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
@@ -246,7 +246,7 @@ private struct PolarConversation: Sendable {
     }
   }
 
-  /// Whether the sensor supports a measurement; `nil` if it does not say.
+  /// Whether the sensor supports a measurement; `nil` if it does not report this.
   func measures(_ type: PolarMeasurementType) async -> Bool? {
     guard let octets = try? await link.client.read(point.valueHandle),
       let features = try? PolarFeatures(decoding: octets.span)

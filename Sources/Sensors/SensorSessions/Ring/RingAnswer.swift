@@ -2,7 +2,7 @@ import BLEWire
 package import ColmiRing
 package import JSONText
 
-/// A ring's answer as programs read it: one JSON object per line, with the keys of `ringtap ring decode`.
+/// A ring's answer, output as one JSON object per line with the keys of `ringtap ring decode`.
 package enum RingAnswer: FieldSource, Sendable {
   case reply(RingReply)
   case dayLog(RingDayLog)

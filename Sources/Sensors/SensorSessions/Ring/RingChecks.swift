@@ -25,7 +25,7 @@ extension RingConversation {
 
   /// Compares the newest entries of today's logs with the expected time of the ring's clock.
   ///
-  /// Heart rates are ignored, because their slots after now may be outdated.
+  /// Heart rates are ignored, because their slots after the current time may be outdated.
   public func judgeClock(
     _ now: RingDateTime, localOffsetMinutes: Int
   ) async throws(RingError) -> RingClockCheck.Finding {

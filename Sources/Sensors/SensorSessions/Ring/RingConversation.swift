@@ -6,17 +6,17 @@ public import ColmiRing
 
 /// Requests to a connected ring, and its answers.
 ///
-/// Only the opcode relates a reply to its request, and rings also send data unasked. So each frame is
-/// dispatched by its content: it is offered to the pending request first; if that does not use it, it is
-/// counted and ignored. Rings handle one request at a time (reference `colmi-ring-protocol.md`, 1.4); others
-/// queue. The actor runs on the connection's loop.
+/// Only the opcode relates a reply to its request, and rings also send unsolicited data. Each frame is
+/// therefore dispatched by its content: the pending request examines it first; if that request does not use
+/// it, it is counted and ignored. Rings handle one request at a time (reference `colmi-ring-protocol.md`,
+/// 1.4); others queue. The actor runs on the connection's loop.
 public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
     /// Damaged frames and messages, which were skipped.
     public internal(set) var malformed = 0
     /// Replies that no request was waiting for: late ones, and those to another command.
     public internal(set) var foreign = 0
-    /// Frames and messages that the ring sent unasked.
+    /// Unsolicited frames and messages from the ring.
     public internal(set) var unasked = 0
     /// Requests without an answer, and incomplete logs.
     public internal(set) var timeouts = 0
@@ -72,9 +72,9 @@ public actor RingConversation {
   /// Capabilities of the ring; `nil` until its time is set, because it reports them only then.
   public internal(set) var capabilities: RingCapabilities?
 
-  /// Naps that the ring reported unasked, each once; rings send them before the answer about nights.
+  /// Naps that the ring reported unsolicited, each once; rings send them before the answer about nights.
   public private(set) var naps: [RingBigDataAnswer] = []
-  /// More than a week's naps.
+  /// Maximum number of naps kept: more than those of a week.
   private static let napLimit = 64
 
   private var pending: Pending?
@@ -136,7 +136,7 @@ public actor RingConversation {
     }
   }
 
-  // MARK: What comes
+  // MARK: Received data
 
   private func received(frame: [UInt8], at time: ReceiveTime) {
     let reply: RingReply
@@ -170,7 +170,7 @@ public actor RingConversation {
     }
   }
 
-  /// Naps arrive unasked; section 4 of the reference.
+  /// Naps arrive unsolicited; section 4 of the reference.
   private func unclaimed(_ message: RingBigData) {
     guard let reply = try? RingBigDataReply(decoding: message), case .nap = reply else {
       counters.foreign += 1
@@ -205,8 +205,8 @@ public actor RingConversation {
 
   // MARK: Requests
 
-  /// Sends a request and offers received data to `take`, until it has the last part of the answer, or until
-  /// no part arrived for `patience`.
+  /// Sends a request and passes received data to `take` until the answer is complete, or until no part of it
+  /// arrived for `patience`.
   ///
   /// - Throws: `interrupted` if the task is cancelled, also while it waits for other requests; otherwise
   ///   errors of the link.

@@ -35,7 +35,7 @@ extension RingConversation {
     measurementListener = nil
     let value = lastValue
     let isOpen = await connection.end == nil
-    // The ring must be told even if the task is cancelled.
+    // The ring must receive the stop even if the task is cancelled.
     if isOpen {
       await connection.loop.uninterrupted { await self.stop(measurement, value) }
     }

@@ -147,7 +147,7 @@ extension RingConversation {
         assembler = RingDayLogAssembler(kind, day: day)
         return .foreign
       }
-      // Even if frames were lost before, no more will arrive.
+      // After the last frame, no more will arrive, even if earlier ones were lost.
       return progress.take(step, isAtEnd: assembler.hasLastFrame)
     }
     if let refusal = progress.refusal { throw .refused(opcode: kind.rawValue, code: refusal) }
@@ -226,8 +226,8 @@ extension RingConversation {
     throw latest
   }
 
-  /// Returns all nights that the ring has. Today's is requested separately, because the ring omits it from
-  /// the others.
+  /// Returns all nights that the ring stores. Today's night is requested separately, because the ring omits
+  /// it from the others.
   public func nights() async throws(RingError) -> [RingBigDataAnswer] {
     let days: [RingBigDataRequest] = [.sleepLog(.day(daysAgo: 0xFF)), .sleepLog(.all), .sleepLog(.plain)]
     let past = try await ask(anyOf: days)
@@ -276,7 +276,7 @@ extension RingConversation {
       guard case .intervalTemperature(let received) = answer.reply else {
         throw .senseless("it is not a temperature packet")
       }
-      // Without packets, nothing is stored.
+      // Without packets, the ring has no data.
       if received.packetCount == 0 { return nil }
       switch assembler.receive(received) {
       case .complete(let log): return log

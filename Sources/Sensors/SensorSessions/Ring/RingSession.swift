@@ -73,7 +73,7 @@ public struct RingSession: SensorSession {
     return SensorFacts()
   }
 
-  /// A standard ring sends each of its values once a second.
+  /// A ring with standard firmware sends each of its values once a second.
   public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }

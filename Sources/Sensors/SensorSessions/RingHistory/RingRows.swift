@@ -12,7 +12,7 @@ struct RingRows: Sendable {
 
   /// - Parameter date: the requested day.
   func of(_ log: RingDayLog, on date: RingDate) -> [Row] {
-    // Today's slots after now may have outdated values.
+    // Today's slots after the current time may have outdated values.
     let last = date == now.date ? Int(now.hour) * 60 + Int(now.minute) : 1440
     return log.entries.filter { $0.slot * log.intervalMinutes <= last }.map { entry in
       let value = String(entry.value)

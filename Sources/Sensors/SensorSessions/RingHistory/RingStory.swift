@@ -4,10 +4,10 @@ import JSONText
 
 /// Converts the recorded packets between a ring and its host to rows of the ring's history and to messages.
 ///
-/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before.
-/// The day of a log follows from the host's request, the echo in the ring's answer, or dates in the answer.
-/// Parts of logs and messages may be interleaved with other frames. If parts are missing, the received rows
-/// are kept and the log is marked incomplete.
+/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before
+/// that. The day of a log follows from the host's request, the echo in the ring's answer, or dates in the
+/// answer. Parts of logs and messages may be interleaved with other frames. If parts are missing, the
+/// received rows are kept and the log is marked incomplete.
 package struct RingStory {
   package internal(set) var counts = Counts()
   /// Offset of the ring's clock from the log's, in seconds, since the host set it; `nil` before.
@@ -45,7 +45,7 @@ package struct RingStory {
     self.message = message
   }
 
-  /// Takes a value of the ring's command or big data channel, in the order of the log.
+  /// Processes a value of the ring's command or big data channel, in the order of the log.
   package mutating func take(
     _ value: Span<UInt8>, channel: RingTranscript.Channel, direction: RingTranscript.Direction,
     at time: ReceiveTime

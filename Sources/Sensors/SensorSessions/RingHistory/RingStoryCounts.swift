@@ -27,7 +27,7 @@ extension RingStory {
 
     /// Assembled logs, by their `kind` in JSON.
     package var logs: [String: Int] = [:]
-    /// Number of these that are incomplete.
+    /// Number of incomplete logs among them.
     package var incompleteLogs = 0
     /// Logs of an unknown day; their rows are not in the tables.
     package var undatedLogs = 0

@@ -4,12 +4,12 @@ import ColmiRing
 
 /// The tables of recorded ring traffic: history, battery, and measurements on demand.
 struct RingStoryTables {
-  /// Ten months of everything that a ring stores.
+  /// Enough for ten months of everything that a ring stores.
   static let historyRows = Limit(
     131_072, "rows of a ring's history from a packet log", by: .file,
     whenFull: "rows of other times are left out",
     counted: "`droppedRows` of the import")
-  /// A day and a half of continuous measurement.
+  /// Enough for a day and a half of continuous measurement.
   static let momentRows = Limit(
     262_144, "rows of a ring's battery and of its measurements from a packet log, each", by: .file,
     whenFull: "later ones are left out", counted: "`droppedRows` of the import")
@@ -28,7 +28,7 @@ struct RingStoryTables {
       case frame(RingMeasurementFrame.Fault)
       /// The host stopped the measurement.
       case stopped
-      /// The ring reported unasked that it stored the value.
+      /// The ring reported unsolicited that it stored the value.
       case stored
     }
 

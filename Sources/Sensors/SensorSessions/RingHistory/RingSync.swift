@@ -11,7 +11,7 @@ public struct RingSync: Sendable {
     /// Number of rows in the file afterwards.
     public var rows = 0
     public var added = 0
-    /// Existing rows that got other values, such as those of today.
+    /// Existing rows whose values changed, such as those of today.
     public var changed = 0
     /// Why it has fewer rows than requested; `nil` if complete.
     public var note: String?
@@ -148,7 +148,7 @@ public struct RingSync: Sendable {
 
   private func sleep() async throws(RingError) -> Rows {
     let answers = try await conversation.nights()
-    // Naps are sent unasked before the nights.
+    // Naps are sent unsolicited before the nights.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
       case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }

@@ -44,8 +44,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Takes a sign counter; the next one is on disk before this returns. Signatures by other runs of the
-  /// program meanwhile are taken into account.
+  /// Returns the sign counter to use, and stores the next one on disk before it returns. Signatures made
+  /// meanwhile by other runs of the program are taken into account.
   public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }

@@ -110,7 +110,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     take(at: time) { () throws(WireError) in .sample(try Sample(decoding: value, at: time)) }
   }
 
-  /// Takes one notification, decoded by `read`, for values with more than one form.
+  /// Processes one notification, decoded by `read`, for values with more than one form.
   package func take(at time: ReceiveTime, _ read: () throws(WireError) -> SampleReading<Sample>) {
     guard isOpen.load(ordering: .relaxed) else { return }
     receivedCount.add(1, ordering: .relaxed)

@@ -62,9 +62,9 @@ package final class SensorLink: Sendable {
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Finds the needed characteristics in the first of these services that has the first one. Discovers them
-  /// unless those of an earlier link are known to be valid. If the device lists no such service by UUID, all
-  /// services are discovered.
+  /// Finds the services that have the first characteristic of a need; the first need with such a service is
+  /// used. Discovers them unless those of an earlier link are known to be valid. If the device lists no such
+  /// service by UUID, all services are discovered.
   package init(_ connection: Connection, _ needs: SensorNeed...) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
@@ -179,13 +179,14 @@ package final class SensorLink: Sendable {
     let reader = FactsReader(client: client, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
-    // A late response may have been taken for another's: from now on they are held for a moment.
+    // A late response may have been matched to the wrong request. From now on, responses are held for a
+    // moment.
     let hasStrays = await connection.statistics.strayResponses != strays
     return try await noteFirmware(hasStrays ? try await read(reader) : facts)
   }
 
-  /// Reports the firmware revision, and compares it with that of an earlier program: other firmware may have
-  /// other attributes.
+  /// Reports the firmware revision, and compares it with the one that an earlier program stored: other
+  /// firmware may have other attributes.
   ///
   /// - Returns: `nil` if the attributes have changed.
   private func noteFirmware(_ facts: SensorFacts) async throws(HostError) -> SensorFacts? {

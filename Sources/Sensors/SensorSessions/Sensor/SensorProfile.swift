@@ -19,9 +19,9 @@ public protocol SensorSession: Sendable {
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
-  /// Does the work that the first sample need not wait for: discovers the other attributes, reads the
-  /// sensor's identity. Called once for each start, while samples arrive. It starts no further request once
-  /// its task is cancelled.
+  /// Does the work that can follow the first sample: discovers the other attributes and reads the sensor's
+  /// identity. Called once for each start, while samples arrive. It starts no further request once its task
+  /// is cancelled.
   ///
   /// - Returns: `nil` if the attributes have changed. The stream is then restarted, and this is called again.
   func complete() async throws(HostError) -> SensorFacts?

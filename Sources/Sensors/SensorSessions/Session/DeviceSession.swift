@@ -5,8 +5,8 @@ public import BLEWire
 
 /// Keeps a device connected and streaming: reconnects whenever the link is lost.
 ///
-/// The actor runs on its adapter's loop. It lists the times between two links as gaps; received data goes to
-/// the profile.
+/// The actor runs on its adapter's loop. It lists the times between two links as gaps; the profile receives
+/// the data.
 public actor DeviceSession {
   /// Summary of one link.
   public struct LinkSummary: Sendable {
@@ -34,7 +34,7 @@ public actor DeviceSession {
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
     /// Maximum time from the start of a connect until the stream runs: encryption, discovery, subscription.
-    /// Once connected, at least half of it is left.
+    /// At least half of it remains for the time after the connect.
     public var startTimeout = Duration.seconds(30)
     /// Timeout of each request, at most 30 s.
     public var answerTimeout = Duration.seconds(30)
@@ -64,7 +64,7 @@ public actor DeviceSession {
   static let steadyLinkAge = Duration.seconds(3)
   /// If a device streams again within this time after it ended a link, it was not switched off.
   static let promptReturn = Duration.seconds(10)
-  /// How long an end waits for the device: until its stream has started, or stopped.
+  /// Timeout, at the end of a session, for the stream to finish starting or to stop.
   static let endPatience = Duration.seconds(2)
 
   public nonisolated let adapter: any Adapter
@@ -72,7 +72,7 @@ public actor DeviceSession {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
 
   public private(set) var state = SessionState.idle
-  /// In order.
+  /// The gaps kept, in order.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
   /// All gaps and links, including those not kept.
@@ -158,8 +158,8 @@ public actor DeviceSession {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
-      // If our own request or a controller failure ended the first link, the link is made again, without that
-      // request.
+      // If the first link was ended by one of this session's requests or by a controller failure, connect
+      // again without that request.
       let isOurFault = avoidance.takeNews() || failure == .controllerReset
       let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
       if outage == nil, isOurFault, !hasStreamed {
@@ -172,7 +172,7 @@ public actor DeviceSession {
       guard patience > .zero else {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
-      // After a link that lasted, the next attempt follows at once.
+      // After a link that lasted, the next attempt has no pause.
       if lastAge >= Self.steadyLinkAge, outage.attempts == 0 { backOff = BackOff() }
       let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
       let pause = min(backOff.next(hadSamples: hadSamples), patience)
@@ -289,8 +289,8 @@ public actor DeviceSession {
     if let known { await connection.restore(known) }
   }
 
-  /// Reports the causes that ended earlier links, so that they are remembered: a link without them has a
-  /// stream.
+  /// Reports the causes that ended earlier links, because the link without them streams; they are then
+  /// remembered.
   private func remember(on connection: Connection) async {
     let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
     guard age < Self.promptReturn else { return avoidance.dropUntold() }
@@ -332,7 +332,7 @@ public actor DeviceSession {
     throw .unsuitable("\(plan.peer) keeps changing its attributes")
   }
 
-  /// Starts the stream within a time; then closes the link.
+  /// Starts the stream, or closes the link when `time` has passed.
   ///
   /// - Throws: also `startTimedOut`.
   private func start<Profile: SessionProfile>(
@@ -441,7 +441,7 @@ public actor DeviceSession {
     cutter = adapter.loop.after(Self.endPatience) { await self.cut() }
   }
 
-  /// Closes the current link at once. For callers that have ended the session and wait no longer.
+  /// Closes the current link at once, for callers that have ended the session and do not wait.
   package func cut() async { await current?.close() }
 
   /// Stores the summary of a link, and closes it.
@@ -504,7 +504,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Whether retrying may succeed: not if the adapter is gone or the device is unsuitable.
+  /// Whether a retry may succeed: not if the adapter was removed or the device is unsuitable.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
     // Without free file descriptors, a retry fails as well.

@@ -11,7 +11,7 @@ struct LinkAvoidance: Sendable {
   private(set) var requests: Set<[UInt8]> = []
   private var parts: Set<LinkRequest.Part> = []
   private(set) var remarks: [LinkRemark] = []
-  /// Causes that were learned but not yet reported for remembering.
+  /// Learned causes that were not yet reported by `takeUntold`.
   private var untold: [LinkSuspect] = []
   private var last: LinkSuspect?
   private var hasNews = false
@@ -47,8 +47,8 @@ struct LinkAvoidance: Sendable {
     }
   }
 
-  /// Returns the causes learned since the last call that should be remembered. Subscriptions are left out,
-  /// because without one a stream starts late.
+  /// Returns the causes learned since the last call that should be remembered. Subscriptions are omitted,
+  /// because a stream starts late without one.
   mutating func takeUntold() -> [LinkSuspect] {
     defer { untold = [] }
     return untold.filter { !$0.isSubscription }

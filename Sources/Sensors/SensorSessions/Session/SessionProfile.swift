@@ -10,8 +10,8 @@ public protocol SessionProfile: Sendable {
   ///
   /// - Throws: `gatt(closed)` if the link ends meanwhile, which is retried; any other error ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does the work that the first sample need not wait for. Called after that sample, or after a time without
-  /// one. Once its task is cancelled, it sends no further requests.
+  /// Does the work that can follow the first sample. Called after that sample, or after a time without one.
+  /// Once its task is cancelled, it sends no further requests.
   func complete(_ stream: Stream) async
   /// When the stream counts as silent although the link is up; `nil` for never.
   func silenceRule(of stream: Stream) -> SilenceRule?

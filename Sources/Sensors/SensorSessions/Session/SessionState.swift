@@ -35,10 +35,10 @@ public struct SessionGap: Hashable, Sendable {
   /// The controller's reason, if known: 0x08 is a supervision timeout, 0x13 a disconnect by the device. Core
   /// 5.4, Vol 1, Part F, 2.
   public var reason: HCIStatus?
-  /// The last sample before it; `nil` if the link delivered none.
+  /// The last sample before the gap; `nil` if the link delivered none.
   public var lastSampleAt: ReceiveTime?
-  /// Time when the loss was noticed. If the device fell silent, that is a supervision timeout after its last
-  /// packet.
+  /// Time when the loss was noticed. If the device fell silent, this is one supervision timeout after its
+  /// last packet.
   public var lostAt: ReceiveTime
   /// Number of consecutive links, including this one, that ended within 3 s.
   public var shortLinks = 0
@@ -69,7 +69,7 @@ public struct SessionGap: Hashable, Sendable {
     firstSampleAt.map { ($0 - lostAt).nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
   }
 
-  /// Time from the last sample before to the first one after, in nanoseconds.
+  /// Time from the last sample before the gap to the first one after it, in nanoseconds.
   public var lengthNanoseconds: Int64? {
     guard let firstSampleAt, let lastSampleAt else { return nil }
     return (firstSampleAt - lastSampleAt).nanoseconds

@@ -53,7 +53,7 @@ struct ActivityAnalysis: Sendable {
 
   /// Delay of the rule's answers, in minutes.
   private static let minutesAhead = 2
-  /// Missing minutes that are passed to the rule at most: its window is no longer.
+  /// Maximum number of missing minutes passed to the rule: the length of its window.
   private static let maximumMissingMinutes: Int64 = 7
 
   /// - Parameter rate: in samples per second.

@@ -23,7 +23,7 @@ extension AnalysisReport {
       rate.add(number == 0 ? nil : number)
       if let contact { if contact > 0 { contacts += 1 } else { losses += 1 } }
       guard let energy, abs(energy) < 1e12 else { return }
-      // After the sensor resets its count, it counts on from there.
+      // After a reset, the sensor continues from its new count.
       if let lastEnergy {
         let spent = energy - lastEnergy.kilojoules
         let most = 10 + Self.mostPower * max(0, (time - lastEnergy.time).seconds)

@@ -8,7 +8,7 @@ import SensorSessions
 /// Combines a ring's samples into ticks and analyses pulse and activity.
 struct RingAnalysis: ~Copyable {
   private var stream = TickStream()
-  /// Streams that have had a sample.
+  /// Streams with at least one sample.
   private var seen: Set<RingStream> = []
   /// By `RingStream.rawValue`.
   private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)

@@ -41,7 +41,7 @@ enum SensorAnalysis {
 
   private enum Kind {
     case heartRate, intervals, temperature, cycling, acceleration
-    /// A table of a sensor that a program described itself.
+    /// A table of a user-defined sensor.
     case values
     /// The associated value is the column index.
     case ecg(Int)

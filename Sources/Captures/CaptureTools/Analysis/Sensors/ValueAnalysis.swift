@@ -3,7 +3,7 @@ import JSONText
 import Recording
 
 extension AnalysisReport.Table {
-  /// A column of a sensor that a program described itself.
+  /// A column of a user-defined sensor.
   package struct Column: Sendable {
     package let name: String
     package let unit: String

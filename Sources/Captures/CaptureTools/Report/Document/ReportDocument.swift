@@ -112,7 +112,7 @@ struct ReportSection: Sendable {
     enum Kind: String, Sendable {
       /// A stretch without any samples while the recording ran, usually because of a lost link.
       case gap
-      /// Data that were sent, or due, are known to be missing, while the rest arrived.
+      /// Data that was sent, or due, is known to be missing; the rest arrived.
       case loss
       /// One attribute or stream had no values for a while, which may be normal for it.
       case pause
@@ -171,7 +171,7 @@ struct ReportSection: Sendable {
   var unmarkedGaps = 0
   /// The stretch that plots show at first, and pictures show only; `nil` for all.
   var view: ClosedRange<Int64>?
-  /// Start and end in nanoseconds since the Unix epoch, as far as other sources than the tables have them.
+  /// Start and end in nanoseconds since the Unix epoch, if they are known from other sources than the tables.
   var begins: Int64?
   var ends: Int64?
   /// By table name: a time on the sensor's own clock for each row.
@@ -239,7 +239,7 @@ struct ReportSection: Sendable {
     return rule
   }
 
-  /// Shows only the first of the four light values at first; it is the signal.
+  /// Whether a column is shown initially: of the four light values, only the first, which is the signal.
   private static func isShownFirst(_ column: String, of table: String) -> Bool {
     !(["led ", "red "].contains(where: column.hasPrefix) && ["ppg", "spo2"].contains(table))
   }

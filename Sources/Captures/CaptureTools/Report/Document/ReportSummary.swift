@@ -17,7 +17,7 @@ extension ReportSection {
   /// The figures at the top: results of the analysis, then the amount of recorded and of missing data.
   var summary: [Figure] { figures + [duration, samples, dropouts, lost, gaps].compactMap(\.self) }
 
-  // MARK: What was recorded
+  // MARK: Recorded data
 
   private var recorded: [ReportTable] { tables.filter { !$0.isDerived }.map(\.table) }
 
@@ -84,7 +84,7 @@ extension ReportSection {
     return parts.joined(separator: " ")
   }
 
-  // MARK: What is missing
+  // MARK: Missing data
 
   /// All known losses, with or without a mark.
   var allLosses: [Loss] {

@@ -33,7 +33,7 @@ struct ReportTable: Sendable {
     var name: String
     /// Unit for display; empty for a column without a unit.
     var unit: String
-    /// Numbers are stored as integers: multiplied by this divisor.
+    /// Numbers are multiplied by this divisor and stored as integers.
     var divisor: Int
     fileprivate(set) var numbers = PackedColumn()
     fileprivate(set) var values = 0

@@ -41,7 +41,7 @@ actor MonitorSource: RecordSource {
     token = try loop.add(source, descriptor, for: .readable)
   }
 
-  /// Takes the records waiting in the socket, and ends.
+  /// Passes on the records waiting in the socket, and ends.
   func close() {
     if let token {
       receive(batches: .max)

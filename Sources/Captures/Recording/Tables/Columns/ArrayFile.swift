@@ -12,15 +12,15 @@ import Glibc
 /// After a power failure, the disk must not have the header without the elements and the file's length. So
 /// `writeOut` writes only the elements to disk, whose pages differ from the header's. Another file's `sync`
 /// then makes the file system record the lengths of all files. `sync`, which writes the header, comes last.
-/// The kernel by itself writes pages in no such order after 30 s; `syncLimit` is shorter than that.
+/// After 30 s, the kernel writes pages by itself, in any order; `syncLimit` is shorter than that.
 ///
 /// NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays".
 package final class ArrayFile {
   /// Size of the header, in bytes: a page and a block of most file systems. The format requires a multiple of
   /// 64.
   package static let headerByteCount = 4096
-  /// Maximum time that the kernel may hold a header not yet on disk. The kernel writes pages by itself after
-  /// 30 s (`vm.dirty_expire_centisecs`).
+  /// Maximum time for which a header may be in the kernel but not on disk. The kernel writes pages by itself
+  /// after 30 s (`vm.dirty_expire_centisecs`).
   package static let syncLimit = Duration.seconds(25)
 
   private static let claimByteCount = 128

@@ -20,7 +20,7 @@ package struct ColumnFiles: ~Copyable {
   private(set) var writtenRows = 0
   private var claimedRows = 0
   private var failure: SystemError?
-  /// First and last cell of the first column: begin and end of the table.
+  /// First and last cell of the first column: the start and end times of the table.
   private(set) var firstCell: UInt64?
   private(set) var lastCell: UInt64?
 

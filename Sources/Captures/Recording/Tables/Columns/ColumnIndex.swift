@@ -3,8 +3,8 @@ import JSONText
 
 /// The `columns.json` of a recording in arrays: file, type and unit of each table's columns.
 ///
-/// It exists from the start, with `rows` set to `null`; the arrays themselves have their lengths. At the end
-/// a complete index replaces it, on a full disk in the space reserved at the start.
+/// It is written at the start, with `rows` set to `null`; the lengths are in the arrays' headers. At the end,
+/// a complete index replaces it; on a full disk, it uses the space reserved at the start.
 package struct ColumnIndex: ~Copyable {
   package static let fileName = "columns.json"
   private static let reservedByteCount = 16_384
