@@ -3,7 +3,8 @@ package import BLEWire
 /// One decoded value: a member of a JSON object and a line of text.
 ///
 /// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; a second
-/// renderer writes the lines of `log show`. The tree determines the content, and the renderers the form.
+/// renderer writes the lines of `log show`. The tree determines the content; the renderers determine the
+/// form.
 package struct Field: Hashable, Sendable {
   package enum Value: Hashable, Sendable {
     case null
@@ -11,10 +12,10 @@ package struct Field: Hashable, Sendable {
     case integer(Int64)
     case number(Double)
     case text(String)
-    /// Written in hexadecimal; in text, as lines of sixteen bytes unless there is a label.
+    /// Bytes, written in hexadecimal; in text, as lines of sixteen bytes unless there is a label.
     case octets([UInt8])
     case uuid(BluetoothUUID)
-    /// Why the following bytes were not decoded.
+    /// Reason why the following bytes were not decoded.
     case problem(String)
     /// The children are members, each on a line of its own in text.
     case object
@@ -39,9 +40,9 @@ package struct Field: Hashable, Sendable {
   package var name: String?
   package var label: Label
   package var value: Value
-  /// Follows the value in text; `nil` if the name ends in the unit, as in `distanceMeters`.
+  /// Unit that follows the value in text; `nil` if the name ends in the unit, as in `distanceMeters`.
   package var unit: String?
-  /// Replaces value and unit in text.
+  /// Text that replaces value and unit.
   package var words: String?
   /// Position of the value in the dissected bytes, if the dissector provides it.
   package var octets: Range<Int>?

@@ -68,7 +68,7 @@ package indirect enum JSONDocument: Hashable, Sendable {
 private struct JSONReader {
   private let octets: [UInt8]
   private var offset = 0
-  /// `nil` if positions are not recorded.
+  /// Positions of the values; `nil` if they are not recorded.
   fileprivate var places: JSONDocument.Places?
   private var pointer = ""
   /// Offset up to which lines were counted, and the line there.
@@ -150,7 +150,7 @@ private struct JSONReader {
     guard places != nil else { return try value(depth: depth + 1) }
     let outer = pointer
     pointer += "/" + name
-    // Values occur in the order of their offsets.
+    // Continue the count of lines: values are parsed in order of their offsets.
     line += octets[counted..<start].count { $0 == 0x0A }
     counted = start
     let line = line
@@ -175,7 +175,7 @@ private struct JSONReader {
     return value
   }
 
-  /// A minus sign, digits without a leading zero, a fraction, an exponent.
+  /// Parses a number: a minus sign, digits without a leading zero, a fraction, an exponent.
   private mutating func number() throws(JSONDocument.Failure) -> String {
     let start = offset
     _ = take("-")

@@ -245,7 +245,8 @@ package struct JSONLine {
     octets.append(UInt8(ascii: "\""))
   }
 
-  /// Also escapes invisible and control characters, with two surrogates if they are beyond the first plane.
+  /// Also escapes invisible and control characters, as a surrogate pair if they are outside the Basic
+  /// Multilingual Plane.
   private mutating func appendEscaped(_ scalar: Unicode.Scalar) {
     if scalar.isASCII { return appendEscaped(UInt8(scalar.value)) }
     guard scalar.isUnseen, unseen == .escaped else {

@@ -1,7 +1,7 @@
-/// Computes the median interval between the beats of a window, for the two meters. It allocates only at the
-/// start.
+/// Computes the median interval between the beats of a window, for `PulseMeter` and `ECGMeter`. It allocates
+/// only at the start.
 struct BeatIntervals: Sendable {
-  /// In seconds, ascending.
+  /// The intervals in seconds, ascending.
   private var sorted: [Double]
 
   /// - Parameter capacity: maximum number of beats.
@@ -28,8 +28,8 @@ struct BeatIntervals: Sendable {
 }
 
 extension [Int64] {
-  /// Time at a position between two samples, in nanoseconds. The array is a ring: sample n is at n modulo its
-  /// length.
+  /// Time at a position between two samples, in nanoseconds. The array is a ring buffer: sample n is at n
+  /// modulo its length.
   ///
   /// - Parameter taken: number of samples so far.
   func time(at position: Double, taken: Int) -> Int64 {

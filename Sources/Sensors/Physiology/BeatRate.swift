@@ -2,18 +2,18 @@
 ///
 /// In an irregular rhythm, the beats found are counted. If all other intervals are alike, an interval of
 /// twice the length is either a missed beat or a pause of the heart; two intervals that together last for one
-/// or three are a beat too many or too few. Above `fastPerMinute` the usual intervals are counted instead,
-/// because at that rate, a heart rarely resumes its rhythm in phase after a pause. Below it, the two cases
-/// cannot be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat that
-/// looks unlike the others and splits an interval of usual length is either noise or an ectopic beat between
-/// two others. It counts as half a beat.
+/// or three are a beat too many or too few. Above `fastPerMinute`, the number of usual intervals is counted
+/// instead, because at that rate, a heart rarely resumes its rhythm in phase after a pause. Below it, the two
+/// cases cannot be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat
+/// that looks unlike the others and splits an interval of usual length is either noise or an ectopic beat
+/// between two others. It counts as half a beat.
 enum BeatRate {
   /// Maximum deviation of similar intervals from the median or its double, as a share of the median.
   static let tolerance = 0.2
   /// Maximum deviation for an interval split by a doubtful beat, because the rhythm need not be regular.
   static let splitTolerance = 0.3
   static let fastPerMinute = 100.0
-  /// At most one interval in this number may be corrected.
+  /// At most one of this many intervals may be corrected.
   static let intervalsForEach = 8
 
   /// An interval between two beats: its length in seconds, and whether the beat that ends it looks like the

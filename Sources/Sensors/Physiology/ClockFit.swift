@@ -31,28 +31,28 @@ public struct ClockFit: Sendable {
   /// Minimum blocks and seconds before anything is forgotten: a stalled link takes half a minute to catch up.
   private static let blocksToJudge = 64
   private static let secondsToJudge = 128.0
-  /// Maximum number of remembered waits, and minimum number for a known range.
+  /// Maximum number of remembered waits, and minimum number from which the range is computed.
   private static let waitLimit = 2_048
   private static let leastWaits = 8
   /// Maximum share of ticks that miss an event on the best line. Above it, a missed event proves nothing.
   private static let largestShareMissed = 0.4
-  /// Number of ticks more than on the best line that another line may miss: a constant, plus a multiple of
-  /// the square root of the best line's number.
+  /// Maximum number of missed events in excess of the best line's number for another line to be possible: a
+  /// constant, plus a multiple of the square root of the best line's number.
   private static let leastSurplus = 2
   private static let surplus = 0.5
-  /// An additional share of all ticks, proportional to the share of lost events.
+  /// Added to that number: a share of all ticks, proportional to the share of lost events.
   private static let surplusOfLost = 0.1
   /// Factor by which the range is widened so that it contains the true period in 95 of 100 links of each
   /// kind, determined with `Tools/simulate --clock`.
   private static let margin = 1.3
-  /// Other periods are tried in steps that move a line by this fraction of an interval over all remembered
-  /// time, to either side; then in doubling steps, up to a share of the period.
+  /// Other periods are tried on both sides of the best one. One step moves the line by this fraction of an
+  /// interval over the remembered time; farther steps double, up to a share of the period.
   private static let stepsOfInterval = 32
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
-  /// Maximum number of parts of a tick that an interval may be a multiple of, and the maximum drift, in such
-  /// parts, at which the two are still in step.
+  /// Maximum denominator: an interval may be a multiple of a tick divided by up to this number. Then the
+  /// maximum drift, in such parts of a tick, at which the two are still in step.
   private static let largestParts = 8
   private static let largestBeats = 1.2
   /// Jitter of timestamps and of a ring's timer, in nanoseconds.
@@ -392,7 +392,7 @@ public struct ClockFit: Sendable {
     }
   }
 
-  /// Moves the line, with its period, below all remembered points.
+  /// Moves the line below all remembered points without changing its period.
   private mutating func level() {
     var lowest = Double.infinity
     for place in 0..<count { lowest = min(lowest, points[place].time - period * points[place].index) }
@@ -419,7 +419,7 @@ private struct EventGrid: Sendable {
   /// Tolerance for the seven of ten steps that must be multiples of the interval, in nanoseconds.
   private static let tolerance = 1_000_000.0
 
-  /// Number of steps off the interval that indicate a fraction of it, and the smallest fraction tried.
+  /// Number of steps off the interval from which a fraction of it is tried, and the smallest fraction tried.
   private static let leastOff = 2
   private static let largestDivisor = 32
 

@@ -2,7 +2,7 @@ public import BLEWire
 
 /// Results of a minute of movement.
 public struct ActivityEpoch: Hashable, Sendable {
-  /// By the sensor's clock.
+  /// Start time by the sensor's clock.
   public var start: ReceiveTime
   /// Measured seconds; below 60 if ticks are missing.
   public var seconds: Double
@@ -10,7 +10,7 @@ public struct ActivityEpoch: Hashable, Sendable {
   public var counts: Double
   /// Mean of max(|a| − 1 g, 0), in milli-g.
   public var enmo: Double
-  /// `nil` if the rate is too low for steps.
+  /// Number of steps; `nil` if the sample rate is too low to count them.
   public var steps: Int?
 }
 

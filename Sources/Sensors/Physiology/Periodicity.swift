@@ -8,7 +8,8 @@
 /// signal, not from a range of permitted rates.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
-  /// (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
+  /// Share of the strength that a sine exceeds, inverted, after half a period: (1 − h²)/(1 + h²) for a second
+  /// harmonic of h = 0.12.
   static let sineShare = 0.97
   /// Like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of people at rest the light is
   /// below this share; in a hundred windows, narrow-band noise never was.
@@ -16,7 +17,7 @@ struct Periodicity: Sendable {
   /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50 a
   /// minute.
   static let slowPeriod = 1.2
-  /// Below 45 a minute, a rival peak may be at most half as high.
+  /// Period of 45 a minute. If a period is longer, a rival peak may be at most half as high.
   static let doubtfulPeriod = 60.0 / 45
   static let largestRival = 0.5
   /// Share of the highest peak; the first peak that reaches it is the period.
@@ -68,7 +69,7 @@ struct Periodicity: Sendable {
   }
 
   /// - Parameters:
-  ///   - signal: a ring; sample n is at n modulo its length.
+  /// - signal: a ring buffer; sample n is at n modulo its length.
   ///   - range: the stretch.
   /// - Returns: `nil` if the stretch is too short or constant.
   mutating func find(_ signal: Span<Double>, _ range: Range<Int>) -> Found? {

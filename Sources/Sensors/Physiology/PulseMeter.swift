@@ -2,7 +2,7 @@ public import BLEWire
 
 /// Results of ten seconds of a plethysmogram.
 public struct PulseWindow: Hashable, Sendable {
-  /// By the sensor's clock.
+  /// Start time by the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
   /// Number of beats found, good or not.

@@ -24,7 +24,7 @@ public struct RespirationWindow: Hashable, Sendable {
   /// Start and end, on the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// `nil` if, and only if, `absence` is set.
+  /// Breathing rate; `nil` if, and only if, `absence` is set.
   public var breathsPerMinute: Double?
   public var absence: RespirationAbsence?
   /// Share of the power within 3 a minute of the rate, with each frequency weighted by itself: 0 … 1.
@@ -41,8 +41,8 @@ public struct RespirationWindow: Hashable, Sendable {
 /// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
 /// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
 /// larger. A rate is reported if it stands out, and if two earlier windows have the same rate: the one that
-/// overlaps most, and the last one that does not overlap: a baseline that wanders at random often has one
-/// rate in overlapping windows.
+/// overlaps most, and the last one that does not overlap. This is because a baseline that wanders at random
+/// often has one rate in overlapping windows.
 ///
 /// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
 /// the window starts anew. This is a measurement in light, not medical advice.
@@ -153,7 +153,7 @@ public struct RespirationMeter: Sendable {
       let share = max(0, min(1, (time - times[beat]) / span))
       signal[index] = levels[beat] + (levels[beat + 1] - levels[beat]) * share
     }
-    // Orthogonal on points that are evenly spaced around the middle: 1, u, and u² less its mean.
+    // Functions that are orthogonal on evenly spaced points around the middle: 1, u, and u² less its mean.
     let middle = Double(Self.points - 1) / 2
     let square = (Double(Self.points * Self.points) - 1) / 12
     for degree in 0..<3 {

@@ -31,7 +31,7 @@ enum SampleRate {
 @frozen public struct SignalSample: Hashable, Sendable, BitwiseCopyable {
   /// Number of the sample since the first one, counting missing samples.
   public let index: Int
-  /// By the sensor's clock, in nanoseconds since the Unix epoch.
+  /// Time of the sample by the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
   /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool

@@ -34,13 +34,13 @@ public struct SleepRule: Sendable {
 
   /// Processes the counts of the next minute, or `nil` if it was not measured.
   ///
-  /// - Returns: the state of the minute two before; `nil` for the first two minutes.
+  /// - Returns: the state two minutes earlier; `nil` for the first two minutes.
   public mutating func take(counts: Double?) -> RestState? {
     for index in 1..<7 { minutes[index - 1] = minutes[index] }
     minutes[6] = counts.map { min($0 * Self.countShare, Self.largestCount) } ?? -1
     taken += 1
     guard taken > Self.after else { return nil }
-    // As in the published use of the rule, there is no movement before the first minute. Minutes that were
+    // As in the published use of the rule, no movement is assumed before the first minute. Minutes that were
     // not measured are unknown.
     let known = min(taken, 7)
     var sum = 0.0

@@ -147,8 +147,8 @@ package struct PolarRows {
   /// Records that the clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
-  /// Processes the next frame of the stream, and passes `body` the rows that are now certain. A repeated frame
-  /// produces no rows.
+  /// Processes the next frame of the stream, and passes `body` the rows that are now certain. A repeated
+  /// frame produces no rows.
   ///
   /// - Parameter body: called with each row, and whether it is the table's first.
   package mutating func take(

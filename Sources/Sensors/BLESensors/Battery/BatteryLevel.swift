@@ -25,7 +25,8 @@ public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(percent) }
 }
 
-/// Four two-bit codes about a battery, from early drafts of the service; some devices still have it.
+/// Four two-bit codes for the state of a battery. They come from early drafts of the service; some devices
+/// still have them.
 ///
 /// Battery Power State (0x2A1A).
 public struct BatteryPowerState: CharacteristicValue, RawRepresentable, BitwiseCopyable {

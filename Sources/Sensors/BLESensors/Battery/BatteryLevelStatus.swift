@@ -28,7 +28,7 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// As sent, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
+  /// Flags as sent, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
   public let flags: UInt8
   public let powerState: PowerState
   /// Identifies the battery if there are several.

@@ -35,7 +35,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
     /// In 0.01 of the unit.
     case temperature(hundredths: Int16)
-    /// Not worn, or not settled yet; see the quality.
+    /// No temperature, because the sensor is not worn or has not settled; see the quality.
     case none
   }
 
@@ -54,12 +54,12 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public static let fullByteCount = 10
   private static let noReading: Int16 = 0x7FFF
 
-  /// As sent, reserved bits included.
+  /// Flags as sent, including reserved bits.
   public let flags: Flags
   public let core: Reading
   /// In 0.01 of the unit.
   public let skinHundredths: Int16?
-  /// Not documented; clients call it heat flux.
+  /// An undocumented field, which clients call heat flux.
   public let coreReserved: Int16?
   public let quality: Quality?
   /// Beats per minute from a paired monitor; 0 if none was received.

@@ -20,8 +20,8 @@ public enum CoreScan: UInt8, Hashable, Sendable, BitwiseCopyable {
 
 /// A request to a CORE sensor, mostly about its heart-rate monitors.
 ///
-/// CoreTemp BLE Service Specification 2.2, 3.2. One request at a time; the response is a `CoreResponse` in an
-/// indication.
+/// CoreTemp BLE Service Specification 2.2, 3.2. Send one request at a time; the response is a `CoreResponse`
+/// in an indication.
 public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   case clearANTMonitors
   case addANTMonitor(CoreANTDevice)

@@ -49,7 +49,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   /// Maximum revolutions per minute of a crank; track sprinters reach 270.
   public static let fastestCrank = 300.0
 
-  /// As sent. Bit 0: wheel; bit 1: crank.
+  /// Flags as sent. Bit 0: wheel; bit 1: crank.
   public let flags: UInt8
   public let wheel: Wheel?
   public let crank: Crank?

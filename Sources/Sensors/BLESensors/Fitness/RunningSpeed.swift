@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Running Speed and Cadence Service 1.0, 3.1; RSC Measurement (0x2A53).
 public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
+  /// Flags as sent. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
   public let flags: UInt8
   /// In 1/256 m/s.
   public let speed256ths: UInt16

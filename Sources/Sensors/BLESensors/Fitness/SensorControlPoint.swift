@@ -3,8 +3,8 @@ public import BLEWire
 /// Location of the sensor on a runner or a bicycle.
 ///
 /// Sensor Location (0x2A5D): 0 other, 1 top of shoe, 2 in shoe, 3 hip, 4 front wheel, 5 left crank, 6 right
-/// crank, 7 left pedal, 8 right pedal, 9 front hub, 10 rear dropout, 11 chainstay, 12 rear wheel, 13 rear hub,
-/// 14 chest, 15 spider, 16 chain ring.
+/// crank, 7 left pedal, 8 right pedal, 9 front hub, 10 rear dropout, 11 chainstay, 12 rear wheel, 13 rear
+/// hub, 14 chest, 15 spider, 16 chain ring.
 public struct SensorLocation: CharacteristicValue, RawRepresentable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }

@@ -24,14 +24,14 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     case detected
   }
 
-  /// As sent, reserved bits included.
+  /// Flags as sent, including reserved bits.
   public let flags: Flags
   /// Beats per minute.
   public let beatsPerMinute: UInt16
-  /// Kilojoules since the last reset, 65,535 at most. Most sensors send it with every tenth measurement, so
-  /// an absent value is not 0.
+  /// Energy in kilojoules since the last reset, at most 65,535. Most sensors send it with every tenth
+  /// measurement, so `nil` does not mean 0.
   public let energyExpendedKilojoules: UInt16?
-  /// Empty if none were sent, which is possible even if the flag is set.
+  /// The intervals; empty if none were sent, which is possible even if the flag is set.
   public let rrIntervals: RRIntervals
   /// Number of bytes after the last field; 1 means half an interval.
   public let trailingByteCount: Int

@@ -26,8 +26,8 @@ extension FieldReader {
 ///
 /// Pulse Oximeter Service 1.0.1, 3.1; PLX Spot-Check Measurement (0x2A5E).
 public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0: timestamp; bit 1: measurement status; bit 2: device and sensor status; bit 3: pulse
-  /// amplitude index; bit 4: the device's clock is not set.
+  /// Flags as sent. Bit 0: timestamp; bit 1: measurement status; bit 2: device and sensor status; bit 3:
+  /// pulse amplitude index; bit 4: the device's clock is not set.
   public let flags: UInt8
   public let reading: OximeterReading
   public let timestamp: DateTime?
@@ -70,8 +70,8 @@ public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
 ///
 /// Pulse Oximeter Service 1.0.1, 3.2; PLX Continuous Measurement (0x2A5F).
 public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
-  /// As sent. Bit 0: fast; bit 1: slow; bit 2: measurement status; bit 3: device and sensor status; bit 4:
-  /// pulse amplitude index.
+  /// Flags as sent. Bit 0: fast; bit 1: slow; bit 2: measurement status; bit 3: device and sensor status; bit
+  /// 4: pulse amplitude index.
   public let flags: UInt8
   public let normal: OximeterReading
   public let fast: OximeterReading?

@@ -18,7 +18,8 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   public let isCompressed: Bool
   /// The bytes after the header.
   public let content: Span<UInt8>
-  /// `nil` if the content is not samples: information about the measurement, or an unknown type.
+  /// Layout of the samples; `nil` if the content is not samples: information about the measurement, or an
+  /// unknown type.
   public let layout: PolarSampleLayout?
   public let sampleCount: Int
 
@@ -111,8 +112,8 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
 
 /// A block of differences of one width.
 public struct PolarDeltaBlock: Hashable, Sendable, BitwiseCopyable {
-  /// Bits per difference, 0 … 32. With 0 the block has no samples, whatever its count says, as in the maker's
-  /// SDK.
+  /// Bits per difference, 0 … 32. A block of 0 bits has no samples, whatever its count field states, as in
+  /// the maker's SDK.
   public let deltaBits: Int
   public let sampleCount: Int
   /// Offset of the packed differences.
@@ -163,7 +164,7 @@ private struct PackedBits: ~Escapable {
       offset += 1
       pendingCount += 8
     }
-    // Shifted to the top, so that the arithmetic shift back extends the sign.
+    // Shift the bits to the top, so that the arithmetic shift back extends the sign.
     let value = Int32(truncatingIfNeeded: Int64(bitPattern: pending << UInt64(64 - bits)) >> Int64(64 - bits))
     pending >>= UInt64(bits)
     pendingCount -= bits

@@ -17,14 +17,14 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     /// The sample period is `spanNanoseconds` / `spanCount`.
     let spanNanoseconds: UInt64
     let spanCount: UInt64
-    /// Samples missing before the first one. When the period becomes known, those of earlier frames are
-    /// added.
+    /// Number of samples missing before this frame. Once the period is known, those missing before earlier
+    /// frames are added.
     public let missingSampleCount: Int
 
     /// Time of sample `index`, in nanoseconds since 2000.
     public func nanoseconds(_ index: Int) -> UInt64 {
       let before = sampleCount - 1 - UInt64(index)
-      // Rounded to the nearest, in two parts to keep the product small.
+      // Round to the nearest nanosecond. Two parts keep the product small.
       let whole = spanNanoseconds / spanCount * before
       let part = (spanNanoseconds % spanCount * before * 2 + spanCount) / (2 * spanCount)
       return last &- whole &- part
@@ -133,7 +133,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return (Self.missing(elapsed / nominal, samples), true)
   }
 
-  /// Missing samples if the stream ends before its period became known.
+  /// Number of missing samples to add if the stream ends before its period is known.
   public var doubtfulSampleCount: Int {
     guard let nominal = periodNanoseconds else { return 0 }
     return Self.missing(doubtful.elapsed / nominal, doubtful.samples)
@@ -144,7 +144,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return missing > 0 ? Int(min(missing, Double(Int32.max))) : 0
   }
 
-  /// Places the samples of a frame by the period alone.
+  /// Places the samples of a frame using only the period.
   private func alone(_ last: UInt64, _ count: UInt64, missing: Int) -> Timing? {
     guard let sampleRateHertz else {
       guard let period, period >= 1 else { return nil }

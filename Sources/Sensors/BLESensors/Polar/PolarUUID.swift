@@ -28,7 +28,7 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let gyroscope = PolarMeasurementType(rawValue: 5)
   public static let magnetometer = PolarMeasurementType(rawValue: 6)
   public static let skinTemperature = PolarMeasurementType(rawValue: 7)
-  /// A mode, not a measurement: wider settings, but no heart rate or intervals.
+  /// SDK mode, which is not a measurement: it offers more settings, but no heart rate or intervals.
   public static let sdkMode = PolarMeasurementType(rawValue: 9)
   public static let location = PolarMeasurementType(rawValue: 10)
   public static let pressure = PolarMeasurementType(rawValue: 11)

@@ -62,7 +62,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Derived units that combine others.
+  /// Derived units without a name of their own.
   private var derivedSymbol: String {
     switch rawValue {
     case 0x2740: "Pa·s"

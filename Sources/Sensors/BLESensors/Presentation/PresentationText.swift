@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.5; formats in Bluetooth Assigned Numbers, 2.4.1.
 extension CharacteristicPresentationFormat {
-  /// Bytes of a value; `nil` if it takes all remaining bytes, or if the format is unknown.
+  /// Number of bytes in a value; `nil` if the value takes all remaining bytes, or if the format is unknown.
   public var valueByteCount: Int? {
     switch format {
     case 0x01...0x04, 0x0C: 1
@@ -77,7 +77,7 @@ extension CharacteristicPresentationFormat {
   /// The exact product of the number and a power of ten, with as many decimals as the exponent requires.
   private static func digits(_ magnitude: UInt64, _ exponent: Int) -> String {
     let digits = String(magnitude)
-    // Too many digits to write out.
+    // Use an exponent if there are too many digits to write out.
     guard exponent.magnitude <= 18 else { return "\(digits)e\(exponent)" }
     guard exponent < 0 else {
       return magnitude == 0 ? digits : digits + String(repeating: "0", count: exponent)

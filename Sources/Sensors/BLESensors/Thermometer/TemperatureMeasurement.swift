@@ -19,7 +19,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
     case fahrenheit
   }
 
-  /// As sent, reserved bits included.
+  /// Flags as sent, including reserved bits.
   public let flags: Flags
   /// In `unit`. NaN if the sensor has no value, such as off the body.
   public let temperature: IEEE11073Float

@@ -10,7 +10,7 @@ public struct RingBigData: Hashable, Sendable {
   public let id: UInt8
   /// The transmitted checksum: CRC-16/MODBUS of the payload, little-endian in the message.
   public let checksum: UInt16
-  /// Whether `checksum` matches the payload. In all captured messages of rings it does.
+  /// Whether `checksum` matches the payload, as it does in every captured message of a ring.
   public let isChecksumValid: Bool
   public let payload: [UInt8]
 

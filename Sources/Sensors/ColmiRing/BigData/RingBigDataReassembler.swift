@@ -3,8 +3,8 @@ import BLEWire
 /// Reassembles messages of the big data channel from notifications of any size.
 ///
 /// The first byte of a message, 0xBC, can also begin a continuation, so it does not start a message while
-/// another one is open. If notifications were lost, the next message is taken for the rest of the open one,
-/// which only the checksum reveals. The reassembler therefore remembers the positions of such bytes, and
+/// another one is open. If notifications were lost, the next message is mistaken for the rest of the open
+/// one; only the checksum reveals this. The reassembler therefore remembers the positions of such bytes, and
 /// continues from there if the checksum is wrong. A complete message in one notification is extracted from
 /// between the pieces of another. Frames of the raw stream, which some rings also send here, are passed on
 /// unchanged. An incomplete message stays open: call `abandon` after a second or two of silence.
@@ -117,7 +117,7 @@ public struct RingBigDataReassembler: Sendable {
     }
   }
 
-  /// Skips to the next message in the notification; other bytes after a message are unknown.
+  /// Skips to the next message in the notification. Other bytes after a message have no known meaning.
   private mutating func skipExcess(after end: Int, _ body: (Event) -> Void) {
     guard buffer.count > end, buffer[end] != RingBigData.opcode else { return resume(at: end) }
     let next = nextCandidate(from: end) ?? buffer.count
@@ -125,8 +125,8 @@ public struct RingBigDataReassembler: Sendable {
     resume(at: next)
   }
 
-  /// Returns the next position at which a message may begin: its ID is known and its length is possible, as
-  /// far as these were received.
+  /// Returns the next position at which a message may begin: as far as they were received, its ID is known
+  /// and its length is possible.
   private func nextCandidate(from offset: Int) -> Int? {
     candidates.first { candidate in
       guard candidate >= offset else { return false }

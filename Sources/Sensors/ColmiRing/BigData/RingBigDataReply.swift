@@ -67,7 +67,7 @@ public struct RingSleep: Hashable, Sendable {
     }
   }
 
-  /// Days since the day on which it ended.
+  /// Number of days since the day on which the sleep ended.
   public let daysAgo: UInt8
   /// Minutes from the ring's midnight of that day, as sent. Greater than `endMinute` if the sleep began the
   /// day before.
@@ -77,13 +77,13 @@ public struct RingSleep: Hashable, Sendable {
 
   /// Size of the record after its length field, in bytes.
   public var byteCount: Int { 4 + 2 * stages.count }
-  /// Negative if it began the day before.
+  /// Start in minutes from midnight of the day on which the sleep ended; negative if it began the day before.
   public var startMinuteOfEndDay: Int { Int(startMinute) - (startMinute > endMinute ? 1440 : 0) }
-  /// Sum of the stages. Equals the time from start to end in every capture.
+  /// Sum of the stages, in minutes. It equals the time from start to end in every capture.
   public var stageMinutes: Int { stages.reduce(0) { $0 + Int($1.minutes) } }
 
-  /// Number of records, then for each: days ago, length of the rest, start and end (signed, little-endian),
-  /// and pairs of stage and minutes.
+  /// Decodes the number of records, then for each: days ago, length of the rest, start and end (signed,
+  /// little-endian), and pairs of stage and minutes.
   static func records(_ payload: Swift.Span<UInt8>) throws(WireError) -> [RingSleep] {
     var records: [RingSleep] = []
     var offset = 1

@@ -18,7 +18,7 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let feature = bit(3)
   public static let oneKeyCheck = bit(4)
   public static let weather = bit(5)
-  /// One program reads it inverted.
+  /// One published program inverts this bit.
   public static let weChat = bit(6)
   public static let avatar = bit(7)
   // Byte 11.
@@ -45,12 +45,12 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let temperature = bit(32)
   public static let plate = bit(33)
   public static let menstruation = bit(34)
-  /// Sleep is read by big data 0x27.
+  /// Sleep logs are requested with big data message 0x27.
   public static let newSleepProtocol = bit(35)
   // The reply to 0x3C; two bits are known.
   /// The ring requires a bond with the operating system.
   public static let bond = bit(40)
-  /// Temperature is read by big data 0x77.
+  /// Temperatures are requested with big data message 0x77.
   public static let intervalTemperature = bit(41)
 }
 

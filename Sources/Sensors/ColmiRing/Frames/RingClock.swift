@@ -1,4 +1,4 @@
-/// A calendar date on the ring's clock, which has no time zone. From 2000 to 2099.
+/// A calendar date on the ring's clock, which has no time zone. The years are 2000 to 2099.
 @frozen public struct RingDate: Hashable, Comparable, Sendable, BitwiseCopyable {
   public let year: UInt16
   /// 1 to 12.
@@ -28,7 +28,7 @@
   }
 }
 
-/// The date of a log record. Rings whose clock was never set, or whose battery is low, send impossible ones.
+/// The date of a log record. Rings whose clock was never set, or whose battery is low, send impossible dates.
 public enum RingLogDate: Hashable, Sendable, BitwiseCopyable {
   case valid(RingDate)
   /// The bytes as sent, which should be binary-coded decimals: year − 2000, month, day.
@@ -91,9 +91,9 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   public static func < (left: RingDateTime, right: RingDateTime) -> Bool { left.timestamp < right.timestamp }
 }
 
-/// The convention by which a ring's clock was set. The ring stores the time it is given and dates all logs by
-/// it, so logs follow the convention of the last program that set the clock. If unsure choose `local`, as the
-/// vendor's app and Gadgetbridge do.
+/// The convention by which a ring's clock was set. The ring stores the time that it receives and uses it for
+/// all logs, so logs follow the convention of the last program that set the clock. If unsure choose `local`,
+/// as the vendor's app and Gadgetbridge do.
 public enum RingClockConvention: Hashable, Sendable, BitwiseCopyable {
   /// Wall-clock time. The offset is added to UTC and includes daylight saving time.
   case local(utcOffsetSeconds: Int32)
@@ -112,7 +112,7 @@ public enum RingClockConvention: Hashable, Sendable, BitwiseCopyable {
 ///
 /// The best evidence is an entry that was just stored, such as a heart rate measured on demand. Without one,
 /// only entries from the future are evidence: an old newest entry may only mean that the ring was not worn.
-/// Do not use today's heart-rate log as evidence: its slots after now may be stale.
+/// Do not use today's heart-rate log as evidence: its slots after the current time may be stale.
 public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
   public enum Evidence: Hashable, Sendable, BitwiseCopyable {
     /// The entry was stored within the last slot.
@@ -134,7 +134,7 @@ public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
   /// Largest difference between clocks that agree, in addition to the length of a slot.
   public static let toleranceMinutes = 2
 
-  /// Expected time on the ring's clock now.
+  /// Time that the ring's clock should show now.
   public let now: RingDateTime
   /// Offset of local time from UTC; 0 if both are the same.
   public let utcOffsetMinutes: Int

@@ -33,7 +33,7 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
 public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   static let byteCount = 9
 
-  /// 1 makes the ring check the hardware's name; 4 does not, on some rings.
+  /// Type of the image. With 1, the ring checks the hardware's name; with 4, some rings do not.
   public let type: UInt8
   public let byteCount: UInt32
   /// CRC-16/MODBUS of the image.
@@ -86,7 +86,7 @@ public struct RingFirmwareReply: Hashable, Sendable, BitwiseCopyable {
     public static let lowBattery = Status(rawValue: 6)
   }
 
-  /// ID of the message that is answered.
+  /// ID of the message to which this is the reply.
   public let command: UInt8
   public let status: Status
 

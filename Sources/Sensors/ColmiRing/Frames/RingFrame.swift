@@ -58,9 +58,9 @@ public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
   /// Raw sensor stream: control frames to the ring, samples from it.
   public static let rawStreamOpcode: UInt8 = 0xA1
 
-  /// Bytes 0 to 7, the first most significant.
+  /// Bytes 0 to 7; byte 0 is the most significant.
   @usableFromInline let high: UInt64
-  /// Bytes 8 to 15, the checksum least significant.
+  /// Bytes 8 to 15; byte 15, the checksum, is the least significant.
   @usableFromInline let low: UInt64
 
   /// - Parameters:
@@ -84,7 +84,7 @@ public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
     self.low = low | UInt64(sum)
   }
 
-  /// Creates a command with at most two bytes of payload, as most have.
+  /// Creates a command with a payload of at most two bytes, as most commands have.
   public init(_ opcode: UInt8, _ first: UInt8 = 0, _ second: UInt8 = 0) {
     let payload: InlineArray<2, UInt8> = [first, second]
     self.init(opcode, payload: payload.span)
@@ -98,7 +98,7 @@ public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
   /// Reads the battery state. The reply has the percentage in byte 1, and 1 in byte 2 while charging.
   public static let battery = RingCommand(batteryOpcode)
 
-  /// Byte `index` of the 16.
+  /// Returns byte `index` of the frame's 16 bytes.
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: index < 8 ? high >> (56 - 8 * UInt64(index)) : low >> (120 - 8 * UInt64(index)))
   }

@@ -37,8 +37,8 @@ public import Physiology
     self = sample
   }
 
-  /// Decodes a raw sample from a notification that was cut in the log, if all values are in its first bytes.
-  /// In a complete frame zeros and the checksum follow them.
+  /// Decodes a raw sample from a notification that was truncated in the log, if all values are in its first
+  /// bytes. In a complete frame zeros and the checksum follow them.
   ///
   /// - Returns: `nil` if the values are incomplete, or for another frame.
   public init?(cut value: Span<UInt8>) {
@@ -67,9 +67,9 @@ public import Physiology
 
 /// A sample of the red LED. ADC counts without a unit: about one averaged reading per frame, not a waveform.
 @frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
-  /// 0 marks a reading that the ring dropped.
+  /// The light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// Latched by the ring, and rarely changes; `value` can be outside `min` to `max`.
+  /// A maximum latched by the ring, which rarely changes; `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// Not always `max` − `min`; its meaning is unknown.
@@ -93,9 +93,9 @@ public import Physiology
 
 /// A sample of the green LED. ADC counts without a unit.
 @frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
-  /// 0 marks a reading that the ring dropped.
+  /// The light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// Latched by the ring; `value` can be outside `min` to `max`.
+  /// A maximum latched by the ring; `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// `max` − `min`.
@@ -152,7 +152,7 @@ public import Physiology
   /// upper nibble of the second byte is not part of the value; one board sets it.
   @inlinable static func axis(_ bytes: Span<UInt8>, at offset: Int) -> Int16 {
     let bits = UInt16(bytes[offset]) << 4 | UInt16(bytes[offset + 1] & 0x0F)
-    // Shifted to the top so that the arithmetic shift back extends the sign.
+    // Shift the bits to the top, so that the arithmetic shift back extends the sign.
     return Int16(bitPattern: bits << 4) >> 4
   }
 }

@@ -57,7 +57,7 @@ public enum RingReply: Hashable, Sendable {
   case setting(RingSetting, RingCommand)
   case unknown(RingCommand)
 
-  /// - Throws: `invalidValue` for the switch of an automatic measurement without a known action.
+  /// - Throws: `invalidValue` if the switch of an automatic measurement has no known action.
   public init(decoding frame: borrowing RingFrame) throws(WireError) {
     if frame.isError {
       self = .refused(opcode: frame.refusedOpcode, code: frame.bytes[1])

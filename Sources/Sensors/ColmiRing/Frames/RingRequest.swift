@@ -138,9 +138,9 @@ public enum RingRequest: Hashable, Sendable {
 
 /// Requests that the host cannot undo, or that need a charger to recover. Ask the user first.
 public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseIterable {
-  /// `08 01`: the ring is off until it is charged. Some programs call it reboot. No reply.
+  /// `08 01`: the ring is off until it is charged. Some programs call it reboot. The ring sends no reply.
   case powerOff
-  /// `08 00`; one source. No reply.
+  /// `08 00`, according to one source. The ring sends no reply.
   case reboot
   /// `FF 66 66`: erases logs and settings.
   case factoryReset

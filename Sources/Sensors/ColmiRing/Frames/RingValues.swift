@@ -55,9 +55,9 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   public var ageYears: UInt8
   public var heightCentimeters: UInt8
   public var weightKilograms: UInt8
-  /// Reference for estimates, in mmHg.
+  /// Reference blood pressure for estimates, in mmHg.
   public var systolicPressure: UInt8
-  /// Reference for estimates, in mmHg.
+  /// Reference blood pressure for estimates, in mmHg.
   public var diastolicPressure: UInt8
   /// In beats per minute; 0 is off.
   public var heartRateAlarm: UInt8

@@ -112,7 +112,7 @@ extension FieldList {
       kind("bigDataRequest")
       member("dataId", message.id)
       member("payload", hex: message.payload)
-      // The checksum of an empty payload is constant.
+      // The checksum of an empty payload is constant, so it is omitted.
       if !message.payload.isEmpty { member("crc16", message.checksum.upperCaseText) }
     }
   }
@@ -163,7 +163,7 @@ extension RingRequest {
 }
 
 extension RingRequest {
-  /// `nil` if the words of `kind` are sufficient.
+  /// Title for display; `nil` if the words of `kind` are sufficient.
   fileprivate var title: String? {
     switch self {
     case .rawStream(.start), .rawStream(.startLong): "start the raw stream"

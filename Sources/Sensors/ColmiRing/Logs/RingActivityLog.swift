@@ -30,13 +30,13 @@ public struct RingActivityLog: Hashable, Sendable {
   public enum CalorieUnit: Hashable, Sendable, BitwiseCopyable {
     /// Units of ten small calories: 100 per kilocalorie.
     case tenCalories
-    /// A flag other than 1, whose unit is unknown.
+    /// An unknown unit: the flag is not 1.
     case unknown(flag: UInt8)
   }
 
   /// Number of records from the header or, without one, from the records.
   public let recordCount: Int
-  /// `nil` if no header was received.
+  /// Unit of the calories; `nil` if no header was received.
   public let calorieUnit: CalorieUnit?
   /// Records in order of their index.
   public let records: [RingActivityRecord]
@@ -46,7 +46,7 @@ public struct RingActivityLog: Hashable, Sendable {
   public var isComplete: Bool { missingRecords.isEmpty }
   public var steps: Int { records.reduce(0) { $0 + Int($1.steps) } }
   public var distanceMeters: Int { records.reduce(0) { $0 + Int($1.distanceMeters) } }
-  /// `nil` if the unit is unknown.
+  /// Energy in kilocalories; `nil` if the unit is unknown.
   public var kilocalories: Double? {
     calorieUnit == .tenCalories ? Double(records.reduce(0) { $0 + Int($1.calories) }) / 100 : nil
   }
@@ -59,7 +59,7 @@ public struct RingActivityLog: Hashable, Sendable {
 /// last, the log completes without it and has no unit. As with `RingDayLogAssembler`, an incomplete log stays
 /// open until the caller's timer calls `finish`.
 public struct RingActivityLogAssembler: Sendable {
-  /// Byte 6 holds the number of records.
+  /// Maximum number of records: byte 6 holds the number.
   static let maximumRecordCount = 0xFF
 
   public private(set) var counters = RingLogCounters()
@@ -69,7 +69,7 @@ public struct RingActivityLogAssembler: Sendable {
   public var isOpen: Bool { !isFinished && count != nil }
 
   private var header: Header?
-  /// From the header, or else from the first record.
+  /// Number of records, from the header or else from the first record.
   private var count: Int?
   private var isFinished = false
   /// By index.
@@ -101,7 +101,7 @@ public struct RingActivityLogAssembler: Sendable {
       return opening
     }
     switch frame.bytes[1] {
-    // Distinct from a year: binary-coded decimals have no nibble above 9.
+    // 0xF0 is no year: binary-coded decimals have no nibble above 9.
     case 0xF0: return take(header: Header(recordCount: frame.bytes[2], flag: frame.bytes[3]))
     default: return take(RingActivityRecord(frame.bytes), of: frame.bytes[6])
     }

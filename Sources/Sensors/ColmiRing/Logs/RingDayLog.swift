@@ -12,10 +12,10 @@ public struct RingDayLog: Hashable, Sendable {
   }
 
   public let kind: RingLogKind
-  /// As announced, including the header.
+  /// Number of frames as announced, including the header.
   public let frameCount: Int
   public let intervalMinutes: Int
-  /// `nil` if the frame with the echo is missing.
+  /// The requested day as echoed; `nil` if the frame with the echo is missing.
   public let day: Day?
   /// One byte per slot, 0 for none. Slots after the current time, and those of missing frames, are 0 or
   /// stale.
@@ -49,7 +49,7 @@ public struct RingDayLog: Hashable, Sendable {
 /// returns the part received. Feed it every frame of the channel; it ignores those of other logs.
 public struct RingDayLogAssembler: Sendable {
   static let frameSampleByteCount = 13
-  /// Byte 1 is the frame number; 0xFF means that there is no log.
+  /// Maximum number of frames. Byte 1 is the frame number; 0xFF means that there is no log.
   static let maximumFrameCount = 0xFF
 
   public let kind: RingLogKind
@@ -66,7 +66,7 @@ public struct RingDayLogAssembler: Sendable {
   private var isFinished = false
   /// By frame number.
   private var received = [Bool](repeating: false, count: maximumFrameCount)
-  /// 13 bytes per frame, starting with frame 1.
+  /// Samples of all frames: 13 bytes per frame, starting with frame 1.
   private var octets = [UInt8](repeating: 0, count: (maximumFrameCount - 1) * frameSampleByteCount)
 
   private struct Header: Hashable {

@@ -44,7 +44,7 @@ public struct RingIntervalTemperatureLog: Hashable, Sendable {
 public struct RingIntervalTemperatureAssembler: Sendable {
   public let daysAgo: UInt8
   public private(set) var counters = RingLogCounters()
-  /// `nil` if all packets were received.
+  /// Index of the next packet to request; `nil` if all packets were received.
   public var nextPacket: UInt8? {
     guard let header else { return 0 }
     return (0..<header.packetCount).first { packets[Int($0)] == nil }

@@ -4,7 +4,7 @@ public enum RingLogStep<Log: Sendable>: Sendable {
   case incomplete
   /// The frame completed the log. Later frames are `foreign`.
   case complete(Log)
-  /// The frame belongs to something else; rings send unsolicited frames at any time.
+  /// The frame does not belong to the log; rings send unsolicited frames at any time.
   case foreign
   /// An identical frame was received before.
   case repeated

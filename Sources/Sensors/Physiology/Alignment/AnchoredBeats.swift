@@ -10,7 +10,7 @@ public struct AnchoredBeats: Sendable {
   public enum Width: Double, Sendable {
     /// Both sensors measure the heart's electrical activity.
     case electric = 0.012
-    /// One of them measures the pulse in the skin.
+    /// One sensor measures the pulse in the skin.
     case light = 0.03
   }
 
@@ -21,10 +21,10 @@ public struct AnchoredBeats: Sendable {
   private static let reach = 1.6
   /// Distance from the best place at which another place counts as different, in seconds.
   private static let another = 0.15
-  /// Minimum score of a block, and the share of it that no other place may reach.
+  /// Minimum score of a block, and the share of the best score that no other place may reach.
   private static let leastScore = 0.6
   private static let rival = 0.85
-  /// Maximum difference between neighbouring blocks of a run, in widths.
+  /// Maximum difference between neighbouring blocks of a run, as a multiple of the width.
   private static let step = 2.5
   private static let leastBlocks = 3
   /// Common error of both ends of a run, in seconds: intervals are rounded to 1/1024 s.
@@ -49,7 +49,7 @@ public struct AnchoredBeats: Sendable {
     var stretch: Int
     var beats: Range<Int>
     var lag: Double
-    /// Indices of its beats, and the lag of each.
+    /// Indices of the block's beats, and the lag of each.
     var lags: [(beat: Int, lag: Double)]
     var run = 0
     /// Mean position and mean lag of the beats used.
@@ -124,7 +124,7 @@ public struct AnchoredBeats: Sendable {
     _ places: [Double], _ beats: Range<Int>, _ expected: Double, _ others: [Double], _ width: Width
   ) -> Placing {
     var candidates: [(lag: Double, score: Double)] = []
-    // The other sensor may lack a beat, so several are tried as anchors.
+    // The other sensor may lack a beat, so several beats of the block are tried as anchors.
     for beat in [beats.lowerBound, (beats.lowerBound + beats.upperBound) / 2, beats.upperBound - 1] {
       let time = places[beat] + expected
       var other = lowerBound(others, time - reach)

@@ -79,7 +79,7 @@ public struct LagLine: Hashable, Sendable {
     center = sums.seconds
     lag = sums.lag
     drift = slope
-    // There may be a drift too small to be determined.
+    // A drift may exist that is too small to be determined.
     let hidden = hasDrift ? 0 : Self.usualDrift * span / 4
     let bend = hasDrift ? Self.bend(near, level: level, slope: slope, sums) : 0
     lagUncertainty = quantile * (variance / sums.weight).squareRoot() + hidden + bend

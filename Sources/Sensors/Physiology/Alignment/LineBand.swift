@@ -4,7 +4,7 @@
 /// measured, and waits at most one connection interval unless a packet was lost. The spread of these lines is
 /// the uncertainty; it requires no assumption about the distribution of the waits.
 public struct LineBand: Hashable, Sendable {
-  /// A bound at a time, both in seconds.
+  /// A bound on the lines at one time; both are in seconds.
   public struct Bound: Hashable, Sendable, BitwiseCopyable {
     public var seconds: Double
     public var value: Double

@@ -4,9 +4,9 @@ struct SharedBeats {
   /// Number of beats of the first sensor tried at each lag, and the step between lags, in seconds.
   private static let tried = 300
   private static let step = 0.01
-  /// Distance within which beats coincide, in seconds, like the width of a normal distribution.
+  /// Distance within which beats coincide, in seconds. It corresponds to the width of a normal distribution.
   private static let width = 0.02
-  /// Minimum number of beats, and minimum share of beats that both have.
+  /// Minimum number of beats, and minimum share of beats that both sensors have.
   private static let leastBeats = 20
   private static let leastShare = 0.5
   /// Distance from the best lag at which another lag counts as different, in seconds.

@@ -15,7 +15,7 @@ public struct SharedEvidence: Hashable, Sendable {
     case ambiguous(Kind, seconds: Double)
     /// The signals are more similar at a lag of this many seconds, which is beyond the search range.
     case beyond(Kind, seconds: Double)
-    /// Too few places agree for a line.
+    /// Too few places agree to fit a line.
     case tooFew(Kind)
 
     public var description: String {

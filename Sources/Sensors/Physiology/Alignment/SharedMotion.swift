@@ -185,7 +185,7 @@ struct SharedMotion {
 }
 
 extension SharedEvidence {
-  /// Finds the lag of the second of two accelerometers by their common movement.
+  /// Finds the second accelerometer's lag from movement that both measured.
   ///
   /// - Parameters:
   ///   - first: the reference.
@@ -197,7 +197,7 @@ extension SharedEvidence {
     try SharedMotion.find(first, second, within: search)
   }
 
-  /// Finds the lag of the second of two sensors by their common heart beats.
+  /// Finds the second sensor's lag from heart beats that both measured.
   ///
   /// - Parameters:
   ///   - first: ascending times of the beats, in seconds.

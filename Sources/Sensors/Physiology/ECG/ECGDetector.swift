@@ -36,7 +36,7 @@ public struct ECGDetector: Sendable {
   public static let complexSeconds = 0.097
   public static let beatSeconds = 0.611
   public static let offsetShare = 0.08
-  /// Minimum time that a complex is above the threshold.
+  /// Minimum time for which a complex is above the threshold.
   public static let shortestSeconds = 0.06
   public static let refractorySeconds = 0.24
   /// Share of the steepest slope of the previous beat; a less steep wave soon after it is a T wave.
@@ -50,7 +50,8 @@ public struct ECGDetector: Sendable {
   public static let lateNoiseShare = 0.25
   /// Share of the usual interval after which a beat is late.
   public static let lateShare = 1.66
-  /// Time after which a beat is late in any case, and the usual values are forgotten: 30 a minute.
+  /// Time after which a beat is late in any case, and the usual values are forgotten: that of 30 beats a
+  /// minute.
   public static let lateSeconds = 2.0
   /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own is
   /// used.
@@ -74,7 +75,7 @@ public struct ECGDetector: Sendable {
 
   private let rate: Double
   private var filter: LinearPhaseBandPass
-  /// Odd numbers of samples, so that the averages are centred.
+  /// Widths of the averages: odd numbers of samples, so that the averages are centred.
   private let complexWidth: Int
   private let beatWidth: Int
   /// The squared filtered signal and the unfiltered signal, the last `size` samples of each.
@@ -97,7 +98,7 @@ public struct ECGDetector: Sendable {
   private var waiting: Complex?
   /// The last beat.
   private var latest: Complex?
-  /// The strongest complex since then that was not a beat.
+  /// The strongest complex since the last beat that was not a beat.
   private var doubtful: Complex?
   private var usual = UsualBeat()
   /// Excess of the upper wave over the lower one in the complexes so far: −1 … 1.
@@ -111,7 +112,8 @@ public struct ECGDetector: Sendable {
     filter = LinearPhaseBandPass(Self.band, seconds: Self.filterSeconds, rate: rate)
     complexWidth = Self.odd(Self.complexSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // From the baseline before the longest complex, as long as its threshold's average, to the newest sample.
+    // The buffer reaches from the baseline before the longest complex, which is as long as its threshold's
+    // average, to the newest sample.
     size = Int(rate) + 3 * beatWidth
     squared = [Double](repeating: 0, count: size)
     raw = squared
@@ -193,7 +195,7 @@ public struct ECGDetector: Sendable {
 
   /// - Returns: the previous beat, if this complex is a beat.
   private mutating func weigh(_ place: Int, _ energy: Double) -> DetectedBeat? {
-    // The start of this complex is before the signal.
+    // This complex starts before the signal does.
     guard place >= taper.count / 2 else { return nil }
     let complex = complex(around: place, energy)
     guard let latest else { return accept(complex) }
@@ -224,7 +226,7 @@ public struct ECGDetector: Sendable {
       && complex.slope < Self.waveShare * min(beat.slope, usual.slope ?? .infinity)
   }
 
-  /// Seconds after a beat from which the next one is late.
+  /// Seconds after a beat at which the next one is late.
   private var late: Double { min(Self.lateSeconds, Self.lateShare * (usual.interval ?? .infinity) / rate) }
 
   private mutating func accept(_ complex: Complex) -> DetectedBeat? {
@@ -361,13 +363,13 @@ private struct UsualBeat: Sendable {
 
   mutating func forget() { (count, intervalCount) = (0, 0) }
 
-  /// Lower quartile; 0 if unknown.
+  /// Lower quartile of the strengths; 0 if unknown.
   var strength: Double { Self.quantile(strengths, count, share: 0.25) ?? 0 }
 
   /// Median of the steepest slopes.
   var slope: Double? { Self.quantile(slopes, count) }
 
-  /// Median, in samples.
+  /// Median of the intervals, in samples.
   var interval: Double? { Self.quantile(intervals, intervalCount) }
 
   private static func quantile(_ values: InlineArray<8, Double>, _ count: Int, share: Double = 0.5) -> Double?

@@ -54,7 +54,7 @@ public struct ECGMeter: Sendable {
   public static let wholeSeconds = 0.05
   /// A shorter missing time cannot hide a beat, so intervals may span it.
   private static let hiddenSeconds = 0.04
-  /// For the shape of a beat, without baseline wander below and muscle noise above.
+  /// Band for the shape of a beat, in hertz, without baseline wander below and muscle noise above.
   private static let shapeBand = 0.67...40.0
   /// Maximum beats of a window: one each 250 ms, and those after its end.
   private static let maximumBeats = 64

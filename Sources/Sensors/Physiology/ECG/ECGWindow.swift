@@ -4,7 +4,7 @@ public import BLEWire
 @frozen public struct ECGSample: Hashable, Sendable, BitwiseCopyable {
   /// Number of the sample since the first one, counting missing samples.
   public let index: Int
-  /// By the sensor's clock, in nanoseconds since the Unix epoch.
+  /// Time of the sample by the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
   /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool
@@ -37,7 +37,7 @@ public import BLEWire
 
 /// Results of ten seconds of an electrocardiogram.
 public struct ECGWindow: Hashable, Sendable {
-  /// By the sensor's clock.
+  /// Start time by the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
   /// Number of beats found, good or not.

@@ -23,7 +23,7 @@ struct PulseRateFilter {
   static let firstRate = 90.0
   static let firstSpread = 30.0
 
-  /// The last `lag` + 1 windows: probabilities by all windows up to each, and likelihoods.
+  /// The last `lag` + 1 windows: the probabilities by all windows up to each one, and its likelihoods.
   private var forward = [Double](repeating: 0, count: (lag + 1) * count)
   private var likelihood = [Double](repeating: 1, count: (lag + 1) * count)
   private var state = [Double](repeating: 0, count: count)

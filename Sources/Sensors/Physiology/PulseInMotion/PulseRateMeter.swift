@@ -8,8 +8,8 @@ import BLEWire
 /// after its end. The contained `PulseMeter` works as it does on its own; its windows and beats are available
 /// for interval analysis.
 public struct PulseRateMeter: Sendable {
-  /// Maximum time of a window without accepted intervals, in intervals: those that its ends cut, and half of
-  /// another.
+  /// Maximum part of a window without accepted intervals, in intervals: those that the window's ends cut, and
+  /// half of another.
   public static let mostMissingIntervals = 2.5
   /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
   /// delay of 0.7 s.
@@ -54,7 +54,8 @@ public struct PulseRateMeter: Sendable {
   /// Beat `index` of the window that `take` or `finish` returned last, below `windowBeatCount`.
   public func beat(_ index: Int) -> PulseBeat { meter.beat(index) }
 
-  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
+  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed
+  /// windows.
   ///
   /// - Returns: a window of the beat meter that is now complete, as from `PulseMeter`.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {

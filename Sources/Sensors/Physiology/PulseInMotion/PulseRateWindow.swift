@@ -62,10 +62,10 @@ public struct PulseRateWindow: Hashable, Sendable {
   public static let seconds = 8.0
   public static let stepSeconds = 2.0
 
-  /// By the sensor's clock.
+  /// Start time by the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// `nil` exactly if `absence` is not `nil`.
+  /// The pulse; `nil` if, and only if, `absence` is set.
   public var pulse: PulseEstimate?
   public var absence: PulseAbsence?
   /// Root mean square of the acceleration of all axes, 0.5 … 5 Hz, in g. `nil` without an accelerometer.

@@ -88,7 +88,7 @@ struct PulseSpectrum {
     return Self.amplitude(last, before, turns[index])
   }
 
-  /// Maximum over all rates, without their doubles.
+  /// Maximum over all rates, but not at their doubles.
   private var largest: Double {
     var largest = 0.0
     for index in 0..<PulseRateFilter.count { largest = max(largest, spectrum[index]) }
@@ -114,7 +114,7 @@ struct PulseSpectrum {
     var spectrum = spectrum.mutableSpan
     for index in stride(from: 0, to: count, by: 4) {
       let (ta, tb, tc, td) = (turns[index], turns[index + 1], turns[index + 2], turns[index + 3])
-      // The last two terms of each.
+      // The last two terms of each recursion.
       var (a, b, c, d) = (0.0, 0.0, 0.0, 0.0)
       var (a1, b1, c1, d1) = (0.0, 0.0, 0.0, 0.0)
       for sample in 0..<windowSamples {

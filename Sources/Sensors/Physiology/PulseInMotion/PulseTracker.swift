@@ -82,7 +82,8 @@ public struct PulseTracker: Sendable {
     queue = WindowQueue(capacity: Self.capacity)
   }
 
-  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed windows.
+  /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed
+  /// windows.
   public mutating func take(_ sample: SignalSample) {
     guard let light = sample.light else { return }
     if !grid.continues(sample) {

@@ -6,7 +6,7 @@ struct GridSample {
   var x = 0.0
   var y = 0.0
   var z = 0.0
-  /// By the sensor's clock, in nanoseconds.
+  /// Time of the sample by the sensor's clock, in nanoseconds.
   var time: Int64 = 0
   /// Origin of the sample.
   var origin = Origin.measured
@@ -27,15 +27,15 @@ struct SampleGrid {
   static let rate = 25.0
   static let band = 0.5...5.0
   static let bridgeSeconds = 0.2
-  /// After a longer gap, everything starts again.
+  /// Maximum gap. After a longer one, the grid starts again.
   static let longestGapSeconds = 10.0
   /// Clipping level, as a multiple of the root mean square of about the last `usualSamples`. Clipping starts
   /// after `leastSamples`.
   static let largestCrest = 3.0
   static let usualSamples = 200.0
   static let leastSamples = 50.0
-  /// Minimum step of a jump, as a multiple of that root mean square or of that of the steps between samples,
-  /// whichever is larger.
+  /// Minimum step of a jump, as a multiple of the root mean square of the light or of the steps between
+  /// samples, whichever is larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
   /// Sizes that count as usual, as multiples of the usual size. Light outside this range after
@@ -144,7 +144,7 @@ struct SampleGrid {
     let nanoseconds = sample.time.nanoseconds
     let from = last ?? (sample.index &- 1, value, Acceleration(x: 0, y: 0, z: 0), nanoseconds)
     if sample.acceleration != nil, isLast, !hasAcceleration {
-      // The first acceleration must not cause a step.
+      // Reset the filters, so that the first acceleration does not cause a step.
       for axis in axes.indices { axes[axis].reset() }
       hasAcceleration = true
     }

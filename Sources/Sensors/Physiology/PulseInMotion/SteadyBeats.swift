@@ -15,8 +15,8 @@ struct SteadyBeats {
   static let largestAmplitudeRatio = 2.2
   /// Minimum share of similar windows, after adding two windows to the total and one to the similar ones.
   static let leastShare = 0.6
-  /// Faster beats may be steps, and slower ones every second or third step. These need `leastUnusual` similar
-  /// windows, or all that there are.
+  /// Faster beats may be steps, and slower ones every second or third step. Beats outside this range need
+  /// `leastUnusual` similar windows, or all windows so far.
   static let usualRates = 45.0..<100.0
   static let leastUnusual = 4
 
@@ -25,7 +25,7 @@ struct SteadyBeats {
     var amplitude = 0.0
   }
 
-  /// Window n is at n modulo the count.
+  /// The last windows; window n is at n modulo the count.
   private var past = [Past](repeating: Past(), count: count)
   private var taken = 0
 

@@ -11,7 +11,7 @@
 /// noise has no pulse. The quality of a line that passes is a step function of the model's own probability.
 /// The module's guide has the measurements.
 struct TrackedLine {
-  /// Remaining weight of a window at the next one: for half a minute, and for four seconds.
+  /// Weight that a window retains at the next one: slowly over half a minute, or fast over four seconds.
   static let slowMemory = 0.93
   static let fastMemory = 0.5
   /// Below this contrast, light is considered noise: nearly all windows of white noise are below 1.95.
@@ -23,7 +23,7 @@ struct TrackedLine {
   static let oneSidedContrasts = (least: 3.0, believed: 3.4)
   /// In beats a minute.
   static let oneSidedRate = 66.0
-  /// Least kept share. The accelerometer leaves less of pure steps.
+  /// Minimum kept share. Of pure steps, less is kept.
   static let leastKept = 0.34
   static let largestDoubtfulQuality = 0.4
   static let keptShares = 0.01...1.0
@@ -50,7 +50,7 @@ struct TrackedLine {
   private var contrast = Mean(usual.contrast)
   private var kept = Mean(usual.kept)
   private var windows = usualWindows
-  /// Whether the line has been higher than its surroundings for long.
+  /// Whether the line has been higher than its surroundings for a long time.
   private(set) var standsOut = false
 
   mutating func reset() { self = TrackedLine() }
@@ -70,7 +70,7 @@ struct TrackedLine {
   /// Whether the line is not a residue of steps.
   var isKept: Bool { kept.slow >= Self.leastKept }
 
-  /// Whether the light is considered noise, for long and in the last windows.
+  /// Whether the light is considered noise, both for a long time and in the last windows.
   var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 
   /// Share of windows within 5 a minute, for a line that is believed.

@@ -8,7 +8,7 @@
   public var extra = 0
   /// A beat at the wrong place; moved to the middle between its neighbours.
   public var misplaced = 0
-  /// An interval that is too long or too short for any of these; left out.
+  /// An interval that is too long or too short, but of none of these kinds; omitted.
   public var leftOut = 0
 
   public init() {}
@@ -26,7 +26,7 @@
 /// extra or at the wrong place.
 ///
 /// There are differences from the published method. An ectopic beat is sought one interval ahead, so that its
-/// first interval is not classified as another kind. Intervals of no kind are left out instead of
+/// first interval is not classified as another kind. Intervals of no kind are omitted instead of
 /// interpolated. The divisor is at least 20 ms, for intervals in coarse steps. The correction is repeated
 /// until nothing is found, at most four times.
 struct ArtefactCorrection: Sendable {
@@ -48,8 +48,8 @@ struct ArtefactCorrection: Sendable {
   /// The intervals, in seconds. The arrays below have one element for each.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var states = [State](repeating: .kept, count: capacity)
-  /// Differences from the previous interval, and distances from the median, doubled below it; both divided by
-  /// their measures.
+  /// Differences from the previous interval, and distances from the median, doubled if below it; both are
+  /// divided by their measures.
   private var differences = [Double](repeating: 0, count: capacity)
   private var distances = [Double](repeating: 0, count: capacity)
   private var medians = [Double](repeating: 0, count: capacity)
@@ -204,7 +204,8 @@ private struct OrderedWindow: Sendable {
 
   init(capacity: Int) { values = [Double](repeating: 0, count: capacity) }
 
-  /// Calls `body` with the `width` values around each of the first `count`; at the ends there are fewer.
+  /// Calls `body` with the `width` values around each of the first `total` values; at the ends there are
+  /// fewer.
   mutating func slide(
     over series: [Double], _ total: Int, width: Int, _ body: (Int, borrowing OrderedWindow) -> Void
   ) {

@@ -76,14 +76,15 @@ public struct Variability: Hashable, Sendable {
   public static let leastSeconds = 60.0
   /// Minimum duration for the spectrum: LF has waves of 25 s, and a window of Welch's is half of this.
   public static let leastSpectrumSeconds = 240.0
-  /// The usual value for the correction method, low enough for RMSSD to represent the heart.
+  /// Maximum share of corrected intervals: the usual value for the correction method. RMSSD then still
+  /// represents the heart.
   public static let largestCorrectedShare = 0.05
   /// Minimum share of accepted intervals, because the rest of the time may differ.
   public static let leastAcceptedShare = 2.0 / 3
   /// Maximum change of an interval by breathing or by the nerves of the heart: Malik et al., Eur. Heart J.
   /// 10(12), 1060-1074, 1989, exclude larger changes.
   public static let irregularChange = 0.2
-  /// The same as the share that may be corrected.
+  /// Maximum share of irregular changes; equal to the share that may be corrected.
   public static let largestIrregularShare = largestCorrectedShare
   /// Above this share, the rhythm is not a regular one with single ectopic beats: of ten beats, an ectopic
   /// one changes three intervals.
@@ -144,14 +145,14 @@ public struct Variability: Hashable, Sendable {
 /// Results of five minutes, or of the available part.
 public struct VariabilitySegment: Hashable, Sendable {
   public var start: ReceiveTime
-  /// Five minutes after the start, or the end of the last interval.
+  /// End of the segment: five minutes after its start, or the end of the last interval.
   public var end: ReceiveTime
   /// Intervals received, good or not.
   public var intervals: Int
   /// Intervals that the source did not accept, or that are impossible for a heart.
   public var unaccepted: Int
   public var artefacts: ArtefactCounts
-  /// Share of accepted intervals, among those that follow another one, that differ from it by more than
+  /// Among the accepted intervals that follow another one, the share that differs from it by more than
   /// `Variability.irregularChange` of it before correction: 0 … 1; `nil` without such a pair. It detects an
   /// irregular rhythm of any cause: the heart, or missed beats.
   public var irregularShare: Double?
@@ -165,7 +166,7 @@ struct NormalInterval: Sendable, BitwiseCopyable {
   /// End of the interval, in seconds since the start of the segment's first interval.
   var end: Double
   var seconds: Double
-  /// Whether it begins with the beat that ends the previous one.
+  /// Whether the interval begins with the beat that ends the previous one.
   var isContinued: Bool
 }
 

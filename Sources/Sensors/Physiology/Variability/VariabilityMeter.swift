@@ -29,7 +29,7 @@ public struct VariabilityMeter: Sendable {
   private var count = 0
   private var total = 0
   private var unaccepted = 0
-  /// Nanoseconds since the Unix epoch.
+  /// Start of the segment, in nanoseconds since the Unix epoch.
   private var start: Int64?
   private var latest: Int64 = 0
   /// End of the last interval by the sum of those of its run, in seconds since the start.
@@ -144,7 +144,7 @@ public struct VariabilityMeter: Sendable {
       pairs += 1
       let before = intervals[index - 1]
       if abs(intervals[index] - before) > Variability.irregularChange * before { irregular += 1 }
-      // Detects a leap from the `reach` intervals before the last `reach` ones to these.
+      // Compare the last `reach` intervals with the `reach` intervals before them.
       let middle = index + 1 - reach
       guard middle - reach >= runStart, middle - lastLeap >= reach else { continue }
       let ratio = median(from: middle) / median(from: middle - reach)

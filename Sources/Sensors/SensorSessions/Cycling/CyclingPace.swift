@@ -10,8 +10,8 @@ import BLEWire
 public struct CyclingPace: Sendable {
   /// Change of one counter since the previous measurement.
   public struct Step: Hashable, Sendable {
-    /// Revolutions a minute. `nil` if nothing turned, after a restart, and after a silence in which the
-    /// sensor's clock, which wraps every 64 s, may have wrapped.
+    /// Revolutions a minute. `nil` if there was no revolution, after a restart, and after a silence in which
+    /// the sensor's clock, which wraps every 64 s, may have wrapped.
     public internal(set) var perMinute: Double?
     /// Revolutions; `nil` if unknown.
     public internal(set) var turns: Int?
@@ -56,9 +56,9 @@ private struct TurnCounter: Sendable {
     var turnedAt: ReceiveTime
   }
 
-  /// In seconds. After a longer silence, the sensor's clock may have wrapped.
+  /// Maximum silence in seconds; after a longer one, the sensor's clock may have wrapped.
   private static let horizon = 60.0
-  /// In seconds: maximum delay of a measurement by the link, and of the sensor's notification of a
+  /// Maximum delay in seconds: of a measurement by the link, and of the sensor's notification of a
   /// revolution.
   private static let slack = 10.0
   /// Period of the sensor's clock, in seconds.

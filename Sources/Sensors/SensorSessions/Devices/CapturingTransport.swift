@@ -3,7 +3,7 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Copies every packet, in both directions, into a ring that a log writer drains.
+/// Copies every packet, in both directions, into a ring buffer that a log writer drains.
 public final class CapturingTransport: PacketTransport {
   /// Handling of keys in the logged packets.
   public enum Keys: Hashable, Sendable {
@@ -19,9 +19,9 @@ public final class CapturingTransport: PacketTransport {
 
   /// - Parameters:
   ///   - inner: the transport that carries the packets.
-  ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction.
-  ///     A full ring drops and counts packets.
-  ///   - wake: signalled when the ring has data.
+  ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction. A
+  ///     full ring buffer drops and counts packets.
+  /// - wake: signalled when the ring buffer has data.
   /// - keys: `logged` to keep keys; every reader of the log can then decrypt the device's links.
   public init(
     _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,

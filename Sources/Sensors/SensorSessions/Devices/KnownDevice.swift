@@ -127,7 +127,7 @@ public struct KnownDevice: Hashable, Sendable {
     avoided.removeFirst(max(0, avoided.count - Self.avoidedLimit))
   }
 
-  /// Whether an advertised name differs from the remembered one and is not merely a part of it.
+  /// Whether an advertised name differs from the remembered one, and neither is the start of the other.
   func isNamedOtherwise(_ heard: String?) -> Bool {
     guard let heard, let name else { return false }
     return !heard.hasPrefix(name) && !name.hasPrefix(heard)

@@ -50,7 +50,7 @@ extension ModeChoice {
       daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
   }
 
-  /// An adapter of the kernel in this mode.
+  /// Returns a kernel adapter in this mode.
   ///
   /// - Parameter note: called on the receive thread with lines for the user.
   package func adapter(

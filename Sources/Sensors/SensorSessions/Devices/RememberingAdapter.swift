@@ -98,8 +98,8 @@ public actor RememberingAdapter: Adapter {
   }
 }
 
-/// Queue of information that a `RememberingAdapter` received and that remains to be written. It does not
-/// retain the adapter, because connections retain it.
+/// Queue of information that a `RememberingAdapter` has received but not yet written. It does not retain the
+/// adapter, because connections retain it.
 private final class DeviceJournal: Sendable {
   static let names = Limit(
     4_096, "names of advertisers, for when one is connected", by: .air,
@@ -126,8 +126,8 @@ private final class DeviceJournal: Sendable {
     }
   }
 
-  /// Returns the contents of a device's file after all pending writes. Reads in a task that may wait for the
-  /// disk.
+  /// Returns the contents of a device's file after all pending writes. The read runs in a separate task,
+  /// because it may wait for the disk.
   func device(at peer: DeviceAddress) async -> KnownDevice? {
     await finish()
     return await Task.detached { [devices] in devices.device(at: peer) }.value

@@ -16,7 +16,7 @@ public struct HeartRateSample: NotificationSample {
     (self.measurement, self.time) = (measurement, time)
   }
 
-  /// Without skin contact, a measurement has no value.
+  /// Whether the measurement has a value; `false` without skin contact.
   public var isValue: Bool { measurement.contact != .notDetected }
 
   /// Whether the strap may stop after this measurement. Many straps without contact detection send a rate of

@@ -129,7 +129,7 @@ public struct PolarSession: SensorSession {
   /// Timeout for a response of the control point.
   static let patience = Duration.seconds(5)
 
-  /// In the order of the request.
+  /// The started streams, in the order of the request.
   public let streams: [Stream]
 
   private let link: SensorLink

@@ -14,7 +14,7 @@ public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
     /// Damaged frames and messages, which were skipped.
     public internal(set) var malformed = 0
-    /// Replies that no request was waiting for: late ones, and those to another command.
+    /// Replies that no request was waiting for: late replies, and replies to another command.
     public internal(set) var foreign = 0
     /// Unsolicited frames and messages from the ring.
     public internal(set) var unasked = 0
@@ -32,7 +32,7 @@ public actor RingConversation {
   enum Turn {
     /// Belongs to another request.
     case foreign
-    /// A repetition; no progress.
+    /// Repeats earlier data; no progress.
     case known
     /// A part of the answer; restarts the timeout.
     case part
@@ -72,7 +72,7 @@ public actor RingConversation {
   /// Capabilities of the ring; `nil` until its time is set, because it reports them only then.
   public internal(set) var capabilities: RingCapabilities?
 
-  /// Naps that the ring reported unsolicited, each once; rings send them before the answer about nights.
+  /// Unsolicited naps from the ring, each once; rings send them before the answer about nights.
   public private(set) var naps: [RingBigDataAnswer] = []
   /// Maximum number of naps kept: more than those of a week.
   private static let napLimit = 64
@@ -158,7 +158,7 @@ public actor RingConversation {
   private func received(bigData octets: [UInt8]) {
     var events: [RingBigDataReassembler.Event] = []
     reassembler.receive(octets.span) { events.append($0) }
-    // Part of a message is progress although nothing is complete.
+    // A part of a message counts as progress, even if no message is complete.
     if events.isEmpty { pending?.latest = connection.loop.clock.monotonic() }
     for event in events {
       switch event {

@@ -6,7 +6,7 @@ public import ColmiRing
 
 /// Measurements on demand. Section 3, 0x69 and 0x6A.
 extension RingConversation {
-  /// A measurement without keep-alive ends after about a minute.
+  /// Interval between keep-alives. Without them, a measurement ends after about a minute.
   static let keepAliveInterval = Duration.seconds(20)
 
   /// Measures for a duration or until the task is cancelled. The measurement is stopped in every case.
@@ -53,7 +53,7 @@ extension RingConversation {
   }
 
   private func start(_ measurement: RingMeasurement) async throws(RingError) {
-    // The same actions as the vendor's app.
+    // Use the same actions as the vendor's app.
     let action: RingMeasurementAction = measurement == .heartRate ? .start0 : .start25
     let command = RingRequest.measure(measurement, action).command
     var refusal: UInt8?

@@ -99,7 +99,7 @@ extension RingConversation {
     }
   }
 
-  /// - Throws: `lacking` if the ring reported its capabilities and this is not one of them.
+  /// - Throws: `lacking` if the ring reported its capabilities and `capability` is not among them.
   public func require(_ capability: RingCapabilities, _ name: String) throws(RingError) {
     if let capabilities, capabilities.isDisjoint(with: capability) { throw .lacking(name) }
   }
@@ -126,7 +126,7 @@ extension RingConversation {
       .heartRateVariability, .heartRateVariabilityLog(daysAgo: daysAgo), .daysAgo(daysAgo))
   }
 
-  /// Returns a log of slots for any such request.
+  /// Sends the request for a log of slots, and returns the log.
   func dayLog(
     _ kind: RingLogKind, _ request: RingRequest, _ day: RingDayLog.Day
   ) async throws(RingError) -> RingDayLog? {
@@ -276,7 +276,7 @@ extension RingConversation {
       guard case .intervalTemperature(let received) = answer.reply else {
         throw .senseless("it is not a temperature packet")
       }
-      // Without packets, the ring has no data.
+      // A log of zero packets means that the ring has no data.
       if received.packetCount == 0 { return nil }
       switch assembler.receive(received) {
       case .complete(let log): return log

@@ -102,7 +102,7 @@ package final class RawSource: Sendable {
 
   package init() {}
 
-  /// `nil` before the first value.
+  /// Handle of the attribute; `nil` before the first value.
   package var first: AttributeHandle? {
     let source = known.load(ordering: .relaxed)
     return source == 0 ? nil : AttributeHandle(source)

@@ -195,7 +195,7 @@ package struct RingStory {
     } else {
       sent.receive(value) { events.append($0) }
     }
-    // One value may complete several messages; it is counted with the first.
+    // One value may complete several messages; the value is counted with the first.
     if events.isEmpty { counts.pieces += 1 }
     for (index, event) in events.enumerated() { take(event, direction, time, isFirst: index == 0) }
   }
@@ -254,7 +254,7 @@ package struct RingStory {
     keep(log, time)
   }
 
-  /// - Parameter time: time of the event that ends them; `nil` for that of the latest part.
+  /// - Parameter time: time of the event that ends the temperatures; `nil` for the time of the latest part.
   private mutating func endTemperatures(at time: ReceiveTime?) {
     let log = temperatures?.finish()
     temperatures = nil
@@ -332,7 +332,7 @@ package struct RingStory {
 }
 
 extension FieldList {
-  /// The kind, on which programs rely.
+  /// The `kind` member, on which programs rely.
   fileprivate var kind: String { text("kind") }
   /// Why it is invalid.
   fileprivate var reason: String { text("reason") }
@@ -355,7 +355,7 @@ extension RingDayLog.Day {
 }
 
 extension RingLogKind {
-  /// `nil` for a log of unknown meaning.
+  /// The table of the log; `nil` for a log of unknown meaning.
   fileprivate var table: RingHistoryKind? {
     switch self {
     case .heartRate: .heartRate

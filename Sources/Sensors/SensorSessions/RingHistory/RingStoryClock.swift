@@ -11,7 +11,7 @@ struct RingStoryClock: Sendable {
 
   /// Maximum offset of a time zone from UTC.
   private static let farthestZoneSeconds: Int64 = 14 * 3600
-  /// Time zones differ by multiples of this.
+  /// Offsets of time zones are multiples of this.
   private static let zoneStepSeconds: Int64 = 15 * 60
 
   /// - Parameter isGiven: whether to keep the calendar when the host sets the ring's clock.
@@ -31,7 +31,7 @@ struct RingStoryClock: Sendable {
     calendar = RingCalendar { _ in Int32(zone) }
   }
 
-  /// `nil` outside the range of years of a ring's clock.
+  /// Time that the ring's clock shows at an instant; `nil` outside its range of years.
   func shown(at time: ReceiveTime) -> RingDateTime? {
     guard let offset else { return try? calendar.clock(at: time) }
     return try? RingDateTime(secondsSince1970: time.seconds + offset, convention: .utc)

@@ -17,12 +17,13 @@ extension RingStory {
     package var frames: [String: Int] = [:]
     /// Messages of the big data channel, by their `kind` in JSON.
     package var messages: [String: Int] = [:]
-    /// Values of a message that was completed later or never.
+    /// Values that were part of a message, which was completed later or never.
     package var pieces = 0
     package var logFrames: [RingLogKind: Int] = [:]
     package var rawFrames = 0
     package var unknown: [Unknown: Int] = [:]
-    /// By reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that contradicts its log.
+    /// Invalid values by reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that
+    /// contradicts its log.
     package var invalid: [String: Int] = [:]
 
     /// Assembled logs, by their `kind` in JSON.

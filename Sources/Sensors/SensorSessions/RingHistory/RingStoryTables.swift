@@ -28,7 +28,7 @@ struct RingStoryTables {
       case frame(RingMeasurementFrame.Fault)
       /// The host stopped the measurement.
       case stopped
-      /// The ring reported unsolicited that it stored the value.
+      /// The ring reported, unsolicited, that it stored the value.
       case stored
     }
 
@@ -36,7 +36,7 @@ struct RingStoryTables {
     let measurement: RingMeasurement
     /// 0 without a value.
     let value: UInt8
-    /// 0 without an interval.
+    /// Interval between two beats; 0 if there is none.
     let pulseIntervalMilliseconds: UInt16
     let result: Result
   }
@@ -169,7 +169,7 @@ extension RingMeasurement {
     }
   }
 
-  /// Empty if there is no unit, or it is unknown.
+  /// Unit in measurements.csv; empty if there is no unit, or if it is unknown.
   fileprivate var unit: String {
     switch self {
     case .heartRate, .realtimeHeartRate: "bpm"

@@ -13,15 +13,15 @@ public struct RingSync: Sendable {
     public var added = 0
     /// Existing rows whose values changed, such as those of today.
     public var changed = 0
-    /// Why it has fewer rows than requested; `nil` if complete.
+    /// Why the table has fewer rows than requested; `nil` if it is complete.
     public var note: String?
     /// Whether rows are missing that the ring may have.
     public var isIncomplete = false
   }
 
-  /// A ring keeps about a week.
+  /// Default number of days: a ring stores about a week.
   public static let defaultDays = 7
-  /// The "days ago" byte allows up to 254, but no ring stores that much.
+  /// Maximum number of days. The "days ago" byte allows up to 254, but no ring stores that much.
   public static let maximumDays = 31
 
   private let conversation: RingConversation
@@ -148,7 +148,7 @@ public struct RingSync: Sendable {
 
   private func sleep() async throws(RingError) -> Rows {
     let answers = try await conversation.nights()
-    // Naps are sent unsolicited before the nights.
+    // The ring sends naps, unsolicited, before the nights.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
       case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }

@@ -122,6 +122,6 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The key is the time, or time and source.
+  /// Number of columns in the key: the time, or time and source.
   var keyColumnCount: Int { self == .heartRate || self == .sleep ? 2 : 1 }
 }

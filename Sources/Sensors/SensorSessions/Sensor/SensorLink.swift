@@ -199,8 +199,8 @@ package final class SensorLink: Sendable {
     return facts
   }
 
-  /// Finds all attributes. If the device refuses to list them, finds those with facts about it, service by
-  /// service.
+  /// Finds all attributes. If the device refuses to list them, finds those with information about the device,
+  /// service by service.
   private func findAll() async throws(HostError) -> GATTDatabase? {
     do throws(GATTError) {
       do throws(GATTError) { return try await client.complete() } catch {

@@ -27,8 +27,8 @@ public protocol SensorSession: Sendable {
   func complete() async throws(HostError) -> SensorFacts?
   /// Stops the stream.
   func stop() async
-  /// When the stream counts as silent although the link is up; `nil` if the sensor may pause, which is the
-  /// default.
+  /// Rule for when the stream counts as silent although the link is up; `nil` if the sensor may pause, which
+  /// is the default.
   var silenceRule: SilenceRule? { get }
   /// Settings for each link after the first.
   static func again(_ settings: Settings) -> Settings
@@ -63,7 +63,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   private let told: @Sendable (SensorFacts) -> Void
   private let isFirst = Atomic<Bool>(true)
 
-  /// Time when starting a stream began, by both clocks; no sample of the stream is earlier.
+  /// Time at which the start of a stream began, by both clocks; no sample of the stream is earlier.
   package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
   private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
 

@@ -17,9 +17,9 @@ public actor DeviceSession {
     public var changes: [LinkChange]
     public var end: BearerEnd?
     public var disconnectReason: HCIStatus?
-    /// Whether it reused the attributes discovered on an earlier link.
+    /// Whether the link reused the attributes discovered on an earlier link.
     public var usedEarlierDiscovery: Bool
-    /// ATT requests before its first sample; `nil` if there was no sample.
+    /// ATT requests before the link's first sample; `nil` if the link had no sample.
     public var requestsBeforeFirstSample: Int?
     public var firstSampleAt: ReceiveTime?
     /// Unusual behaviour of the device.
@@ -29,7 +29,7 @@ public actor DeviceSession {
   /// How to connect, and how long to retry.
   public struct Plan: Sendable {
     public var peer: DeviceAddress
-    /// If `startsFast`, the link has short intervals until the stream runs.
+    /// Requested link parameters. If `startsFast`, the link has short intervals until the stream runs.
     public var request = LinkRequest()
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
@@ -49,9 +49,9 @@ public actor DeviceSession {
   private struct Outage {
     let since: MonotonicTime
     var attempts = 0
-    /// The stream fell silent; a link counts only once it delivers a sample.
+    /// Whether the stream fell silent. A link then counts only once it delivers a sample.
     var isSilent = false
-    /// Links without a sample since then.
+    /// Links without a sample since the outage began.
     var emptyLinks = 0
   }
 
@@ -75,7 +75,7 @@ public actor DeviceSession {
   /// The gaps kept, in order.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
-  /// All gaps and links, including those not kept.
+  /// Numbers of all gaps and links, including those not kept.
   public private(set) var gapCount = 0
   public private(set) var linkCount = 0
   /// Statistics of all ended links.
@@ -289,8 +289,8 @@ public actor DeviceSession {
     if let known { await connection.restore(known) }
   }
 
-  /// Reports the causes that ended earlier links, because the link without them streams; they are then
-  /// remembered.
+  /// Reports the causes that ended earlier links, so that they are remembered: the current link, which avoids
+  /// them, streams.
   private func remember(on connection: Connection) async {
     let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
     guard age < Self.promptReturn else { return avoidance.dropUntold() }
@@ -334,7 +334,7 @@ public actor DeviceSession {
 
   /// Starts the stream, or closes the link when `time` has passed.
   ///
-  /// - Throws: also `startTimedOut`.
+  /// - Throws: `startTimedOut`, and the errors of starting.
   private func start<Profile: SessionProfile>(
     _ profile: Profile, on connection: Connection, within time: Duration
   ) async throws(HostError) -> Profile.Stream {

@@ -6,7 +6,7 @@ import Synchronization
 /// Receive times of samples on the current link, from which the session computes gaps. Written by the receive
 /// thread.
 public final class SampleTimes: Sendable {
-  /// In nanoseconds; `none` before the first sample.
+  /// Times of the first and last sample, in nanoseconds; `none` before the first sample.
   private let firstTime = Atomic<Int64>(SampleTimes.none)
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
@@ -16,7 +16,7 @@ public final class SampleTimes: Sendable {
   private let lastMayBeLast = Atomic<Bool>(false)
   /// Intervals between samples on ended links, and their sum in nanoseconds.
   private let earlier = Mutex<(intervals: Int64, nanoseconds: Int64)>((0, 0))
-  /// Counter of the current link.
+  /// Counter of the current link's ATT requests.
   private let requests = Mutex<RequestCounter?>(nil)
   private let requestsBefore = Atomic<Int>(-1)
   private let waiters = Waiters()

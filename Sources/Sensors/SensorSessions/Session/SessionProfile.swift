@@ -13,7 +13,7 @@ public protocol SessionProfile: Sendable {
   /// Does the work that can follow the first sample. Called after that sample, or after a time without one.
   /// Once its task is cancelled, it sends no further requests.
   func complete(_ stream: Stream) async
-  /// When the stream counts as silent although the link is up; `nil` for never.
+  /// Rule for when the stream counts as silent although the link is up; `nil` for never.
   func silenceRule(of stream: Stream) -> SilenceRule?
   /// Stops the stream while the link is up.
   func stop(_ stream: Stream) async

@@ -8,7 +8,7 @@ public enum SessionState: Hashable, Sendable {
   case connecting
   case discovering
   case streaming
-  /// The link was lost. `attempt` counts from 1 since then; it begins after `pause`.
+  /// The link was lost. `attempt` is the number of the attempt since then, from 1; it begins after `pause`.
   case reconnecting(attempt: Int, pause: Duration)
   case closed
 }
@@ -81,7 +81,7 @@ public struct SessionGap: Hashable, Sendable {
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)
-  /// A link at the edge of its range is more useful than none.
+  /// Maximum pause if links deliver samples: a link at the edge of its range is more useful than none.
   public static let longestBetweenSamples = Duration.seconds(1)
 
   private var pause = Duration.zero

@@ -6,7 +6,7 @@ import BLEWire
 /// controller has restarted.
 ///
 /// A kind of sensor has such a rule if it sends continuously. A thermometer sends only after measuring, and a
-/// cycling sensor may pause while nothing turns, so they have no rule.
+/// cycling sensor may pause while the bicycle stands still, so they have no rule.
 public struct SilenceRule: Hashable, Sendable {
   /// Number of the stream's own mean sample intervals that may pass without a sample.
   static let intervals = 20

@@ -4,11 +4,12 @@ import Synchronization
 
 /// Work deferred until a stream's first sample has arrived, or until a timeout.
 struct StreamCompletion: Sendable {
-  /// Without a sample, the work starts after this time. A standard ring sends one a second.
+  /// Without a sample, the work starts after this time. A ring with standard firmware sends one sample a
+  /// second.
   static let patience = Duration.seconds(2)
   /// Without a sample, attributes of an earlier link are verified once after this time.
   static let doubtAfter = Duration.seconds(5)
-  /// The same for attributes that an earlier program discovered: they are more likely to have changed.
+  /// The same time for attributes that an earlier program discovered, which are more likely to have changed.
   static let doubtOfRecalledAfter = Duration.seconds(1)
 
   private let withoutFirst: Task<Void, Never>

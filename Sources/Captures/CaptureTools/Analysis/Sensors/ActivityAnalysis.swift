@@ -6,12 +6,12 @@ import Recording
 
 extension AnalysisReport {
   package struct Activity: Sendable {
-    /// The reason why nothing was counted.
+    /// The reason why no activity was counted.
     package var refusal: String?
     package var minutes = 0
     package var counts = 0.0
     package var enmo: Double { minutes > 0 ? enmoSum / Double(minutes) : 0 }
-    /// `nil` if the sample rate is too low for steps.
+    /// Number of steps; `nil` if the sample rate is too low to count them.
     package var steps: Int?
     package var rest: [RestState: Int] = [:]
     private var enmoSum = 0.0
@@ -51,7 +51,7 @@ struct ActivityAnalysis: Sendable {
   private var minutes: [ActivityEpoch?] = []
   private var lastMinute: Int64?
 
-  /// Delay of the rule's answers, in minutes.
+  /// Delay of the sleep rule's results, in minutes.
   private static let minutesAhead = 2
   /// Maximum number of missing minutes passed to the rule: the length of its window.
   private static let maximumMissingMinutes: Int64 = 7

@@ -7,10 +7,11 @@ import SensorSessions
 extension AnalysisReport {
   /// Data of a cycling speed and cadence sensor.
   package struct Cycling: Sendable {
-    /// Turns per minute while turning.
+    /// Cadence while the crank turns, in turns per minute.
     package var cadence = NumberRange()
     package var wheel = NumberRange()
-    /// Revolutions since the first row, without restarts; `nil` if the sensor does not count them.
+    /// Wheel revolutions since the first row, not counting jumps at restarts; `nil` if the sensor does not
+    /// count them.
     package var wheelRevolutions: Double?
     package var crankRevolutions: Double?
     /// Number of times that the counts restarted or decreased.

@@ -7,13 +7,13 @@ import Recording
 extension AnalysisReport {
   /// Heart rate from an electrocardiogram, over windows of ten seconds.
   package struct ECG: Sendable {
-    /// The reason why no beats were searched for.
+    /// The reason why the table was not searched for beats.
     package var refusal: String?
     package var windows = 0
     package var rejections: [ECGRejection: Int] = [:]
     package var beats = 0
     package var acceptedIntervals = 0
-    /// Beats per minute over the good windows.
+    /// Heart rate in the good windows, in beats per minute.
     package var rate = NumberRange()
     /// Correlation of the beats with their average.
     package var correlation = NumberRange()

@@ -9,13 +9,14 @@ extension AnalysisReport {
   package struct HeartRate: Sendable {
     /// Beats per minute, from measurements without a reported loss of contact.
     package var rate = NumberRange()
-    /// Measurements with and without contact. Sensors that do not report contact count in neither.
+    /// Measurements with contact, and without. Sensors that do not report contact add to neither count.
     package var contacts = 0
     package var losses = 0
     /// Energy spent, in kilojoules.
     package var energy: Double?
     private var lastEnergy: (kilojoules: Double, time: ReceiveTime)?
-    /// Kilojoules per second, twice an athlete's maximum. A count that grows faster was restarted.
+    /// Maximum plausible power in kilojoules per second: twice an athlete's maximum. A count that grows
+    /// faster was restarted.
     private static let mostPower = 4.0
 
     mutating func add(rate number: Double?, contact: Double?, energy: Double?, at time: ReceiveTime) {

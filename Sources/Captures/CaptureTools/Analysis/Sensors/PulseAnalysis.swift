@@ -11,11 +11,12 @@ extension AnalysisReport {
     /// Windows with a pulse, by method.
     package var methods: [PulseMethod: Int] = [:]
     package var absences: [PulseAbsence: Int] = [:]
-    /// Beats per minute, over windows whose quality is at least `leastQuality`: more likely right than wrong.
+    /// Pulse in beats per minute, over the windows of at least `leastQuality`, which are more likely right
+    /// than wrong.
     package var pulse = NumberRange()
     package var quality = NumberRange()
     package var withPulse: Int { quality.count }
-    /// Lowest quality at which a pulse counts in the average.
+    /// Minimum quality of the windows that are averaged.
     package static let leastQuality = 0.5
 
     mutating func add(_ window: PulseRateWindow) {
@@ -107,8 +108,8 @@ extension AnalysisReport {
 
 /// Finds the pulse in light samples, and the variability of its intervals.
 struct PulseAnalysis: Sendable {
-  /// Highest pulse quality if the sensor's clock is unknown: the pulse has the same relative error as the
-  /// rate.
+  /// Upper limit of the pulse quality if the sensor's clock is unknown: the pulse then has the same relative
+  /// error as the sample rate.
   static let qualityWithoutClock = 0.4
 
   /// Whether the link was too slow for the sensor, which leaves its sample rate unknown.

@@ -10,12 +10,12 @@ struct RingAnalysis: ~Copyable {
   private var stream = TickStream()
   /// Streams with at least one sample.
   private var seen: Set<RingStream> = []
-  /// By `RingStream.rawValue`.
+  /// Dropouts of each stream, by `RingStream.rawValue`.
   private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)
   private var pulse: PulseAnalysis?
   private var activity: ActivityAnalysis?
   private var hasMeters = false
-  /// Samples per second. A ring has at most 100.
+  /// Maximum accepted rate, in samples per second. A ring has at most 100.
   private static let highestRate = 1_000.0
   /// Number of ticks between clock checks.
   private static let clockTicks = 64

@@ -53,7 +53,7 @@ struct LightAnalysis: RowAnalysis {
   private var clock: RowClock
   private var pulse: PulseAnalysis
   private let column: Int
-  /// Read in step with the light.
+  /// The acceleration table, read in step with the light.
   private let acceleration: (any TableReader)?
   private var accelerationClock: RowClock?
   /// The last acceleration before the light sample, and the first one after it.

@@ -12,15 +12,15 @@ extension AnalysisReport {
     }
 
     package var source: Source
-    /// At most the first `segmentLimit` segments.
+    /// The segments that are kept: at most the first `segmentLimit`.
     package private(set) var segments: [VariabilitySegment] = []
-    /// Number of segments after those.
+    /// Number of segments after the kept ones.
     package private(set) var laterSegments = 0
     package private(set) var intervals = 0
     package private(set) var unaccepted = 0
     package private(set) var corrected = 0
 
-    /// One week.
+    /// Maximum number of segments kept: those of one week.
     private static let segmentLimit = 2_016
 
     init(source: Source) { self.source = source }
@@ -28,7 +28,7 @@ extension AnalysisReport {
     /// Results of the segments that have numbers.
     package var good: [Variability] { segments.compactMap { try? $0.result.get() } }
 
-    /// Refusal of the first segment that has no numbers.
+    /// Refusal of the first segment without results.
     package var refusal: Variability.Refusal? {
       for segment in segments { if case .failure(let refusal) = segment.result { return refusal } }
       return nil
@@ -135,7 +135,7 @@ extension VariabilitySegment {
 }
 
 extension ArtefactCounts {
-  /// Pairs of the name used in tables and JSON and its count.
+  /// The counts with their names in tables and JSON.
   var named: [(String, Int)] {
     [
       ("ectopic", ectopic), ("missed", missed), ("extra", extra), ("misplaced", misplaced),
