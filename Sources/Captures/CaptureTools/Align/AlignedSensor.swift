@@ -9,10 +9,9 @@ struct AlignedSensor: Sendable {
   /// Name of the capture's directory.
   let name: String
   private(set) var motion = MotionSeries()
-  /// Seconds from the origin, ascending.
+  /// Times of the beats in seconds from the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether the beats come from an optical sensor, which detects a beat about a quarter of a second after
-  /// the heart.
+  /// Whether the beats come from an optical sensor, which detects a beat about a quarter of a second late.
   private(set) var seesBlood = false
   /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
   /// own.
@@ -26,10 +25,10 @@ struct AlignedSensor: Sendable {
   /// Tables that could not be read to their end.
   private(set) var problems: [String] = []
 
-  /// Zero of all seconds, in nanoseconds since the Unix epoch.
+  /// Origin of all times in seconds: nanoseconds since the Unix epoch.
   private let origin: Int64
 
-  /// - Parameter origin: zero of all seconds, in nanoseconds since the Unix epoch.
+  /// - Parameter origin: origin of all times in seconds: nanoseconds since the Unix epoch.
   init(_ directory: String, origin: Int64) throws(AnalysisError) {
     name = CaptureGroup.name(directory)
     self.origin = origin

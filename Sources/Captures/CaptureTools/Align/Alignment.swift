@@ -21,7 +21,7 @@ package struct Alignment: Sendable, Hashable {
     package var rowUncertainty: Double?
     /// Growth of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
     package var drift = 0.0
-    /// `nil` if the drift could not be determined.
+    /// Half-width of the 95 % interval of `drift`; `nil` if the drift could not be determined.
     package var driftUncertainty: Double?
     /// Relative rate of the device's clock against the reference's clock, minus 1, if the device counts
     /// seconds. If the reference has no clock in seconds, the kernel's clock takes its place.
@@ -32,7 +32,7 @@ package struct Alignment: Sendable, Hashable {
     package var rate: Double?
     /// Half-width of the 95 % interval of `rate`, in ticks per second.
     package var rateUncertainty: Double?
-    /// The comparison that gave the result, with the next device on the chain to the reference.
+    /// The comparison that gave the result, with the next device in the chain to the reference.
     package var evidence: [Evidence] = []
     /// Comparisons that found nothing, with their reasons.
     package var refusals: [Refusal] = []
@@ -42,7 +42,7 @@ package struct Alignment: Sendable, Hashable {
 
   package struct Evidence: Sendable, Hashable {
     package var with: String
-    /// `movement` or `beats`.
+    /// Kind of the shared signal: `movement` or `beats`.
     package var kind: String
     package var likeness: Double
     package var places: Int

@@ -1,6 +1,6 @@
 import Recording
 
-/// Describes an alignment for people, one fact a line.
+/// Describes an alignment for people, one fact per line.
 package enum AlignmentText {
   package static func text(_ alignment: Alignment) -> String {
     let width = alignment.devices.map(\.directory.count).max() ?? 0

@@ -8,7 +8,7 @@ import Physiology
 /// Each pair is compared by movement, or by beats if movement does not match. The most precise pairs that
 /// connect the devices are kept. The reference is the requested device, or the one in most of these pairs.
 package enum CaptureAlignment {
-  /// Range of a sensor's lateness at a time, relative to the times it was compared by, in seconds.
+  /// Range of a sensor's lateness at a time, relative to the times used for the comparison, in seconds.
   private typealias Lateness = @Sendable (Double) -> ClosedRange<Double>?
 
   /// The match between two sensors on the same body.
@@ -22,7 +22,7 @@ package enum CaptureAlignment {
     /// Relative half-width of the range of the ratio of the two paces.
     var paceUncertainty: Double?
     var lateness: (first: Lateness, second: Lateness)
-    /// Whether one of them is a strap, which has no rows on a clock of its own.
+    /// Whether each sensor is a strap, which has no rows on a clock of its own.
     var isStrap = (first: false, second: false)
     var hasPulseTransit = false
   }
@@ -113,7 +113,7 @@ package enum CaptureAlignment {
 
   private static func fileName(_ address: String) -> String { address.uppercased().replacing(":", with: "-") }
 
-  /// Compares by movement, or by beats if that finds nothing.
+  /// Compares by movement, or by beats if movement finds nothing.
   private static func compare(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
   ) -> Result<Found, Reasons> {
@@ -227,11 +227,12 @@ package enum CaptureAlignment {
     var uncertainty = 0.0
     var driftUncertainty: Double? = 0
     var paceUncertainty: Double? = 0
-    /// Bounds from the waits; `nil` if one of them is unknown.
+    /// Bounds from the waits; `nil` if a wait is unknown.
     var waits: ClosedRange<Double>? = 0...0
     /// The same bounds without the waits of this device.
     var before: ClosedRange<Double>?
-    /// A strap is placed by timestamps, so its position differs from pair to pair.
+    /// Whether the device is a strap. A strap is placed by timestamps, so its position differs from pair to
+    /// pair.
     var isStrap = false
     var referencePace: Double?
   }

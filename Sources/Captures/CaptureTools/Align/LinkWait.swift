@@ -75,7 +75,7 @@ struct LinkWait: Sendable {
     return max(0, range.lowerBound)...max(0, range.lowerBound, range.upperBound)
   }
 
-  /// Possible error of the line's slope, relative.
+  /// Relative range of the possible error of the line's slope.
   var paceError: ClosedRange<Double> { band.slopes }
 
   /// - Parameters:
@@ -187,8 +187,8 @@ struct LinkWait: Sendable {
     return arrivals
   }
 
-  /// Merges consecutive events into batches: the sensor had all their data at once, unless it sends in every
-  /// event.
+  /// Merges consecutive events into batches: the sensor had the data of all of them at once, unless it sends
+  /// in every event.
   ///
   /// - Returns: `nil` if it sends in every event.
   private static func batches(_ events: [Arrival]) -> [Arrival]? {

@@ -68,7 +68,8 @@ struct StrapBeats: Sendable {
   /// Bounds on the times of beats, from consecutive measurements.
   private struct Bounds {
     private var place = 0.0
-    /// The next beat comes after the previous measurement, and the last one before its own.
+    /// The next beat comes after the previous measurement; the last beat comes before the measurement that
+    /// reports it.
     private var (least, most) = (Double.infinity, -Double.infinity)
     private var lates: [Double] = []
 

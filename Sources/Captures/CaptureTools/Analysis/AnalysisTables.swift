@@ -46,7 +46,7 @@ struct AnalysisTables {
   private var outputs: [Table: Output] = [:]
   private var rows = TickRows()
 
-  /// How to treat `samples.csv`, which a capture writes too.
+  /// Action for `samples.csv`, which a capture also writes.
   enum Samples: Hashable, Sendable { case make, keepIfThere }
 
   /// - Throws: EEXIST if one of the tables already exists.

@@ -18,7 +18,7 @@ package struct LineProtocol: Sendable {
   /// Rows with the same time as the previous one. A database keeps one point per timestamp.
   private var repeats: Int64 = 0
 
-  /// - Parameter device: its address; it can be text from a file.
+  /// - Parameter device: address of the device, which may be text from a file.
   package init(_ table: String, _ columns: [RecordedColumn], device: String?) {
     self.columns = columns
     var tags = Self.escaped(table)

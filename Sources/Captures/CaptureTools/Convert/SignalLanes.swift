@@ -93,7 +93,7 @@ struct SignalLanes {
     }
     notes += SignalNote.links(of: capture, since: start)
     notes.sort { $0.onset < $1.onset }
-    // The note of the end must not be cut off.
+    // Keep the note of the end within the limit.
     notes.removeSubrange(min(notes.count, max(1, limit - 1))...)
     let end = lanes.map { $0.nanoseconds($0.scan.length) }.max() ?? 0
     return notes + [SignalNote(onset: end, duration: nil, text: "Recording ends")]

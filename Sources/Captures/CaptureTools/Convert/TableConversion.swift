@@ -4,7 +4,7 @@ import Recording
 
 /// Writes the tables of a capture row by row: as text, as arrays, or as one object per line.
 enum TableConversion {
-  /// Writes a directory that is a capture again, including `session.json` but not the packet log.
+  /// Writes a directory that is itself a capture, including `session.json` but not the packet log.
   static func run(
     _ capture: RecordedCapture, to folder: String, _ format: TableFormat, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void

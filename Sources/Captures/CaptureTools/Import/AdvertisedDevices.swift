@@ -11,7 +11,8 @@ struct AdvertisedDevices: ~Copyable {
     64, "devices of a log whose advertised values are imported", by: .file,
     whenFull: "further ones are left out",
     counted: "message and exit status")
-  /// An equal value that is repeated sooner is the same advertisement on another channel or in another event.
+  /// Minimum time between repetitions. An equal value that is repeated sooner is the same advertisement on
+  /// another channel or in another event.
   private static let shortestRepetition = TimeSpan(nanoseconds: 1_000_000_000)
 
   /// The last value of a device.
@@ -33,7 +34,7 @@ struct AdvertisedDevices: ~Copyable {
     _ record: borrowing PacketRecord,
     _ body: (_ reading: AdvertisedReading, _ device: LogDevice, _ isRepeated: Bool) -> Void = { _, _, _ in }
   ) {
-    // Event code, length, and the parameters from the subevent on.
+    // The packet has the event code, the length, and the parameters from the subevent on.
     guard record.type == .event, record.packet.count > 3, record.packet[0] == HCIEventCode.leMeta.rawValue,
       let list = try? AdvertisingReports(validating: record.packet.extracting(2...))
     else { return }

@@ -56,7 +56,7 @@ final class ImportedStory {
   /// Ends the link, so that incomplete messages stay incomplete.
   func endLink() { story.finish() }
 
-  /// Whether there is anything besides samples.
+  /// Whether there are messages other than samples.
   var hasMessages: Bool { lines.file != nil || lines.failure != nil }
 
   /// Completes the files.

@@ -11,7 +11,7 @@ package import SensorSessions
 /// Makes captures from a packet log, as if its devices had been recorded.
 ///
 /// The log is read twice: first for its connections and attribute types, then for the values. A single device
-/// becomes one capture; several become one each, in folders named after their addresses.
+/// becomes one capture; several devices become one capture each, in folders named after their addresses.
 package struct LogImport {
   /// Error that prevents the import.
   package enum Failure: Error, Sendable, CustomStringConvertible {
@@ -57,7 +57,7 @@ package struct LogImport {
   package var keys: [AirKey] = []
   /// Calendar of a ring's days; `nil` to derive it from the host setting the ring's clock in the log.
   package var calendar: RingCalendar?
-  /// Used until the host sets the clock in the log.
+  /// Calendar used until the host sets the clock in the log.
   package var fallbackCalendar = RingCalendar.utc
   private let attributes: LogAttributes
 
@@ -234,7 +234,7 @@ package struct LogImport {
 
 /// The devices of a log during the second pass.
 private struct ImportedDevices {
-  /// In order of their first links.
+  /// The devices, in order of their first links.
   private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
   /// Attributes whose values were examined.
   private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
@@ -361,7 +361,7 @@ extension LogImport {
 
   private static func end(_ end: ConnectionReport.End) -> BearerEnd {
     guard case .disconnected(let reason) = end else { return .linkLost(.unknown) }
-    // Connection Terminated By Local Host.
+    // 0x16: Connection Terminated By Local Host.
     return reason.rawValue == 0x16 ? .closedLocally : .linkLost(LinkLoss(reason))
   }
 

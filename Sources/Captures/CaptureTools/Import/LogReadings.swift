@@ -15,12 +15,12 @@ protocol LogReadingSink {
   mutating func noteClockStep()
   /// - Parameter frame: a whole `PolarFrame`.
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)
-  /// A sensor's value that is not used as a reading, and the reason.
+  /// Records that a sensor's value is not used as a reading, and why.
   mutating func leaveOut(_ reason: LogReadings.Reason)
-  /// A value that was truncated in the log. If it contains a complete reading, the reading is also passed on,
-  /// without being counted again.
+  /// Records a value that was truncated in the log. If it contains a complete reading, the reading is also
+  /// passed on, without being counted again.
   mutating func noteCut()
-  /// A reading from a truncated value.
+  /// Receives a reading from a truncated value.
   mutating func take(cut sample: HeartRateSample)
   mutating func take(cut sample: RingRawReading)
 }
@@ -41,9 +41,9 @@ struct LogReadings {
     case malformed(WireError)
     /// A valid frame without a reading, such as a ring's reply.
     case other
-    /// It was already received on another attribute or link.
+    /// The reading was already received on another attribute or link.
     case repeated
-    /// It belongs to another stream of the same kind that ran at the same time.
+    /// The reading belongs to another stream of the same kind that ran at the same time.
     case unplaced
   }
 
@@ -147,7 +147,7 @@ struct LogReadings {
       case .some(PolarUUID.data): try links[place].polar.takeFrame(value, at: packet.time, into: &sink)
       case .some(RingUUID.commandNotify): try takeRing(value, handle, place, at: packet.time, into: &sink)
       case .some(RingUUID.bigDataNotify):
-        // Some rings stream here. Messages and their pieces are not frames.
+        // Some rings stream on this characteristic. Messages and their pieces are not frames.
         guard (try? RingFrame(validating: value)) != nil else { return sink.leaveOut(.other) }
         try takeRing(value, handle, place, at: packet.time, into: &sink)
       case nil:

@@ -5,7 +5,7 @@ package import Recording
 
 /// Attributes of an imported capture whose types are inferred only from the form of their values.
 package struct PayloadKnowledge: Sendable {
-  /// In order of the handles.
+  /// The attributes, in order of their handles.
   package let attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)]
 
   package init(_ attributes: some Sequence<(handle: AttributeHandle, uuid: BluetoothUUID)>) {

@@ -33,7 +33,7 @@ final class ArrayTableReader: TableReader {
     return true
   }
 
-  /// A killed recorder can leave columns longer than the first one, which is no problem. A shorter one is
+  /// A killed recorder can leave columns longer than the first one, which is valid. A shorter column is
   /// damaged.
   private func end(at place: Int) -> Bool {
     let column = columns[place]

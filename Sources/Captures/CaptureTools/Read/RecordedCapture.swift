@@ -9,7 +9,7 @@ package struct RecordedCapture {
   package let tables: [RecordedTable]
   /// Files that look like tables but are not recorded ones, with the reason.
   package let leftOut: [String]
-  /// `nil` if the file is missing or unreadable.
+  /// The contents of `session.json`; `nil` if the file is missing or unreadable.
   package let session: JSONDocument?
   /// Existing files that cannot be read: `session.json`, and files with the names of tables.
   package let problems: [String]

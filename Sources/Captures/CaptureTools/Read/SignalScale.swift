@@ -4,7 +4,7 @@ import BLELinux
 struct SignalScale: Hashable {
   /// Size of one step, in the signal's unit.
   var step: Double
-  /// Subtracted from the number of steps before it is stored.
+  /// Offset that is subtracted from the number of steps before it is stored.
   var offset = 0
   /// Range of stored integers. The lowest marks a missing sample.
   var digital: ClosedRange<Int>

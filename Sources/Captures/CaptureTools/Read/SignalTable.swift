@@ -113,7 +113,7 @@ package struct SignalTable {
     package let arrival: Int64
     /// Number of the tick, or sensor time in nanoseconds; `nil` if the sensor does not report it.
     package let clock: Int64?
-    /// Changes when the clock restarts.
+    /// Number of the fit, which changes when the clock restarts.
     let fit: Int64
   }
 
@@ -154,7 +154,7 @@ package struct SignalTable {
 
   /// Nanoseconds and periods between two rows, for measuring the rate; `nil` if the rows are not suitable.
   ///
-  /// - Parameter period: `nil` until it is known.
+  /// - Parameter period: nanoseconds between rows; `nil` until it is known.
   package func interval(from old: Moment, to new: Moment, period: Double?) -> (
     nanoseconds: Double, periods: Double
   )? {

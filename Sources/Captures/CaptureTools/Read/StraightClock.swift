@@ -49,8 +49,8 @@ package struct StraightClock: Sendable {
   /// Sensor nanoseconds per index of the fit: 1 ms.
   private static let step: Int64 = 1_000_000
   private static let shiftSpacing: Int64 = 500_000_000
-  /// How much earlier than the line a frame may be, in nanoseconds. An earlier one means that a clock was set
-  /// or is not linear.
+  /// How much earlier than the line a frame may be, in nanoseconds. An earlier frame means that a clock was
+  /// set or is not linear.
   private static let tolerance = -5e6
 
   /// Reads all tables twice.

@@ -88,7 +88,7 @@ final class TextTableReader: TableReader {
     for (number, column) in table.columns.enumerated() {
       var end = place
       while end < line.count, line[end] != UInt8(ascii: ",") { end += 1 }
-      // A comma at the line's end, or no comma before it.
+      // The last cell must end at the line's end; each other cell must end at a comma.
       guard (number == table.columns.count - 1) == (end == line.count) else {
         damage.leaveOut(here(end == line.count ? "too few columns" : "too many columns"))
         return false

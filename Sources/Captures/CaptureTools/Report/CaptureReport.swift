@@ -229,7 +229,7 @@ extension ReportSection {
       Mark(from: last, to: ends, kind: .gap, text: "no data until the recording ended"))
   }
 
-  /// In nanoseconds. Ending a recording takes less time.
+  /// Minimum silence in nanoseconds. Ending a recording takes less time.
   private static let shortestSilence: Int64 = 2_000_000_000
 
   /// Whether most of the range has a mark with a cause.

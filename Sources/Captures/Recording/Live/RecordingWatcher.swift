@@ -30,11 +30,11 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   /// Maximum time, in milliseconds, for which samples may gather in the queue; `nil` for the most efficient
   /// time. Read at each turn.
   var gatherMilliseconds: Int? { get }
-  /// Announces rows until `endTurn`: at least those of everything queued.
+  /// Begins a turn. Until `endTurn`, the rows of at least everything queued are reported.
   func beginTurn()
   func endTurn()
 
-  /// A sample; its rows were reported before.
+  /// A sample, whose rows were already reported.
   func take(sample: some BitwiseCopyable & Sendable)
   func open(_ tables: [RecordedTable])
   /// Sets the columns of a table that was opened without any.
@@ -43,7 +43,8 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   func take(_ placed: PlacedTick)
   /// A PDU of the packet log.
   func take(_ pdu: Span<UInt8>)
-  /// Called at most a few times a second.
+  /// The findings about the sensor's clock, and the number of bytes written. Called at most a few times a
+  /// second.
   func take(_ ticks: TickReport?, byteCount: Int)
 }
 

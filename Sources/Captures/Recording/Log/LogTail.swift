@@ -16,8 +16,8 @@ package struct LogTail: Hashable, Sendable {
 extension LogTail {
   /// Reads the file once, from its start.
   ///
-  /// A killed writer leaves a cut record; a power failure may leave zeros after the last record that reached
-  /// the disk. Both count as torn. Any other error makes the file `damaged`.
+  /// A killed writer leaves a truncated record; a power failure may leave zeros after the last record that
+  /// reached the disk. Both count as torn. Any other error makes the file `damaged`.
   ///
   /// - Throws: `foreign`, `damaged`, `system`.
   package static func of(_ path: String, _ format: CaptureLogFormat) throws(LogFileError) -> LogTail {

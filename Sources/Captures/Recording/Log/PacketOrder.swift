@@ -33,7 +33,7 @@ final class PacketOrder {
     var isOld = false
   }
 
-  /// In order of time; records with equal times in order of arrival.
+  /// The waiting records in order of time; records with equal times are in order of arrival.
   private var entries: [Entry] = []
   private var octets: [UInt8] = []
   /// Buffer for the remaining bytes while other records are removed.

@@ -4,7 +4,7 @@ import ColmiRing
 
 /// A time at which the wall clock was set.
 public struct ClockStep: Hashable, Sendable {
-  /// When the step was noticed, by the clock after it.
+  /// Time at which the step was noticed, by the clock after the step.
   public let seenAt: ReceiveTime
   /// Size of the step; negative if the clock was set back.
   public let span: TimeSpan
@@ -45,8 +45,8 @@ struct ClockWatch: Sendable {
     }
   }
 
-  /// Smaller differences are not steps, in nanoseconds. The share `slew` of the elapsed time is added: the
-  /// kernel slews a clock by a tenth at most (adjtimex(2), `tick`).
+  /// Minimum size of a step, in nanoseconds. The share `slew` of the elapsed time is added: the kernel slews
+  /// a clock by a tenth at most (adjtimex(2), `tick`).
   static let tolerance: Int64 = 5_000_000
   private static let slew = 0.1
   static let limit = Limit(

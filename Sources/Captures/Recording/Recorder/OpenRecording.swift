@@ -74,7 +74,7 @@ final class OpenRecording: Sendable {
   ) async throws(HostError) {
     if let recorder = files.withLock({ $0?.recorder }) {
       await connection.addWake(recorder.wake)
-      // The stream may already be running.
+      // Signal, because the stream may already be running.
       return recorder.wake.signal()
     }
     do throws(SystemError) {
@@ -83,9 +83,9 @@ final class OpenRecording: Sendable {
       let recorder = try await clock.standing { () async throws(SystemError) in try await start(pace) }
       recorder.onFailure(failed)
       await connection.addWake(recorder.wake)
-      // The stream may already be running.
+      // Signal, because the stream may already be running.
       recorder.wake.signal()
-      // A closure cannot consume a captured value, but it can take it.
+      // A closure cannot consume a captured value, but it can take the value out of an optional.
       var made: Files? = Files(
         report: report, begunAt: begunAt, directory: directory, folder: folder, recorder: recorder,
         announcement: announce())

@@ -32,7 +32,7 @@ public struct OutputFile: ~Copyable, Sendable {
 
   /// Action if the file exists.
   public enum Existing: Hashable, Sendable {
-    /// Replaces it once the new file is finished. A device or a pipe is written in place.
+    /// Replaces the file once the new file is finished. A device or a pipe is written in place.
     case replace
     /// Throws EEXIST if the file exists, or if another file takes its name before the new file is finished. A
     /// device or a pipe is written in place.

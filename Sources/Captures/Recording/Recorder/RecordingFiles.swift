@@ -119,7 +119,7 @@ package struct RecordingFiles: ~Copyable {
   package mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      // Not `for table in tables`: in unoptimised builds each step of that allocates.
+      // Iterates over indices: in unoptimised builds, each step of `for table in tables` allocates.
       for place in tables.indices { try tables[place].flush() }
     } catch { return fail(error) }
     log?.flush()

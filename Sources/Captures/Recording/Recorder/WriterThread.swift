@@ -19,7 +19,7 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   /// a few times a second while data arrives. It must be woken after a long pause or when a queue is
   /// filling up.
   var gathers: Bool { get }
-  /// Length of that moment, in milliseconds: 250 unless a watcher wants samples sooner.
+  /// Time for which the queues may fill, in milliseconds: 250 unless a watcher wants samples sooner.
   var gatherMilliseconds: Int { get }
   /// Maximum age of data not yet on disk.
   var syncInterval: Duration { get }
@@ -160,15 +160,15 @@ final class WriterThread<Outcome: Sendable>: Sendable {
 }
 
 enum WriterPeriod {
-  /// In milliseconds. Half of the flush period, which limits what a killed process loses, and a thirtieth of
-  /// what a capture's queues hold at a ring's fastest stream. Shorter pauses interrupt the receive thread
-  /// more often, and save nothing.
+  /// Time for which the queues may fill, in milliseconds: half of the flush period, which limits what a
+  /// killed process loses, and a thirtieth of what a capture's queues hold at a ring's fastest stream.
+  /// Shorter pauses interrupt the receive thread more often, and save nothing.
   static let gather = 250
   /// In milliseconds.
   static let flush = 500
-  /// In milliseconds: how long a packet waits for an earlier one while a live reader follows.
+  /// Time for which a packet waits for an earlier one, in milliseconds, while a live reader follows.
   static let hold = 20
-  /// In milliseconds: how long a packet waits to be sorted.
+  /// Time for which a packet waits to be sorted, in milliseconds.
   static let packet = 100
   static let look = Duration.seconds(1)
 

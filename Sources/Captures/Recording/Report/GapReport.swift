@@ -58,7 +58,7 @@ extension SessionReport {
     if let length = lengthNanoseconds(gap) { line.member("lengthMs", Self.milliseconds(length)) }
   }
 
-  /// Rounded to the microsecond.
+  /// Converts nanoseconds to milliseconds, rounded to the microsecond.
   static func milliseconds(_ nanoseconds: Int64) -> Double {
     (Double(nanoseconds) / 1000).rounded() / 1000
   }
@@ -66,7 +66,7 @@ extension SessionReport {
 
 /// Lengths of gaps, in nanoseconds, without the steps of a wall clock that was set meanwhile.
 extension SessionReport {
-  /// Time from the last sample before a gap to the first one after; `nil` if either is missing.
+  /// Time from the last sample before a gap to the first one after it; `nil` if either is missing.
   package func lengthNanoseconds(_ gap: SessionGap) -> Int64? {
     guard let start = gap.lastSampleAt, let end = gap.firstSampleAt else { return nil }
     return elapsed(from: start, to: end)

@@ -7,7 +7,7 @@ package struct ImportOrigin: Hashable, Sendable {
   package struct Attribute: Hashable, Sendable {
     package var handle: AttributeHandle
     package var uuid: BluetoothUUID
-    /// `file`, `discovery`, `knownDevice` or `payload`.
+    /// How the attribute was identified: `file`, `discovery`, `knownDevice` or `payload`.
     package var knownBy: String
 
     package init(handle: AttributeHandle, uuid: BluetoothUUID, knownBy: String) {

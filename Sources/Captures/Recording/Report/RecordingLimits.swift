@@ -2,8 +2,8 @@
 /// or the task is cancelled.
 public struct RecordingLimits: Sendable {
   public var duration: Duration?
-  /// Samples of a ring, or values of another sensor. The recording, including its packet log, ends with the
-  /// last of them.
+  /// Maximum number of samples of a ring, or of values of another sensor. The recording, including its packet
+  /// log, ends with the last of them.
   public var count: Int?
 
   public init(duration: Duration? = nil, count: Int? = nil) {

@@ -108,12 +108,12 @@ public struct SessionReport: Hashable, Sendable {
   public var remarks: [LinkRemark] = []
   /// ATT requests of each link before its first sample, in order, without links that had no samples.
   public var requestsBeforeFirstSample: [Int] = []
-  /// Links that reused the attributes discovered on an earlier link.
+  /// Number of links that reused the attributes discovered on an earlier link.
   public var linksWithKnownAttributes = 0
   /// Timestamps of the first and the last sample.
   public var firstSampleAt: ReceiveTime?
   public var lastSampleAt: ReceiveTime?
-  /// From the start of the command to the first sample, in nanoseconds.
+  /// Time from the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
   /// The controller's reason for the end of the last link, if known.
   public var disconnectReason: HCIStatus?

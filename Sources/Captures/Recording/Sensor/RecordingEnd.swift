@@ -123,7 +123,8 @@ extension RecordingEnd.Reason {
   /// Timeouts for an interrupted recording: for its sensor to stop, and for its adapter to end the link.
   private static let patience = (sensor: Duration.milliseconds(600), adapter: Duration.milliseconds(750))
 
-  /// Waits for a cancelled session to end. After an interruption, a silent device does not delay it.
+  /// Waits for a cancelled session to end. After an interruption, the wait has timeouts, so a silent device
+  /// does not delay it.
   ///
   /// - Returns: the error that had ended the session before, if any.
   func end(of running: Task<HostError?, Never>, _ session: DeviceSession) async -> HostError? {

@@ -8,9 +8,9 @@
 struct FrameOrder: Sendable {
   /// The properties of a frame that decide its order.
   struct Frame: Sendable {
-    /// Time of its last sample by the sensor's clock, in nanoseconds; 0 if unknown.
+    /// Time of the frame's last sample by the sensor's clock, in nanoseconds; 0 if unknown.
     var device: UInt64
-    /// Minimum time that its samples span by the sensor's clock, in nanoseconds; 0 if unknown.
+    /// Minimum time that the frame's samples span by the sensor's clock, in nanoseconds; 0 if unknown.
     var duration: UInt64
     /// Timestamp by the kernel: nanoseconds since the Unix epoch.
     var timestamp: Int64
@@ -38,7 +38,7 @@ struct FrameOrder: Sendable {
   /// Decision about the held frames, which precede the frame that caused it.
   enum HeldFrames: Hashable, Sendable {
     case stay
-    /// They are the first on another clock.
+    /// The held frames are the first on another clock.
     case begin
     case late
     case foreign

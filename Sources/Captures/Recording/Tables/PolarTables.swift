@@ -74,7 +74,7 @@ package struct PolarTables: SampleTables {
 /// Converts the samples of one raw stream to rows, in the units of its table.
 package struct PolarRows {
   package let type: PolarMeasurementType
-  /// Channels of the first frame with samples. Frames with another number are not recorded.
+  /// Number of channels in the first frame with samples. Frames with another number are not recorded.
   package private(set) var channelCount: Int?
   /// Counts of samples without a row.
   package private(set) var account = TableAccount()

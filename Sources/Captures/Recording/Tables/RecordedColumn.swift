@@ -14,7 +14,7 @@ package struct RecordedColumn: Hashable, Sendable {
   /// Type of the cells. In memory, a cell is one word (`TableCell`); in an array, its type decides the size.
   package enum Kind: Hashable, Sendable {
     case int16, uint16, int32, int64
-    /// Exact for the 16-bit numbers that it is used for. NaN if missing.
+    /// A number, exact for the 16-bit integers that it is used for; NaN if missing.
     case float32(decimals: Int)
     case float64(decimals: Int)
     /// One of a few words. Empty if missing.

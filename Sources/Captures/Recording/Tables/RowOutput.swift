@@ -11,10 +11,10 @@ package protocol RecordedRow {
 /// Output that accepts the cells of a row.
 package protocol RowOutput {
   mutating func append(_ number: Int64)
-  /// Rounded half away from zero when converted to text.
+  /// Appends a number, which is rounded half away from zero when converted to text.
   mutating func append(_ number: Double, decimals: Int)
   mutating func append(word: String)
-  /// Cells without a value.
+  /// Appends cells without a value.
   mutating func appendMissing(_ count: Int)
   /// Appends the cells of a raw sample: all columns of its table after the time.
   mutating func append(_ sample: RingRawSample)
@@ -156,7 +156,7 @@ package struct WordRow: RowOutput, Sendable {
     append(Int64(diff))
   }
 
-  /// Counts to g, exactly: 512 counts are 1 g.
+  /// Appends counts converted to g, which is exact: 512 counts are 1 g.
   private mutating func append(g counts: Int16) { append(Double(counts) / 512, decimals: 6) }
 }
 

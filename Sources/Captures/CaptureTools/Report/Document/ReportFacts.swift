@@ -277,7 +277,7 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// `nil` for a place whose losses do not affect the tables.
+  /// Unit of the losses; `nil` for a place whose losses do not affect the tables.
   fileprivate var unit: ReportSection.Loss.Unit? {
     switch self {
     case .packetLog: nil

@@ -51,9 +51,9 @@ struct ReportTable: Sendable {
   var last: Int64 { rowTimes.last }
   /// Times relative to the first.
   var times: PackedColumn { rowTimes.packed }
-  /// Intervals between rows by arrival.
+  /// Intervals between the arrival times of rows.
   var intervals: LogLinearHistogram { arrivals ?? rowTimes.intervals }
-  /// `nil` while `rowTimes` holds arrival times.
+  /// Intervals between arrival times; `nil` while `rowTimes` holds the arrival times.
   private var arrivals: LogLinearHistogram?
   /// Indices of `columns` in the recorded table, with that table's columns.
   private var places: [(place: Int, column: RecordedColumn)] = []

@@ -14,7 +14,7 @@ final class CaptureSource: RecordSource {
   private let pause: WakeEvent
   private let isStopping = Atomic<Bool>(false)
   private let hasStarted = Atomic<Bool>(false)
-  /// Ends when the thread ends.
+  /// Stream that ends when the thread ends.
   private let done: AsyncStream<Never>
   private let doneContinuation: AsyncStream<Never>.Continuation
 

@@ -7,7 +7,7 @@ import BLEWire
 /// header, the first column's last. Whenever the program ends, no column has fewer elements than the first
 /// one, the time. If the disk takes only part of a flush, the table is as long as its shortest column.
 package struct ColumnFiles: ~Copyable {
-  /// Words of buffered rows.
+  /// Maximum number of words of buffered rows.
   private static let wordLimit = 1 << 13
 
   private let columns: [RecordedColumn]
