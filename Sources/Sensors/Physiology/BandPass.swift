@@ -15,7 +15,7 @@ public struct Biquad: Sendable {
 
   /// - Parameters:
   ///   - cutOff: −3 dB frequency in hertz, below half the rate.
-  ///   - rate: samples a second.
+  ///   - rate: samples per second.
   public static func lowPass(cutOff: Double, rate: Double) -> Biquad {
     let (cosine, alpha) = design(cutOff, rate)
     let gain = (1 - cosine) / 2
@@ -53,7 +53,7 @@ public struct Biquad: Sendable {
 /// A second-order Butterworth high-pass, followed by a low-pass.
 ///
 /// It runs forwards only, so it shifts a wave by a time that depends on its frequency. For 0.5 … 8 Hz at 50
-/// samples a second, a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late
+/// samples per second, a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late
 /// (phase delay, by SciPy). The shift is the same for each beat of a steady pulse, so its intervals are
 /// correct. If the pulse changes, the shift changes slightly from beat to beat.
 public struct BandPass: Sendable {
@@ -64,7 +64,7 @@ public struct BandPass: Sendable {
   /// - Parameters:
   ///   - band: −3 dB frequencies in hertz. An upper edge above 0.4 times the rate is ignored, because the
   ///     sampling already limits the band there.
-  ///   - rate: samples a second, more than twice the lower edge.
+  ///   - rate: samples per second, more than twice the lower edge.
   public init(_ band: ClosedRange<Double>, rate: Double) {
     high = .highPass(cutOff: band.lowerBound, rate: rate)
     low = band.upperBound <= 0.4 * rate ? .lowPass(cutOff: band.upperBound, rate: rate) : nil

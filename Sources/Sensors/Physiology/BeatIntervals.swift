@@ -9,7 +9,7 @@ struct BeatIntervals: Sendable {
 
   /// The median interval, in seconds; `nil` for fewer than two beats.
   ///
-  /// - Parameter rate: samples a second.
+  /// - Parameter rate: samples per second.
   mutating func median(_ beats: Span<DetectedBeat>, rate: Double) -> Double? {
     let count = beats.count - 1
     guard count >= 1 else { return nil }

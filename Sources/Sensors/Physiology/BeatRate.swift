@@ -26,7 +26,7 @@ enum BeatRate {
   /// - Parameters:
   ///   - intervals: intervals in order.
   ///   - median: median of these intervals, in seconds.
-  /// - Returns: beats a minute; `nil` without an interval.
+  /// - Returns: beats per minute; `nil` without an interval.
   static func perMinute(_ intervals: Span<Interval>, median: Double) -> Double? {
     var sum = 0.0
     for index in intervals.indices { sum += intervals[index].seconds }

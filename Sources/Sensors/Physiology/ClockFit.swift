@@ -51,8 +51,8 @@ public struct ClockFit: Sendable {
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
-  /// Maximum denominator: an interval may be a multiple of a tick divided by up to this number. Then the
-  /// maximum drift, in such parts of a tick, at which the two are still in step.
+  /// Maximum number of parts into which a tick is divided to find whether the interval is a multiple of a
+  /// part, and the maximum drift, in parts, at which tick and interval are still in step.
   private static let largestParts = 8
   private static let largestBeats = 1.2
   /// Jitter of timestamps and of a ring's timer, in nanoseconds.
@@ -201,8 +201,8 @@ public struct ClockFit: Sendable {
     return (period - max(least, low * Self.margin) - slack, period + max(least, high * Self.margin) + slack)
   }
 
-  /// Drift between tick and event that could go unnoticed: their greatest common divisor if they are in the
-  /// ratio of small numbers and have not passed through each other since; otherwise 0.
+  /// Drift between tick and event that could go unnoticed: the greatest common divisor of their periods, if
+  /// these are in a ratio of small numbers and have not drifted through each other since; otherwise 0.
   private func beat(_ span: Double) -> Double {
     guard events.interval.isFinite else { return 0 }
     for parts in 1...Self.largestParts {

@@ -34,7 +34,7 @@ public struct MotionMeter: Sendable {
   static let largestLevel = 128.0
   /// Minimum measured time of a returned epoch, in seconds.
   static let leastSeconds = 30.0
-  /// Minimum rate, in samples a second, to filter the band's lower edge.
+  /// Minimum rate, in samples per second, to filter the band's lower edge.
   public static let minimumRate = 0.7
 
   private let period: Double
@@ -48,7 +48,7 @@ public struct MotionMeter: Sendable {
   private var epochStart: Int64?
   private var lastIndex: Int?
 
-  /// - Parameter rate: samples a second; need not be exact.
+  /// - Parameter rate: samples per second; need not be exact.
   /// - Returns: `nil` below `minimumRate`, and if timestamps are invalid.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
@@ -137,7 +137,7 @@ public struct StepCounter: Sendable {
   private var row = 0
   public private(set) var count = 0
 
-  /// - Returns: `nil` below `minimumRate` samples a second.
+  /// - Returns: `nil` below `minimumRate` samples per second.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     low = .lowPass(cutOff: 3, rate: rate)

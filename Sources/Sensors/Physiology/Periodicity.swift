@@ -1,5 +1,5 @@
-/// Measures how exactly a signal repeats itself, and with which period. A pulse of 24 to 250 a minute repeats
-/// itself, noise does not. It allocates only at the start.
+/// Measures how exactly a signal repeats itself, and with which period. A pulse of 24 to 250 beats per minute
+/// repeats itself, noise does not. It allocates only at the start.
 ///
 /// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005: the normalised
 /// square difference function is 1 if the signal is the same after a lag, −1 if it is inverted. The first
@@ -8,16 +8,16 @@
 /// signal, not from a range of permitted rates.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
-  /// Share of the strength that a sine exceeds, inverted, after half a period: (1 − h²)/(1 + h²) for a second
-  /// harmonic of h = 0.12.
+  /// For a sine, minimum ratio of the inverted correlation after half a period to the correlation after a
+  /// whole one: (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
   /// Like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of people at rest the light is
   /// below this share; in a hundred windows, narrow-band noise never was.
   static let harmonicShare = 0.9
-  /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50 a
-  /// minute.
+  /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50
+  /// beats per minute.
   static let slowPeriod = 1.2
-  /// Period of 45 a minute. If a period is longer, a rival peak may be at most half as high.
+  /// Period of 45 beats per minute. If a period is longer, a rival peak may be at most half as high.
   static let doubtfulPeriod = 60.0 / 45
   static let largestRival = 0.5
   /// Share of the highest peak; the first peak that reaches it is the period.
@@ -59,7 +59,7 @@ struct Periodicity: Sendable {
   private var likeness: [Double]
 
   /// - Parameters:
-  ///   - rate: samples a second.
+  ///   - rate: samples per second.
   ///   - seconds: maximum length of a stretch.
   init(rate: Double, seconds: Double) {
     step = max(1, Int(rate / Self.mostRate))

@@ -26,7 +26,7 @@ public struct PulseDetector: Sendable {
   public static let beatSeconds = 0.667
   public static let offsetShare = 0.02
   public static let refractorySeconds = 0.22
-  /// Minimum rate for the method, in samples a second.
+  /// Minimum rate for the method, in samples per second.
   public static let minimumRate = 18.0
 
   private let rate: Double
@@ -45,7 +45,7 @@ public struct PulseDetector: Sendable {
   private var blockStart: Int?
   private var lastPeak = -Double.infinity
 
-  /// - Parameter rate: samples a second, at least `minimumRate`.
+  /// - Parameter rate: samples per second, at least `minimumRate`.
   public init(rate: Double) {
     precondition(rate >= Self.minimumRate, "too few samples a second for the method")
     self.rate = rate

@@ -97,7 +97,7 @@ public struct PulseMeter: Sendable {
   /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
-  /// - Parameter rate: samples a second; need not be exact.
+  /// - Parameter rate: samples per second; need not be exact.
   /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if timestamps are invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }

@@ -2,7 +2,7 @@ public import BLEWire
 
 /// Reason why a window of half a minute has no breathing rate.
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
-  /// No rate between 8 and 45 a minute stands out in the light.
+  /// No rate between 8 and 45 breaths per minute stands out in the light.
   case noRhythm
   /// The window eight seconds earlier, or the one before this one, has another rate or no rate.
   case unsteady
@@ -27,7 +27,8 @@ public struct RespirationWindow: Hashable, Sendable {
   /// Breathing rate; `nil` if, and only if, `absence` is set.
   public var breathsPerMinute: Double?
   public var absence: RespirationAbsence?
-  /// Share of the power within 3 a minute of the rate, with each frequency weighted by itself: 0 … 1.
+  /// Share of the power within 3 breaths per minute of the rate, with each frequency weighted by itself: 0 …
+  /// 1.
   public var concentration: Double
 }
 
@@ -44,22 +45,22 @@ public struct RespirationWindow: Hashable, Sendable {
 /// overlaps most, and the last one that does not overlap. This is because a baseline that wanders at random
 /// often has one rate in overlapping windows.
 ///
-/// Limits: 8 to 45 a minute, at rest, with good beats throughout. After three seconds without a good beat,
-/// the window starts anew. This is a measurement in light, not medical advice.
+/// Limits: 8 to 45 breaths per minute, at rest, with good beats throughout. After three seconds without a
+/// good beat, the window starts anew. This is a measurement in light, not medical advice.
 public struct RespirationMeter: Sendable {
-  /// Range of rates, in breaths a minute.
+  /// Range of rates, in breaths per minute.
   public static let rates = 8...45
   public static let leastConcentration = 0.62
-  /// Largest difference from the rates of earlier windows, in breaths a minute.
+  /// Largest difference from the rates of earlier windows, in breaths per minute.
   public static let largestChange = 2.0
   /// Longest distance between two accepted beats in a window, in seconds.
   public static let longestInterval = 3.0
   /// Points of the baseline per second.
   private static let pointRate = 4.0
   private static let points = Int(RespirationWindow.seconds * pointRate)
-  /// Half width of a spectral line around the rate, in breaths a minute.
+  /// Half width of a spectral line around the rate, in breaths per minute.
   private static let lineWidth = 3
-  /// Maximum number of accepted beats in a window and a step: those of 250 a minute.
+  /// Maximum number of accepted beats in a window and a step: those of 250 beats per minute.
   private static let capacity = 256
 
   /// Middle of each interval, in seconds since `start`, and the mean of the light in it, in counts.

@@ -11,7 +11,7 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   case noise
   /// The rate of the beats differs from the rate at which the light repeats itself.
   case octave
-  /// The rate is outside 24 … 250 a minute.
+  /// The rate is outside 24 … 250 beats per minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
@@ -25,10 +25,10 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
 ///
 /// Method: Orphanidou, Bonnici, Charlton, Clifton, Vallance, Tarassenko, Signal-Quality Indices for the
 /// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015. The rules
-/// are a rate of 24 … 250 a minute (40 … 180 there), no pause above 3 s, the longest interval less than 2.2
-/// times the shortest, and a mean correlation of at least 0.86 of the beats with their average. Each beat is
-/// cut out as wide as the median interval, centred on its peak. Published sensitivity 91 %, specificity 95 %
-/// for plethysmograms of patients.
+/// are a rate of 24 … 250 beats per minute (40 … 180 there), no pause above 3 s, the longest interval less
+/// than 2.2 times the shortest, and a mean correlation of at least 0.86 of the beats with their average. Each
+/// beat is cut out as wide as the median interval, centred on its peak. Published sensitivity 91 %,
+/// specificity 95 % for plethysmograms of patients.
 ///
 /// Three things are added. The light must repeat itself (`Periodicity`) at the rate of the beats. The
 /// skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
@@ -54,7 +54,7 @@ public struct SignalQuality: Sendable {
   /// The average beat.
   private var template: [Double]
 
-  /// - Parameter rate: samples a second.
+  /// - Parameter rate: samples per second.
   init(rate: Double) {
     template = [Double](repeating: 0, count: Int(2.5 * rate) + 4)
   }

@@ -266,7 +266,7 @@ package enum CaptureAlignment {
       known[to] = placed
       take(placed, pair, with: sensors[from].name, into: &devices[to])
       if let pace = isForward ? pair.found.paces.second : pair.found.paces.first {
-        // Relative to the reference's seconds if it has a clock in seconds, otherwise to the kernel's.
+        // The unit is the reference's seconds if it has a clock in seconds, otherwise the kernel's.
         let isOfReference = tellsSeconds(reference) && placed.referencePace != nil
         let rate = (isOfReference ? placed.referencePace ?? 1 : 1) / pace * (1 + placed.drift)
         let kernel = isOfReference ? 0 : sensors[reference].wait.map { width($0.paceError) }

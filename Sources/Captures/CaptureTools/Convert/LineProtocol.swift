@@ -15,7 +15,7 @@ package struct LineProtocol: Sendable {
   /// Rows whose values were all missing.
   private(set) var empty = 0
   private var previous: Int64?
-  /// Rows with the same time as the previous one. A database keeps one point per timestamp.
+  /// Number of rows with the same time as the previous one. A database keeps one point per timestamp.
   private var repeats: Int64 = 0
 
   /// - Parameter device: address of the device, which may be text from a file.

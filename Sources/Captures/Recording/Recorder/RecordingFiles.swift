@@ -173,7 +173,7 @@ package struct RecordingFiles: ~Copyable {
 
   /// Ends the recording: completes the index, if there is one.
   ///
-  /// - Parameter rate: rows a second of the table of ticks.
+  /// - Parameter rate: rows per second of the table of ticks.
   package mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()

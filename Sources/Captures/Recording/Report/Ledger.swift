@@ -17,8 +17,8 @@ extension SessionReport {
       case disk
       /// Notifications that a log's writer truncated.
       case cut
-      /// Samples missing by the sensor's own clock: by frame times for a Polar sensor; by ticks for a ring,
-      /// where each tick has a sample of each kind. Times without a link do not count.
+      /// Samples missing according to the sensor's own clock: by frame times for a Polar sensor; by ticks for
+      /// a ring, where each tick has a sample of each kind. Times without a link do not count.
       case missing
       /// Notifications that arrived too late to be put in order.
       case late
@@ -112,7 +112,7 @@ package struct Ledger: Hashable, Sendable {
   /// detected.
   package var isNumbered = false
   package var isImported = false
-  /// Whether the number of samples missing by the sensor's clock is known: older captures lack it.
+  /// Whether the number of samples missing according to the sensor's clock is known: older captures lack it.
   package var knowsMissing = true
 
   package init() {}
@@ -176,7 +176,7 @@ package struct Ledger: Hashable, Sendable {
     guard loss.missing > 0 else {
       return "\(total) lost of \(received + loss.kernelQueue): " + parts.joined(separator: ", ")
     }
-    // Samples missing by the sensor's clock are not part of the received notifications.
+    // Samples missing according to the sensor's clock are not part of the received notifications.
     return "\(total) lost\(isNumbered ? "" : " or more") (\(received) notifications received): "
       + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it sent is not known")
   }

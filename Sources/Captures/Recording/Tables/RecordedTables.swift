@@ -8,7 +8,7 @@ package struct RecordedTable: Hashable, Sendable {
   /// Columns; empty if the first sample decides them.
   package var columns: [RecordedColumn]
   package var content = Content.samples
-  /// Requested rows a second; `nil` if the sensor has no fixed rate.
+  /// Requested rows per second; `nil` if the sensor has no fixed rate.
   package var rateHz: Double?
   /// Whether a user's program defines the table. Only the capture then describes its columns.
   package var isOwn = false
@@ -82,7 +82,7 @@ package struct TableAccount: Hashable, Sendable {
 
   /// Whether the sensor has a clock or numbering that shows losses.
   package var isNumbered = false
-  /// Samples missing by the sensor's clock.
+  /// Samples missing according to the sensor's clock.
   package var missing = 0
   /// Stretches in which samples of a ring are missing. These are included even if there was no link.
   package var stretches: [Stretch] = []
@@ -98,7 +98,8 @@ package struct TableAccount: Hashable, Sendable {
 
   package init() {}
 
-  /// Samples missing by the sensor's clock, except those of notifications already counted as lost elsewhere.
+  /// Samples missing according to the sensor's clock, except those of notifications already counted as lost
+  /// elsewhere.
   ///
   /// - Parameters:
   ///   - missing: all missing samples.

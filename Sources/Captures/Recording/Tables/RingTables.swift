@@ -54,8 +54,8 @@ package struct RingTables: SampleTables {
   }
 }
 
-/// Counts the samples missing by a ring's clock: those of ticks from which nothing was received, and those
-/// absent from a received tick.
+/// Counts the samples missing according to a ring's clock: those of ticks from which nothing was received,
+/// and those absent from a received tick.
 package struct RingLosses: Sendable {
   /// Maximum tick rate of a ring, in ticks per second. Faster ticks are replayed from a log or a test, whose
   /// timestamps do not follow the ring's clock.

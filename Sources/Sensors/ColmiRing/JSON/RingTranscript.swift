@@ -118,7 +118,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Whether the packet is an unsolicited one, which can arrive between a request and its reply.
+  /// Whether the packet is unsolicited, and can therefore arrive between a request and its reply.
   private func isUnasked(_ packet: [UInt8]) -> Bool {
     guard let frame = try? RingFrame(validating: packet.span) else { return false }
     return switch try? RingReply(decoding: frame) {

@@ -21,7 +21,7 @@ public struct LagLine: Hashable, Sendable {
   public let center: Double
   /// Lag at `center`, in seconds; positive if the second clock is later.
   public let lag: Double
-  /// Change of the lag, in seconds a second; 0 if the points are too few or too close to determine it.
+  /// Change of the lag, in seconds per second; 0 if the points are too few or too close to determine it.
   public let drift: Double
   /// Half the width of the lag's 95 % interval, in seconds.
   public let lagUncertainty: Double
@@ -35,7 +35,7 @@ public struct LagLine: Hashable, Sendable {
   public static let leastPoints = 3
   static let leastPointsOfDrift = 6
   static let leastSecondsOfDrift = 60.0
-  /// Usual maximum drift between two sensors, in seconds a second.
+  /// Usual maximum drift between two sensors, in seconds per second.
   private static let usualDrift = 1e-4
   /// Maximum points for the first line, because the number of pairs grows with the square.
   private static let pairedPoints = 256

@@ -98,7 +98,7 @@ public struct LineBand: Hashable, Sendable {
     return (values.min() ?? 0)...(values.max() ?? 0)
   }
 
-  /// Range of the slopes, in seconds a second.
+  /// Range of the slopes, in seconds per second.
   public var slopes: ClosedRange<Double> {
     let slopes = corners.map(\.slope)
     return (slopes.min() ?? 0)...(slopes.max() ?? 0)

@@ -44,7 +44,7 @@ struct MotionGrid {
 
   /// - Parameters:
   ///   - start: time of the grid's first sample, in seconds of the series.
-  ///   - rate: samples a second.
+  ///   - rate: samples per second.
   ///   - spacing: seconds between samples, of the slowest series compared.
   init(_ series: MotionSeries, from start: Double, count: Int, rate: Double, spacing: Double) {
     values = [Float](repeating: 0, count: count)

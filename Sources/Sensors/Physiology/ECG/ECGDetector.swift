@@ -50,16 +50,16 @@ public struct ECGDetector: Sendable {
   public static let lateNoiseShare = 0.25
   /// Share of the usual interval after which a beat is late.
   public static let lateShare = 1.66
-  /// Time after which a beat is late in any case, and the usual values are forgotten: that of 30 beats a
+  /// Time after which a beat is late in any case, and the usual values are forgotten: that of 30 beats per
   /// minute.
   public static let lateSeconds = 2.0
   /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own is
   /// used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
-  /// Minimum nominal rate, in samples a second.
+  /// Minimum nominal rate, in samples per second.
   public static let neededRate = 100.0
-  /// Minimum measured rate, in samples a second: `neededRate` with a clock that is 2 % slow.
+  /// Minimum measured rate, in samples per second: `neededRate` with a clock that is 2 % slow.
   public static let minimumRate = 98.0
   /// Maximum time from an R peak to the sample that completes it.
   public static let lagSeconds = 3.0
@@ -105,7 +105,7 @@ public struct ECGDetector: Sendable {
   private var polarity = 0.0
   private var complexes = 0
 
-  /// - Parameter rate: samples a second, at least `minimumRate`.
+  /// - Parameter rate: samples per second, at least `minimumRate`.
   public init(rate: Double) {
     precondition(rate >= Self.minimumRate, "too few samples a second for the method")
     self.rate = rate

@@ -3,15 +3,15 @@ import BLEWire
 /// Measures heart rate and beat-to-beat intervals in an electrocardiogram, window by window. It allocates
 /// only at the start.
 ///
-/// Beats are found by `ECGDetector`. The rate of a window of ten seconds is that of all its beats
+/// Beats are found by `ECGDetector`. The rate of a window of ten seconds is computed from all its beats
 /// (`BeatRate`), good or not; there is no rate if less than four fifths of the intervals are good. The
 /// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats
 /// with their average, each as wide as the median interval. The correlation must be at least 0.66 for an
 /// electrocardiogram, and no pause may exceed 3 s. Three of the rules are relaxed or omitted, because they
 /// are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia: rates are 24 …
-/// 250 a minute, intervals need not be alike, and the median correlation counts instead of the mean, so that
-/// a few ectopic beats do not hide the others. Each beat has its own correlation. In addition, the R peaks
-/// must stand out from the signal, unlike mains hum (`leastCrest`).
+/// 250 beats per minute, intervals need not be alike, and the median correlation counts instead of the mean,
+/// so that a few ectopic beats do not hide the others. Each beat has its own correlation. In addition, the R
+/// peaks must stand out from the signal, unlike mains hum (`leastCrest`).
 ///
 /// Missing samples, up to a second, are bridged by a straight line for the filter and counted. No beat is
 /// found there, and no interval spans them. After a longer gap, the meter starts again.
@@ -89,7 +89,7 @@ public struct ECGMeter: Sendable {
   /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
-  /// - Parameter rate: samples a second; need not be exact.
+  /// - Parameter rate: samples per second; need not be exact.
   /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if timestamps are invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }

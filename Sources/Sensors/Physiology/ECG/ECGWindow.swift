@@ -67,7 +67,7 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   case tooFewBeats
   /// The beats found do not stand out from the signal: mains hum or noise.
   case noise
-  /// The rate is outside 24 … 250 a minute.
+  /// The rate is outside 24 … 250 beats per minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause

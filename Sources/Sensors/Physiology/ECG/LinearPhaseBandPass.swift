@@ -18,7 +18,7 @@ struct LinearPhaseBandPass: Sendable {
   /// - Parameters:
   ///   - band: frequencies of half the amplitude, in hertz.
   ///   - seconds: length of the impulse response.
-  ///   - rate: samples a second.
+  ///   - rate: samples per second.
   init(_ band: ClosedRange<Double>, seconds: Double, rate: Double) {
     delay = Int((seconds * rate / 2).rounded())
     var taps: [Double] = []

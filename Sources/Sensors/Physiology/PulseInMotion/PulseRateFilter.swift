@@ -7,13 +7,13 @@
 /// Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in motion by such a model is also
 /// published (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
 struct PulseRateFilter {
-  /// Rates: 40, 42 … 220 a minute.
+  /// Rates: 40, 42 … 220 beats per minute.
   static let count = 91
   static let lowest = 40.0
   static let spacing = 2.0
   /// Number of later windows before a window is decided.
   static let lag = 3
-  /// Scale of the change in two seconds, in beats a minute.
+  /// Scale of the change in two seconds, in beats per minute.
   static let changeScale = 4.0
   /// exp(−spacing / changeScale).
   private static let decay = 0.606_530_659_712_633_4
@@ -73,7 +73,7 @@ struct PulseRateFilter {
   }
 
   /// Estimates the pulse of a window from all windows up to the last, at most `lag` later, and the
-  /// probability that it is within about 5 a minute.
+  /// probability that it is within about 5 beats per minute.
   mutating func estimate(window: Int) -> (beatsPerMinute: Double, probability: Double) {
     precondition(taken - 1 - window <= Self.lag && window < taken, "that window is forgotten")
     for index in state.indices { state[index] = 1 }
@@ -99,8 +99,8 @@ struct PulseRateFilter {
     return result
   }
 
-  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 a minute away. Spectral
-  /// lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
+  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 beats per minute away.
+  /// Spectral lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
   func contrast(window: Int, at index: Int) -> Double {
     let slot = window % (Self.lag + 1) * Self.count
     var (sum, places) = (0.0, 0.0)

@@ -38,7 +38,7 @@ public struct PulseRateMeter: Sendable {
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
-  /// - Parameter rate: samples a second; need not be exact.
+  /// - Parameter rate: samples per second; need not be exact.
   /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     meter = try PulseMeter(rate: rate)

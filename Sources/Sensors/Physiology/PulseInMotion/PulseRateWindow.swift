@@ -14,7 +14,7 @@ public struct PulseEstimate: Hashable, Sendable {
   public static let goodQuality = 0.8
 
   public var beatsPerMinute: Double
-  /// Measured share of windows of this quality whose pulse is within 5 a minute: 0 … 1.
+  /// Measured share of windows of this quality whose pulse is within 5 beats per minute: 0 … 1.
   public var quality: Double
   public var method: PulseMethod
 
@@ -73,8 +73,8 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
   /// constant.
   public var periodicity: Double?
-  /// The model's own probability that a tracked pulse is within 5 a minute, if its line passed the gate
-  /// (`TrackedLine`). The quality is derived from it.
+  /// The model's own probability that a tracked pulse is within 5 beats per minute, if its line passed the
+  /// gate (`TrackedLine`). The quality is derived from it.
   package var trackingProbability: Double?
 
   public init(

@@ -14,7 +14,7 @@ struct PulseSpectrum {
   static let leastAcceleration = 0.01
   /// Evidence for each pulse regardless of the measurement, as a multiple of the spectrum's mean.
   static let floor = 0.2
-  /// Frequencies: 40, 42 … 422 a minute. The last one makes the number a multiple of four.
+  /// Frequencies: 40, 42 … 422 per minute. The last one makes the number a multiple of four.
   static let count = 192
   /// Sum of the window function.
   private static let gain = Double(windowSamples + 1) / 2
@@ -88,7 +88,7 @@ struct PulseSpectrum {
     return Self.amplitude(last, before, turns[index])
   }
 
-  /// Maximum over all rates, but not at their doubles.
+  /// Maximum of the spectrum over all rates, excluding their doubles.
   private var largest: Double {
     var largest = 0.0
     for index in 0..<PulseRateFilter.count { largest = max(largest, spectrum[index]) }

@@ -11,10 +11,10 @@ import BLEWire
 /// 2015; Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
 /// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
-/// derived from the model's probability that the pulse is within 5 a minute, and is at most `largestQuality`.
-/// If the line does not stand out, or little of it is left after the accelerometer's part is removed
-/// (`TrackedLine`), the quality is at most 0.4. Light that jumped, for example because the sensor was lifted,
-/// is ignored until it has settled.
+/// derived from the model's probability that the pulse is within 5 beats per minute, and is at most
+/// `largestQuality`. If the line does not stand out, or little of it is left after the accelerometer's part
+/// is removed (`TrackedLine`), the quality is at most 0.4. Light that jumped, for example because the sensor
+/// was lifted, is ignored until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
 /// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
@@ -23,15 +23,15 @@ import BLEWire
 ///
 /// The work is done in bursts: the sample that completes a window costs about 0.2 ms on a desktop processor.
 ///
-/// Limits: 40 … 220 a minute. If steps and pulse have the same rate for long, only earlier windows
+/// Limits: 40 … 220 beats per minute. If steps and pulse have the same rate for long, only earlier windows
 /// distinguish them.
 public struct PulseTracker: Sendable {
   /// Delay of a window after its end, in seconds. The actual delay is slightly longer.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.shares.good
-  /// Largest difference at rest between the pulse and the rate at which the light repeats itself, in beats a
-  /// minute.
+  /// Largest difference at rest between the pulse and the rate at which the light repeats itself, in beats
+  /// per minute.
   static let largestPaceError = 5.0
   /// Number of windows at rest that must have passed the gate; each one that did not pass subtracts three.
   static let trustedWindows = 6
@@ -72,7 +72,7 @@ public struct PulseTracker: Sendable {
   private var passed = 0
   private var queue: WindowQueue
 
-  /// - Parameter rate: samples a second; need not be exact.
+  /// - Parameter rate: samples per second; need not be exact.
   /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }

@@ -15,7 +15,7 @@ struct GridSample {
   enum Origin { case measured, bridged, missing, unsettled }
 }
 
-/// Resamples any rate to 25 a second: a band-pass of 0.5 … 5 Hz at the stream's own rate, then linear
+/// Resamples any rate to 25 per second: a band-pass of 0.5 … 5 Hz at the stream's own rate, then linear
 /// interpolation. Nothing remains above 5 Hz that could alias.
 ///
 /// Samples that are missing or have no light are bridged by a straight line. A single gap of at most

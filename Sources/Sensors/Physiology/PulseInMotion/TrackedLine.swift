@@ -11,7 +11,8 @@
 /// noise has no pulse. The quality of a line that passes is a step function of the model's own probability.
 /// The module's guide has the measurements.
 struct TrackedLine {
-  /// Weight that a window retains at the next one: slowly over half a minute, or fast over four seconds.
+  /// Factor by which the weight of a window decreases with each further window: the slow memory lasts half a
+  /// minute, the fast one four seconds.
   static let slowMemory = 0.93
   static let fastMemory = 0.5
   /// Below this contrast, light is considered noise: nearly all windows of white noise are below 1.95.
@@ -21,7 +22,7 @@ struct TrackedLine {
   /// The same for rates below `oneSidedRate`: the neighbouring rates are all on one side of the line, so
   /// noise stands out, too.
   static let oneSidedContrasts = (least: 3.0, believed: 3.4)
-  /// In beats a minute.
+  /// In beats per minute.
   static let oneSidedRate = 66.0
   /// Minimum kept share. Of pure steps, less is kept.
   static let leastKept = 0.34
@@ -30,8 +31,8 @@ struct TrackedLine {
   /// Contrast and share before the first window, with the weight of `usualWindows`.
   private static let usual = (contrast: 1.7, kept: 0.64)
   private static let usualWindows = 4.0
-  /// Thresholds of the model's own probability, and the shares of windows within 5 a minute between them
-  /// (`shares`). `CalibrationTests` fits the shares to six runs; they are rounded.
+  /// Thresholds of the model's own probability, and the shares of windows within 5 beats per minute between
+  /// them (`shares`). `CalibrationTests` fits the shares to six runs; they are rounded.
   static let probabilities = (poor: 0.4, fair: 0.6, good: 0.72)
   static let shares = (none: 0.25, poor: 0.66, fair: 0.88, good: 0.98)
 
@@ -73,9 +74,9 @@ struct TrackedLine {
   /// Whether the light is considered noise, both for a long time and in the last windows.
   var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 
-  /// Share of windows within 5 a minute, for a line that is believed.
+  /// Share of windows within 5 beats per minute, for a line that is believed.
   ///
-  /// - Parameter probability: the model's own probability that the pulse is within 5 a minute.
+  /// - Parameter probability: the model's own probability that the pulse is within 5 beats per minute.
   static func quality(_ probability: Double) -> Double {
     if probability >= probabilities.good { return shares.good }
     if probability >= probabilities.fair { return shares.fair }

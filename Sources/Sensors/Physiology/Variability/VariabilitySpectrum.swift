@@ -40,8 +40,9 @@ struct VariabilitySpectrum: Sendable {
     return power(sample(times[count - 1] - times[0]), Windows(from: times[0], to: times[count - 1]))
   }
 
-  /// The windows into which neurokit2 divides the time, which uses 100 values a second. The number of values
-  /// decides whether the edge of a band is a step of the spectrum and whether a third window fits, so this
+  /// The windows into which neurokit2 divides the time. It uses 100 values per second; their number decides
+  /// whether the edge of a band is a step of the spectrum and whether a third window fits, so this follows it
+  /// exactly.
   /// follows it exactly.
   private struct Windows {
     /// The inverse of the spectrum's step, in seconds.

@@ -10,8 +10,8 @@ import BLEWire
 public struct CyclingPace: Sendable {
   /// Change of one counter since the previous measurement.
   public struct Step: Hashable, Sendable {
-    /// Revolutions a minute. `nil` if there was no revolution, after a restart, and after a silence in which
-    /// the sensor's clock, which wraps every 64 s, may have wrapped.
+    /// Revolutions per minute. `nil` if there was no revolution, after a restart, and after a silence in
+    /// which the sensor's clock, which wraps every 64 s, may have wrapped.
     public internal(set) var perMinute: Double?
     /// Revolutions; `nil` if unknown.
     public internal(set) var turns: Int?
@@ -39,7 +39,7 @@ public struct CyclingPace: Sendable {
     return (wheel, crank)
   }
 
-  /// - Returns: revolutions a minute of the wheel and of the crank, as in `Step`.
+  /// - Returns: revolutions per minute of the wheel and of the crank, as in `Step`.
   public mutating func take(_ sample: CyclingSample) -> (wheel: Double?, crank: Double?) {
     let (wheel, crank) = step(sample)
     return (wheel?.perMinute, crank?.perMinute)
@@ -64,7 +64,7 @@ private struct TurnCounter: Sendable {
   /// Period of the sensor's clock, in seconds.
   private static let ticksWrap = 64.0
 
-  /// Maximum revolutions a minute.
+  /// Maximum revolutions per minute.
   private let limit: Double
   /// Modulus of the count.
   private let wrap: Int64

@@ -23,7 +23,7 @@ public struct HeartRateSample: NotificationSample {
   /// 0 before they stop.
   public var mayBeLast: Bool { !isValue || measurement.beatsPerMinute == 0 }
 
-  /// Beats a minute; 0 if the strap has not found a rate yet.
+  /// Beats per minute; 0 if the strap has not found a rate yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 
   /// Intervals between successive beats since the previous measurement, oldest first; exact multiples of

@@ -4,7 +4,7 @@ import BLEWire
 
 /// Requests that a session no longer sends to its device, because they ended a link.
 struct LinkAvoidance: Sendable {
-  /// Number of causes after which only requests that the stream needs are sent.
+  /// Number of avoided requests and parameters after which only requests that the stream needs are sent.
   static let limit = 3
 
   /// ATT requests to avoid.

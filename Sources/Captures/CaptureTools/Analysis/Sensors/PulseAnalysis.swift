@@ -47,7 +47,7 @@ extension AnalysisReport {
   package struct Respiration: Sendable {
     package var windows = 0
     package var absences: [RespirationAbsence: Int] = [:]
-    /// Mean and range over the windows with a rate, in breaths a minute.
+    /// Mean and range over the windows with a rate, in breaths per minute.
     package var rate = NumberRange()
 
     mutating func add(_ window: RespirationWindow) {

@@ -165,8 +165,8 @@ struct ReportSection: Sendable {
   var isNumbered = true
   /// Whether there is any record of losses and gaps.
   var knowsLosses = true
-  /// Whether the losses without a mark include all samples that are missing by the sensor's clock. If so,
-  /// marked ticks are not counted again.
+  /// Whether the losses without a mark include all samples that are missing according to the sensor's clock.
+  /// If so, marked ticks are not counted again.
   var knowsMissing = false
   var unmarkedGaps = 0
   /// The stretch that plots show at first, and pictures show only; `nil` for all.

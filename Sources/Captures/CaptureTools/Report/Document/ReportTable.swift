@@ -125,8 +125,8 @@ struct ReportTable: Sendable {
 
   // MARK: Rows of a stretch
 
-  /// Returns the rows whose times are in the stretch. If the clock was set back, the affected rows count with
-  /// the latest time before them.
+  /// Returns the rows whose times are in the stretch. If the clock was set back, the affected rows have the
+  /// latest time before them.
   func rows(in stretch: ClosedRange<Int64>) -> Range<Int> {
     guard let first else { return 0..<0 }
     var times = PackedColumn.Reader(times, from: first)

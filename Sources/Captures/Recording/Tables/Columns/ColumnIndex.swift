@@ -23,7 +23,7 @@ package struct ColumnIndex: ~Copyable {
 
   /// Replaces the contents.
   ///
-  /// - Parameter rate: rows a second of the table of ticks.
+  /// - Parameter rate: rows per second of the table of ticks.
   mutating func write(
     _ tables: [TableFile], isComplete: Bool, rate: Double? = nil, in folder: OpenFolder
   ) throws(SystemError) {
