@@ -60,7 +60,7 @@ public struct ClockFit: Sendable {
   /// If the interval is shorter than this share of the period, some events have no tick.
   private static let slowTicks = 0.9
   private static let leastUncertainty = 1e-6
-  /// Maximum distance of a quarter's most punctual tick from the line, in nanoseconds.
+  /// Maximum distance from the line of the most punctual tick in a quarter of the blocks, in nanoseconds.
   private static let largestDrift = 10_000_000.0
   /// Least earliness of forgotten ticks that counts as missing ticks, in periods.
   private static let leastUnnumbered = 0.75

@@ -229,7 +229,7 @@ package enum CaptureAlignment {
     var paceUncertainty: Double? = 0
     /// Bounds from the waits; `nil` if a wait is unknown.
     var waits: ClosedRange<Double>? = 0...0
-    /// The same bounds without the waits of this device.
+    /// Bounds from the waits of the other devices, without those of this one.
     var before: ClosedRange<Double>?
     /// Whether the device is a strap. A strap is placed by timestamps, so its position differs from pair to
     /// pair.

@@ -136,7 +136,7 @@ struct StrapBeats: Sendable {
 
   /// Delay between the given times of the beats and the strap's report of them.
   struct Lateness: Sendable {
-    /// Distance from those times to the line below the strap's measurements.
+    /// Distance from the given times to the line below the strap's measurements.
     let distance: LineBand
     /// Delay of that line by the link.
     let wait: LinkWait

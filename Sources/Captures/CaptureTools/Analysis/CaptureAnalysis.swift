@@ -202,7 +202,7 @@ package struct CaptureAnalysis: ~Copyable {
   /// Returns the index of the table with the next row; `nil` at the end of all tables.
   private func earliest() -> Int? {
     var found: Int?
-    // Times do not order rows across a step of unknown size.
+    // Across a step of unknown size, times do not give the order of the rows.
     var least = (steps: Int.max, time: Int64.max)
     // The tables are in the opposite order of a tick's frames, so this searches backwards from the last one
     // taken.

@@ -76,7 +76,8 @@ struct ImportedDevice {
   /// Number of truncated values that contained a complete reading.
   private var usedCuts = 0
   private(set) var unplaced = 0
-  /// Rows of a ring's tables before each time at which the log's clock was set, or may have been set.
+  /// Number of rows of a ring's tables before each time at which the log's clock was set, or may have been
+  /// set.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
   /// Spans of the links with readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]

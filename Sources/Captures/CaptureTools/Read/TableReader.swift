@@ -180,8 +180,8 @@ final class TextTableReader: TableReader {
     return (isNegative ? -1 : 1) * Double(digits) / divisor
   }
 
-  /// Parses numbers with more digits than a recorder writes, such as those from other programs. Slower, with
-  /// the same accuracy.
+  /// Parses numbers with more digits than a recorder writes, such as those from other programs. It is slower,
+  /// with the same accuracy.
   private static func long(_ octets: ArraySlice<UInt8>) -> Double? {
     let isNumber = octets.allSatisfy {
       (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")

@@ -6,9 +6,8 @@
 ///   values between the 2nd and the 98th percentile of each.
 /// - alone: no other of the five rows before and after it in its series is far. A burst of motion has many
 ///   such samples, a wave of an electrocardiogram several.
-/// - rare: at most one in 200 of its series' numbers is far and alone, or two in a short series. R peaks are
-///   more frequent, however narrow.
-///   frequent, however narrow.
+/// - rare: at most one in 200 of the numbers in its series is far and alone, or two in a short series. R
+///   peaks are more frequent, however narrow.
 ///
 /// Among fewer than 64 numbers, none is an outlier, so a user who zooms in on an outlier sees it.
 package struct ValueAxis: Sendable {

@@ -51,7 +51,7 @@ struct SampleGrid {
   /// The last sample, as measured, and its number; `nil` before the first.
   private var last: (index: Int, light: Double, acceleration: Acceleration, time: Int64)?
   private var hasAcceleration = false
-  /// Filtered values before and at the last sample's number.
+  /// Filtered values one step before the last sample, and at it.
   private var before = GridSample()
   private var current = GridSample()
   /// Position of the next sample of the grid, in samples after `firstIndex`.

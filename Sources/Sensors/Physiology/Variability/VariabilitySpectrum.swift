@@ -43,7 +43,6 @@ struct VariabilitySpectrum: Sendable {
   /// The windows into which neurokit2 divides the time. It uses 100 values per second; their number decides
   /// whether the edge of a band is a step of the spectrum and whether a third window fits, so this follows it
   /// exactly.
-  /// follows it exactly.
   private struct Windows {
     /// The inverse of the spectrum's step, in seconds.
     let period: Double

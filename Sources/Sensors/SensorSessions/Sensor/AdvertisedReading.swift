@@ -8,9 +8,10 @@ package enum AdvertisedReading: Sendable {
 
   /// Passes the readings in an advertisement to `body`, in order.
   ///
-  /// Supports Polar's heart rate, that of bands of Xiaomi and Amazfit, and CORE's temperature. Also supports
-  /// service data with the UUID of a characteristic: Heart Rate Measurement, Temperature Measurement,
-  /// Temperature (GATT Specification Supplement). Reference `sensor-services.md`, 2, 4 and 5.
+  /// Supports the heart rate of Polar sensors and of Xiaomi and Amazfit bands, and the temperature of CORE
+  /// sensors. Also supports service data with the UUID of a characteristic: Heart Rate Measurement,
+  /// Temperature Measurement, Temperature (GATT Specification Supplement). Reference `sensor-services.md`, 2,
+  /// 4 and 5.
   ///
   /// - Throws: `WireError` for AD structures with an invalid format; earlier readings were already passed on.
   package static func forEach(

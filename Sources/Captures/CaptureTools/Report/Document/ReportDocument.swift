@@ -174,7 +174,7 @@ struct ReportSection: Sendable {
   /// Start and end in nanoseconds since the Unix epoch, if they are known from other sources than the tables.
   var begins: Int64?
   var ends: Int64?
-  /// By table name: a time on the sensor's own clock for each row.
+  /// Times on the sensor's own clock, one for each row, by table name.
   var sensorTimes: [(name: String, times: TableTimes)] = []
   /// The time axis shared with the other sections; `nil` for the section's own start and end.
   var sharedAxis: ClosedRange<Int64>?
