@@ -103,14 +103,14 @@ package struct FieldList: Hashable, Sendable {
 
   // MARK: Members
 
-  /// `nil` becomes `null`.
+  /// Adds a member; `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ text: String?, _ label: Field.Label = .ofName, words: @autoclosure () -> String? = nil
   ) {
     fields.append(Field(name, text.map { .text($0) } ?? .null, label, words: self.words(words())))
   }
 
-  /// `nil` becomes `null`.
+  /// Adds a member; `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ number: (some BinaryInteger)?, _ label: Field.Label = .ofName, unit: String? = nil,
     words: @autoclosure () -> String? = nil
@@ -119,7 +119,7 @@ package struct FieldList: Hashable, Sendable {
     fields.append(Field(name, value, label, unit: unit, words: self.words(words())))
   }
 
-  /// `nil` becomes `null`.
+  /// Adds a member; `nil` becomes `null`.
   package mutating func member(
     _ name: String, _ number: Double?, _ label: Field.Label = .ofName, unit: String? = nil,
     words: @autoclosure () -> String? = nil

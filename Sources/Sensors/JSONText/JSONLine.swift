@@ -175,7 +175,7 @@ package struct JSONLine {
     value(number)
   }
 
-  /// `nil` becomes `null`.
+  /// Writes a number; `nil` becomes `null`.
   package mutating func member(_ name: String, optional number: Double?) {
     key(name)
     if let number { value(number) } else { null() }

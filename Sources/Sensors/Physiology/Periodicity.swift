@@ -27,7 +27,7 @@ struct Periodicity: Sendable {
 
   /// The best period of a signal.
   struct Found: Sendable, BitwiseCopyable {
-    /// In seconds.
+    /// Period in seconds.
     var period: Double
     /// Correlation of the signal with itself one period later: −1 … 1.
     var strength: Double
@@ -55,7 +55,7 @@ struct Periodicity: Sendable {
   /// Distance between the samples used.
   private let step: Int
   private var samples: [Double]
-  /// Correlation by lag.
+  /// Correlation for each lag.
   private var likeness: [Double]
 
   /// - Parameters:
@@ -69,7 +69,7 @@ struct Periodicity: Sendable {
   }
 
   /// - Parameters:
-  /// - signal: a ring buffer; sample n is at n modulo its length.
+  ///   - signal: a ring buffer; sample n is at n modulo its length.
   ///   - range: the stretch.
   /// - Returns: `nil` if the stretch is too short or constant.
   mutating func find(_ signal: Span<Double>, _ range: Range<Int>) -> Found? {

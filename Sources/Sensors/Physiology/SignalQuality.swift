@@ -92,8 +92,8 @@ public struct SignalQuality: Sendable {
   /// The mean correlation of the beats with their average, −1 … 1; `nil` for fewer than two complete beats.
   ///
   /// - Parameters:
-  /// - signal: a ring buffer; sample n is at n modulo its length.
-  /// - available: range of samples in the ring buffer.
+  ///   - signal: a ring buffer; sample n is at n modulo its length.
+  ///   - available: range of samples in the ring buffer.
   ///   - width: number of samples cut out of each beat.
   mutating func correlation(
     beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int

@@ -187,8 +187,8 @@ struct LinkWait: Sendable {
     return arrivals
   }
 
-  /// Merges consecutive events into batches: the sensor had the data of all of them at once, unless it sends
-  /// in every event.
+  /// Merges consecutive events into batches. The sensor had the data of a batch at once, unless it sends in
+  /// every event.
   ///
   /// - Returns: `nil` if it sends in every event.
   private static func batches(_ events: [Arrival]) -> [Arrival]? {

@@ -1,8 +1,8 @@
 import Physiology
 
 /// Beats of a strap. The strap reports the intervals between beats by its own clock, in a measurement sent up
-/// to a second after the last of them. Each timestamp therefore bounds the times of beats: the reported ones
-/// came before it, the next one after it.
+/// to a second after the last of them. Each timestamp therefore bounds the times of beats: the reported beats
+/// came before it, the next beat after it.
 struct StrapBeats: Sendable {
   /// Intervals without a visible gap.
   struct Stretch: Sendable {

@@ -14,11 +14,11 @@ package struct EDFFile: ~Copyable {
 
   /// A signal as the file header describes it. Texts are ASCII; longer ones are truncated.
   package struct Signal: Hashable, Sendable {
-    /// 16 characters.
+    /// At most 16 characters.
     package var label: String
-    /// 8 characters.
+    /// At most 8 characters.
     package var unit: String
-    /// 80 characters.
+    /// At most 80 characters.
     package var transducer: String
     package var digital: ClosedRange<Int>
     /// Values at the ends of `digital`. The header has 8 characters for each.
@@ -44,7 +44,7 @@ package struct EDFFile: ~Copyable {
     /// Time of the first sample, in nanoseconds since the Unix epoch. The file stores it in UTC, rounded down
     /// to 100 µs.
     package var startNanoseconds: Int64
-    /// In units of 10 µs, 100 to 6,000,000.
+    /// Duration of a data record in units of 10 µs, 100 to 6,000,000.
     package var recordDuration: Int
     package var recordCount: Int
     /// Number of notes that will be written.

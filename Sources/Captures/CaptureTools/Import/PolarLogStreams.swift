@@ -6,7 +6,7 @@ struct PolarLogStreams {
   /// Properties of a stream.
   struct Stream: Hashable {
     var type: PolarMeasurementType
-    /// In hertz; `nil` if the log lacks the start request.
+    /// Sample rate in hertz; `nil` if the log lacks the start request.
     var sampleRate: UInt16?
     /// Factor from counts to units; `nil` if the log lacks the start's response.
     var factor: Double?

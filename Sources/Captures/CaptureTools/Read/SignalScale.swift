@@ -65,7 +65,7 @@ extension SignalGrain {
   private var unit: (step: Double, grid: Double) {
     switch self {
     case .integers: (1, 1)
-    // 0.125 g.
+    // The multiple is 0.125 g.
     case .acceleration: (1.0 / 512, 64)
     case .decimals(let decimals): (power(-decimals), power(decimals))
     }

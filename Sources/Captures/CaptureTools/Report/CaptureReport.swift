@@ -45,7 +45,7 @@ struct CaptureReport {
       ReportProblem(.error, "\($0).")
     }
     problems += capture.leftOut.filter(Self.isRecorded).map { ReportProblem(.warning, "\($0).") }
-    // The tick table repeats the rows of the others.
+    // The tick table repeats the rows of the other tables.
     let hasStreams = capture.tables.contains { $0.content == .samples }
     for table in capture.tables where table.content == .samples || !hasStreams {
       do throws(SystemError) { try read(table, of: capture, progress) } catch {

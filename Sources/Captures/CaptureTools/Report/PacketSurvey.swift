@@ -9,7 +9,7 @@ struct PacketSurvey {
   enum Depth: Hashable, Sendable {
     /// Conversations and rates only.
     case conversation
-    /// Also the samples.
+    /// Conversations, rates, and samples.
     case samples
   }
 

@@ -22,7 +22,7 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   ///
   /// - Parameters:
   ///   - reason: as in `session.json`, or the error that prevented the start.
-  /// - lost: number of items that were received and then lost.
+  ///   - lost: number of items that were received and then lost.
   func end(_ reason: String, lost: Int)
 
   // Called on the writer's thread:
@@ -68,7 +68,7 @@ extension RecordingWatcher {
 package struct ReceiveCounts: Hashable, Sendable {
   /// Raw samples of a ring, or values of another sensor.
   package var samples = 0
-  /// Notifications.
+  /// Number of notifications.
   package var received = 0
   package var malformed = 0
   package var kernelQueueDrops = 0

@@ -20,7 +20,7 @@ public struct LogRecordingReport: Sendable {
   public var endReason: String
   /// Monitor records, including notes.
   public var packets: Int
-  /// Bytes of these records in the files.
+  /// Bytes of the monitor records in the files.
   public var byteCount: Int
   /// Paths of the kept files, oldest first.
   public var files: [String]

@@ -26,7 +26,7 @@ final class PacketOrder {
     let tag: UInt32
     /// Total records dropped before this position.
     var dropped: Int
-    /// Offset in `octets`.
+    /// Offset of the record in `octets`.
     var start: Int
     let count: Int
     /// Whether the record was present when the previous turn ended.

@@ -164,7 +164,7 @@ enum WriterPeriod {
   /// killed process loses, and a thirtieth of what a capture's queues hold at a ring's fastest stream.
   /// Shorter pauses interrupt the receive thread more often, and save nothing.
   static let gather = 250
-  /// In milliseconds.
+  /// Time between flushes, in milliseconds.
   static let flush = 500
   /// Time for which a packet waits for an earlier one, in milliseconds, while a live reader follows.
   static let hold = 20

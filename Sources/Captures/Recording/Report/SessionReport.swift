@@ -81,7 +81,7 @@ public struct SessionReport: Hashable, Sendable {
   /// Findings about the sensor's clock, and the file of the table of ticks.
   public var ticks: TickReport?
   public var ticksFile: String?
-  /// Rows in that file.
+  /// Number of rows in that file.
   public var tickRows = 0
   public var packetLog: String?
   /// ATT_MTU of the link, and its connection handle.

@@ -16,22 +16,22 @@ struct FrameOrder: Sendable {
     var timestamp: Int64
     /// Number of the link that delivered it; later links have higher numbers.
     var link: Int
-    /// Digest of its bytes.
+    /// Digest of the frame's bytes.
     var digest: UInt64
   }
 
   enum Verdict: Hashable, Sendable {
-    /// Follows the previous frame, on the same link or another.
+    /// The frame follows the previous one, on the same link or another.
     case next(isSameLink: Bool)
-    /// First frame on another clock.
+    /// The frame is the first on another clock.
     case begins
-    /// Was received before.
+    /// The frame was received before.
     case repeated
-    /// Belongs before frames that were already received.
+    /// The frame belongs before frames that were already received.
     case late
-    /// Belongs to another stream.
+    /// The frame belongs to another stream.
     case foreign
-    /// Undecided until later frames arrive.
+    /// The frame is undecided until later frames arrive.
     case held
   }
 

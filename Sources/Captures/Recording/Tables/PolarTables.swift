@@ -227,7 +227,7 @@ package struct PolarRows {
     return fact
   }
 
-  /// FNV-1a, 64 bits.
+  /// Computes a digest: FNV-1a, 64 bits.
   private static func digest(_ octets: Span<UInt8>) -> UInt64 {
     var digest: UInt64 = 0xCBF2_9CE4_8422_2325
     for index in octets.indices { digest = (digest ^ UInt64(octets[index])) &* 0x100_0000_01B3 }

@@ -67,7 +67,7 @@ package struct RecordedColumn: Hashable, Sendable {
 
   package var name: String
   package var kind: Kind
-  /// UCUM unit, or the one at the end of the name; empty for a column without a unit.
+  /// UCUM unit, or the unit at the end of the name; empty for a column without a unit.
   package var unit = ""
 
   package init(_ name: String, _ kind: Kind, unit: String = "") {

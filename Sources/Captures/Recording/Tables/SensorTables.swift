@@ -111,7 +111,7 @@ package struct TemperatureRow: RecordedRow {
     output.append(
       core.skinTemperature.map { TemperatureSample.convert($0, from: core.unit, to: .celsius) }, decimals: 3)
     output.append(core.quality.map { Int64($0.level) })
-    // 0 means that no heart rate was received.
+    // A rate of 0 means that no heart rate was received.
     output.append(core.heartRate.flatMap { $0 == 0 ? nil : Int64($0) })
     output.append(core.heatStrainIndexTenths.map { Double($0) / 10 }, decimals: 1)
   }

@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Battery Service 1.1, 3.1; Battery Level (0x2A19).
 public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
-  /// 0 … 100.
+  /// Charge in percent, 0 … 100.
   public let percent: UInt8
 
   /// - Parameter percent: 0 … 100.

@@ -33,7 +33,7 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
   public let powerState: PowerState
   /// Identifies the battery if there are several.
   public let identifier: UInt16?
-  /// In percent. Values above 100 are reserved but kept, because the other fields are valid.
+  /// Charge in percent. Values above 100 are reserved but kept, because the other fields are valid.
   public let level: UInt8?
   /// Bits 0 and 1: service required (0 no, 1 yes, 2 unknown); bit 2: the battery is faulty.
   public let additionalStatus: UInt8?

@@ -33,7 +33,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
 
   /// The core temperature, if the sensor has one.
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
-    /// In 0.01 of the unit.
+    /// Core temperature in hundredths of the unit.
     case temperature(hundredths: Int16)
     /// No temperature, because the sensor is not worn or has not settled; see the quality.
     case none
@@ -57,14 +57,14 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   /// Flags as sent, including reserved bits.
   public let flags: Flags
   public let core: Reading
-  /// In 0.01 of the unit.
+  /// Skin temperature in hundredths of the unit.
   public let skinHundredths: Int16?
   /// An undocumented field, which clients call heat flux.
   public let coreReserved: Int16?
   public let quality: Quality?
   /// Beats per minute from a paired monitor; 0 if none was received.
   public let heartRate: UInt8?
-  /// In tenths, 0 … 254.
+  /// Heat strain index in tenths, 0 … 254.
   public let heatStrainIndexTenths: UInt8?
   public let trailingByteCount: Int
 
@@ -115,7 +115,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
 
   public var unit: TemperatureMeasurement.Unit { flags.contains(.isFahrenheit) ? .fahrenheit : .celsius }
 
-  /// In degrees of `unit`; `nil` without a reading.
+  /// Core temperature in degrees of `unit`; `nil` without a reading.
   public var coreTemperature: Double? {
     switch core {
     case .temperature(let hundredths): Double(hundredths) / 100
@@ -123,7 +123,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// In degrees of `unit`.
+  /// Skin temperature in degrees of `unit`; `nil` without a reading.
   public var skinTemperature: Double? {
     guard let skinHundredths, skinHundredths != Self.noReading else { return nil }
     return Double(skinHundredths) / 100
@@ -159,7 +159,7 @@ public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
   public let version: UInt8
   /// Bits 0 to 3 are the state; 4 means measuring.
   public let status: UInt8
-  /// In 0.001 °C.
+  /// Core temperature in thousandths of a degree Celsius.
   public let coreThousandths: UInt16
 
   public init(version: UInt8 = 0, status: UInt8, coreThousandths: UInt16) {

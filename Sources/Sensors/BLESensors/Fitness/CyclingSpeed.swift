@@ -7,7 +7,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   /// Cumulative revolutions, and the time when the last one ended.
   public struct Wheel: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
-    /// In 1/1024 s; wraps every 64 s.
+    /// Time of the last revolution in 1/1024 s; wraps every 64 s.
     public let lastEventTicks: UInt16
 
     public init(revolutions: UInt32, lastEventTicks: UInt16) {
@@ -16,9 +16,9 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   }
 
   public struct Crank: Hashable, Sendable, BitwiseCopyable {
-    /// Wraps.
+    /// Cumulative revolutions; the count wraps.
     public let revolutions: UInt16
-    /// In 1/1024 s; wraps every 64 s.
+    /// Time of the last revolution in 1/1024 s; wraps every 64 s.
     public let lastEventTicks: UInt16
 
     public init(revolutions: UInt16, lastEventTicks: UInt16) {
@@ -33,7 +33,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   /// reach: `isPossible` is then `false`, and there is no rate.
   public struct Change: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
-    /// In 1/1024 s.
+    /// Change of the time, in 1/1024 s.
     public let ticks: UInt16
     /// Maximum possible revolutions per minute.
     let limit: Double

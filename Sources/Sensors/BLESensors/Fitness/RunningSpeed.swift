@@ -6,7 +6,7 @@ public import BLEWire
 public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
   /// Flags as sent. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
   public let flags: UInt8
-  /// In 1/256 m/s.
+  /// Speed in 1/256 m/s.
   public let speed256ths: UInt16
   /// Steps of one foot per minute; some sensors count both feet.
   public let cadencePerMinute: UInt8

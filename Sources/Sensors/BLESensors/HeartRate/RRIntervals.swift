@@ -26,7 +26,7 @@ public struct RRIntervals: Sendable, BitwiseCopyable {
 
   public var indices: Range<Int> { 0..<count }
 
-  /// In 1/1024 s, as sent. 0 can occur.
+  /// An interval in 1/1024 s, as sent. It can be 0.
   public subscript(index: Int) -> UInt16 {
     precondition(index < count, "no such interval")
     return storage[index]

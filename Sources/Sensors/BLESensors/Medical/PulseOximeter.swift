@@ -34,7 +34,7 @@ public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
   public let measurementStatus: UInt16?
   /// 24 bits.
   public let deviceStatus: UInt32?
-  /// In percent.
+  /// Pulse amplitude index in percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
   public let trailingByteCount: Int
 
@@ -79,7 +79,7 @@ public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
   public let measurementStatus: UInt16?
   /// 24 bits.
   public let deviceStatus: UInt32?
-  /// In percent.
+  /// Pulse amplitude index in percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
   public let trailingByteCount: Int
 

@@ -67,7 +67,7 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
 /// is enabled, the sensor does nothing.
 public struct PolarRequest: CharacteristicValue {
   public var opcode: PolarOpcode
-  /// Valid if `opcode.hasType`.
+  /// Type of the measurement; valid if `opcode.hasType`.
   public var type: PolarMeasurementType
   /// Whether the sensor records to its memory instead of sending the data.
   public var isOffline: Bool
@@ -119,7 +119,7 @@ public struct PolarRequest: CharacteristicValue {
 ///
 /// Online Measurement (2024), 3.3.
 public struct PolarResponse: CharacteristicValue {
-  /// The first byte.
+  /// First byte of every response.
   public static let marker: UInt8 = 0xF0
 
   public var opcode: PolarOpcode

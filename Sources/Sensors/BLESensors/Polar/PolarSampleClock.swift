@@ -1,8 +1,8 @@
 /// Assigns times to the samples of one stream, by the sensor's clock.
 ///
-/// Each frame has one timestamp, that of its last sample. The samples are spread evenly between it and the
-/// timestamp of the previous frame. In the first frame, and after a gap, they precede it at the nominal rate.
-/// Times are integers, because a timestamp has more digits than a `Double`.
+/// Each frame has one timestamp, the time of its last sample. The samples are spread evenly between this
+/// timestamp and the previous frame's. In the first frame, and after a gap, they precede it at the nominal
+/// rate. Times are integers, because a timestamp has more digits than a `Double`.
 ///
 /// Frames have no counter. Samples are missing before a frame if more sample periods have passed since the
 /// previous frame than the frame has samples. The period is the nominal one until two frames show the true

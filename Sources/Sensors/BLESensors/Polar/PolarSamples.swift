@@ -4,9 +4,9 @@ import BLEWire
 ///
 /// Initialize it with a sample from `PolarFrame.forEachSample`, for a frame of the same kind.
 public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// In microvolts; without a unit in frames of type 3.
+  /// Voltage in microvolts; without a unit in frames of type 3.
   public let value: Int32
-  /// Set in frames of type 1.
+  /// Contact data; only in frames of type 1.
   public let contact: Contact?
 
   /// Fields that only frames of type 1 contain.

@@ -21,7 +21,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
 
   /// Flags as sent, including reserved bits.
   public let flags: Flags
-  /// In `unit`. NaN if the sensor has no value, such as off the body.
+  /// Temperature in `unit`. NaN if the sensor has no value, such as off the body.
   public let temperature: IEEE11073Float
   /// Time by the sensor's own clock.
   public let timestamp: DateTime?

@@ -34,7 +34,7 @@ public struct MeasurementInterval: CharacteristicValue, BitwiseCopyable {
   /// The application error code for a value outside `MeasurementIntervalRange`.
   public static let outOfRange: UInt8 = 0x80
 
-  /// 0 means no periodic measurement.
+  /// Interval in seconds; 0 means no periodic measurement.
   public let seconds: UInt16
 
   public init(seconds: UInt16) { self.seconds = seconds }

@@ -117,7 +117,7 @@ public struct RingSpO2Day: Hashable, Sendable {
   public struct Hour: Hashable, Sendable, BitwiseCopyable {
     /// Hour from the ring's midnight, 0 to 23.
     public let hour: UInt8
-    /// In percent. The order of the two bytes is unknown: they are equal in every capture.
+    /// Blood oxygen in percent. The order of the two bytes is unknown: they are equal in every capture.
     public let minimum: UInt8
     public let maximum: UInt8
 
@@ -161,7 +161,7 @@ public struct RingTemperatureDay: Hashable, Sendable {
   }
 
   public let daysAgo: UInt8
-  /// As sent. 30 is the only known value; `readings` assumes it.
+  /// Interval as sent. 30 is the only known value; `readings` assumes it.
   public let intervalMinutes: UInt8
   public let readings: [Reading]
 

@@ -57,7 +57,7 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
 /// The reply to setting the time. Section 3, 0x01.
 public struct RingTimeReply: Hashable, Sendable, BitwiseCopyable {
   public let capabilities: RingCapabilities
-  /// In pixels, probably little-endian: it is 0 in every capture.
+  /// Width in pixels, probably little-endian: it is 0 in every capture.
   public let displayWidth: UInt16
   public let displayHeight: UInt16
   public let maximumWatchFaces: UInt8

@@ -72,7 +72,7 @@ public import Physiology
   /// A maximum latched by the ring, which rarely changes; `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
-  /// Not always `max` − `min`; its meaning is unknown.
+  /// Difference, which is not always `max` − `min`; its meaning is unknown.
   public let diff: UInt16
 
   /// The light reading in counts; `nil` if the ring dropped it.

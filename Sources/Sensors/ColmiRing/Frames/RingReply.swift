@@ -201,14 +201,14 @@ public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     public static let none = Fault(rawValue: 0)
-    /// Not worn, or poor contact.
+    /// The ring is not worn, or has poor contact.
     public static let contact = Fault(rawValue: 1)
     public static let temporary = Fault(rawValue: 2)
   }
 
   public let measurement: RingMeasurement
   public let fault: Fault
-  /// In the measurement's unit. 0 while the sensor warms up, which takes up to a minute.
+  /// Value in the measurement's unit. It is 0 while the sensor warms up, which takes up to a minute.
   public let value: UInt8
   /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first
   /// interval; repeated if there was no beat since the last frame.
@@ -232,7 +232,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newBloodSugar
   case battery(RingBattery)
   case activity(RingLiveActivity)
-  /// 0 to 100; sent when a measurement was stored, as inferred from captures.
+  /// Stress level from 0 to 100; sent when a measurement was stored, as inferred from captures.
   case stressStored(UInt8)
   case unknown(subtype: UInt8)
 
@@ -285,7 +285,7 @@ public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
 /// State of a workout in progress. Section 3, 0x78; one source, no capture. Probably big-endian.
 public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
   public let sport: RingSport
-  /// As sent.
+  /// Status as sent.
   public let status: UInt8
   public let seconds: UInt16
   /// In beats per minute.

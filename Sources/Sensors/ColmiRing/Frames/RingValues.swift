@@ -1,9 +1,9 @@
 /// Error for a value that a ring's frame cannot carry.
 public enum RingValueError: Error, Hashable, Sendable, BitwiseCopyable {
-  /// Not a calendar date, or outside 2000 to 2099.
+  /// The date does not exist, or is outside 2000 to 2099.
   case dateOutOfRange
   case timeOutOfRange
-  /// Not ASCII, or longer than 12 bytes.
+  /// The name is not ASCII, or is longer than 12 bytes.
   case phoneName
 }
 
@@ -25,7 +25,7 @@ public struct RingPhoneName: Hashable, Sendable {
   /// ASCII, at most 12 bytes.
   public let name: String
 
-  /// - Parameters: the default version is that of the vendor's app, the only one observed.
+  /// - Parameters: the version is by default that of the vendor's app, the only one observed.
   /// - Throws: `phoneName`.
   public init(clientMajor: UInt8 = 2, clientMinor: UInt8 = 10, name: String) throws(RingValueError) {
     guard name.utf8.count <= Self.maximumByteCount, name.utf8.allSatisfy({ 0x20...0x7E ~= $0 }) else {
@@ -59,7 +59,7 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   public var systolicPressure: UInt8
   /// Reference blood pressure for estimates, in mmHg.
   public var diastolicPressure: UInt8
-  /// In beats per minute; 0 is off.
+  /// Threshold in beats per minute; 0 is off.
   public var heartRateAlarm: UInt8
 
   public init(
@@ -88,11 +88,11 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var intervalMinutes: UInt8
   /// Unknown meaning; 5 on one ring, 0 if absent.
   public var startIntervalMinutes: UInt8 = 0
-  /// In beats per minute; 0 if absent.
+  /// Threshold in beats per minute; 0 if absent.
   public var lowAlarm: UInt8 = 0
-  /// In beats per minute; 0 if absent.
+  /// Threshold in beats per minute; 0 if absent.
   public var highAlarm: UInt8 = 0
-  /// As sent; 0 if absent.
+  /// Switch of the alarms as sent; 0 if absent.
   public var alarmSwitch: UInt8 = 0
 
   public init(isEnabled: Bool, intervalMinutes: UInt8) {

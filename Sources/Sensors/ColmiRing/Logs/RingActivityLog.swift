@@ -72,7 +72,7 @@ public struct RingActivityLogAssembler: Sendable {
   /// Number of records, from the header or else from the first record.
   private var count: Int?
   private var isFinished = false
-  /// By index.
+  /// Records by index.
   private var records = [RingActivityRecord?](repeating: nil, count: maximumRecordCount)
 
   private struct Header: Hashable {

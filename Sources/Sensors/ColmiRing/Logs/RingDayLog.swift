@@ -7,7 +7,7 @@ public struct RingDayLog: Hashable, Sendable {
     /// Heart rate: seconds since 1970 by the ring's clock read as UTC. The request's value selects the day
     /// and is echoed unchanged, including the time of day.
     case timestamp(UInt32)
-    /// All other logs.
+    /// The day for all other logs.
     case daysAgo(UInt8)
   }
 
@@ -64,7 +64,7 @@ public struct RingDayLogAssembler: Sendable {
   private var header: Header?
   private var day: RingDayLog.Day?
   private var isFinished = false
-  /// By frame number.
+  /// Whether each frame was received, by frame number.
   private var received = [Bool](repeating: false, count: maximumFrameCount)
   /// Samples of all frames: 13 bytes per frame, starting with frame 1.
   private var octets = [UInt8](repeating: 0, count: (maximumFrameCount - 1) * frameSampleByteCount)

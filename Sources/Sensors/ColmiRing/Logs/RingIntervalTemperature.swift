@@ -8,7 +8,7 @@ public struct RingIntervalTemperaturePacket: Hashable, Sendable {
   public let packetCount: UInt8
   /// Index of the packet, from 0.
   public let index: UInt8
-  /// In hundredths of a degree.
+  /// Temperatures in hundredths of a degree.
   public let samples: [UInt16]
 
   init(_ payload: Span<UInt8>) throws(WireError) {

@@ -2,7 +2,7 @@
 public struct MotionSeries: Sendable {
   /// Ascending, in seconds since any epoch that all compared series share.
   public private(set) var seconds: [Double] = []
-  /// In g.
+  /// Magnitudes of the acceleration, in g.
   public private(set) var magnitudes: [Float] = []
 
   public init() {}

@@ -5,9 +5,9 @@
 /// them). The signal is filtered to 8 … 20 Hz and squared. A complex is a stretch in which the average over
 /// 97 ms (the QRS complex) exceeds the average over 611 ms (a beat) plus 8 % of the mean.
 ///
-/// Streaming requires two changes to that method. The filter has linear phase. The mean is that of the last
-/// ten seconds, or three times that of the last two if that is less, so that a disturbance has no effect
-/// after its end.
+/// Streaming requires two changes to that method. The filter has linear phase. The mean covers the last ten
+/// seconds, or is three times the mean of the last two seconds if this is less, so that a disturbance has no
+/// effect after its end.
 ///
 /// The rules for which complexes are beats come from Pan and Tompkins, A Real-Time QRS Detection Algorithm,
 /// IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a complex are
@@ -53,7 +53,8 @@ public struct ECGDetector: Sendable {
   /// Time after which a beat is late in any case, and the usual values are forgotten: that of 30 beats per
   /// minute.
   public static let lateSeconds = 2.0
-  /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own is
+  /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own
+  /// polarity is used.
   /// used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12

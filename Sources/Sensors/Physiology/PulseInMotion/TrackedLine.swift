@@ -17,14 +17,14 @@ struct TrackedLine {
   static let fastMemory = 0.5
   /// Below this contrast, light is considered noise: nearly all windows of white noise are below 1.95.
   static let leastContrast = 2.0
-  /// A line is believed from this contrast on, until its contrast falls below `leastContrast`.
+  /// A line is accepted from this contrast on, until its contrast falls below `leastContrast`.
   static let believedContrast = 2.3
-  /// The same for rates below `oneSidedRate`: the neighbouring rates are all on one side of the line, so
-  /// noise stands out, too.
+  /// The same two contrasts for rates below `oneSidedRate`: the neighbouring rates are all on one side of the
+  /// line, so noise stands out, too.
   static let oneSidedContrasts = (least: 3.0, believed: 3.4)
-  /// In beats per minute.
+  /// Rate in beats per minute.
   static let oneSidedRate = 66.0
-  /// Minimum kept share. Of pure steps, less is kept.
+  /// Minimum kept share. Less is kept of pure steps.
   static let leastKept = 0.34
   static let largestDoubtfulQuality = 0.4
   static let keptShares = 0.01...1.0
@@ -74,7 +74,7 @@ struct TrackedLine {
   /// Whether the light is considered noise, both for a long time and in the last windows.
   var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 
-  /// Share of windows within 5 beats per minute, for a line that is believed.
+  /// Share of windows within 5 beats per minute, for a line that is accepted.
   ///
   /// - Parameter probability: the model's own probability that the pulse is within 5 beats per minute.
   static func quality(_ probability: Double) -> Double {

@@ -62,9 +62,9 @@ public struct Variability: Hashable, Sendable {
   /// shares of the largest). heartpy and others use other windows and splines: their powers differ by tens of
   /// per cent.
   @frozen public struct Spectrum: Hashable, Sendable, BitwiseCopyable {
-    /// 0.04 … 0.15 Hz: ms².
+    /// Power from 0.04 to 0.15 Hz, in ms².
     public let lowFrequency: Double
-    /// 0.15 … 0.4 Hz: ms².
+    /// Power from 0.15 to 0.4 Hz, in ms².
     public let highFrequency: Double
 
     /// LF/HF.

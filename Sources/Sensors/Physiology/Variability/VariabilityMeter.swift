@@ -32,7 +32,7 @@ public struct VariabilityMeter: Sendable {
   /// Start of the segment, in nanoseconds since the Unix epoch.
   private var start: Int64?
   private var latest: Int64 = 0
-  /// End of the last interval by the sum of those of its run, in seconds since the start.
+  /// End of the last interval, by the sum of the intervals of its run, in seconds since the start.
   private var runEnd: Double?
   private var correction = ArtefactCorrection()
   private var normal: [NormalInterval]

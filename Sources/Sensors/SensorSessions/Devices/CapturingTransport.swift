@@ -21,8 +21,8 @@ public final class CapturingTransport: PacketTransport {
   ///   - inner: the transport that carries the packets.
   ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction. A
   ///     full ring buffer drops and counts packets.
-  /// - wake: signalled when the ring buffer has data.
-  /// - keys: `logged` to keep keys; every reader of the log can then decrypt the device's links.
+  ///   - wake: signalled when the ring buffer has data.
+  ///   - keys: `logged` to keep keys; every reader of the log can then decrypt the device's links.
   public init(
     _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed

@@ -82,7 +82,7 @@ public struct PolarSession: SensorSession {
   public struct Settings: Hashable, Sendable {
     public struct Stream: Hashable, Sendable {
       public var type: PolarMeasurementType
-      /// In hertz, one of the rates that the sensor offers; `nil` for the usual rate of the stream.
+      /// Sample rate in hertz, one of those that the sensor offers; `nil` for the usual rate of the stream.
       public var sampleRate: UInt16?
 
       public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
@@ -120,7 +120,7 @@ public struct PolarSession: SensorSession {
   /// A stream that the sensor has started.
   public struct Stream: Hashable, Sendable {
     public let type: PolarMeasurementType
-    /// In hertz.
+    /// Sample rate in hertz.
     public let sampleRate: UInt16
     /// Conversion from counts to units; see `PolarUnits`.
     public let factor: Double

@@ -4,10 +4,10 @@ import JSONText
 
 /// Converts the recorded packets between a ring and its host to rows of the ring's history and to messages.
 ///
-/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before
-/// that. The day of a log follows from the host's request, the echo in the ring's answer, or dates in the
-/// answer. Parts of logs and messages may be interleaved with other frames. If parts are missing, the
-/// received rows are kept and the log is marked incomplete.
+/// Days follow the ring's clock: as the host set it in the log, or as `calendar` defines it before that. The
+/// day of a log follows from the host's request, the echo in the ring's answer, or dates in the answer. Parts
+/// of logs and messages may be interleaved with other frames. If parts are missing, the received rows are
+/// kept and the log is marked incomplete.
 package struct RingStory {
   package internal(set) var counts = Counts()
   /// Offset of the ring's clock from the log's, in seconds, since the host set it; `nil` before.
@@ -208,7 +208,7 @@ package struct RingStory {
     } else {
       sent.abandon { events.append($0) }
     }
-    // Its values were already counted as pieces.
+    // The message's values were already counted as pieces.
     for event in events { take(event, direction, time, isFirst: false) }
   }
 
@@ -334,7 +334,7 @@ package struct RingStory {
 extension FieldList {
   /// The `kind` member, on which programs rely.
   fileprivate var kind: String { text("kind") }
-  /// Why it is invalid.
+  /// Why the value is invalid.
   fileprivate var reason: String { text("reason") }
 
   private func text(_ name: String) -> String {

@@ -27,7 +27,7 @@ package struct SampleCounts: Hashable, Sendable {
 /// Content of a notification.
 package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
   case sample(Sample)
-  /// Valid, but not a sample.
+  /// The notification is valid, but not a sample.
   case other
   /// A sample that was already received on another characteristic.
   case repeated

@@ -42,7 +42,7 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// In degrees of `unit`; `nil` if the sensor is not worn or has no reading for another reason.
+  /// Temperature in degrees of `unit`; `nil` if the sensor is not worn or has no reading for another reason.
   public var degrees: Double? {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature.value

@@ -13,7 +13,7 @@ struct RowClock {
     let isRestart: Bool
   }
 
-  /// In samples per second.
+  /// Sample rate, in samples per second.
   let rate: Double
   private let table: SignalTable
   private var walk: SignalWalk

@@ -9,7 +9,7 @@ extension ReportDocument {
   ///
   /// - Parameters:
   ///   - title: title of the page; `nil` for the default.
-  /// - keys: keys of encrypted links in a sniffer's capture.
+  ///   - keys: keys of encrypted links in a sniffer's capture.
   ///   - progress: called from time to time.
   package static func read(
     _ path: String, title: String?, keys: [AirKey] = [], progress: (String) -> Void

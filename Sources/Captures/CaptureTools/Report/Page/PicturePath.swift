@@ -54,7 +54,7 @@ struct PicturePath {
   private var isTopLater = false
   private var isPenDown = false
 
-  /// In pixels.
+  /// Width of a pixel column, in pixels.
   private static let columnWidth = 0.5
 
   private init(_ style: ReportSection.Chart.Style) { self.style = style }
