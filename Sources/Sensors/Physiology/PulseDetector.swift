@@ -12,8 +12,8 @@
 /// Method: Elgendi, Norton, Brearley, Abbott, Schuurmans, Systolic Peak Detection in Acceleration
 /// Photoplethysmograms Measured from Emergency Responders in Tropical Conditions, PLoS ONE 8(10), e76585,
 /// 2013. The signal is filtered to 0.5 … 8 Hz, clipped below zero and squared. If its average over 111 ms
-///   (the systolic peak) exceeds the average over 667 ms (a beat) plus 2 % of the mean for at least 111 ms,
-///   the highest sample of that stretch is a peak.
+/// (the systolic peak) exceeds the average over 667 ms (a beat) plus 2 % of the mean for at least 111 ms,
+/// the highest sample of that stretch is a peak.
 ///
 /// Streaming requires some changes: the filter runs forwards only, and the mean covers about the last ten
 /// seconds. A peak within 220 ms of the previous one is dropped, and a parabola refines the peak's position.

@@ -55,7 +55,6 @@ public struct ECGDetector: Sendable {
   public static let lateSeconds = 2.0
   /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own
   /// polarity is used.
-  /// used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
   /// Minimum nominal rate, in samples per second.

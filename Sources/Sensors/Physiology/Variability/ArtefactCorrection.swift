@@ -8,7 +8,7 @@
   public var extra = 0
   /// A beat at the wrong place; moved to the middle between its neighbours.
   public var misplaced = 0
-  /// An interval that is too long or too short, but of another kind than these; omitted.
+  /// An interval that is too long or too short, and of no other kind; omitted.
   public var leftOut = 0
 
   public init() {}
