@@ -1,10 +1,10 @@
 import BLELinux
 import Synchronization
 
-/// Drops privileges when the program starts: capabilities that the command does not need, the ability to gain
-/// new ones, and system calls that no command makes.
+/// Drops privileges when the program starts: unneeded capabilities, the ability to gain new ones, and system
+/// calls that no command makes.
 package enum Confinement {
-  /// Privileges that a command needs, known from its name.
+  /// Privileges that a command needs, derived from its name.
   enum Needs: Hashable {
     /// Reads and writes files.
     case files
@@ -34,13 +34,14 @@ package enum Confinement {
     }
   }
 
-  /// Capabilities that root keeps in commands that only use files; without them, root could not write into
-  /// another user's folder.
+  /// Capabilities that root keeps in commands that only use files. Root needs them to write into another
+  /// user's folder.
   private static let rootsFiles: Set<ProcessFacts.Capability> = [
     .chown, .dacOverride, .dacReadSearch, .fowner, .fsetid,
   ]
 
-  /// Call this first in `main`, while the process has a single thread.
+  /// Drops the privileges that the command does not need. Call this first in `main`, while the process has a
+  /// single thread.
   ///
   /// Root keeps all its capabilities in commands that use a radio. To drop them, use `ringtap open` or run as
   /// another user.
@@ -57,7 +58,8 @@ package enum Confinement {
       switch needs {
       case .radio(let kept):
         guard !ProcessFacts.isRoot else { return }
-        // Locking memory and setting a thread's priority need their capabilities repeatedly, on any thread.
+        // Threads lock memory and set their priority at any time, so every thread keeps these two
+        // capabilities.
         let isRealTime = arguments.contains { $0 == "--realtime" || $0.hasPrefix("--realtime=") }
         try ProcessRights.begin(
           keeping: kept, everywhere: isRealTime ? [.ipcLock, .sysNice] : [],
@@ -69,12 +71,12 @@ package enum Confinement {
     } catch { Console.note("cannot drop privileges: \(error)") }
   }
 
-  /// Whether `begin` has left installing the filter to the command; false if a command runs inside another
-  /// process, as in tests.
+  /// Whether the command still has to call `filterFiles`; false if a command runs inside another process, as
+  /// in tests.
   private static let isFilterDue = Atomic(false)
 
-  /// Installs the filter in a command that reads files. Call it before the first file is read and after
-  /// programs have been started.
+  /// Installs the system-call filter in a command that reads files. Call it after all programs have been
+  /// started and before the first file is read.
   package static func filterFiles() {
     if isFilterDue.exchange(false, ordering: .relaxed) { filter(.programsAndSockets) }
   }
@@ -84,7 +86,8 @@ package enum Confinement {
 
   package static var isFiltering: Bool { ProcessFacts.environment(switchName) != "off" }
 
-  /// Continues without a filter if the kernel does not support one; `ringtap doctor` reports that.
+  /// Installs a filter. Continues without it if the kernel does not support filters; `ringtap doctor` reports
+  /// that.
   private static func filter(_ filter: ProcessRights.Filter) {
     guard isFiltering else { return }
     try? ProcessRights.filter(filter)

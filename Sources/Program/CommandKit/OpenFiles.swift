@@ -1,10 +1,10 @@
 import BLELinux
 import Glibc
 
-/// Checks the limit of file descriptors.
+/// Checks the limit on open file descriptors.
 package enum OpenFiles {
-  /// Most descriptors that a command needs. A capture in arrays needs the most: its columns, logs and
-  /// sockets, and those that Swift's threads open, which trap if they cannot.
+  /// Largest number of descriptors that a command needs: a capture in NumPy format has its columns, logs and
+  /// sockets open. Swift's threads also open descriptors, and trap if they cannot.
   private static let needed = 64
 
   package static func check() throws {
@@ -15,11 +15,11 @@ package enum OpenFiles {
   }
 }
 
-/// Checks the limit of threads.
+/// Checks the limit on threads.
 package enum ThreadLimit {
   /// Threads of this program: receive, write, log, streams, signals.
   private static let own = 8
-  /// Processors that are counted at most; Swift's pool has a thread for each processor.
+  /// Maximum number of processors counted. Swift's pool has one thread for each processor.
   private static let processorLimit = 24
 
   private static let outcome: SystemError? = {
@@ -28,7 +28,8 @@ package enum ThreadLimit {
     return nil
   }()
 
-  /// Call this before the first task: Swift's pool waits forever for a thread that it cannot create.
+  /// Checks the limit. Call this before the first task: Swift's pool waits forever for a thread that it
+  /// cannot create.
   package static func check() throws {
     guard let error = outcome else { return }
     throw Failure(

@@ -9,7 +9,7 @@ package import Recording
 import RingTap
 package import SensorSessions
 
-/// An adapter with the objects that must live as long as it.
+/// An adapter, and the objects that must live as long as the adapter.
 package struct Radio: Sendable {
   package var adapter: any Adapter
   /// The controller at the other end of a virtual transport.
@@ -19,8 +19,8 @@ package struct Radio: Sendable {
   /// A log that is replayed instead of a controller.
   package var replay: ReplayTransport?
 
-  /// Finds a sensor and prints its address. In a replay of one link there is no scan: the device is that
-  /// link's peer.
+  /// Finds a sensor and prints its address. In a replay of a single link there is no scan: the result is the
+  /// address of that link's peer.
   package func find(
     _ search: SensorSearch, named name: String?, within timeout: Duration, isVerbose: Bool
   ) async throws(HostError) -> DeviceAddress {
@@ -46,7 +46,8 @@ package struct Radio: Sendable {
         _ = try VirtualPeripheralSpecification(parsing: description)
       } catch { throw ValidationError(error.description) }
     }
-    // Without libcrypto, a protected device uses legacy pairing, and `pair` prints why.
+    // Without libcrypto, the host uses legacy pairing with a device that requires pairing, and `pair` prints
+    // why.
     let controller = try await failing { () async throws(HostError) in
       try await ControllerPath.open(specification, on: loop) {
         try? P256KeyPair.maker()
@@ -84,9 +85,9 @@ package struct Radio: Sendable {
     }
   }
 
-  /// The adapter is unusable afterwards: its thread ends.
+  /// Closes the adapter and ends its thread. The adapter cannot be used afterwards.
   package func close() async {
-    // A controller that does not respond is left to the next program that opens it.
+    // If a controller does not respond, it stays open for the next program.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
       await adapter.close()
       await emulation?.detach()

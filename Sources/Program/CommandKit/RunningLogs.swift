@@ -14,11 +14,11 @@ package struct AnnouncedLog {
     var deviceName: String?
   }
 
-  /// The process, and the log's number within it, such as `1234-1`.
+  /// The process ID and the log's number within that process, such as `1234-1`.
   package let name: String
   package let processID: Int
   package let log: RunningLog
-  /// The device and adapter whose packets the log contains, for people.
+  /// Description of the device and adapter whose packets the log contains.
   package let text: String
 
   private init?(_ path: String) {
@@ -42,7 +42,8 @@ package struct AnnouncedLog {
     }
   }
 
-  /// The log that the user names by a process number, a capture directory or a path.
+  /// Returns the log that matches the user's text: a process ID, a log name such as `1234-1`, a capture
+  /// directory or a path.
   package static func find(_ text: String) throws -> AnnouncedLog {
     let all = all()
     let below =

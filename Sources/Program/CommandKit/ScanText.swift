@@ -1,9 +1,9 @@
 package import BLEHost
 package import JSONText
 
-/// Descriptions of a scan for people.
+/// Text about a scan for the user.
 package enum ScanText {
-  /// The number of reports, and the other counts that are not 0.
+  /// The number of reports, and every other count that is not 0.
   package static func note(_ report: ScanReport) -> String {
     let counts = [
       (report.malformed, "malformed"), (report.unfinished, "long advertisements incomplete"),
@@ -18,7 +18,8 @@ package enum ScanText {
 }
 
 extension Console {
-  /// Prints what a search for a device discarded; with `always` also if it discarded nothing.
+  /// Prints how many reports a search for a device discarded. If none were discarded, prints only with
+  /// `always`.
   package static func note(search report: ScanReport, always: Bool) {
     if always || !report.isComplete { note("the search: " + ScanText.note(report)) }
   }

@@ -5,16 +5,16 @@ package import BLEWire
 
 /// A kernel adapter that drops this process's capabilities after its last new link or scan.
 ///
-/// The kernel requires CAP_NET_ADMIN for opening a management socket and for enlarging the receive queue of a
-/// link, and CAP_NET_RAW for each command on the raw channel: a scan in raw mode, or a change of link
+/// The kernel requires CAP_NET_ADMIN to open a management socket and to enlarge a link's receive queue. It
+/// requires CAP_NET_RAW for each command on the raw channel: a scan in raw mode, or a change of link
 /// parameters.
 package actor SparingAdapter: Adapter {
   private let base: any Adapter
-  /// Number of links still to be connected; 0 for a scan.
+  /// Number of links that are still to be connected; 0 for a scan.
   private var linksToCome: Int
-  /// Links whose fast-start parameters are still to be replaced.
+  /// Number of links that still use fast-start parameters.
   private var unsettled = 0
-  /// Capabilities that are needed once all links are connected and settled.
+  /// Capabilities that are still needed after all links are connected and have left fast start.
   private var kept: Set<ProcessFacts.Capability> = []
 
   package nonisolated var name: String { base.name }
@@ -53,7 +53,7 @@ package actor SparingAdapter: Adapter {
     guard linksToCome > 0 else { return connection }
     linksToCome -= 1
     unsettled += 1
-    // After a gap the new link gets the same request.
+    // After a reconnection, the new link gets the same request.
     if !request.isEmpty { kept = [.netRaw] }
     if linksToCome == 0 { ProcessRights.keep([.netRaw]) }
     loop.task {

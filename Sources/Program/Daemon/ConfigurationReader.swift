@@ -1,7 +1,7 @@
 import CaptureTools
 import JSONText
 
-/// Reads a user's JSON file and collects all errors in it with their lines.
+/// Reads a user's JSON file. Collects all errors with their line numbers.
 struct ConfigurationReader {
   /// The file is not valid JSON.
   struct NoJSON: Error {
@@ -12,10 +12,10 @@ struct ConfigurationReader {
   private let root: JSONDocument
   private let places: JSONDocument.Places
   private var problems: [DaemonConfiguration.Invalid.Problem] = []
-  /// The current object and its JSON Pointer.
+  /// The current object, and its JSON Pointer.
   private var object: JSONDocument
   private var pointer = ""
-  /// The keys that were read; all others are typos. Keyed by the object's pointer.
+  /// Keys that the daemon has looked up, by the object's pointer. All other keys are reported as unknown.
   private var known: [String: Set<String>] = [:]
 
   init(_ octets: [UInt8]) throws(NoJSON) {
@@ -131,6 +131,8 @@ struct ConfigurationReader {
     return value
   }
 
+  /// Records an error.
+  ///
   /// - Parameter key: a key of the current object, or a pointer relative to it.
   mutating func note(_ key: String, _ text: String) {
     problems.append(.init(line: line(of: key), text: text))
@@ -153,6 +155,8 @@ struct ConfigurationReader {
     }
   }
 
+  /// Reports unknown keys and returns the errors.
+  ///
   /// - Returns: all errors, sorted by line.
   mutating func finish() -> [DaemonConfiguration.Invalid.Problem] {
     noteUnknown()
@@ -167,7 +171,7 @@ struct ConfigurationReader {
     number == number.rounded() && abs(number) < 1e15 ? "\(Int(number))" : "\(number)"
   }
 
-  /// Number of letters to add, remove or change. Wagner and Fischer 1974.
+  /// Edit distance: number of letters to add, remove or change. Wagner and Fischer 1974.
   private static func distance(_ one: String, _ other: String) -> Int {
     let (one, other) = (Array(one.utf8.prefix(40)), Array(other.utf8.prefix(40)))
     var row = Array(0...other.count)

@@ -7,12 +7,12 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records the devices of a configuration over one adapter, unattended. Every capture is followed by the next
-/// one, and captures beyond the limits of age and size are deleted.
+/// Records the devices of a configuration unattended, over one adapter. After each capture the next one
+/// starts. Captures beyond the limits of age and size are deleted.
 ///
 /// Runs on the event loop of its adapter.
 package actor Daemon {
-  /// Time between regular sweeps; further sweeps follow changes.
+  /// Time between regular retention sweeps. Changes cause further sweeps.
   private static let sweepInterval = Duration.seconds(600)
 
   private struct Entry {
@@ -23,7 +23,7 @@ package actor Daemon {
   package nonisolated let adapter: any Adapter
   package nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
   private nonisolated let note: @Sendable (String) -> Void
-  /// Rate-limits the notes about links.
+  /// Rate limit for messages about links.
   private nonisolated let links: NoteLimit
   private let startedAt: ReceiveTime
   private var configuration: DaemonConfiguration
@@ -34,13 +34,13 @@ package actor Daemon {
   /// Set when the task is cancelled or the radio is lost.
   private let over = OneShot<Void>()
   private var isEnding = false
-  /// For short file-system calls.
+  /// Runs short file-system calls.
   private nonisolated let disk = DiskThread("ringtap-disk")
-  /// For sweeps, which may take minutes.
+  /// Runs sweeps, which may take minutes.
   private nonisolated let broom = DiskThread("ringtap-sweep")
   private var isSweeping = false
   private var mustSweepAgain = false
-  /// Number of captures removed by retention, its last error, and links already reported.
+  /// Number of captures removed by retention, its last error, and the symbolic links already reported.
   private var removed = 0
   private var lastProblem: String?
   private var toldLinks: Set<String> = []
@@ -56,9 +56,9 @@ package actor Daemon {
     startedAt = adapter.loop.clock.now()
   }
 
-  /// Records until the task is cancelled, which ends all captures like Ctrl-C, or until the radio is lost.
+  /// Records until the radio is lost or the task is cancelled. Cancelling ends all captures as Ctrl-C does.
   ///
-  /// - Parameter plan: how to publish the captures; `nil` for no publishing.
+  /// - Parameter plan: how to publish the captures; `nil` to publish nothing.
   /// - Returns: the error that lost the radio.
   package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
     await begin(jobs)
@@ -76,15 +76,15 @@ package actor Daemon {
     await stop(entries)
     entries = []
     await publish(nil)
-    // The first sweep of the next daemon removes what this one leaves.
+    // The next daemon's first sweep removes what this one did not finish removing.
     disk.end()
     broom.end()
     links.flush()
     return lost
   }
 
-  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radio stays the
-  /// same.
+  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radio options do
+  /// not change.
   package func reload(
     _ configuration: DaemonConfiguration, _ jobs: [DaemonJob], publishing plan: PublishRun.Plan?
   ) async {
@@ -132,7 +132,7 @@ package actor Daemon {
 
   // MARK: Publishing
 
-  /// Publishes by another plan, or stops publishing if it is `nil`.
+  /// Stops publishing, then starts again with another plan unless it is `nil`.
   private func publish(_ plan: PublishRun.Plan?) async {
     publishing?.cancel()
     await publishing?.value
@@ -148,7 +148,7 @@ package actor Daemon {
   private func captures() async -> [DaemonCapture] {
     let shelf = CaptureShelf(directory: configuration.directory)
     let captures = await disk.run { shelf.captures() }
-    // Read after listing the folders: a capture listed then that is not open now has ended.
+    // Read the open directories after listing the folders: a listed capture that is not open now has ended.
     let open = openDirectories
     return captures.map { capture in
       var capture = capture
@@ -159,8 +159,8 @@ package actor Daemon {
 
   // MARK: Retention
 
-  /// Removes captures beyond the limits. Only one sweep runs at a time; a request during a sweep starts
-  /// another one after it.
+  /// Removes captures beyond the limits. Only one sweep runs at a time. A request during a sweep starts
+  /// another sweep afterwards.
   private func sweep() async {
     mustSweepAgain = true
     guard !isSweeping else { return }
@@ -184,7 +184,7 @@ package actor Daemon {
     for link in inventory.links where toldLinks.insert(link).inserted {
       note("\(link) is a symbolic link: its target is not counted, and retention removes nothing there")
     }
-    // Read after listing the folders, as above.
+    // Read the open directories after listing the folders, as above.
     let open = openDirectories
     for place in inventory.captures.indices {
       inventory.captures[place].isOpen = open.contains(inventory.captures[place].path)
@@ -207,7 +207,7 @@ package actor Daemon {
     }
   }
 
-  /// Waits for another thread with virtual time stopped.
+  /// Waits for another thread while virtual time is stopped.
   private func standing<Value: Sendable>(_ body: () async -> Value) async -> Value {
     await adapter.loop.clock.standing { await body() }
   }
@@ -228,12 +228,12 @@ package actor Daemon {
       publishing: await publisher?.status, devices: devices)
   }
 
-  /// Returns when the receive thread has processed the call; it does not wait for a disk.
+  /// Returns once the receive thread has processed the call. Does not wait for the disk.
   package func turn() {}
 }
 
-/// Sleeps after each step of a sweep for as long as the step took, so that captures get the disk half of the
-/// time.
+/// Paces a sweep: sleeps after each step for as long as the step took, so that captures get the disk for half
+/// of the time.
 private final class Pace: Sendable {
   private static let longest = Duration.milliseconds(500)
 
@@ -242,6 +242,8 @@ private final class Pace: Sendable {
 
   init(while goesOn: @escaping @Sendable () -> Bool) { self.goesOn = goesOn }
 
+  /// Sleeps after a step.
+  ///
   /// - Returns: whether to continue.
   func next() -> Bool {
     let took = restedAt.withLock { $0.duration(to: SystemClock.monotonic()) }

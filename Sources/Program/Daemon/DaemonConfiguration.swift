@@ -27,7 +27,7 @@ package import SensorSessions
 /// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes.
 package struct DaemonConfiguration: Hashable, Sendable {
   package struct Sensor: Hashable, Sendable {
-    /// The name of the sensor's kind in the file.
+    /// The name of the sensor kind in the file.
     package var name: String
     /// Stream and rate of a Polar sensor; `nil` for other kinds.
     package var stream: PolarSession.Settings?
@@ -37,12 +37,12 @@ package struct DaemonConfiguration: Hashable, Sendable {
       self.stream = stream
     }
 
-    /// The kind to record; `nil` for an unknown name, which the file reader rejects.
+    /// The kind to record; `nil` if the name is unknown. The file reader rejects unknown names.
     var kind: AnySensorKind? { stream.map { AnySensorKind(.polar($0)) } ?? AnySensorKind(named: name) }
   }
 
   package struct Device: Hashable, Sendable {
-    /// Also used as a folder name.
+    /// The device's name, also used as its folder's name.
     package var name: String
     package var address: DeviceAddress
     package var sensor: Sensor
@@ -50,7 +50,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var link = Options()
   }
 
-  /// Command-line options by their names without `--`, in order. The command-line parser validates them.
+  /// Command-line options by their names without `--`, in order of appearance. The command-line parser
+  /// validates them.
   ///
   /// Options with the same values are equal, regardless of their lines.
   package struct Options: Hashable, Sendable {
@@ -64,7 +65,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
 
     package var options: [Option] = []
-    /// The line in the file where they start.
+    /// Line in the file where the options start.
     package var line = 1
 
     package init() {}
@@ -80,16 +81,16 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var directory: String
   package var devices: [Device]
   package var radio = Options()
-  /// The broker and its connection options; empty for no publishing.
+  /// The broker and its connection options; empty to publish nothing.
   package var publishing = Options()
-  /// The broker of Home Assistant and its connection options; empty for none.
+  /// The Home Assistant broker and its connection options; empty to publish nothing.
   package var homeAssistant = Options()
   /// Time after which a device's capture ends and the next one starts.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
   /// How often data is synced to disk.
   package var syncInterval = Duration.seconds(1)
   package var retention = Retention()
-  /// Address and port of an HTTP server for Prometheus; `nil` for none.
+  /// Address and port of an HTTP server for Prometheus; `nil` for no server.
   package var metrics: (host: String, port: UInt16)? {
     get { metricsHost.map { ($0, metricsPort) } }
     set { (metricsHost, metricsPort) = (newValue?.host, newValue?.port ?? 0) }
@@ -104,7 +105,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     self.devices = devices
   }
 
-  /// All errors of a file, sorted by line.
+  /// The errors of an invalid file, sorted by line.
   package struct Invalid: Error, Hashable, CustomStringConvertible {
     package struct Problem: Hashable, Sendable {
       package var line: Int
@@ -129,6 +130,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
+  /// Reads and validates a configuration file.
+  ///
   /// - Parameter path: the file's path, for messages.
   package init(_ octets: [UInt8], path: String) throws(Invalid) {
     var reader: ConfigurationReader
@@ -250,8 +253,8 @@ extension DaemonConfiguration.Device {
     return PolarSession.Settings(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
   }
 
-  /// Whether the name has no character that is special in a shell, a URL or another file system, and is not
-  /// `.` or `..`.
+  /// Whether the name is neither `.` nor `..`, and has no character that is special in a shell, a URL or
+  /// another file system.
   private static func isFolderName(_ name: String) -> Bool {
     guard (1...64).contains(name.utf8.count), name.first != ".", name.first != "-" else { return false }
     return name.unicodeScalars.allSatisfy { scalar in

@@ -8,37 +8,38 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records one device of a daemon in consecutive captures, without end and despite errors.
+/// Records one device of a daemon in consecutive captures until the task is cancelled or the radio is lost.
+/// Continues after other errors.
 final class DaemonDevice: Sendable {
-  /// Lost links are reconnected for the whole capture.
+  /// Time limit for reconnecting, longer than any capture.
   private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
-  /// Short, because only one device can connect at a time and others wait.
+  /// Short because only one device can connect at a time, and others may be waiting.
   private static let connectTimeout = Duration.seconds(10)
-  /// Pause after a disk error, which does not go away at once. Doubles each time, up to an hour.
+  /// Pause after a disk error. Doubles with each error, up to an hour.
   private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
   /// Free space needed to start a capture: its first files, and some minutes of rows.
   private static let neededByteCount = 1 << 20
-  /// If a capture shorter than this was removed, the next one does not start immediately.
+  /// If a capture shorter than this was removed, the next one starts after a pause.
   private static let shortCapture = Duration.seconds(60)
-  /// Pause while the previous capture's link still exists: its device learns of the disconnection at a
-  /// connection event.
+  /// Pause while the previous capture's link still exists: a disconnection completes only at a connection
+  /// event.
   private static let pauseForLink = Duration.seconds(1)
 
   private enum Outcome {
     case ended(SessionReport, HostError?)
     case failed(HostError)
 
-    /// The capture was not started because the disk is full.
+    /// Outcome if the disk is too full to start a capture.
     static var noRoom: Outcome { .failed(.system(.noRoom)) }
 
-    /// Whether the files contain samples.
+    /// Whether the files contain any samples.
     var hasRows: Bool {
       if case .ended(let report, _) = self { report.streams.contains { $0.samples > 0 } } else { false }
     }
   }
 
   private struct State: Sendable {
-    /// The directory of the current capture, which is created when the device responds.
+    /// The directory of the current capture. It is created when the device responds.
     var directory: String?
     var feed: LiveFeed?
     var counts = DaemonStatus.Counts()
@@ -75,7 +76,7 @@ final class DaemonDevice: Sendable {
   func run() async -> HostError? {
     let home = beginHome()
     let lost = await recordAll(home?.watcher)
-    // Runs in a task of its own, because this task may be cancelled.
+    // Runs in its own task, because this task may already be cancelled.
     if let problem = await Task(operation: { await home?.finish() }).value {
       events.note("\(job.device.name): Home Assistant did not receive everything: \(problem)")
     }
@@ -136,7 +137,7 @@ final class DaemonDevice: Sendable {
     return nil
   }
 
-  /// Runs `body` on the disk thread with virtual time stopped.
+  /// Runs `body` on the disk thread while virtual time is stopped.
   private func onDisk<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
     await adapter.loop.clock.standing { await disk.run(body) }
   }
@@ -166,7 +167,7 @@ final class DaemonDevice: Sendable {
     } catch { return .failed(error) }
   }
 
-  /// Adds a capture's counts to the totals and reports the capture.
+  /// Adds a capture's counts to the totals and reports the capture's end.
   ///
   /// - Returns: the error because of which the next capture must wait.
   private func close(_ outcome: Outcome, _ directory: String) async -> HostError? {
@@ -180,12 +181,12 @@ final class DaemonDevice: Sendable {
       failure = error
       state.withLock { $0.counts.failedStarts += 1 }
     }
-    // This capture created the directory and may remove it, unless another program was first (EEXIST).
+    // This capture created the directory and may remove it, unless another program created it first (EEXIST).
     if case .system(let error) = failure, error.number != EEXIST, !outcome.hasRows {
       await onDisk { try? Files.removeTree(directory) }
     }
     let text = failure.map { "\($0)" }
-    // A repeated error is reported once, whatever the directory's name.
+    // A repeated error is reported once, even if the directory's name differs.
     let kind = failure.map(Self.kind)
     let isNew = state.withLock { state in
       (state.directory, state.feed) = (nil, nil)
@@ -203,6 +204,8 @@ final class DaemonDevice: Sendable {
 
   // MARK: Status
 
+  /// Returns the device's state.
+  ///
   /// - Returns: the status with the current capture's directory, which may not exist yet.
   func status() async -> DaemonStatus.Device {
     let state = state.withLock { $0 }
@@ -219,7 +222,7 @@ final class DaemonDevice: Sendable {
 
 /// A device to record, with its options.
 ///
-/// Jobs with the same effect are equal, however their options are written.
+/// Jobs with the same effect are equal, even if their options are written differently.
 package struct DaemonJob: Equatable, Sendable {
   package var device: DaemonConfiguration.Device
   package var request: LinkRequest
@@ -240,7 +243,7 @@ package struct DaemonJob: Equatable, Sendable {
 }
 
 extension HostError {
-  /// Whether the error affects all devices of the adapter, so that the adapter must be reopened.
+  /// Whether the error affects all devices of the adapter, which must then be reopened.
   fileprivate var isOfRadio: Bool {
     switch self {
     case .noBluetooth, .noAdapter, .adapterDown, .controller, .adapterBusy: true

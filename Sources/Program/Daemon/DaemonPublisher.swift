@@ -1,35 +1,39 @@
 import BLELinux
 import Fleet
 
-/// Publishes a daemon's captures: current ones, each with its own run, and those that ended before all of
-/// their rows were sent, also under an earlier daemon, one after the other. Captures of earlier daemons that
+/// Publishes a daemon's captures. Each current capture has its own run. Ended captures with unsent rows,
+/// including those of earlier daemons, are published one after the other. Captures of earlier daemons that
 /// were never published are left to `ringtap publish`.
 ///
-/// A capture's tables are the spool; retention limits its size. If the broker is unavailable for days, the
-/// cost is one thread per device and one more.
+/// A capture's tables are the spool, and retention limits their size. If the broker is unavailable for days,
+/// the cost is one thread for each device and one for ended captures.
 actor DaemonPublisher {
-  /// Time between checks for current captures.
+  /// Interval between checks for new and ended captures.
   private static let lookInterval = Duration.seconds(1)
-  /// How long the end of a capture may take; unsent rows are then sent as those of an ended capture.
+  /// Time limit for publishing the end of a capture. Rows still unsent then are published later, as those of
+  /// an ended capture.
   private static let endPatience = Duration.seconds(5)
   private static let catchUpPatience = Duration.seconds(20)
   private static let catchUpInterval = Duration.seconds(10)
 
   nonisolated let plan: PublishRun.Plan
   private let note: @Sendable (String) -> Void
-  /// Runs of captures that are current or have just ended, by directory.
+  /// Runs of current and just ended captures, by directory.
   private var runs: [String: PublishRun] = [:]
   private var ending: [String: Task<Void, Never>] = [:]
-  /// Ended captures that need no further check.
+  /// Ended captures that were published completely.
   private var complete: Set<String> = []
   /// Captures that had ended when this daemon started.
   private var earlier: Set<String>?
-  /// The last reported problem of each incompletely published capture.
+  /// The last reported problem of each capture that is not completely published.
   private var faults: [String: String] = [:]
   private var behind = 0
   private var lastProblem: String?
 
-  /// - Parameter plan: its name followed by the device's name becomes the name of each publisher.
+  /// Creates a publisher.
+  ///
+  /// - Parameter plan: the options of the runs. Each publisher's name is the plan's name followed by the
+  ///   device's name.
   init(_ plan: PublishRun.Plan, note: @escaping @Sendable (String) -> Void) {
     self.plan = plan
     self.note = note
@@ -37,7 +41,8 @@ actor DaemonPublisher {
 
   /// Publishes captures until the task is cancelled.
   ///
-  /// - Parameter captures: returns all captures with their devices' names, and whether each is being written.
+  /// - Parameter captures: returns all captures with their devices' names, and whether each is still being
+  ///   written.
   func run(_ captures: @escaping @Sendable () async -> [DaemonCapture]) async {
     earlier = Set(await captures().lazy.filter { !$0.isOpen }.map(\.path))
     let catchingUp = Task {
@@ -54,7 +59,7 @@ actor DaemonPublisher {
     await catchingUp.value
   }
 
-  /// Gives the last rows a little time after all captures have ended.
+  /// Publishes the last rows after all captures have ended. Stops after a few seconds.
   func finish() async {
     follow([])
     for task in ending.values { await task.value }
@@ -117,13 +122,13 @@ actor DaemonPublisher {
       let isNew = faults[capture.path] != problem
       if isNew, !Task.isCancelled { note("\(capture.path) was not published completely: \(problem)") }
       faults[capture.path] = problem
-      // If the broker is the problem, the next capture would fail, too.
+      // If the broker is the cause, the next capture would fail too.
       guard report.isCapturesFault else { return }
     }
   }
 
-  /// Whether the capture has unsent rows. Also true if its cursor cannot be read, so that the error is
-  /// reported and retried.
+  /// Whether the capture has unsent rows. Also true if its cursor cannot be read, so that publishing reports
+  /// the error and retries.
   private func isBehind(_ path: String) -> Bool {
     guard !complete.contains(path) else { return false }
     do throws(PublishProblem) {

@@ -7,9 +7,9 @@ package import Recording
 package struct DaemonStatus: Sendable {
   /// Counts since the daemon started.
   package struct Counts: Hashable, Sendable {
-    /// Ended captures.
+    /// Captures that have ended.
     package var captures = 0
-    /// Failed attempts to start a capture, because the device was not found for example.
+    /// Failed attempts to start a capture, for example because the device was not found.
     package var failedStarts = 0
     /// Notifications received.
     package var received = 0
@@ -35,7 +35,7 @@ package struct DaemonStatus: Sendable {
     /// The directory of the current capture.
     package var directory: String?
     package var counts: Counts
-    /// Why the device is or was waiting.
+    /// Why the device is or was not recording.
     package var lastProblem: String?
     package var link = LiveLinkState.waiting
     /// Tables with their row counts and rates; empty until the stream starts.
@@ -57,7 +57,7 @@ package struct DaemonStatus: Sendable {
       self.lastProblem = lastProblem
     }
 
-    /// Adds the current capture.
+    /// Adds the state of the current capture.
     mutating func take(_ live: LiveDevice) {
       link = live.state
       streams = live.streams
@@ -78,7 +78,7 @@ package struct DaemonStatus: Sendable {
     package var acknowledged: Int
     /// Rows that a collector has stored in files.
     package var confirmed: Int
-    /// Rows that a collector has not confirmed, as far as they are counted.
+    /// Rows that a collector has not confirmed, as far as they have been counted.
     package var waiting: Int
     /// Ended captures that a collector has not confirmed completely.
     package var behind: Int
@@ -156,7 +156,7 @@ extension DaemonStatus.Device {
     }
   }
 
-  /// The state as one word.
+  /// The link state as one word.
   package var state: String {
     switch link {
     case .waiting, .closed: "waiting"
@@ -171,7 +171,7 @@ extension DaemonStatus.Device {
 // MARK: Text
 
 extension DaemonStatus {
-  /// A line for the daemon, and one for each device.
+  /// One line for the daemon, then the lines for each device.
   package var lines: [String] {
     let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
     let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
@@ -187,7 +187,8 @@ extension DaemonStatus {
     for device in devices {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
       var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
-      // Samples that the sensor did not deliver are unknown here, so 0 is called "dropped".
+      // Samples that the sensor itself failed to deliver cannot be counted here, so a count of 0 is called
+      // "dropped".
       parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
       parts.append("\(device.counts.gaps) gaps")
       for stream in device.streams {
@@ -298,7 +299,7 @@ extension DaemonStatus {
 }
 
 extension DaemonStatus.Device {
-  /// How long a value counts as current, in nanoseconds.
+  /// Age up to which a value counts as current, in nanoseconds.
   private static let freshness: Int64 = 15_000_000_000
 
   /// The value of the table's last row; `nil` if the table has no rows or the value is too old.
@@ -310,7 +311,7 @@ extension DaemonStatus.Device {
   }
 }
 
-/// Builds the page. Names here need no escaping: letters, digits, '-', '_' and '.'.
+/// Builds the metrics page. Names need no escaping: they contain only letters, digits, '-', '_' and '.'.
 private struct MetricsPage {
   enum Kind: String { case counter, gauge }
 

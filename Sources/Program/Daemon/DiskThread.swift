@@ -1,7 +1,7 @@
 import BLELinux
 import Synchronization
 
-/// A thread for a daemon's file-system calls, which may take seconds on a memory card and must not block the
+/// A thread for a daemon's file-system calls. These may take seconds on a memory card and must not block the
 /// receive thread.
 final class DiskThread: Sendable {
   private struct State: Sendable {
@@ -14,7 +14,9 @@ final class DiskThread: Sendable {
   private let state = Mutex(State())
   private let wake: WakeEvent?
 
-  /// - Parameter name: the thread's name. The thread starts with its first job.
+  /// Creates the object. The thread starts with its first job.
+  ///
+  /// - Parameter name: the thread's name.
   init(_ name: String) {
     self.name = name
     wake = try? WakeEvent()

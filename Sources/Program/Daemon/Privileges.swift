@@ -2,7 +2,7 @@ public import BLELinux
 import CBluetoothLinux
 import Glibc
 
-/// A user of this machine.
+/// A user account of this machine.
 public struct SystemUser: Hashable, Sendable {
   public let number: UInt32
   public let group: UInt32
@@ -36,20 +36,20 @@ public enum UnprivilegedProgram {
   /// Opens the sockets, drops all privileges, and executes `arguments` with the sockets as descriptors 3 and
   /// up, named in LISTEN_FDNAMES. Returns only by throwing.
   ///
-  /// Permanently dropped are groups, user, all capabilities, and the ability to gain capabilities by
-  /// executing a file (no_new_privs). The result is verified with the kernel.
+  /// Groups, user, all capabilities, and the ability to gain capabilities by executing a file (no_new_privs)
+  /// are dropped permanently. The function checks the result with the kernel.
   ///
   /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.
   ///
   /// - Parameters:
   ///   - arguments: the program, found in PATH, and its arguments.
   ///   - user: the user that the program runs as.
-  ///   - sockets: opened before privileges are dropped.
+  ///   - sockets: the sockets, opened before privileges are dropped.
   /// - Throws: the error of a socket or of `execvp`; EPERM if a privilege cannot be dropped.
   public static func become(
     _ arguments: [String], as user: SystemUser, with sockets: [InheritedSocket]
   ) throws(SystemError) -> Never {
-    // Not closed: the executed program inherits them.
+    // The descriptors stay open so that the executed program inherits them.
     var numbers: [CInt] = []
     for socket in sockets { numbers.append(try socket.open().release()) }
     try checked("dropping privileges") { ringtap_drop_privileges(user.number, user.group) }

@@ -4,12 +4,12 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// Answers requests on a local port: one short question and one short answer per connection.
+/// Answers requests on a local port: one short question and one short answer for each connection.
 ///
 /// Each peer has its own thread until it has sent its question, so a silent peer does not delay others. A
-/// peer that has not completed its question after two seconds gets no more time, even if it keeps sending.
+/// peer that has not completed its question after two seconds is not read further, even if it keeps sending.
 package final class RequestServer: Sendable {
-  /// How long a peer may take to send its question.
+  /// Time limit for a peer to send its question.
   private static let patience = Duration.seconds(2)
   private static let questionByteCount = 4096
   private static let peerLimit = Limit(
@@ -23,7 +23,7 @@ package final class RequestServer: Sendable {
     init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
   }
 
-  /// A peer that waits for the answer to `question`.
+  /// A peer that has sent a question and waits for the answer.
   package struct Peer: ~Copyable, Sendable {
     private let link: Link
     package let question: String
@@ -33,7 +33,7 @@ package final class RequestServer: Sendable {
       self.question = question
     }
 
-    /// Sends as much as the kernel accepts at once, some 200 kB, and closes the connection.
+    /// Sends as much as the kernel accepts at once, about 200 kB, and closes the connection.
     package consuming func answer(_ octets: Span<UInt8>) {
       _ = try? link.descriptor.send(octets)
       link.descriptor.shutDown()
@@ -41,10 +41,10 @@ package final class RequestServer: Sendable {
   }
 
   private let port: ReaderPort
-  /// Peers that have not sent a request yet, oldest first.
+  /// Peers that have not completed their question, oldest first.
   private let silent = Mutex<[Link]>([])
 
-  /// Listens on a UNIX socket. Everyone who may write to the socket may connect; the umask and the socket's
+  /// Listens on a UNIX socket. Every user who may write to the socket may connect; the umask and the socket's
   /// folder control access.
   ///
   /// - Throws: EADDRINUSE if another process answers on the socket.
@@ -87,7 +87,7 @@ package final class RequestServer: Sendable {
 
   private func forget(_ link: Link) { silent.withLock { $0.removeAll { $0 === link } } }
 
-  /// Ends the thread, and removes the socket's file.
+  /// Ends the thread and removes the socket's file.
   package func stop() { port.close() }
 
   private static func question(of descriptor: borrowing FileDescriptor) -> String {

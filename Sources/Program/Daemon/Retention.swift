@@ -3,7 +3,8 @@ package import BLEWire
 import CaptureTools
 import Glibc
 
-/// Limits for keeping captures. The oldest are removed first; captures still being written are kept.
+/// Limits for keeping captures. The oldest captures are removed first. Captures that are still being written
+/// are kept.
 package struct Retention: Hashable, Sendable {
   /// Maximum age since the capture started.
   package var maximumAge: Duration?
@@ -14,12 +15,12 @@ package struct Retention: Hashable, Sendable {
 
   package init() {}
 
-  /// A capture with the properties that retention needs.
+  /// The properties of a capture that retention needs.
   package struct Capture: Hashable, Sendable {
     package var path: String
     package var begunAt: ReceiveTime
     package var byteCount: Int
-    /// Whether it is still being written.
+    /// Whether the capture is still being written.
     package var isOpen: Bool
 
     package init(path: String, begunAt: ReceiveTime, byteCount: Int, isOpen: Bool) {
@@ -30,15 +31,15 @@ package struct Retention: Hashable, Sendable {
     }
   }
 
-  /// The captures to remove, oldest first.
+  /// Returns the captures to remove, oldest first.
   ///
-  /// - Parameter free: bytes free on the disk now.
+  /// - Parameter free: number of bytes that are free on the disk.
   package func expired(_ captures: [Capture], at now: ReceiveTime, free: Int) -> [Capture] {
     var (total, free) = (captures.reduce(0) { $0 + $1.byteCount }, free)
     var expired: [Capture] = []
     for capture in captures.sorted(by: { ($0.begunAt, $0.path) < ($1.begunAt, $1.path) })
     where !capture.isOpen {
-      // A clock that was set back makes no capture too old.
+      // If the clock was set back, the age may be negative, and no capture is too old.
       let age = Duration.nanoseconds(now.nanoseconds &- capture.begunAt.nanoseconds)
       let isTooOld = maximumAge.map { age > $0 } ?? false
       let isTooMuch = maximumByteCount.map { total > $0 } ?? false
@@ -57,7 +58,7 @@ struct DaemonCapture: Hashable, Sendable {
   var device: String
   var path: String
   var begunAt: ReceiveTime
-  /// Whether it is still being written.
+  /// Whether the capture is still being written.
   var isOpen: Bool
 }
 
@@ -65,7 +66,7 @@ struct DaemonCapture: Hashable, Sendable {
 struct CaptureShelf {
   let directory: String
 
-  /// A directory for a capture that starts now, with a suffix `-2` and so on if the name is taken.
+  /// Returns a directory for a capture that starts now. If the name exists, adds a suffix: `-2` and so on.
   func place(for device: String, at now: ReceiveTime) -> String {
     let path = "\(directory)/\(device)/\(UTCText(now.nanoseconds).fileName)"
     guard Files.exists(path) else { return path }
@@ -78,7 +79,7 @@ struct CaptureShelf {
     return free >= byteCount
   }
 
-  /// The captures, recognised by their names; other files in the directory are not the daemon's.
+  /// Lists the captures. They are recognised by their names; the daemon ignores other files in the directory.
   ///
   /// - Returns: captures with `isOpen` false.
   func captures() -> [DaemonCapture] {
@@ -103,13 +104,13 @@ extension CaptureShelf {
   /// The captures in the directory with their sizes.
   struct Inventory: Sendable {
     var captures: [Retention.Capture] = []
-    /// Folders and captures that are symbolic links; their targets are not the daemon's.
+    /// Folders and captures that are symbolic links. Their targets do not belong to the daemon.
     var links: [String] = []
     /// Bytes free on the file system; `nil` if unknown.
     var free: Int?
   }
 
-  /// Bytes freed per step.
+  /// Number of bytes freed in each step.
   static let stepByteCount = 64 << 20
   /// Suffix of a capture that is being removed; readers of captures ignore it.
   private static let removedSuffix = ".removing"
@@ -140,9 +141,10 @@ extension CaptureShelf {
     return inventory
   }
 
-  /// Removes a capture: hides it from readers at once by renaming it, then frees its space step by step.
+  /// Removes a capture. First renames it, which hides it from readers, then frees its space in steps.
   ///
-  /// - Parameter goesOn: called after each step; if it returns `false`, the rest is left to `removeRests`.
+  /// - Parameter goesOn: called after each step. If it returns `false`, `removeRests` must remove the
+  ///   remainder.
   func remove(_ capture: Retention.Capture, while goesOn: () -> Bool) throws(SystemError) {
     let name = Files.name(of: capture.path)
     let shelf = try OpenFolder(directory)
@@ -170,14 +172,14 @@ extension CaptureShelf {
 }
 
 extension UTCText {
-  /// The time as `20261122T033154Z`, ISO 8601's basic format.
+  /// The time in the basic format of ISO 8601: `20261122T033154Z`.
   var fileName: String {
     let text = iso
     let digits = text.unicodeScalars.prefix(19).filter { ("0"..."9").contains($0) }.map(Character.init)
     return String(digits.prefix(8)) + "T" + String(digits.dropFirst(8)) + "Z"
   }
 
-  /// Parses a file name, with or without a suffix such as `-2`; nanoseconds since the Unix epoch.
+  /// Parses a file name, with or without a suffix such as `-2`. Returns nanoseconds since the Unix epoch.
   static func time(ofFileName name: String) -> Int64? {
     let parts = name.split(separator: "-", omittingEmptySubsequences: false)
     guard let stamp = parts.first, parts.count <= 2, stamp.utf8.count == 16, stamp.hasSuffix("Z"),

@@ -7,8 +7,8 @@ import Glibc
 /// $NOTIFY_SOCKET. Does nothing if the variable is not set.
 public struct ServiceNotifier: Sendable {
   private let path: String?
-  /// How often the manager expects a keep-alive, without which it ends the process; `nil` for never. Half of
-  /// $WATCHDOG_USEC, as `sd_watchdog_enabled(3)` advises.
+  /// Half of the watchdog timeout, $WATCHDOG_USEC, as `sd_watchdog_enabled(3)` advises; `nil` without a
+  /// watchdog. If no keep-alive arrives in time, the service manager ends the process.
   public let watchdogInterval: Duration?
 
   /// The notifier configured by the environment.

@@ -7,7 +7,7 @@ extension Doctor {
   /// The adapters to check.
   private var chosen: [AdapterInfo] { facts.adapters.filter { adapter == nil || $0.name == adapter } }
 
-  /// Whether the kernel's host can use the adapter as it is.
+  /// Whether the kernel's host can use the adapter in its current state.
   private func isUsable(_ info: AdapterInfo) -> Bool {
     guard info.isUp else { return false }
     switch facts.views[info.index] {
@@ -19,12 +19,12 @@ extension Doctor {
 
   private func isHanded(_ info: AdapterInfo) -> Bool { facts.handed.contains(.userChannel(info.index)) }
 
-  /// The state of a problem with one adapter: an obstacle only if no other adapter is usable.
+  /// Severity of a problem with one adapter: an obstacle only if no other adapter is usable.
   private var weight: DoctorFinding.State {
     chosen.contains { isUsable($0) || isHanded($0) } ? .note : .obstacle
   }
 
-  /// Switches that disable radios: `/sys/class/rfkill`.
+  /// Rfkill switches that disable radios: `/sys/class/rfkill`.
   func rfkill() -> [DoctorFinding] {
     let folder = "\(facts.root)/sys/class/rfkill"
     var findings: [DoctorFinding] = []
@@ -102,7 +102,7 @@ extension Doctor {
     }
   }
 
-  /// Processes with sockets of adapters.
+  /// Processes with open sockets on the adapters.
   func adapterHolders() -> [DoctorFinding] {
     let users = users(of: "hci")
     var findings: [DoctorFinding] = []
@@ -170,7 +170,7 @@ extension Doctor {
     return isOther ? .note : .obstacle
   }
 
-  /// Advertising that is still on, perhaps because the program that started it was killed. It makes this
+  /// Advertising that is still on, possibly because the program that started it was killed. It makes this
   /// machine visible to other devices.
   func advertising() -> [DoctorFinding] {
     let findings = chosen.compactMap { info -> DoctorFinding? in
@@ -205,7 +205,7 @@ extension Doctor {
       ? [Finding(.advertising, .good, "no advertising was found")] : findings
   }
 
-  /// Existing links: their ATT channel cannot be opened a second time.
+  /// Existing links. The ATT channel of a link cannot be opened a second time.
   func links() -> [DoctorFinding] {
     let holders = users(of: "l2cap")
     let who =

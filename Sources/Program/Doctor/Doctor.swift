@@ -4,12 +4,12 @@ import BLEWire
 
 /// Diagnoses why this process cannot reach a radio.
 ///
-/// Each check reports its finding and, unless it is good, the cause and what to do.
+/// Each check reports a finding. If there is a problem, it adds the cause and what to do.
 public struct Doctor: Sendable {
   typealias Finding = DoctorFinding
 
   let facts: DoctorFacts
-  /// The only adapter to check; `nil` for the first that is up.
+  /// The only adapter to check; `nil` for all.
   let adapter: String?
   private let holders: [UInt64: [Int]]
   let daemon: Int?
@@ -50,7 +50,7 @@ public struct Doctor: Sendable {
       nextStep: "sudo modprobe bluetooth")
   }
 
-  /// Bluetooth sockets exist in the initial network namespace only: `bt_sock_create` in
+  /// Bluetooth sockets can be opened only in the initial network namespace: `bt_sock_create` in
   /// `net/bluetooth/af_bluetooth.c`.
   private func networkNamespace() -> Finding {
     guard let error = facts.socketError else {
@@ -98,7 +98,7 @@ public struct Doctor: Sendable {
       nextStep: nextStep)
   }
 
-  /// The program's capabilities, and its filter of system calls.
+  /// The program's capabilities and its system-call filter.
   private func confinement() -> Finding {
     let names = facts.held.map(\.name).sorted().joined(separator: " and ")
     let rights =
@@ -123,8 +123,8 @@ public struct Doctor: Sendable {
     }
   }
 
-  /// Versions in which a blocked receive holds the socket's lock: reference "linux-bluetooth-kernel", 8;
-  /// fixed by f7b94bdc1ec1.
+  /// Kernel versions in which a blocked receive holds the socket's lock: reference "linux-bluetooth-kernel",
+  /// 8. Fixed by f7b94bdc1ec1.
   private static let lockedReceive: [ClosedRange<KernelVersion>] = [
     KernelVersion(6, 1, 70)...KernelVersion(6, 1, 82), KernelVersion(6, 6, 9)...KernelVersion(6, 6, 22),
     KernelVersion(6, 7, 0)...KernelVersion(6, 7, .max), KernelVersion(6, 8, 0)...KernelVersion(6, 8, 1),
@@ -163,7 +163,7 @@ public struct Doctor: Sendable {
 
   // MARK: Recording
 
-  /// About twenty minutes of a ring's fastest possible stream, and days of its usual one.
+  /// Enough for about twenty minutes of a ring's fastest stream, or days of its usual one.
   static let leastByteCount = 256 << 20
 
   private func folder() -> Finding {
@@ -183,7 +183,7 @@ public struct Doctor: Sendable {
     }
   }
 
-  /// 2024-01-01; this program was written later, so an earlier time is wrong.
+  /// 2024-01-01, before this program was written. An earlier system time is wrong.
   private static let earliest: Int64 = 1_704_067_200_000_000_000
 
   private func clock() -> Finding {
@@ -232,7 +232,7 @@ public struct Doctor: Sendable {
 
   // MARK: Processes
 
-  /// Process IDs, without this process, that have a socket in `/proc/net/<table>`.
+  /// IDs of other processes that have a socket in `/proc/net/<table>`.
   func users(of table: String) -> [Int] {
     guard let text = Files.text(at: "\(facts.root)/proc/net/\(table)") else { return [] }
     var users: Set<Int> = []

@@ -2,8 +2,8 @@ import BLEHost
 public import BLELinux
 public import BLEWire
 
-/// The input of `ringtap doctor`'s checks. Facts from files are read below `root`; facts from system calls
-/// are stored here.
+/// The input of `ringtap doctor`'s checks. The checks read files below `root`; results of system calls are
+/// stored here.
 public struct DoctorFacts: Sendable {
   /// An adapter's state as reported by the kernel's host on the management interface.
   public enum HostView: Hashable, Sendable {
@@ -22,16 +22,16 @@ public struct DoctorFacts: Sendable {
   public enum AdvertisingState: Hashable, Sendable {
     /// No advertising was detected.
     case off
-    /// The kernel advertises, by an instance or by its own setting.
+    /// The kernel advertises, because of an advertising instance or its own setting.
     case byKernel
-    /// A program advertises with HCI commands; the kernel does not know which.
+    /// A program advertises with HCI commands. The kernel does not know which program.
     case byCommands
     case unknown(String)
   }
 
   /// A folder that replaces `/` in tests; empty for the real one.
   public var root = ""
-  /// The error of opening a Bluetooth socket.
+  /// The error from opening a Bluetooth socket; `nil` if it succeeded.
   public var socketError: SystemError?
   public var adapters: [AdapterInfo] = []
   public var views: [UInt16: HostView] = [:]
@@ -40,9 +40,9 @@ public struct DoctorFacts: Sendable {
   public var scans: [UInt16: ScanState] = [:]
   public var advertising: [UInt16: AdvertisingState] = [:]
   public var handed: [InheritedSocket] = []
-  /// How this process was started, if it has dropped unneeded privileges.
+  /// How this process was started, if it then dropped unneeded privileges.
   public var start: ProcessRights.Start?
-  /// Capabilities that one thread keeps for the process.
+  /// Capabilities that one thread holds for the process.
   public var held: Set<ProcessFacts.Capability> = []
   public var filter = ProcessRights.FilterState.on
   public var isRoot = false
@@ -52,15 +52,15 @@ public struct DoctorFacts: Sendable {
   public var folder = "."
   public var freeByteCount: Result<Int, SystemError> = .success(.max)
   public var time = ReceiveTime(nanoseconds: .max)
-  /// Facts about received packets that the sockets do not report, with the error for each.
+  /// What the sockets do not report about received packets, with the error for each.
   public var untold: [ReceiveFact: SystemError] = [:]
 
   public init() {}
 }
 
 extension DoctorFacts {
-  /// Queries the kernel. If this process has the privileges, it briefly scans on each adapter that is up, and
-  /// sets the parameters of advertising that is off. Nothing else is changed.
+  /// Queries the kernel. With sufficient privileges, briefly scans on each adapter that is up, and sets the
+  /// parameters of advertising that is off. Changes nothing else.
   ///
   /// - Parameters:
   ///   - adapter: the only adapter to check.
@@ -79,7 +79,7 @@ extension DoctorFacts {
       facts.freeByteCount = .success(try Files.freeByteCount(at: folder))
     } catch { facts.freeByteCount = .failure(error) }
     facts.handed = InheritedSockets.all
-    // If no socket can be opened, no facts are reported as missing.
+    // If no socket can be opened, `untold` stays empty.
     facts.untold = (try? ReceiveFact.untold()) ?? [:]
     do throws(SystemError) { facts.adapters = try AdapterInfo.all() } catch {
       facts.socketError = error
@@ -102,7 +102,7 @@ extension DoctorFacts {
       ManagementPacket(code: command, index: index, parameters: none.span).encode(into: &$0)
     }
     var view = HostView.silent
-    // On an error the view stays unknown.
+    // If the query fails, the view stays unknown.
     try? ManagementSocket.ask(packet.span) { octets in
       guard let answer = ManagementAnswer(octets, to: command, of: index) else { return false }
       view = answer.view
@@ -111,7 +111,8 @@ extension DoctorFacts {
     return view
   }
 
-  /// Starts and stops a scan, because no call reports whether another program is scanning.
+  /// Detects whether another program is scanning. Starts and stops a scan, because no system call reports
+  /// that.
   private static func scan(_ info: AdapterInfo) async -> ScanState {
     do throws(HostError) {
       let kernel = KernelAdapter(info, on: try EventLoop.start())
@@ -132,12 +133,12 @@ extension DoctorFacts {
 }
 
 extension DoctorFacts {
-  /// Detects advertising. The kernel reports its own. Advertising started with HCI commands is detected by a
-  /// command that the controller refuses meanwhile. If it is not refused, the command has set parameters,
-  /// which a program sets again before it advertises.
+  /// Detects advertising. The kernel reports its own. To detect advertising started with HCI commands, sends
+  /// a command that the controller rejects while it advertises. If the controller accepts the command, it has
+  /// only set parameters, which every program sets again before it advertises.
   ///
-  /// With advertising sets, only the set of ringtap's own raw mode is checked, because the numbers of other
-  /// sets are unknown.
+  /// With advertising sets, checks only the set of ringtap's own raw mode, because the numbers of other sets
+  /// are unknown.
   private static func advertising(_ info: AdapterInfo) async -> AdvertisingState {
     do throws(HostError) {
       let kernel = KernelAdapter(info, on: try EventLoop.start())
@@ -157,7 +158,7 @@ extension DoctorFacts {
         return .byKernel
       }
     } catch {
-      // Linux before 3.19, or not permitted: query the controller instead.
+      // Linux before 3.19, or not permitted. Query the controller instead.
     }
     let reply = try await kernel.command(LEReadLocalSupportedFeatures())
     let features = try? LEReadLocalSupportedFeatures.Reply(validating: reply.span).features
@@ -179,7 +180,7 @@ extension DoctorFacts {
 private struct ManagementAnswer {
   let view: DoctorFacts.HostView
 
-  /// `nil` for any other packet.
+  /// Parses a packet; `nil` if it is not the response.
   init?(_ octets: Span<UInt8>, to command: UInt16, of index: UInt16) {
     guard let packet = try? ManagementPacket(validating: octets), packet.index == index,
       packet.code == 1 || packet.code == 2, packet.parameters.count >= 3,

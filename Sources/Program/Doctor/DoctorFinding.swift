@@ -8,9 +8,9 @@ public struct DoctorFinding: Hashable, Sendable {
 
   public enum State: String, Hashable, Sendable {
     case good
-    /// Worth knowing; devices can be reached nevertheless.
+    /// Worth knowing, but devices can still be reached.
     case note
-    /// Prevents reaching devices.
+    /// Prevents the program from reaching devices.
     case obstacle
   }
 
@@ -18,7 +18,7 @@ public struct DoctorFinding: Hashable, Sendable {
   public let state: State
   public let finding: String
   public let cause: String?
-  /// The command to type, or what to do.
+  /// The command to run, or what else to do.
   public let nextStep: String?
 
   public init(

@@ -17,7 +17,7 @@ struct KernelVersion: Hashable, Comparable, CustomStringConvertible {
     self.init(numbers[0], numbers[1], numbers.count > 2 ? numbers[2] : 0)
   }
 
-  /// The version of the running kernel. Debian's release is the name of its ABI, `6.1.0-18-amd64`; the
+  /// Reads the version of the running kernel. Debian's release, such as `6.1.0-18-amd64`, names the ABI; the
   /// upstream version is in `/proc/version`.
   init?(root: String) {
     if let text = Files.text(at: "\(root)/proc/version") {

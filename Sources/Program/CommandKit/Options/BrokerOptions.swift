@@ -3,7 +3,7 @@ import BLELinux
 package import Fleet
 import Recording
 
-/// Options for connecting to an MQTT broker, on commands that do nothing else.
+/// Options for connecting to an MQTT broker, for commands that only publish or collect.
 package struct BrokerOptions: ParsableArguments {
   package init() {}
 
@@ -18,7 +18,9 @@ package struct BrokerOptions: ParsableArguments {
       valueName: "file"))
   package var passwordFile: String?
 
-  /// - Parameter prefix: the prefix for a URL without one.
+  /// Parses a broker's URL and reads its password.
+  ///
+  /// - Parameter prefix: the topic prefix for a URL without one.
   package static func broker(
     _ url: String, passwordFile: String?, prefix: String = BrokerAddress.defaultPrefix
   ) throws -> BrokerAddress {
@@ -37,10 +39,10 @@ package struct BrokerOptions: ParsableArguments {
     return broker
   }
 
-  /// Returns the first line of a file. A password must not be a command-line argument, which other users can
-  /// see.
+  /// Returns the first line of a file. Passwords are read from files because other users can see command-line
+  /// arguments.
   ///
-  /// Under systemd a credential with the file's name takes precedence, because the service's user may not be
+  /// Under systemd, a credential with the file's name takes precedence, because the service's user may not be
   /// able to read the file itself (`LoadCredential=`, systemd.exec(5)).
   static func secret(in file: String) throws -> String {
     let credential = ProcessFacts.environment("CREDENTIALS_DIRECTORY").map { "\($0)/\(Files.name(of: file))" }

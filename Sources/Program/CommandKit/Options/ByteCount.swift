@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// A number of bytes in the notation of options: `500k`, `10M`, `1G`, in powers of 1024.
+/// A number of bytes as written in options: `500k`, `10M`, `1G`, in powers of 1024.
 package struct ByteCount: Sendable, CustomStringConvertible {
   private static let units: [Character: Int] = ["k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
   /// Largest value: one pebibyte.
@@ -11,6 +11,8 @@ package struct ByteCount: Sendable, CustomStringConvertible {
 
   package static let gigabyte = ByteCount(value: 1 << 30, description: "1G")
 
+  /// Returns a parser for an option's values.
+  ///
   /// - Parameter least: the smallest number of bytes that the option accepts.
   /// - Returns: an option's `transform`, which throws `ValidationError` with the range.
   package static func atLeast(_ least: ByteCount) -> @Sendable (String) throws -> ByteCount {

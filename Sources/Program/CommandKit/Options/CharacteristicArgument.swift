@@ -21,8 +21,8 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   package static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// The operation that a command performs. If several characteristics have the UUID, only those that support
-  /// the operation are candidates.
+  /// The operation that a command performs. If several characteristics share the UUID, only those that
+  /// support the operation are candidates.
   package enum Use: Sendable {
     case read, write, listen
 
@@ -43,9 +43,9 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     }
   }
 
-  /// Passes the characteristic's value handle to `body`. If the device refuses a handle that was discovered
-  /// on an earlier link, rediscovers and calls `body` once more. A handle given by the user is used without
-  /// discovery.
+  /// Passes the characteristic's value handle to `body`. If the device rejects a handle that was discovered
+  /// on an earlier link, discovers again and calls `body` once more. A handle given by the user is used
+  /// without discovery.
   package func use<Value: Sendable>(
     _ client: GATTClient, to use: Use,
     _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
@@ -65,7 +65,7 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
-  /// Returns the characteristic, after discovery unless a cached result is known to be valid.
+  /// Returns the characteristic. Runs discovery unless a cached result is known to be valid.
   ///
   /// - Throws: if several characteristics with that UUID support the operation; the user must give a handle.
   package func characteristic(_ client: GATTClient, to use: Use) async throws -> GATTDatabase.Characteristic {

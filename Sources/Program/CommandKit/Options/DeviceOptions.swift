@@ -7,7 +7,7 @@ package import BLEWire
 import JSONText
 package import SensorSessions
 
-/// Options for the radio, on every command that uses one.
+/// Options for selecting and using the radio, on every command that uses one.
 package struct AdapterOptions: ParsableArguments {
   package init() {}
 
@@ -101,7 +101,7 @@ package struct AdapterOptions: ParsableArguments {
   ///
   /// - Parameters:
   ///   - tuning: settings of the receive thread.
-  ///   - links: number of devices to connect to, after which only lost links are reconnected; 0 for a scan,
+  ///   - links: number of devices to connect to; after that, only lost links are reconnected. 0 for a scan,
   ///     `nil` if unknown.
   package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
     let transport = try specification()
@@ -129,7 +129,7 @@ package struct AdapterOptions: ParsableArguments {
     }
     var radio = try await Radio.exclusive(
       specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
-    // The user channel is never opened again.
+    // The user channel stays open, so no capability is needed again.
     if links != nil { ProcessRights.keep([]) }
     try await secure(radio)
     radio.adapter = remembering(radio.adapter)
@@ -137,7 +137,7 @@ package struct AdapterOptions: ParsableArguments {
   }
 
   /// Passes the stored keys to the adapter, which encrypts links with bonded devices. The kernel accepts keys
-  /// from root only; without them it still has those of `bluetoothd`.
+  /// from root only. Without root, the kernel still uses the keys that it got from `bluetoothd`.
   private func secure(_ radio: Radio) async throws {
     guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
     if radio.adapter.mode == "coexist"
@@ -153,18 +153,18 @@ package struct AdapterOptions: ParsableArguments {
     let wanted = settings
     try await failing { () async throws(HostError) in
       do throws(HostError) { try await adapter.secure(wanted) } catch {
-        // The adapter knows the bonds even so, and refuses links that it cannot encrypt.
+        // The adapter has the bonds despite the error, and rejects links that it cannot encrypt.
         guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
       }
     }
   }
 
-  /// The keys of bonded devices; `nil` if this command stores no devices.
+  /// The stored keys of bonded devices; `nil` if this command does not use known devices.
   package var bondFiles: BondFiles? {
     knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
   }
 
-  /// The known devices; `nil` if this command stores no devices. Emulated and replayed devices are not
+  /// The known devices; `nil` if this command does not use them. Emulated and replayed devices are not
   /// stored, because they do not exist in later runs.
   package var knownDevices: KnownDevices? {
     if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
@@ -180,7 +180,7 @@ package struct AdapterOptions: ParsableArguments {
 }
 
 extension AdapterOptions {
-  /// An adapter that the kernel keeps.
+  /// Opens an adapter that stays under the kernel's control.
   private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
     switch mode {
     case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
@@ -193,7 +193,7 @@ extension AdapterOptions {
   }
 }
 
-/// Options for the device: its address type, and the timeout.
+/// Options for the device to connect to: address type and timeout.
 package struct DeviceOptions: ParsableArguments {
   package init() {}
 
@@ -203,7 +203,7 @@ package struct DeviceOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Timeout for finding the device, for connecting and starting a stream, and for each response (at most 30).",
+      "Timeout for finding the device, connecting, starting a stream, and for each response (at most 30).",
       valueName: "seconds"), in: NumberRange(above: 0, upTo: 3600, "seconds"))
   package var timeout = 20.0
 
@@ -214,10 +214,10 @@ package struct DeviceOptions: ParsableArguments {
   }
 }
 
-/// Commands and option groups with a device to connect to.
+/// A command or option group that connects to a device.
 ///
-/// Groups are siblings, not nested: a debug build of swift-argument-parser builds a group's options four
-/// times to check them, so each level of nesting multiplies the time by four.
+/// Option groups are siblings, not nested: a debug build of swift-argument-parser builds a group's options
+/// four times to check them, so each level of nesting multiplies the time by four.
 package protocol ReachesDevice {
   var radio: AdapterOptions { get }
   var link: LinkOptions { get }
@@ -228,7 +228,7 @@ extension ReachesDevice {
   package var device: DeviceReach { DeviceReach(radio: radio, link: link, choice: choice) }
 }
 
-/// A device to connect to, and the options to reach it.
+/// The device options of a command: radio, link parameters, address type and timeout.
 package struct DeviceReach: Sendable {
   package var radio: AdapterOptions
   package var link: LinkOptions
@@ -236,7 +236,7 @@ package struct DeviceReach: Sendable {
 
   package var timeout: Double { choice.timeout }
 
-  /// Parses an argument: an address, or the name of a known device.
+  /// Parses an argument: a device address, or the name of a known device.
   package func parse(_ text: String) throws -> DeviceAddress {
     if let address = DeviceAddress(text, type: choice.addressType?.type ?? .public) {
       guard choice.addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
@@ -258,7 +258,7 @@ package struct DeviceReach: Sendable {
     return device.address
   }
 
-  /// The stored address of the device with that name, so that no scan is needed; `nil` if unknown.
+  /// Returns the stored address of the device with that name, so that no scan is needed; `nil` if unknown.
   package func known(_ name: String?) -> DeviceAddress? {
     guard let name, let known = radio.knownDevices?.named(name), known.count == 1, known[0].name == name
     else {
@@ -270,7 +270,7 @@ package struct DeviceReach: Sendable {
     return known[0].address
   }
 
-  /// Connects, exchanges the MTU, runs `body`, and closes the connection in any case. Ctrl-C cancels `body`.
+  /// Connects, exchanges the MTU, runs `body`, and always closes the connection. Ctrl-C cancels `body`.
   package func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {
@@ -278,7 +278,7 @@ package struct DeviceReach: Sendable {
     return try await withLink(to: address) { adapter, connection in
       let client = GATTClient(connection)
       do throws(GATTError) { try await client.exchangeMTU() } catch {
-        // A device that ends its link when it is asked is connected once more, and not asked.
+        // If the device disconnects in response to a request, connect once more and leave the request out.
         guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect?.cause
         else {
           return try await failing { () async throws(GATTError) in throw error }
@@ -295,8 +295,8 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`. Repeats it once if it fails because attributes that an earlier program discovered have
-  /// changed.
+  /// Runs `body`. If it fails because the attributes cached by an earlier program have changed, runs it once
+  /// more.
   private static func runTrusting<Value: Sendable>(
     _ connection: Connection, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {
@@ -310,7 +310,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`, and closes the connection in any case.
+  /// Runs `body`, and always closes the connection.
   private static func use<Value: Sendable>(
     _ connection: Connection, _ timeout: Duration, _ isVerbose: Bool,
     _ body: @escaping @Sendable () async throws -> Value
@@ -328,7 +328,7 @@ package struct DeviceReach: Sendable {
 
   /// Like `withConnection`, but sends nothing on the ATT channel.
   ///
-  /// - Parameter links: number of devices to connect to; `.max` if a socket is opened after the link.
+  /// - Parameter links: number of devices to connect to; `.max` if `body` opens another socket on the link.
   package func withLink<Value: Sendable>(
     to address: DeviceAddress, links: Int = 1,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
@@ -359,15 +359,15 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// How a signal ends the body of `withRadio`.
+  /// How `withRadio` ends its body after a signal.
   package enum Ending: Sendable {
-    /// It is cancelled, and abandoned if it does not end soon.
+    /// Cancels the body, and abandons it if it does not end soon.
     case prompt
-    /// It is cancelled, and must end soon by itself because it writes files.
+    /// Cancels the body and waits for it, because it writes files.
     case whole
   }
 
-  /// Opens the radio, runs `body`, and closes the radio in any case. Ctrl-C cancels `body`.
+  /// Opens the radio, runs `body`, and always closes the radio. Ctrl-C cancels `body`.
   ///
   /// - Parameters:
   ///   - tuning: settings of the receive thread.
@@ -382,7 +382,7 @@ package struct DeviceReach: Sendable {
       do {
         let value =
           switch ending {
-          // Links to silent devices are closed earlier; this limit covers all other waits.
+          // Links to unresponsive devices are closed earlier; this limit covers all other waits.
           case .prompt:
             try await Interruption.leaving(after: Interruption.leavingPatience) { try await body(radio) }
           case .whole: try await body(radio)
@@ -396,7 +396,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`, which waits for one response of a device, with the limit of --timeout.
+  /// Runs `body`, which waits for one response from a device. Fails after --timeout.
   package func answering<Value: Sendable>(
     _ address: DeviceAddress, _ body: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {

@@ -27,6 +27,8 @@ package struct HomeAssistantOptions: ParsableArguments {
 
   package func validate() throws { _ = try plan() }
 
+  /// Returns the publishing plan.
+  ///
   /// - Returns: `nil` if nothing is published to Home Assistant.
   package func plan() throws -> HomePlan? {
     guard let homeAssistant else {
@@ -49,6 +51,8 @@ package struct DaemonHomeAssistantOptions: ParsableArguments {
 
   package func validate() throws { _ = try plan() }
 
+  /// Returns the publishing plan.
+  ///
   /// - Returns: `nil` if nothing is published to Home Assistant.
   package func plan() throws -> HomePlan? {
     try to.map { try HomePlan($0, ca: ca, passwordFile: passwordFile) }
@@ -62,9 +66,9 @@ extension HomePlan {
   }
 }
 
-/// How commands use the connection to Home Assistant.
+/// The end of a command's connection to Home Assistant.
 extension HomeAssistant {
-  /// Publishes the end of the recording, and prints a message if something could not be published.
+  /// Publishes the end of the recording. Prints a message if some values could not be published.
   ///
   /// - Returns: whether everything was published.
   package func finishAndTell() async -> Bool {

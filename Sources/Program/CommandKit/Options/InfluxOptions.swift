@@ -27,6 +27,8 @@ package struct InfluxOptions: ParsableArguments {
 
   package func validate() throws { _ = try plan() }
 
+  /// Returns the plan for writing rows.
+  ///
   /// - Returns: `nil` if nothing is written to a database.
   package func plan() throws -> InfluxPlan? {
     guard let influx else {
@@ -44,8 +46,10 @@ package struct InfluxOptions: ParsableArguments {
   }
 }
 
-/// How commands use their database.
+/// The database connection of a command.
 extension InfluxWriter {
+  /// Opens the database connection.
+  ///
   /// - Returns: `nil` without a plan.
   package static func open(_ plan: InfluxPlan?) throws -> InfluxWriter? {
     guard let plan else { return nil }

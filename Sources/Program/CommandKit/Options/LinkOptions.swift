@@ -3,7 +3,7 @@ package import BLEHost
 import BLEWire
 import Recording
 
-/// Requested link parameters, on every command that connects.
+/// Link parameters to request, on every command that connects.
 package struct LinkOptions: ParsableArguments {
   package init() {}
 
@@ -27,7 +27,7 @@ package struct LinkOptions: ParsableArguments {
   package var phy: PHY?
 
   @Option(
-    help: ArgumentHelp("Maximum bytes in one data packet on the air, 27 … 251.", valueName: "octets"),
+    help: ArgumentHelp("Maximum number of bytes in one data packet, 27 … 251.", valueName: "octets"),
     in: NumberRange(27...251, "octets"))
   package var dataLength: UInt16?
 
@@ -58,6 +58,8 @@ package struct LinkOptions: ParsableArguments {
     return request
   }
 
+  /// Parses a connection interval.
+  ///
   /// - Parameter text: milliseconds, one number or two separated by a hyphen.
   private static func interval(_ text: String) throws -> ClosedRange<UInt16> {
     let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
@@ -74,7 +76,7 @@ package struct LinkOptions: ParsableArguments {
   }
 }
 
-/// Descriptions of a link for people.
+/// Text about a link for the user.
 package enum LinkText {
   /// The current link parameters; `nil` if none is known.
   package static func inForce(_ state: LinkState) -> String? {
@@ -103,6 +105,8 @@ package enum LinkText {
     }
   }
 
+  /// Returns a message about values received without a subscription; `nil` if there were none.
+  ///
   /// - Parameter count: number of values received without a subscription.
   package static func unsubscribed(_ count: Int) -> String? {
     switch count {
@@ -112,7 +116,7 @@ package enum LinkText {
     }
   }
 
-  /// One line for each refused request.
+  /// Returns one line for each refused change of a link parameter.
   package static func refusals(_ changes: [LinkChange]) -> [String] {
     changes.compactMap { change in
       guard case .refused(let part, let error) = change.value else { return nil }

@@ -3,14 +3,16 @@ package import ArgumentParser
 /// The numbers that an option accepts, and their unit.
 ///
 /// Every option with a numeric value is declared with a range: `@Option(help: …, in: .duration)`. A value
-/// outside of it is refused when the command line is parsed, before anything is opened. The message names the
-/// option, the value and the range.
+/// outside the range is rejected when the command line is parsed, before anything is opened. The message
+/// names the option, the value and the range.
 package struct NumberRange<Number: Comparable & LosslessStringConvertible & Sendable>: Sendable {
   private let lower: Number
   private let upper: Number
   private let includesLower: Bool
   private let unit: String
 
+  /// Creates a closed range.
+  ///
   /// - Parameter unit: the unit, such as "seconds"; empty for a plain number.
   package init(_ range: ClosedRange<Number>, _ unit: String = "") {
     (lower, upper, includesLower, self.unit) = (range.lowerBound, range.upperBound, true, unit)
@@ -26,7 +28,7 @@ package struct NumberRange<Number: Comparable & LosslessStringConvertible & Send
 
   /// Parses a number.
   ///
-  /// - Throws: `ValidationError` with the range; the parser prefixes the names of the option and the value.
+  /// - Throws: `ValidationError` with the range. The parser adds the option's name and the value in front.
   ///   NaN is in no range.
   package func parse(_ text: String) throws -> Number {
     guard let number = Number(text), includesLower ? number >= lower : number > lower, number <= upper else {
@@ -61,12 +63,12 @@ extension NumberRange<Double> {
 }
 
 extension NumberRange<Int> {
-  /// A number of items after which a command ends. The upper bound leaves room for counting further.
+  /// A number of items after which a command ends. The upper bound prevents overflow when counting past it.
   package static var count: Self { Self(1...1_000_000_000_000_000) }
 }
 
 extension NumberRange<UInt32> {
-  /// Six digits, Core 5.4, Vol 3, Part H, 2.3.5.3.
+  /// A six-digit passkey. Core 5.4, Vol 3, Part H, 2.3.5.3.
   package static var passkey: Self { Self(0...999_999) }
 }
 

@@ -3,8 +3,8 @@ package import BLELinux
 
 /// Whether existing files may be replaced, on every command that writes a file named by the user.
 ///
-/// A command calls `check` for each such file before it reads or writes anything. It writes with
-/// `Files.write` or `OutputFile` and passes `existing`; they check again when the file gets its name.
+/// A command calls `check` for each such file before it reads or writes anything. It then writes with
+/// `Files.write` or `OutputFile` and passes `existing`. These check again when they rename the finished file.
 package struct OverwriteOptions: ParsableArguments {
   package init() {}
 
@@ -13,8 +13,8 @@ package struct OverwriteOptions: ParsableArguments {
 
   package var existing: Files.Existing { force ? .replace : .refuse }
 
-  /// Refuses a name that must not be replaced: an existing file, link or directory unless --force is given,
-  /// and always a file that is read. `-`, `/dev/stdout`, devices and pipes are written directly.
+  /// Rejects a path that must not be replaced: any file that the command reads and, unless --force is given,
+  /// an existing file, link or directory. `-`, `/dev/stdout`, devices and pipes are written directly.
   ///
   /// - Parameters:
   ///   - path: the file to write; `nil` if none.
@@ -32,8 +32,8 @@ package struct OverwriteOptions: ParsableArguments {
     }
   }
 
-  /// Refuses a folder that exists and is not empty, unless --force is given. For files whose names are not
-  /// known yet.
+  /// Rejects an existing folder that is not empty, unless --force is given. For commands that do not know the
+  /// names of their files yet.
   package func check(folder path: String, _ option: String) throws {
     guard !force, Files.isOccupied(path) else { return }
     guard Files.isDirectory(path), Files.names(in: path).allSatisfy({ $0 == "." || $0 == ".." }) else {

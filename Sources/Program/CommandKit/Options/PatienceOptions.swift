@@ -3,27 +3,27 @@ import BLEHost
 import BLEWire
 package import SensorSessions
 
-/// How long to try to reconnect, on every command that keeps a device connected.
+/// How long to try to reconnect, for every command that keeps a device connected.
 package struct PatienceOptions: ParsableArguments {
   package init() {}
 
-  /// Longer than a ring takes to return from its charger or from a pocket.
+  /// Default in seconds. A ring takes less time to return from its charger or a pocket.
   private static let standard = 60.0
 
   @Option(
     help: ArgumentHelp(
-      "How long to reconnect after a lost link; 0: a lost link ends the command (default: 60, in replay 0).",
+      "How long to try to reconnect a lost link; 0 ends the command instead (default: 60, in replay 0).",
       valueName: "seconds"), in: NumberRange(0...86_400, "seconds"))
   package var patience: Double?
 
-  /// The default is 0 in replay: the log already contains any reconnection, so waiting is useless unless
-  /// requested.
+  /// Returns the time limit for reconnecting. The default in replay is 0: a reconnection, if there was one,
+  /// is already in the log.
   package func duration(on radio: Radio) -> Duration {
     .seconds(patience ?? (radio.replay == nil ? Self.standard : 0))
   }
 }
 
-/// Descriptions of a gap for people.
+/// Text about a gap in a recording, for the user.
 package enum GapText {
   /// Why the link ended: `the link was lost: the device went silent (0x08, Connection Timeout)`.
   package static func cause(_ gap: SessionGap) -> String {

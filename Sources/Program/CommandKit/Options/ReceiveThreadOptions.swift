@@ -8,7 +8,7 @@ package struct ReceiveThreadOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       """
-      Let the receive thread poll for this long after the last packet before it sleeps. Avoids the latency \
+      Keep the receive thread polling for this long after each packet before it sleeps. Avoids the latency \
       of a wake-up, at the cost of a busy processor.
       """, valueName: "microseconds"), in: NumberRange(0...1_000_000, "microseconds"))
   package var spin = 0

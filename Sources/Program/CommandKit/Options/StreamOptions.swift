@@ -2,7 +2,7 @@ package import ArgumentParser
 import BLELinux
 package import Outlets
 
-/// Samples for other programs during a recording.
+/// Options for sending samples to other programs during a recording.
 package struct StreamOptions: ParsableArguments {
   package init() {}
 
@@ -10,7 +10,7 @@ package struct StreamOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       Print each sample as a line of JSON as soon as it arrives: '-' is standard output, unix:PATH a socket \
-      for readers of the same user, tcp:HOST:PORT an unencrypted socket for everyone who can reach it: use \
+      for readers of the same user, tcp:HOST:PORT an unencrypted socket for anyone who can reach it: use \
       127.0.0.1. May be repeated.
       """, valueName: "target"))
   package var stream: [String] = []
@@ -20,13 +20,15 @@ package struct StreamOptions: ParsableArguments {
   /// The targets, in the order given.
   package var targets: [StreamTarget] { get throws { try Self.targets(stream, "--stream") } }
 
-  /// Refuses --stream without a recording.
+  /// Rejects --stream without a recording.
   package func validate(output: String?) throws {
     if output == nil, !stream.isEmpty {
       throw ValidationError("--stream needs an --output directory; without one, --json prints the samples")
     }
   }
 
+  /// Parses the targets of an option.
+  ///
   /// - Parameter option: the option's name, for messages.
   package static func targets(_ texts: [String], _ option: String) throws -> [StreamTarget] {
     var targets: [StreamTarget] = []
@@ -42,25 +44,25 @@ package struct StreamOptions: ParsableArguments {
   }
 }
 
-/// Samples for receivers of the Lab Streaming Layer.
+/// Options for publishing samples in the Lab Streaming Layer.
 package struct LSLOptions: ParsableArguments {
   package init() {}
 
   @Flag(
     help: ArgumentHelp(
       """
-      Publish each table as a stream of the Lab Streaming Layer (LSL), which every host in this machine's \
+      Publish each table as a stream of the Lab Streaming Layer (LSL), which every host on this machine's \
       network can receive, and events as markers. Needs liblsl.
       """))
   package var lsl = false
 }
 
-/// How commands use their sample stream.
+/// The sample stream of a command.
 extension SampleStream {
-  /// How long the stream's readers may take after a signal.
+  /// Maximum time to send the remaining samples after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// Effect on a recording when the reader closes standard output.
+  /// What happens to a recording when the reader closes standard output.
   package enum OutputEnd: Sendable {
     case goesOn
     /// The recording ends as after a first Ctrl-C, because it has no other purpose.

@@ -1,7 +1,7 @@
 import ArgumentParser
 package import Recording
 
-/// How a recording's tables are stored.
+/// Format and sync interval of a recording's tables.
 package struct TableOptions: ParsableArguments {
   package init() {}
 

@@ -9,7 +9,7 @@ import Synchronization
 package enum Console {
   /// Writing to standard output failed.
   package enum WriteError: Error {
-    /// The reader of the output is gone (EPIPE): stop without a message.
+    /// The reader of standard output has closed it (EPIPE). The command stops without a message.
     case readerGone
     case failed(SystemError)
 
@@ -23,7 +23,7 @@ package enum Console {
 
   package static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
 
-  /// Writes results without buffering, even into a pipe.
+  /// Writes results unbuffered, also into a pipe.
   package static func write(_ octets: some Sequence<UInt8>) throws(WriteError) {
     let octets = [UInt8](octets)
     do throws(SystemError) { try StandardStream.output.write(octets.span) } catch {
@@ -31,8 +31,8 @@ package enum Console {
     }
   }
 
-  /// Prints lines for people. Control characters in text from other sources are escaped, so they cannot
-  /// affect the terminal.
+  /// Prints lines for people. Escapes control characters, which text from devices may contain, so that they
+  /// cannot affect the terminal.
   package static func print(_ line: String) throws(WriteError) {
     try write((line.printableLines + "\n").utf8)
   }
@@ -51,7 +51,7 @@ package enum Console {
 
   private static let hasFailed = Atomic(false)
 
-  /// Like `note`, for a failure that does not end the command: the exit status becomes 1.
+  /// Like `note`, for a failure that does not end the command. The exit status becomes 1.
   package static func note(failure text: String) {
     hasFailed.store(true, ordering: .relaxed)
     note(text)
@@ -60,13 +60,13 @@ package enum Console {
   /// Whether a failure was noted since the last call.
   package static func takeFailure() -> Bool { hasFailed.exchange(false, ordering: .relaxed) }
 
-  /// Prints which sensor a search has found.
+  /// Prints the name and address of the sensor that a search has found.
   package static func note(found advertiser: Advertiser) {
     let name = advertiser.name.map { $0.printable + " " } ?? ""
     note("found \(name)\(advertiser.address) (\(advertiser.address.type.name))")
   }
 
-  /// Prints the parser's message about wrong usage.
+  /// Prints the parser's usage error.
   package static func usage(_ text: String) {
     tell(text.printableLines + "\n")
   }
@@ -77,7 +77,7 @@ package enum Console {
     tell("\r\u{1B}[K\(text.printable)")
   }
 
-  /// Prints a question; the answer is typed on the same line.
+  /// Prints a question. The user types the answer on the same line.
   package static func ask(_ question: String) { tell(question.printableLines) }
 
   private static func tell(_ text: String) {
@@ -100,7 +100,7 @@ package struct Failure: Error, CustomStringConvertible {
   package init(_ message: String) { self.message = message }
 }
 
-/// Converts errors of the libraries into the line that ends a command.
+/// Converts an error of a library into a `Failure`, the line that ends a command.
 package func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
   do throws(E) { return try body() } catch { throw Failure(error) }
 }

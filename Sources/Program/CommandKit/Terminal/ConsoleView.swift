@@ -2,7 +2,7 @@ import BLELinux
 package import LiveView
 package import Synchronization
 
-/// The live view at the bottom of standard error; messages scroll above it.
+/// The live view at the bottom of the terminal on standard error. Messages scroll above it.
 extension Console {
   package static let view = Mutex<LiveFrames?>(nil)
 
@@ -11,7 +11,7 @@ extension Console {
     view.withLock { $0 = LiveFrames(isColored: isColored) }
   }
 
-  /// Does nothing if the view is closed.
+  /// Draws a frame. Does nothing if the view is closed.
   package static func drawView(_ lines: [LiveLine], _ size: (columns: Int, rows: Int)) {
     view.withLock { view in
       if let octets = view?.draw(lines, columns: size.columns, rows: size.rows) { send(octets) }
@@ -27,14 +27,14 @@ extension Console {
     }
   }
 
-  /// Leaves the current frame on the screen and continues below it. Does not block: the process may be about
-  /// to end.
+  /// Leaves the current frame on the screen and continues below it. Does not block, because the process may
+  /// be about to end.
   package static func leaveView() {
     _ = view.withLockIfAvailable { view in
       if let octets = view?.leave() { send(octets) }
     }
   }
 
-  /// Forgets the current frame, because another program has used the terminal.
+  /// Discards the current frame after another program has used the terminal.
   package static func forgetView() { view.withLock { _ = $0?.leave() } }
 }

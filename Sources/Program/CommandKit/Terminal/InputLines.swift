@@ -21,7 +21,7 @@ package struct InputLines {
 
   package init() {}
 
-  /// The next line without its terminator; `nil` after the last. Invalid UTF-8 becomes U+FFFD.
+  /// Returns the next line without its terminator; `nil` after the last. Invalid UTF-8 becomes U+FFFD.
   package mutating func next() throws(SystemError) -> Line? {
     var line: [UInt8] = []
     var (isTooLong, isBegun) = (false, false)

@@ -2,25 +2,25 @@ package import BLELinux
 import Glibc
 import Synchronization
 
-/// SIGINT, SIGTERM and SIGHUP cancel the command's task, so that scans and streams are stopped first. A
-/// second signal ends the process immediately.
+/// Signal handling: SIGINT, SIGTERM and SIGHUP cancel the command's task, which first stops scans and
+/// streams. A second signal ends the process immediately.
 package enum Interruption {
-  /// Time after a signal for a device to respond to the closing requests; then its link is closed.
+  /// Time limit after a signal for a device to respond to the closing requests. After it, the link is closed.
   package static let patience = Duration.milliseconds(600)
-  /// Time after a signal for everything else that may block.
+  /// Time limit after a signal for everything else that may block.
   package static let leavingPatience = Duration.milliseconds(750)
-  /// Time after a signal for a controller to close.
+  /// Time limit after a signal for closing a controller.
   package static let closingPatience = Duration.milliseconds(900)
 
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
-  /// Called on SIGHUP instead of ending the command, if set.
+  /// Called on SIGHUP, which then does not end the command.
   private static let hangUp = Mutex<(@Sendable () -> Void)?>(nil)
-  /// Set by the first signal, which wakes `waiters`.
+  /// Set by the first signal, which also wakes `waiters`.
   private static let isSignalled = Atomic(false)
   private static let waiters = Waiters()
   private static let otherCause = Mutex<String?>(nil)
 
-  /// Call this first in `main`.
+  /// Installs the signal handlers. Call this first in `main`.
   package static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
       if number == SIGHUP, let reload = hangUp.withLock({ $0 }) { return reload() }
@@ -39,12 +39,12 @@ package enum Interruption {
   /// Makes SIGHUP call `body` each time instead of ending the command.
   package static func onHangUp(_ body: @escaping @Sendable () -> Void) { hangUp.withLock { $0 = body } }
 
-  /// Why the command was interrupted without a signal.
+  /// Why the command was interrupted, if not by a signal.
   package static var cause: String? { otherCause.withLock { $0 } }
 
-  /// Cancels the command as a first signal does, but without time limits. Does nothing if no task is running.
+  /// Cancels the command like a first signal, but without time limits. Does nothing if no task is running.
   ///
-  /// - Parameter cause: why, for a command that has no result yet.
+  /// - Parameter cause: the reason, for a command that has no result yet.
   package static func interrupt(because cause: String) {
     guard let handler = handler.withLock({ $0.take() }) else { return }
     if !isSignalled.load(ordering: .acquiring) { otherCause.withLock { $0 = cause } }
@@ -60,8 +60,8 @@ package enum Interruption {
     return try await task.value
   }
 
-  /// Runs `body`, and abandons it once `patience` has passed after a signal, so that a command ends even if
-  /// `body` blocks. Do not use it for writing files.
+  /// Runs `body`. Abandons it `patience` after a signal, so that a command ends even if `body` blocks. Do not
+  /// use it for writing files.
   ///
   /// - Throws: `CancellationError` if `body` is abandoned.
   package static func leaving<Value: Sendable>(
@@ -75,8 +75,7 @@ package enum Interruption {
   }
 }
 
-/// Runs `body`. When `limit` returns, cancels and abandons `body`, and throws the error that `limit`
-/// returned.
+/// Runs `body`. When `limit` returns, cancels and abandons `body`, and throws the error returned by `limit`.
 package func leaving<Value: Sendable>(
   _ body: @escaping @Sendable () async throws -> Value,
   limit: @escaping @Sendable () async throws -> any Error

@@ -1,11 +1,11 @@
 package import BLEReplay
 
-/// Descriptions of a replay's result for people.
+/// Text about a replay's result for the user.
 package enum ReplayText {
   /// Maximum number of differences printed after a command that replays a log.
   private static let exampleLimit = 5
 
-  /// The lines on standard error after a command that replays a log.
+  /// The lines that a command prints on standard error after replaying a log.
   package static func notes(of replay: ReplayTransport) -> [String] {
     let findings = replay.findings
     var notes = [

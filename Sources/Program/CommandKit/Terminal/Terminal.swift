@@ -7,7 +7,8 @@ public enum Terminal {
   /// its size.
   public static var outputColumns: Int? { size(of: .output)?.columns }
 
-  /// Size in characters of the terminal that a stream is connected to; `nil` as above.
+  /// Size in characters of the terminal that a stream is connected to; `nil` if the stream is not a terminal
+  /// or does not report its size.
   ///
   /// `ioctl(TIOCGWINSZ)`.
   public static func size(of stream: StandardStream) -> (columns: Int, rows: Int)? {

@@ -5,8 +5,8 @@ import Synchronization
 /// Reads single keys from the terminal at standard input, without Enter and without echo, while a view is
 /// shown.
 ///
-/// Ctrl-C and Ctrl-Z keep their meaning. If the process is killed, the terminal stays without echo; `reset`
-/// restores it.
+/// Ctrl-C and Ctrl-Z keep their meaning. If the process is killed, echo stays off until the user runs
+/// `reset`.
 package enum TerminalKeys {
   private struct State {
     var isOpen = false
@@ -44,8 +44,8 @@ package enum TerminalKeys {
     }
   }
 
-  /// Switches the terminal to single keys. A shell may change the settings while the process is stopped, so
-  /// they are checked each time.
+  /// Switches the terminal to single keys. Checks the settings on each call, because a shell may change them
+  /// while the process is stopped.
   ///
   /// - Returns: whether keys can be read.
   private static func take() -> Bool {

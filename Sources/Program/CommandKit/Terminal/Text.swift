@@ -32,7 +32,7 @@ extension [UInt8] {
 }
 
 extension AdapterInfo {
-  /// The bus by the kernel's numbers (`HCI_VIRTUAL` …).
+  /// Name of the bus for the kernel's number (`HCI_VIRTUAL` …).
   package var busName: String {
     switch bus {
     case 0: "virtual"
