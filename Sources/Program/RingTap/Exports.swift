@@ -1,4 +1,4 @@
-// Modules whose types occur in the public API, so that clients need to import only this module.
+// Modules whose types occur in the public API. Clients need to import only this module.
 @_exported public import BLEEmulation
 @_exported public import BLEHost
 @_exported public import BLEPeripheral

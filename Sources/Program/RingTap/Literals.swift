@@ -2,8 +2,8 @@ public import BLEWire
 
 /// A UUID literal: `"180d"`, `"6e400003-b5a3-f393-e0a9-e50e24dcca9e"`.
 ///
-/// For text that is only known at run time use `BluetoothUUID(text)`, which returns `nil` for an invalid
-/// UUID; an invalid literal traps.
+/// An invalid literal traps. For text that is only known at run time, use `BluetoothUUID(text)`, which
+/// returns `nil` if the text is not a UUID.
 extension BluetoothUUID: ExpressibleByStringLiteral {
   /// - Precondition: the text is a UUID of 4, 8 or 36 characters.
   public init(stringLiteral text: String) {
@@ -13,10 +13,10 @@ extension BluetoothUUID: ExpressibleByStringLiteral {
   }
 }
 
-/// A literal of a public device address: `"70:CB:0D:00:A1:B2"`.
+/// A public device address as a literal: `"70:CB:0D:00:A1:B2"`.
 ///
-/// For a random address, and for text that is only known at run time, use `DeviceAddress(text, type:)`, which
-/// returns `nil` for an invalid address; an invalid literal traps.
+/// An invalid literal traps. For a random address, or text that is only known at run time, use
+/// `DeviceAddress(text, type:)`, which returns `nil` if the text is not an address.
 extension DeviceAddress: ExpressibleByStringLiteral {
   /// - Precondition: the text is six bytes of two hexadecimal digits each, separated by colons.
   public init(stringLiteral text: String) {

@@ -3,9 +3,9 @@ public import BLEHost
 import BLEPacketLog
 public import BLEWire
 
-/// The packets of a log from any program: btsnoop, pcapng, pcap or Apple's PacketLogger, also compressed with
-/// gzip or zstd. Air logs of a sniffer (pcap or pcapng with link types 192, 251, 256 and 272) yield the
-/// packets that the central's host would have seen. Needs no radio.
+/// The packets of a log written by any program: btsnoop, pcapng, pcap or Apple's PacketLogger, optionally
+/// compressed with gzip or zstd. A sniffer's air log (pcap or pcapng with link type 192, 251, 256 or 272)
+/// yields the packets that the central's host would have seen. Reading a log needs no radio.
 ///
 /// ```swift
 /// let log = try PacketLog(contentsOf: "btsnoop_hci.log")
@@ -15,12 +15,12 @@ public import BLEWire
 /// if let problem = log.problem { print("the log breaks off: \(problem)") }
 /// ```
 ///
-/// The log is read once, in chunks and bounded memory: a second loop continues where the first one ended. Use
-/// it in one task only.
+/// The log is read once, in chunks and in bounded memory. A second loop continues where the first one ended.
+/// Use a log in one task only.
 public final class PacketLog: Sequence, IteratorProtocol {
   private let log: LogReader
   private var decoder = PacketDecoder()
-  /// The packets of the current chunk; those before `next` have been returned.
+  /// The packets of the current chunk. Those before `nextIndex` have already been returned.
   private var packets: [LoggedPacket] = []
   private var nextIndex = 0
 
@@ -42,7 +42,7 @@ public final class PacketLog: Sequence, IteratorProtocol {
     }
   }
 
-  /// The next packet with its bytes; records that are not HCI packets are skipped.
+  /// Returns the next packet with its bytes. Skips records that are not HCI packets.
   public func next() -> LoggedPacket? {
     if nextIndex == packets.count { fill() }
     guard nextIndex < packets.count else { return nil }
@@ -71,19 +71,19 @@ public struct LoggedPacket: Hashable, Sendable {
     public let bytes: [UInt8]
   }
 
-  /// The number among all records of the log, from 1, which matches the numbers of other tools.
+  /// The packet's number among all records of the log, starting at 1, as in other tools.
   public let index: Int
-  /// The log's timestamp with the log's precision; btsnoop has microseconds.
+  /// The log's timestamp, in the log's precision; btsnoop has microseconds.
   public let time: ReceiveTime
   /// Direction between host and controller.
   public let direction: HCIDirection
-  /// Command, event, or data.
+  /// Type of the packet: command, event, or data.
   public let type: HCIPacketType
-  /// The peer of the packet's link, if the log contains the start of the link.
+  /// The link's peer, if the log contains the start of the link.
   public let peer: DeviceAddress?
   /// The HCI packet without its type byte.
   public let bytes: [UInt8]
-  /// The complete value of a notification or indication, in the packet that completes it.
+  /// The complete value of a notification or indication. Only set in the packet that completes it.
   public let notification: Notification?
 
   fileprivate init(_ packet: borrowing DecodedPacket) {

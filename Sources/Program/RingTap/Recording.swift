@@ -10,42 +10,44 @@ public import BLEWire
 /// ```
 ///
 /// The capture is a directory with a table for each kind of sample (CSV, or NumPy arrays), the packet log
-/// `packets.btsnoop` and `session.json`. The commands `ringtap capture` and those of the sensors write the
-/// same with the same code, and `ringtap analyse`, `convert` and `report` read it.
+/// `packets.btsnoop` and `session.json`. `ringtap capture` and the sensor commands write the same files with
+/// the same code. `ringtap analyse`, `convert` and `report` read them.
 public struct Recording: Sendable {
   /// The capture's directory.
   public let directory: String
   /// The contents of `session.json`.
   public let report: SessionReport
   /// The error that ended the recording early, such as a lost link or a full disk; `nil` if it ended by
-  /// duration, count or cancellation. The files contain everything received until then.
+  /// duration, count or cancellation. The files contain everything received before the error.
   public let failure: HostError?
 
   /// Number of notifications received.
   public var received: Int { report.received }
-  /// Received notifications that are not in the files, by queue; `total` is 0 if all are.
+  /// Received notifications that are missing from the files, by queue. `total` is 0 if none are missing.
   public var lost: SessionReport.Loss { report.lost }
-  /// Periods without a link, in order. Measurements that the sensor did not send meanwhile are not in `lost`.
+  /// Periods without a link, in order. `lost` does not include measurements that the sensor did not send
+  /// during a gap.
   public var gaps: [SessionGap] { report.gaps }
 
   /// Records a sensor: finds it, starts its stream, writes its samples, and stops the stream.
   ///
-  /// The recording ends after `duration` or `count`, whichever is first; without both, when the task is
-  /// cancelled. The files are complete in each case.
+  /// The recording ends after `duration` or `count`, whichever comes first. Without both, it ends when the
+  /// task is cancelled. In each case the files are complete.
   ///
   /// - Parameters:
   ///   - kind: the kind of sensor.
   ///   - radio: the radio.
-  ///   - directory: is created; must be empty if it exists.
-  ///   - duration: counted from the start of the stream, gaps included.
-  ///   - count: samples of a ring, or values of another sensor; the packet log ends with the last of them.
-  ///   - address: the sensor's address, if known; then no scan is made.
+  ///   - directory: the capture's directory. It is created; if it exists, it must be empty.
+  ///   - duration: time since the start of the stream, including gaps.
+  ///   - count: number of samples of a ring, or of values of another sensor. The packet log ends with the
+  ///     last one.
+  ///   - address: the sensor's address, if known. Connecting by address needs no scan.
   ///   - name: the exact advertised name to find; `nil` for the first of the kind.
   ///   - searchTime: timeout for finding the sensor.
-  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
   ///   - format: the tables' format.
   /// - Throws: errors before the start: `notFound`, `noAnswer`, `unsuitable` for a directory that is not
-  ///   empty or a device of another kind, `system` if a file cannot be created. Later errors are in
+  ///   empty or a device of another kind, `system` if a file cannot be created. Later errors are stored in
   ///   `failure`.
   public static func run<Sample>(
     _ kind: SensorKind<Sample>, on radio: Radio, to directory: String, for duration: Duration? = nil,
@@ -73,7 +75,7 @@ public struct Recording: Sendable {
 
 /// The losses, by queue: `0`, or `3 (2 kernel queue, 1 disk)`.
 extension SessionReport.Loss: CustomStringConvertible {
-  /// `0`, or the sum and its parts.
+  /// `0`, or the total and the losses of each queue.
   public var description: String {
     let parts = Place.allCases.filter { self[$0] > 0 }
     guard !parts.isEmpty else { return "0" }

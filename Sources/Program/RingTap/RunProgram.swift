@@ -4,7 +4,7 @@ import Glibc
 import JSONText
 import Synchronization
 
-/// Runs the main function of a program: ends it cleanly on Ctrl-C, and prints an error as one line.
+/// Runs the main function of a program. Ends it cleanly on Ctrl-C, and prints an error as one line.
 ///
 /// ```swift
 /// await runProgram {
@@ -16,14 +16,14 @@ import Synchronization
 /// ```
 ///
 /// SIGINT (Ctrl-C), SIGTERM and SIGHUP cancel the task of `body`: sensors are stopped, links are closed, and
-/// the program continues after this call. A second signal ends it immediately. If `body` throws, the error is
-/// printed on standard error after the program's name, and the exit status is 1. If a signal ended it before
-/// it had started anything, the status is 128 plus the signal's number.
+/// the program continues after this call. A second signal ends the program immediately. If `body` throws, the
+/// error is printed on standard error after the program's name, and the exit status is 1. If a signal ended
+/// `body` before it had started anything, the exit status is 128 plus the signal's number.
 ///
 /// Without this function, a signal ends the process immediately: the kernel drops the link, and the sensor
-/// continues streaming until it notices. An uncaught error ends in a backtrace. A program with its own
-/// handling of signals or tasks does not need it, as long as it cancels the task around `withRing` and its
-/// siblings.
+/// continues streaming until it detects the loss. An uncaught error ends in a backtrace. A program that
+/// handles signals itself does not need this function if it cancels the task around `withRing` and similar
+/// calls.
 ///
 /// - Parameter body: runs in a separate task.
 public func runProgram(_ body: @escaping @Sendable () async throws -> Void) async {
@@ -57,6 +57,8 @@ private final class Interruption: Sendable {
     do throws(SystemError) { try InterruptSignals.handle { self.take($0) } } catch { throw .system(error) }
   }
 
+  /// Sets the function that cancels the task on a signal.
+  ///
   /// - Parameter cancel: called immediately if a signal has already arrived.
   func onSignal(_ cancel: @escaping @Sendable () -> Void) {
     let hasCome = state.withLock { state in

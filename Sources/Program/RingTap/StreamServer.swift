@@ -4,13 +4,13 @@ import Synchronization
 
 /// Waits for peers of a byte-stream transport: TCP, a UNIX socket, or the other end of a pseudo-terminal.
 package final class StreamServer: Sendable {
-  /// Carries a descriptor from the thread that accepted it to the waiting task.
+  /// A peer's descriptor, passed from the thread that accepted it to the waiting task.
   package final class Peer: Sendable {
     private let descriptor: Mutex<FileDescriptor?>
 
     init(_ descriptor: consuming FileDescriptor) { self.descriptor = Mutex(consume descriptor) }
 
-    /// Takes the descriptor; may be called once.
+    /// Returns the descriptor. Must be called only once.
     package func take() -> FileDescriptor {
       guard let descriptor = descriptor.withLock({ $0.take() }) else { preconditionFailure("taken twice") }
       return descriptor
@@ -25,7 +25,7 @@ package final class StreamServer: Sendable {
   private let listener: Listener?
   private let terminal: Peer?
 
-  /// Opens the port and passes its name to `opened`; a pseudo-terminal's name is only known then.
+  /// Opens the port and passes its name to `opened`. The name of a pseudo-terminal is only known then.
   package init(_ transport: TransportSpecification, opened: (String) -> Void) throws(HostError) {
     var name = transport.description
     do throws(SystemError) {
@@ -47,7 +47,7 @@ package final class StreamServer: Sendable {
 
   /// Waits for the next peer. A pseudo-terminal has one peer, which is returned immediately.
   ///
-  /// - Throws: also if the task is cancelled.
+  /// - Throws: `system` if no peer can be accepted, or if the task is cancelled.
   package func next() async throws(HostError) -> Peer {
     guard let listener else {
       guard let terminal else { preconditionFailure("a port listens or is a terminal") }
@@ -55,7 +55,7 @@ package final class StreamServer: Sendable {
     }
     let peer = OneShot<Result<Peer, SystemError>>()
     do throws(SystemError) {
-      // accept() blocks, so it must not run on a thread of the pool.
+      // accept() blocks, so it runs on its own thread and not on one of the pool.
       try SystemThread.start(named: "ringtap-accept") {
         do throws(SystemError) {
           peer.set(.success(Peer(try ControllerPort.accept(listener.descriptor))))

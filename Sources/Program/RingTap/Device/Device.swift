@@ -5,10 +5,11 @@ public import BLEStack
 public import BLEWire
 import SensorSessions
 
-/// A connected device and its attributes, as passed to the body of `Radio.withConnection`.
+/// A connected device and its attributes, passed to the body of `Radio.withConnection`.
 ///
-/// A characteristic is identified by its UUID. If several have the same UUID, the first that supports the
-/// operation is used. It is discovered on first use; `services` discovers all.
+/// A characteristic is identified by its UUID. If several characteristics share the UUID, the first that
+/// supports the operation is used. Each characteristic is discovered on first use; `services` discovers all
+/// of them.
 ///
 /// ```swift
 /// try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
@@ -18,8 +19,8 @@ import SensorSessions
 /// }
 /// ```
 public actor Device {
-  /// Timeout after cancellation for the device to confirm the end of notifications and to answer pending
-  /// requests.
+  /// Time limit, after cancellation, for the device to confirm that notifications have stopped and to answer
+  /// pending requests.
   fileprivate static let stopPatience = Duration.seconds(2)
 
   /// The device's address.
@@ -45,23 +46,23 @@ public actor Device {
     }
   }
 
-  /// Maximum length of a notification's value on this link in bytes: the MTU less three.
+  /// Maximum length in bytes of a notification's value on this link: the MTU minus 3.
   public var maximumValueByteCount: Int { get async { await connection.mtu - 3 } }
 
   // MARK: Values
 
   /// Reads a value of any length.
   ///
-  /// - Throws: `unsuitable` if there is no such characteristic; `gatt(refused)` if the device refuses;
-  ///   `gatt(closed)` if the link is lost.
+  /// - Throws: `unsuitable` if there is no such characteristic; `gatt(refused)` if the device rejects the
+  ///   request; `gatt(closed)` if the link is lost.
   public func read(_ characteristic: BluetoothUUID) async throws(HostError) -> [UInt8] {
     let handle = try await find(characteristic, with: .read).valueHandle
     do throws(GATTError) { return try await client.read(handle) } catch { throw .gatt(error) }
   }
 
-  /// Reads a UTF-8 text, without the trailing zeros that some firmware adds.
+  /// Reads UTF-8 text, without the trailing zeros that some firmware adds.
   ///
-  /// - Throws: as `read(_:)`.
+  /// - Throws: the errors of `read(_:)`.
   public func read(
     _ characteristic: BluetoothUUID, as type: String.Type
   ) async throws(HostError) -> String {
@@ -72,7 +73,7 @@ public actor Device {
 
   /// Reads a value of a standard service, such as `BatteryLevel`.
   ///
-  /// - Throws: as `read(_:)`; `gatt(malformed)` if the value violates its specification.
+  /// - Throws: the errors of `read(_:)`; `gatt(malformed)` if the value violates its specification.
   public func read<Value: CharacteristicValue>(
     _ characteristic: BluetoothUUID, as type: Value.Type
   ) async throws(HostError) -> Value {
@@ -80,9 +81,10 @@ public actor Device {
     do throws(WireError) { return try Value(decoding: octets.span) } catch { throw .gatt(.malformed(error)) }
   }
 
-  /// Writes a value, and waits for the device's response if the characteristic supports writes with response.
+  /// Writes a value. If the characteristic supports writes with response, waits for the device's response.
   ///
-  /// - Throws: as `read(_:)`; `gatt(valueTooLong)` if the value does not fit a write without response.
+  /// - Throws: the errors of `read(_:)`; `gatt(valueTooLong)` if the value is too long for a write without
+  ///   response.
   public func write(_ value: [UInt8], to characteristic: BluetoothUUID) async throws(HostError) {
     let found = try await find(characteristic, with: [.write, .writeWithoutResponse])
     do throws(GATTError) {
@@ -113,14 +115,15 @@ public actor Device {
   /// try await device.ended()
   /// ```
   ///
-  /// `body` may decode, count, and push into a queue. It must not block, lock, allocate or log, because
-  /// nothing is received meanwhile, and it must not keep the view. Use `notifications(of:)` for everything
-  /// else. The subscription ends with the scope of `withConnection`.
+  /// `body` may decode, count, and push into a queue. It must not block, lock, allocate or log, because the
+  /// thread receives nothing meanwhile. It must not keep the view. For everything else, use
+  /// `notifications(of:)`. The subscription ends with the scope of `withConnection`.
   ///
   /// - Parameters:
   ///   - characteristic: a characteristic that notifies or indicates.
   ///   - body: receives the value and its kernel receive time.
-  /// - Throws: as `read(_:)`; `gatt(notSupported)` if the characteristic does neither.
+  /// - Throws: the errors of `read(_:)`; `gatt(notSupported)` if the characteristic neither notifies nor
+  ///   indicates.
   public func subscribe(
     to characteristic: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
@@ -130,7 +133,7 @@ public actor Device {
     }
   }
 
-  /// Subscribes with a queue, which ends with the link.
+  /// Subscribes and returns the queue of values, which ends with the link.
   func samples(
     of characteristic: BluetoothUUID, capacity: Int
   ) async throws(HostError) -> SampleChannel<DeviceNotification> {
@@ -150,7 +153,7 @@ public actor Device {
   /// - Throws: `gatt(closed)` with the reason if the link was lost.
   public nonisolated func ended() async throws(HostError) {
     let (ends, end) = AsyncStream.makeStream(of: BearerEnd.self)
-    // The task ends with the connection, whose scope encloses this call.
+    // The task ends with the connection, and the scope of the connection encloses this call.
     Task { [connection] in
       end.yield(await connection.ended())
       end.finish()
@@ -160,20 +163,23 @@ public actor Device {
 
   // MARK: Implementation
 
-  /// Key of a characteristic in the cache: its UUID and the wanted operations.
+  /// Key of a characteristic in the cache: its UUID and the required operations.
   struct Search: Hashable {
     let uuid: BluetoothUUID
     let properties: CharacteristicProperties
   }
 
-  /// - Parameter properties: if several characteristics match, one with any of these is preferred.
+  /// Finds a characteristic by UUID.
+  ///
+  /// - Parameter properties: the required operations. If several characteristics match, one with any of these
+  ///   is preferred.
   func find(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties
   ) async throws(HostError) -> GATTDatabase.Characteristic {
     let search = Search(uuid: uuid, properties: properties)
     if let characteristic = found[search] { return characteristic }
     do throws(GATTError) {
-      // Exchange the MTU first, so that notifications are not truncated.
+      // Exchange the MTU first so that notifications are not truncated.
       try await client.exchangeMTU()
       found[search] = try await client.characteristic(uuid, with: properties)
     } catch { throw .gatt(error) }
@@ -183,10 +189,10 @@ public actor Device {
     return characteristic
   }
 
-  /// Unsubscribes, as far as the device still responds, and closes the link.
+  /// Unsubscribes while the device still responds, then closes the link.
   func leave() async {
     let (connection, client, subscriptions) = (connection, client, subscriptions)
-    // Must run even if the task is cancelled.
+    // This must run even if the task is cancelled, so it has its own task.
     let work = Task {
       for subscription in subscriptions where await connection.end == nil {
         try? await client.unsubscribe(subscription)
@@ -210,16 +216,18 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, subscriptions are ended and the link is closed
-  /// before this returns. If the device does not respond, a cancelled task waits two seconds.
+  /// When `body` returns or throws, or the task is cancelled, `withConnection` ends all subscriptions and
+  /// closes the link before it returns. After cancellation, it waits at most two seconds for a device that
+  /// does not respond.
   ///
   /// - Parameters:
-  ///   - address: a literal is a public address; for a random one, use `DeviceAddress(text, type: .random)`.
+  ///   - address: the device's address. A string literal is a public address; for a random one, use
+  ///     `DeviceAddress(text, type: .random)`.
   ///   - request: requested link parameters: interval, PHY, data length.
   ///   - timeout: timeout for connecting.
-  ///   - body: receives the device, whose attributes are discovered on first use.
+  ///   - body: receives the device. Its attributes are discovered on first use.
   /// - Returns: the result of `body`.
-  /// - Throws: `HostError` if there is no link: `noAnswer`, `channelBusy`, `connectFailed`, `linkFailed`;
+  /// - Throws: `HostError` if the connection fails: `noAnswer`, `channelBusy`, `connectFailed`, `linkFailed`;
   ///   errors of `body`.
   public func withConnection<Value>(
     to address: DeviceAddress, asking request: LinkRequest = LinkRequest(), timeout: Duration = .seconds(20),

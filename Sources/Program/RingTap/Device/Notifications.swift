@@ -6,12 +6,12 @@ public struct DeviceNotification: NotificationSample {
   /// Maximum length of an attribute's value in bytes. Core 5.4, Vol 3, Part F, 3.2.9.
   private static let maximumByteCount = 512
 
-  /// When the kernel received it.
+  /// Time at which the kernel received the value.
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
 
-  /// Copies a value; one that exceeds the maximum is truncated.
+  /// Copies a value. Truncates a value that exceeds the maximum.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     self.init(value, at: time)
   }
@@ -30,12 +30,12 @@ public struct DeviceNotification: NotificationSample {
 
 /// The values that a characteristic notifies or indicates, as a sequence: `Device.notifications(of:)`.
 ///
-/// The sequence ends without an error if the task is cancelled, and throws `HostError.gatt(.closed)` if the
-/// link is lost. The first iteration throws if there is no such characteristic, if it neither notifies nor
-/// indicates, or if the device refuses.
+/// The first iteration throws if the device has no such characteristic, if the characteristic neither
+/// notifies nor indicates, or if the device rejects the subscription. The sequence throws
+/// `HostError.gatt(.closed)` if the link is lost, and ends without an error if the task is cancelled.
 ///
-/// Up to 256 values are queued for the loop; further ones are dropped and counted by the iterator's
-/// `dropped`. `Device.subscribe` has no queue.
+/// The queue holds up to 256 values for the loop. If it is full, further values are dropped and counted by
+/// the iterator's `dropped`. `Device.subscribe` has no queue.
 public struct Notifications: AsyncSequence, Sendable {
   /// A value and its kernel receive time.
   public typealias Element = DeviceNotification
@@ -52,7 +52,7 @@ public struct Notifications: AsyncSequence, Sendable {
     self.characteristic = characteristic
   }
 
-  /// Creates an independent subscription, which starts with the first iteration.
+  /// Creates an independent subscription. It starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(device, characteristic) }
 
   /// One subscription.

@@ -31,14 +31,14 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     self.feed = feed
   }
 
-  /// The sensor's identity, once it is known. The stream has priority: the sensor is asked after its first
-  /// value, or after a second without one. A ring is not asked.
+  /// The sensor's identity; waits until it is known. To give the stream priority, the sensor is queried after
+  /// its first value, or after one second without a value. A ring is not queried.
   public var facts: SensorFacts { get async { await feed.facts() } }
 
-  /// Values that arrived and were lost on this machine, by queue; all are 0 without losses.
+  /// Number of values that this machine received and then lost, by queue.
   ///
-  /// `kernelQueue` is the kernel's receive queue; `sampleQueue` is the queue before the loop over `values`
-  /// and drops values if the loop is too slow. Values that the radio never received are not included.
+  /// `kernelQueue` is the kernel's receive queue. `sampleQueue` is the queue in front of the loop over
+  /// `values`; it drops values if the loop is too slow. Values that the radio never received are not counted.
   public var loss: SessionReport.Loss {
     get async {
       var loss = SessionReport.Loss()
@@ -49,37 +49,37 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// The periods without a link until now, in order.
+  /// The periods without a link so far, in order.
   public var gaps: [SessionGap] { get async { await session.gaps } }
 }
 
 extension Sensor where Sample == RingRawReading {
-  /// The frames of the ring's raw stream as they arrive: acceleration, green and red light alternate.
+  /// The frames of the ring's raw stream as they arrive. Acceleration, green light and red light alternate.
   public var rawSamples: SensorValues<RingRawReading> { values }
 }
 
 /// A sensor's measurements as a sequence: `Sensor.values`.
 ///
-/// The sequence continues through lost links for the duration of `patience`. It ends without an error, after
-/// the queued values, if the sensor stops the stream or the task is cancelled. It throws
-/// `HostError.gatt(.closed)` or `noAnswer` if the link is lost for good.
+/// The sequence continues across lost links if the sensor reconnects within `patience`. It ends without an
+/// error, after the queued values, if the sensor stops the stream or the task is cancelled. It throws
+/// `HostError.gatt(.closed)` or `noAnswer` if the link is lost and the sensor does not reconnect in time.
 ///
-/// Up to 1,024 values are queued for the loop; further ones are dropped and counted by `Sensor.loss`. Only
-/// one loop may iterate at a time, and the next one continues where it ended; concurrent iteration in two
-/// tasks is a programming error and traps.
+/// The queue holds up to 1,024 values for the loop. If it is full, further values are dropped and counted by
+/// `Sensor.loss`. Only one loop may iterate at a time; a later loop continues after the last value of the
+/// previous one. Concurrent iteration in two tasks is a programming error and traps.
 public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
   /// A value with its time.
   public typealias Element = Value
-  /// Why the link was lost for good.
+  /// Why the link was lost permanently.
   public typealias Failure = HostError
 
   let channel: SampleChannel<Value>
   fileprivate let end: SessionEnd
 
-  /// Number of malformed values, which were skipped: too short, or with a wrong checksum.
+  /// Number of malformed values that were skipped: too short, or with a wrong checksum.
   public var malformed: Int { channel.malformed }
 
-  /// Continues where the previous loop ended.
+  /// Creates an iterator that continues where the previous loop ended.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: channel, end: end) }
 
   /// One loop.
@@ -118,19 +118,20 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, the stream is stopped and the link is closed
-  /// before this returns. Do not use the sensor afterwards: its values have ended.
+  /// When `body` returns or throws, or the task is cancelled, `withSensor` stops the stream and closes the
+  /// link before it returns. Do not use the sensor afterwards: its values have ended.
   ///
   /// - Parameters:
   ///   - kind: the kind of sensor to find, and how to read its values.
-  ///   - address: the sensor's address, if known; then no scan is made, which would need a capability.
-  ///   - name: the exact advertised name to find instead.
+  ///   - address: the sensor's address, if known. Connecting by address needs no scan, and so no capability.
+  ///   - name: the exact advertised name to find; `nil` for the first sensor of the kind.
   ///   - duration: timeout for finding the sensor.
-  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
   ///   - body: called when the stream is running.
   /// - Returns: the result of `body`.
-  /// - Throws: `HostError` if no stream was started: `notFound`, `noAnswer`, `unsuitable` for a device of
-  ///   another kind; `CancellationError` if the task was cancelled before; errors of `body`.
+  /// - Throws: `HostError` if the stream could not be started: `notFound`, `noAnswer`, `unsuitable` for a
+  ///   device of another kind; `CancellationError` if the task was cancelled before the start; errors of
+  ///   `body`.
   public func withSensor<Sample, Value>(
     _ kind: SensorKind<Sample>, at address: DeviceAddress? = nil, named name: String? = nil,
     within duration: Duration = Radio.searchTime, patience: Duration = .zero,
@@ -142,7 +143,7 @@ extension Radio {
     var plan = DeviceSession.Plan(peer)
     plan.patience = patience
     let (session, feed, end) = (DeviceSession(plan, on: adapter), kind.makeFeed(), SessionEnd())
-    // Leaving this scope cancels the task and waits for it, which stops the stream and closes the link.
+    // When this scope ends, the task is cancelled and awaited. It stops the stream and closes the link.
     async let running: Void = Self.run(session, feed, end)
     guard await feed.firstStart() else {
       await running
@@ -168,17 +169,17 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, the stream is stopped and the link is closed
-  /// before this returns.
+  /// When `body` returns or throws, or the task is cancelled, `withRing` stops the stream and closes the link
+  /// before it returns.
   ///
   /// - Parameters:
-  ///   - address: the ring's address, if known; then no scan is made.
+  ///   - address: the ring's address, if known. Connecting by address needs no scan.
   ///   - name: the exact advertised name to find; `nil` for the first ring in range.
   ///   - duration: timeout for finding the ring.
-  ///   - patience: how long to try to reconnect after a lost link; zero for not at all.
+  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
   ///   - body: called when the stream is running.
   /// - Returns: the result of `body`.
-  /// - Throws: as `withSensor`.
+  /// - Throws: the errors of `withSensor`.
   public func withRing<Value>(
     at address: DeviceAddress? = nil, named name: String? = nil, within duration: Duration = Radio.searchTime,
     patience: Duration = .zero, _ body: (Ring) async throws -> Value

@@ -3,10 +3,11 @@ import Synchronization
 
 /// The devices that advertise nearby, as a sequence: `Radio.advertisers(seenWithin:)`.
 ///
-/// The scan starts and ends with the loop. The sequence ends without an error if the time is over, the task
-/// is cancelled, or the radio is used for something else. It throws if the adapter refuses or is lost.
+/// The scan starts and ends with the loop. The sequence ends without an error if its time limit has passed,
+/// the task is cancelled, or the radio is used for something else. It throws if the adapter rejects the scan
+/// or is lost.
 public struct Advertisers: AsyncSequence, Sendable {
-  /// A device with everything known about it so far.
+  /// A device, with everything that is known about it so far.
   public typealias Element = Advertiser
   /// The adapter's error.
   public typealias Failure = HostError
@@ -20,10 +21,10 @@ public struct Advertisers: AsyncSequence, Sendable {
     self.duration = duration
   }
 
-  /// Counts of the ended scans of this sequence, including what the loop did not receive.
+  /// Counts of this sequence's ended scans, including the advertisers that the loop did not receive.
   public var report: ScanReport { ended.report.withLock { $0 } }
 
-  /// Creates an independent scan, which starts with the first iteration.
+  /// Creates an independent scan. It starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration, ended) }
 
   /// One scan.
@@ -39,14 +40,14 @@ public struct Advertisers: AsyncSequence, Sendable {
       self.ended = ended
     }
 
-    /// Waits for the next device that is new, or about which more is known.
+    /// Waits for the next device that is new or about which more is known.
     ///
     /// - Throws: the adapter's error.
     public mutating func next() async throws(HostError) -> Advertiser? {
       try await next(isolation: #isolation)
     }
 
-    /// Waits for the next device, on an actor.
+    /// Same as `next()`, on an actor.
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async throws(HostError) -> Advertiser? {
@@ -61,12 +62,12 @@ public struct Advertisers: AsyncSequence, Sendable {
   }
 }
 
-/// Total counts of the ended scans.
+/// Total counts of the scans that have ended.
 private final class EndedScans: Sendable {
   let report = Mutex(ScanReport())
 }
 
-/// A scan that runs until it is ended, its iterator is gone, or its time is over.
+/// A scan. It runs until it is ended, its iterator is released, or its time limit has passed.
 private struct Scan {
   var found: AsyncStream<Advertiser>.Iterator
   let failure = Failure()

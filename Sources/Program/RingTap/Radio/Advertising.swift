@@ -3,7 +3,8 @@ public import BLEPeripheral
 public import BLEStack
 
 extension Radio {
-  /// Advertises as a device while `body` runs: other hosts can find it, connect, read, write and subscribe.
+  /// Advertises as a device while `body` runs. Other hosts can discover it, connect, read, write and
+  /// subscribe.
   ///
   /// ```swift
   /// let rate = GATTCharacteristicDescription(.heartRateMeasurement, .notify)
@@ -14,17 +15,17 @@ extension Radio {
   /// }
   /// ```
   ///
-  /// When `body` returns or throws, or the task is cancelled, advertising is stopped and the links are closed
-  /// before this returns. On a kernel adapter it needs CAP_NET_RAW, and beside `bluetoothd` also
-  /// CAP_NET_ADMIN: the guide "Being the sensor" explains which requests the daemon answers itself.
+  /// When `body` returns or throws, or the task is cancelled, `advertise` stops advertising and closes the
+  /// links before it returns. A kernel adapter needs CAP_NET_RAW, and also CAP_NET_ADMIN if `bluetoothd`
+  /// runs. The guide "Being the sensor" explains which requests `bluetoothd` answers itself.
   ///
   /// - Parameters:
-  ///   - advertisement: the data for scanners; its name is also that of the Device Name characteristic.
-  ///   - services: the services in the order of their handles; Generic Access and Generic Attribute are
-  ///     prepended.
+  ///   - advertisement: the data for scanners. Its name is also the value of the Device Name characteristic.
+  ///   - services: the services in the order of their handles. Generic Access and Generic Attribute are added
+  ///     in front.
   ///   - limit: maximum number of connected centrals.
-  ///   - body: receives the server, whose `events` report the centrals' actions.
-  /// - Throws: `unsuitable` on a replayed log, and if another program is advertising; `notPermitted`;
+  ///   - body: receives the server. The server's `events` report the centrals' actions.
+  /// - Throws: `unsuitable` on a replayed log, or if another program is advertising; `notPermitted`;
   ///   `commandRefused` if the controller cannot advertise; errors of `body`.
   public func advertise<Value>(
     _ advertisement: DeviceAdvertisement, services: [GATTServiceDescription], upTo limit: Int = 8,

@@ -4,12 +4,12 @@ package import BLELinux
 package import BLEReplay
 package import BLEStack
 
-/// The transport to a controller that this program uses exclusively, with the objects that must live as long
-/// as it.
+/// A transport to a controller that this program uses exclusively, and the objects that must live as long as
+/// the transport.
 ///
 /// `Radio` and the program's commands attach their own host to it.
 package struct ControllerPath: Sendable {
-  /// Carries the packets.
+  /// The transport that carries the packets.
   package let transport: any PacketTransport
   /// The controller at the other end of a virtual transport.
   package private(set) var emulation: ControllerAttachment?
@@ -20,11 +20,12 @@ package struct ControllerPath: Sendable {
   ///
   /// - Parameters:
   ///   - specification: any transport, including `virtual:`, `replay:` and those that wait for a controller.
-  ///   - loop: provides the receive thread.
-  ///   - keyPairs: called for emulated devices to enable Secure Connections; if it returns `nil`, protected
-  ///     devices use legacy pairing.
-  ///   - waiting: called when waiting for a controller.
-  /// - Throws: `unsuitable` for an invalid peripheral or log; otherwise as `TransportSpecification.open`.
+  ///   - loop: the event loop that provides the receive thread.
+  ///   - keyPairs: called for emulated devices to enable Secure Connections. If it returns `nil`, devices
+  ///     that require pairing use legacy pairing.
+  ///   - waiting: called before waiting for a controller to connect.
+  /// - Throws: `unsuitable` for an invalid peripheral or log; otherwise the errors of
+  ///   `TransportSpecification.open`.
   package static func open(
     _ specification: TransportSpecification, on loop: EventLoop,
     keyPairs: () -> (@Sendable () -> any P256KeyAgreement)? = { nil },

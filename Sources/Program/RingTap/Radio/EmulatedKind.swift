@@ -5,20 +5,20 @@ import BLEWire
 import Recording
 
 extension Radio {
-  /// Opens an emulation of one sensor of a kind, in this process, as if it were in range.
+  /// Opens an emulation, in this process, of one sensor of a kind, as if the sensor were in range.
   ///
   /// ```swift
   /// let radio = try await Radio.open(emulating: .heartRate)
   /// ```
   ///
-  /// It starts sending with the first subscription on a link. A custom kind sends the values of its
-  /// `emulation`.
+  /// The sensor starts sending when a central first subscribes on a link. A custom kind sends the values of
+  /// its `emulation`.
   ///
   /// - Parameters:
   ///   - kind: the kind to emulate.
-  ///   - rate: values per second, above 0; for a ring, frames of all three kinds together. The default is 1,
-  ///     for a ring 300.
-  /// - Throws: the system's error if descriptors or threads are exhausted.
+  ///   - rate: values per second, above 0. For a ring, the total of all three kinds of frames. The default is
+  ///     1, and 300 for a ring.
+  /// - Throws: the system's error if no descriptor or thread is available.
   public static func open<Sample>(
     emulating kind: SensorKind<Sample>, valuesPerSecond rate: Double? = nil
   ) async throws(HostError) -> Radio {

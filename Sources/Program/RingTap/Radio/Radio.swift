@@ -6,8 +6,8 @@ import SensorSessions
 
 /// Access to a radio: an adapter of this machine, a controller on a transport, or an emulation.
 ///
-/// Open one, and keep it while the program uses Bluetooth: all scans and links of a radio share one receive
-/// thread.
+/// Open one radio and keep it while the program uses Bluetooth: all scans and links of a radio share one
+/// receive thread.
 ///
 /// ```swift
 /// let radio = try await Radio.open()
@@ -16,9 +16,9 @@ import SensorSessions
 /// }
 /// ```
 ///
-/// Everything a radio does has a scope. `withRing`, `withSensor` and `withConnection` close the link before
-/// they return, also if their body throws or the task is cancelled. Sequences stop when their loop ends. Only
-/// the radio itself needs to be closed, and only in a program that continues without it.
+/// Each operation of a radio has a scope. `withRing`, `withSensor` and `withConnection` close the link before
+/// they return, even if their body throws or the task is cancelled. Sequences stop when their loop ends. The
+/// radio itself must be closed only in a program that continues without it.
 public struct Radio: Sendable {
   /// Default timeout for finding a device.
   public static let searchTime = Duration.seconds(30)
@@ -34,7 +34,7 @@ public struct Radio: Sendable {
 
   // MARK: Opening
 
-  /// Opens a radio by its name; without a name, the kernel's first adapter that is up.
+  /// Opens a radio by name. Without a name, opens the kernel's first adapter that is up.
   ///
   /// | text | radio |
   /// |---|---|
@@ -46,11 +46,11 @@ public struct Radio: Sendable {
   /// | `virtual:ring,rate=75` | an emulation in this process; see `VirtualPeripheralSpecification` |
   /// | `replay:packets.btsnoop` | a packet log instead of a controller; the link is lost when the log ends |
   ///
-  /// A kernel adapter needs CAP_NET_RAW to scan, and beside `bluetoothd` CAP_NET_ADMIN; connecting by address
+  /// A kernel adapter needs CAP_NET_RAW to scan, or CAP_NET_ADMIN if `bluetoothd` runs. Connecting by address
   /// needs no privilege.
   ///
   /// - Parameters:
-  ///   - name: the name, as above.
+  ///   - name: the radio's name, as in the table.
   ///   - note: receives messages for the user, one line each, on the receive thread; must not block.
   /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`, `adapterBusy`, `notPermitted`, `controller`;
   ///   `unsuitable` for an invalid name.
@@ -70,15 +70,15 @@ public struct Radio: Sendable {
     }
   }
 
-  /// Opens an emulation of these peripherals, in this process, as if they were in range. For tests, and for
-  /// development without a sensor.
+  /// Opens an emulation of these peripherals, in this process, as if they were in range. Use it for tests,
+  /// and for development without a sensor.
   ///
   /// ```swift
   /// let radio = try await Radio.open(emulating: [EmulatedSensor(StrapModel())])
   /// ```
   ///
-  /// - Parameter peripherals: created for this radio, which keeps them.
-  /// - Throws: the system's error if descriptors or threads are exhausted.
+  /// - Parameter peripherals: peripherals created for this radio, which takes ownership of them.
+  /// - Throws: the system's error if no descriptor or thread is available.
   public static func open(
     emulating peripherals: sending [any VirtualPeripheral]
   ) async throws(HostError) -> Radio {
@@ -118,7 +118,7 @@ public struct Radio: Sendable {
 
   /// Ends running scans, and releases the adapter, the receive thread and the emulation.
   ///
-  /// A program that exits need not call it. The radio is unusable afterwards.
+  /// A program that exits need not call this. The radio cannot be used afterwards.
   public func close() async {
     await scans.end()
     await adapter.close()
@@ -128,7 +128,7 @@ public struct Radio: Sendable {
 
   // MARK: Finding
 
-  /// The devices that advertise nearby, as they are found. The radio scans while a loop iterates.
+  /// Returns the devices that advertise nearby, as they are found. The radio scans while a loop iterates.
   ///
   /// ```swift
   /// for try await advertiser in radio.advertisers(seenWithin: .seconds(10)) {
@@ -137,9 +137,9 @@ public struct Radio: Sendable {
   /// ```
   ///
   /// An advertiser is returned again when more is known about it, such as its name, but not for every
-  /// advertisement. The radio makes one scan at a time: connecting, or starting another loop, ends this one.
+  /// advertisement. A radio makes one scan at a time: connecting or starting another loop ends this one.
   ///
-  /// - Parameter duration: the time after which the sequence ends; `nil` for no limit.
+  /// - Parameter duration: time limit after which the sequence ends; `nil` for no limit.
   public func advertisers(seenWithin duration: Duration? = nil) -> Advertisers {
     Advertisers(self, duration)
   }
@@ -152,10 +152,10 @@ public struct Radio: Sendable {
   /// ```
   ///
   /// - Parameters:
-  ///   - kind: the kind, recognised by its advertisement.
-  ///   - name: the exact name to find instead, or `nil` for the first of the kind.
+  ///   - kind: the kind. Its sensors are recognised by their advertisements.
+  ///   - name: the exact name to find; `nil` for the first sensor of the kind.
   ///   - duration: timeout.
-  /// - Throws: `notFound` if none was found, and the adapter's errors.
+  /// - Throws: `notFound` if no sensor was found in time; the adapter's errors.
   public func find<Sample>(
     _ kind: SensorKind<Sample>, named name: String? = nil, within duration: Duration = Radio.searchTime
   ) async throws(HostError) -> Advertiser {
