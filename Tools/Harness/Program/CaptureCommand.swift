@@ -13,7 +13,7 @@ import SensorSessions
 struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
-    abstract: "Measure a complete capture of a ring, files included.",
+    abstract: "Measure a complete capture of a ring, including its files.",
     discussion: """
       Records as `ringtap capture` does and reports the cost: processor time of the whole process from the \
       first connection attempt until the files are closed, and mallocs of all its threads in the second half \
@@ -25,7 +25,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
         harness capture --transport virtual:ring,rate=300 --output walk \\
           --json | jq .mallocs
 
-      Exit status 3: measured, but something was lost; the report says where.
+      Exit status 3: the measurement is complete, but data was lost; the report lists where.
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -68,7 +68,7 @@ struct CaptureCost: Sendable {
   var report: SessionReport
   /// Processor time of the process, from the connection attempt until the files are closed.
   var processNanoseconds: Int64
-  /// Mallocs of all threads between the middle of the stream and its last timestamp; `nil` if they were not
+  /// Mallocs of all threads from the middle of the stream to its last timestamp; `nil` if they were not
   /// counted.
   var mallocs: Int?
   var residentKilobytes: Int
@@ -98,7 +98,7 @@ struct CaptureCost: Sendable {
     let middle = first + (last - first) / 2
     let calls = malloc_counter_between(middle, last)
     if tellingCallers, calls != 0 {
-      // A negative result means that there were more than the counter stores.
+      // A negative number of calls means that more mallocs occurred than the counter can store.
       Console.note(
         "\(calls > 0 ? "the first" : "some of more than 1,048,576") mallocs in the second half of the stream, "
           + "the innermost caller first:")
@@ -107,7 +107,7 @@ struct CaptureCost: Sendable {
     return malloc_counter_counts() && calls >= 0 ? Int(calls) : nil
   }
 
-  /// Time from the first sample to the last.
+  /// Time from the first sample to the last, in seconds.
   var seconds: Double {
     guard let first = report.firstSampleAt, let last = report.lastSampleAt else { return 0 }
     return (last - first).seconds

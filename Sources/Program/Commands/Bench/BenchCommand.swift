@@ -35,10 +35,11 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
     abstract: "Measure a stream of notifications.",
     discussion: """
       Subscribes and measures the stream: the values of an emulated source, the raw stream of a ring, or the \
-      characteristic given by --characteristic. Latency is measured from the kernel's timestamp to the \
-      subscriber's callback; end-to-end latency from the sender's clock, if the values carry a time of this \
-      machine's clock (those of an emulated source do). System calls and mallocs are those of the receive \
-      thread; as in a capture, each notification is put into a queue.
+      characteristic given by --characteristic. Latency is the time from the kernel's timestamp to the \
+      subscriber's callback. End-to-end latency is the time from the sender's timestamp to the callback, if \
+      the values contain a timestamp of this machine's clock, as those of an emulated source do. System \
+      calls and mallocs are counted on the receive thread. As in a capture, each notification is put into a \
+      queue.
 
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
@@ -47,7 +48,7 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
         ringtap bench notify 70:CB:0D:00:50:C0 --characteristic 2a37 --json \\
           | jq .latencyNs
 
-      Exit status 3: measured, but something was lost; the report says where.
+      Exit status 3: the measurement is complete, but data was lost; the report lists where.
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -90,7 +91,7 @@ package struct BenchOptions: ParsableArguments {
   var duration = 5.0
 
   @Option(
-    help: ArgumentHelp("How long to let the stream settle before the measurement.", valueName: "seconds"),
+    help: ArgumentHelp("How long the stream runs before the measurement starts.", valueName: "seconds"),
     in: NumberRange(0...3600, "seconds"))
   var settling = 0.5
 
@@ -107,7 +108,8 @@ package struct BenchOptions: ParsableArguments {
   @Option(help: "The ATT_MTU to request, 23 … 517.", in: Self.mtus)
   var mtu: Int = 517
 
-  /// At least 23 (Core 5.4, Vol 3, Part F, 3.2.8); 517 is enough for a prepared value of 512 bytes.
+  /// The minimum is 23 (Core 5.4, Vol 3, Part F, 3.2.8). 517 is enough for a prepared write of a value of 512
+  /// bytes.
   static let mtus = NumberRange(23...517)
 
   package init() {}

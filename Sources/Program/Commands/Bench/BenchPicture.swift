@@ -4,14 +4,14 @@ import CommandKit
 import Glibc
 import Histogram
 
-/// Draws measurements as one SVG file: a histogram of latencies for each, and bars that compare several. SVG
-/// 1.1, without scripts, external fonts or images.
+/// Draws measurements as one SVG file: a histogram of latencies for each measurement, and bars that compare
+/// several. The file is SVG 1.1, without scripts, external fonts or images.
 struct BenchPicture {
   private static let left = 330.0
   private static let width = 600.0
   private static let barHeight = 18.0
   private static let histogramHeight = 110.0
-  /// Maximum number of measurements with a histogram each.
+  /// Maximum number of measurements that get a histogram.
   private static let histogramLimit = 24
 
   private var body = ""

@@ -13,15 +13,15 @@ package struct BenchReport: Sendable {
   var link = LinkState()
   var mtu = 0
   var lostInKernel = 0
-  /// PDUs with this program's timestamp, because the kernel gave none.
+  /// Number of PDUs without a kernel timestamp. They have this program's timestamp.
   var unstamped = 0
   var residentKilobytes: Int?
-  /// Time from the call to the subscription: connecting, MTU exchange, discovery.
+  /// Time from the call to the subscription, for connecting, MTU exchange and discovery.
   var connectMilliseconds = 0.0
-  /// Requests answered during the measurement; `nil` if none were sent.
+  /// Number of requests answered during the measurement; `nil` if none were sent.
   var requests: Int?
   var receiveThread: ReceiveThreadReport?
-  /// The requested parameters, in a sweep.
+  /// The requested link parameters, if the measurement is part of a sweep.
   var label = ""
 
   init(_ measurement: NotificationMeter.Measurement) { self.measurement = measurement }
@@ -29,13 +29,13 @@ package struct BenchReport: Sendable {
   var payload: Int { measurement.count > 0 ? measurement.octets / measurement.count : 0 }
   var kilobytesPerSecond: Double { measurement.perSecond * Double(payload) / 1000 }
   var allowedPerSecond: Double? { LinkCapacity(link)?.notificationsPerSecond(payload: payload) }
-  /// Gaps in the sequence numbers that neither queue's drops explain.
+  /// Number of missing sequence numbers, without the drops of the two queues.
   var lostInSequence: Int {
     max(0, measurement.lostInSequence - measurement.lostInQueue - lostInKernel)
   }
   var lost: Int { lostInKernel + measurement.lostInQueue + lostInSequence }
 
-  /// The average of a total per notification in the window.
+  /// A total divided by the number of notifications in the window.
   private func each(_ total: some BinaryInteger) -> Double {
     measurement.count > 0 ? Double(total) / Double(measurement.count) : 0
   }
@@ -85,7 +85,7 @@ package struct BenchReport: Sendable {
 
   private var share: String {
     guard let allowed = allowedPerSecond else { return "" }
-    // Without real-time pacing, an emulation is faster than a link on the air could be.
+    // Without real-time pacing, an emulation is faster than a real link could be.
     guard measurement.perSecond < 1.05 * allowed else {
       return "; on the air the link would allow \(BenchText.number(allowed))/s"
     }

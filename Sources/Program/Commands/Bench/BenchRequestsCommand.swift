@@ -15,8 +15,8 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     discussion: """
       Reads the characteristic's value and, with --write, writes to it, each --count times, one after the \
       other. The time of writes without response ends with the response to a subsequent read, which proves \
-      that the device has received them all. Without a characteristic the device's name is read; an emulated \
-      source has a characteristic for this measurement.
+      that the device has received all of them. Without a characteristic, reads the device's name; an \
+      emulated source has a characteristic for this measurement.
 
       EXAMPLES
         ringtap bench requests --transport virtual:source --write
@@ -45,7 +45,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   @Flag(help: "Print one JSON object.")
   var json = false
 
-  /// Results of the measurement.
+  /// Durations of the reads and writes.
   private struct Outcome: Sendable {
     var mtu = 0
     var reads = Durations()

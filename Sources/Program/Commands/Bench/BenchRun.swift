@@ -15,11 +15,11 @@ package struct BenchRun: Sendable {
   let options: BenchOptions
   let tuning: LoopTuning
 
-  /// The characteristic to subscribe to, and how the stream is started.
+  /// The characteristic to subscribe to, the contents of its values, and how to start the stream.
   private struct Stream: Sendable {
     let characteristic: GATTDatabase.Characteristic
     var content = NotificationMeter.Content.opaque
-    /// The characteristic for a ring's commands.
+    /// The characteristic to which a ring's commands are written; `nil` for other devices.
     var command: GATTDatabase.Characteristic?
   }
 
@@ -50,6 +50,8 @@ package struct BenchRun: Sendable {
     }
   }
 
+  /// Measures the stream on an open connection.
+  ///
   /// - Parameter begin: the time before connecting.
   package func measure(
     _ adapter: any Adapter, _ connection: Connection, since begin: MonotonicTime
@@ -110,7 +112,7 @@ package struct BenchRun: Sendable {
   /// Sends reads and discovery requests, one after the other, until the task is cancelled or the link is
   /// lost.
   ///
-  /// - Returns: number of requests that were answered or refused.
+  /// - Returns: the number of requests that were answered or rejected.
   private static func request(_ client: GATTClient) async -> Int {
     let before = await client.connection.statistics.sent
     while !Task.isCancelled {

@@ -10,7 +10,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     abstract: "Measure notifications for each combination of interval, PHY, MTU, payload and rate.",
     discussion: """
       Without an address, measures an emulated source in this process at on-air speed, with a new link for \
-      each combination. A real device is asked for interval, PHY and MTU; its payload and rate cannot be \
+      each combination. From a real device, requests interval, PHY and MTU; its payload and rate cannot be \
       changed.
 
       EXAMPLES
@@ -30,7 +30,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2 (default: an emulated source).")
   var address: String?
 
-  // Lists, in place of `--interval` and `--phy` of the link options.
+  // These lists replace `--interval` and `--phy` of the link options.
   @Option(help: ArgumentHelp("Connection intervals in ms, separated by commas.", valueName: "list"))
   var intervals = "30"
 
@@ -54,7 +54,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   @Flag(help: "Print one JSON object per combination.")
   var json = false
 
-  /// One combination.
+  /// One combination of parameters.
   private struct Point {
     var interval: String
     var phy: String
@@ -127,7 +127,8 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     if address == nil {
       let rate = point.rate == "max" ? "" : ",rate=\(point.rate)"
       device.radio.transport = "virtual:source,real-time,payload=\(point.payload)\(rate)"
-      // An emulated source sends long packets as soon as the host requests any other data length.
+      // An emulated source sends long packets as soon as the host requests a data length other than the
+      // default.
       device.link.dataLength = device.link.dataLength ?? 251
     }
     _ = try device.link.request()

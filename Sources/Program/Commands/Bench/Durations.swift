@@ -1,19 +1,21 @@
 import Histogram
 import JSONText
 
-/// A histogram of durations with three significant digits, for percentiles. Uses HdrHistogram.
+/// A histogram of durations with three significant digits, for percentiles. It uses HdrHistogram.
 struct Durations: Sendable {
-  /// One minute; longer durations count as one minute.
+  /// Maximum: one minute. Longer durations count as one minute.
   static let limit: UInt64 = 60_000_000_000
 
-  // Allocates here only, because its range is fixed.
+  // The range is fixed, so the histogram allocates only here.
   private(set) var histogram = Histogram<UInt64>(
     highestTrackableValue: limit, numberOfSignificantValueDigits: .three)
 
-  /// - Parameter nanoseconds: a negative value, which occurs if the clock is stepped, counts as 0.
+  /// Adds a duration.
+  ///
+  /// - Parameter nanoseconds: a negative value counts as 0. It can occur if the clock was set back.
   mutating func add(_ nanoseconds: Int64) { histogram.record(min(UInt64(max(0, nanoseconds)), Self.limit)) }
 
-  /// `nil` if nothing was counted.
+  /// The percentiles; `nil` if no duration was added.
   var summary: Summary? { histogram.totalCount == 0 ? nil : Summary(histogram) }
 
   /// Percentiles in nanoseconds.
@@ -43,7 +45,7 @@ struct Durations: Sendable {
       }
     }
 
-    /// The five columns of a table, in microseconds.
+    /// Five columns of a table row, in microseconds.
     var columns: String {
       [p50, p90, p99, p999, max].map { BenchText.column(Double($0) / 1000) }.joined()
     }
@@ -59,7 +61,7 @@ package enum BenchText {
     String(repeating: " ", count: max(1, columnWidth - text.count)) + text
   }
 
-  /// A column with one decimal.
+  /// Formats a number with one decimal as a column.
   static func column(_ value: Double) -> String { padded(number(value)) }
 
   package static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }

@@ -6,17 +6,17 @@ import Synchronization
 
 /// Measures a stream of notifications.
 ///
-/// The receive thread only puts arrivals into a bounded queue, as a capture does with samples; another thread
-/// builds the histograms. The counts per notification are those of the receive thread.
+/// The receive thread only puts arrivals into a bounded queue, as a capture does with samples. Another thread
+/// builds the histograms. The costs per notification are those of the receive thread.
 final class NotificationMeter: Sendable {
-  /// The contents of a value.
+  /// The contents of the values.
   enum Content: Hashable, Sendable {
     case opaque
-    /// A sequence number and a time, as `EmulatedSource` sends them.
+    /// A sequence number and a time, as sent by `EmulatedSource`.
     case source
   }
 
-  /// When the measurement starts, counted from the first notification, and when it ends.
+  /// When the measurement starts, relative to the first notification, and when it ends.
   struct Window: Hashable, Sendable {
     var settling: Duration
     var duration: Duration
@@ -24,18 +24,18 @@ final class NotificationMeter: Sendable {
     var count: Int?
   }
 
-  /// One notification in the queue to the counting thread.
+  /// One notification, queued for the counting thread.
   fileprivate struct Arrival: BitwiseCopyable, Sendable {
     let stamp: Int64
     let arrived: Int64
-    /// Nanoseconds from the sender's clock to the callback; negative if unknown.
+    /// Nanoseconds from the sender's timestamp to the callback; negative if unknown.
     let endToEnd: Int64
     let sequence: UInt32
     let batch: UInt32
     let byteCount: UInt16
   }
 
-  /// State of the receive thread. Other threads read it only after the end.
+  /// State of the receive thread. Other threads read it only after the measurement has ended.
   private struct Receiver: Sendable {
     var first: Int64?
     var measured = 0
@@ -54,7 +54,7 @@ final class NotificationMeter: Sendable {
   private let receiver = Mutex(Receiver())
   private let isOver = Atomic<Bool>(false)
   private let result = OneShot<Measurement>()
-  /// Signal this after adding to the queue.
+  /// The counting thread waits for this event. Signal it after adding to the queue.
   let wake: WakeEvent
 
   init(_ content: Content, _ window: Window) throws(SystemError) {
@@ -87,7 +87,9 @@ final class NotificationMeter: Sendable {
     if window.count != nil { receiver.withLock { if $0.measured == window.count { close(&$0) } } }
   }
 
-  /// - Returns: the number of the batch, or `nil` outside of the window.
+  /// Counts a notification.
+  ///
+  /// - Returns: the number of the notification's batch; `nil` outside the window.
   private func note(_ receiver: inout Receiver, stamp: Int64, _ calls: UInt64) -> UInt32? {
     let first = receiver.first ?? stamp
     receiver.first = first
@@ -118,7 +120,7 @@ final class NotificationMeter: Sendable {
 
   // MARK: The end
 
-  /// Waits for the end of the window, which `stop` also causes.
+  /// Waits for the end of the window, or until `stop` is called.
   func measurement() async -> Measurement { await result.value() }
 
   /// Ends the window. Call on the receive thread only.
@@ -142,7 +144,7 @@ final class NotificationMeter: Sendable {
     var interval: Int64?
     var inBatch = 0
     while true {
-      // Read before draining the queue, so that arrivals before the end are counted.
+      // Read this before draining the queue, so that arrivals before the end are counted.
       let isLast = isOver.load(ordering: .sequentiallyConsistent)
       let hadNothing = arrivals.isEmpty
       while let arrival = arrivals.pop() {
@@ -150,7 +152,8 @@ final class NotificationMeter: Sendable {
         last = arrival
       }
       if isLast { break }
-      // Gathers, as a capture's writer does, so that not every batch preempts the receive thread.
+      // Pauses to collect arrivals, as a capture's writer does, so that not every batch preempts the receive
+      // thread.
       if hadNothing { wake.sleep { arrivals.isEmpty && !isOver.load(ordering: .sequentiallyConsistent) } }
       if !isOver.load(ordering: .sequentiallyConsistent) { wake.pause(milliseconds: Self.gatherMilliseconds) }
     }
@@ -173,14 +176,14 @@ final class NotificationMeter: Sendable {
     /// Kernel timestamps of the first and last notification.
     var first: Int64 = 0
     var last: Int64 = 0
-    /// From the kernel's timestamp to the subscriber's callback.
+    /// Time from the kernel's timestamp to the subscriber's callback.
     var latency = Durations()
-    /// From the sender's clock to the subscriber's callback.
+    /// Time from the sender's timestamp to the subscriber's callback.
     var endToEnd = Durations()
     var intervals = Durations()
     /// Absolute difference of an interval from the previous one.
     var jitter = Durations()
-    /// Notifications per system call. Counts, not durations.
+    /// Notifications received per system call. The values are counts, not durations.
     var batches = Durations()
     var batchCount = 0
     var lostInSequence = 0
@@ -207,7 +210,7 @@ final class NotificationMeter: Sendable {
       intervals.add(between)
       if let interval { jitter.add(abs(between - interval)) }
       interval = between
-      // Drops of the local queue are included; `BenchReport` subtracts them.
+      // This includes drops of the local queue; `BenchReport` subtracts them.
       if arrival.sequence > last.sequence { lostInSequence += Int(arrival.sequence - last.sequence) - 1 }
       if arrival.batch == last.batch {
         inBatch += 1

@@ -9,7 +9,7 @@ import JSONText
 struct AlignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "align",
-    abstract: "Find the offset between the clocks of sensors.",
+    abstract: "Find the offsets between the clocks of sensors.",
     discussion: """
       The devices of one `ringtap capture` are timestamped by one clock, the kernel's. The timestamps do not \
       show how long each sensor keeps its values before it sends them. This command finds that delay by \
@@ -17,12 +17,12 @@ struct AlignCommand: ParsableCommand {
       heartbeats (a strap's intervals, an ECG, a pulse). Walking is enough; if there is no other movement, \
       shake both sensors together, or clap while wearing them.
 
-      For each device it reports how much later than the reference it sends the same event, how that delay \
-      drifts, by how much its own clock is fast, and the 95 % confidence interval of each. An offset's \
-      interval includes the waits for connection events; the offset between the rows of two devices is known \
-      more precisely, and reported beside it. A value that cannot be determined is refused, with the reason. \
-      Optical beats follow the heart's by some tenths of a second: an offset from them includes that pulse \
-      transit time, and the report says so.
+      For each device it reports how much later than the reference the device sends the same event, the drift \
+      of that delay, the error of the device's own clock, and a 95 % confidence interval of each value. An \
+      offset's interval includes the wait for connection events. The offset between the rows of two devices \
+      is more precise and is reported separately. If a value cannot be determined, the report has the reason \
+      instead. Optical beats follow the heart's beats by some tenths of a second. An offset computed from \
+      them includes this pulse transit time, and the report says so.
 
       Writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.
 
@@ -32,7 +32,7 @@ struct AlignCommand: ParsableCommand {
         ringtap convert ride --grid 50 --to csv
             all signals at 50 samples a second on one clock
 
-      Exit status 1: a device shares nothing with the others, or a table is truncated; the rest is aligned.
+      Exit status 1: a device has no signal in common with the others, or a table is truncated; the rest is aligned.
       """)
 
   @Argument(
@@ -56,7 +56,7 @@ struct AlignCommand: ParsableCommand {
 
   func run() throws {
     let file = path + "/" + Alignment.fileName
-    // A result of an earlier run is computed again and may be replaced.
+    // The result of an earlier run may be replaced.
     if (try? Alignment(in: path)) == nil { try overwriting.check(file, "directory") }
     let found = try failing { () throws(AnalysisError) in
       try CaptureAlignment.run(path, reference: reference, search: search) { text in

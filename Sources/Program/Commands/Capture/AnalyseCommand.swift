@@ -23,22 +23,23 @@ struct AnalyseCommand: ParsableCommand {
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes, as far as the capture bears it, samples.csv (each tick, with
-            kernel stamps and fitted time; as the capture did), pulse.csv (eight
-            seconds each two, with quality and method), beat-windows.csv (each ten
-            seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv
-            likewise, respiration.csv (half a minute each eight seconds),
-            variability.csv (each five minutes) and activity.csv (each minute, with
-            counts, steps and rest)
+            also writes the tables that the capture's data allows: samples.csv (each
+            tick, with kernel timestamps and fitted time), pulse.csv (8 s windows
+            every 2 s, with quality and method), beat-windows.csv (10 s windows),
+            beats.csv (each interval), ecg-windows.csv and ecg-beats.csv (the same
+            from an ECG), respiration.csv (30 s windows every 8 s), variability.csv
+            (5 min windows) and activity.csv (each minute, with counts, steps and
+            rest)
         ringtap analyse walk --json | jq .pulse
         ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
-      The pulse needs 18 samples a second, an ECG 100, steps 15; rest needs ten minutes, variability one, its spectrum four. \
-      The pulse comes from beats where they are good, and is tracked where the hand moves; quality is the share of such \
-      windows that are within 5 a minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. \
-      Breathing is told at rest, where a rate between 8 and 45 a minute stands out of half a minute of good beats. \
-      Variability is refused where more than a twentieth of the intervals had to be corrected. Methods, sources and limits \
-      are in the guide "What a capture has in it". All are estimates, and none is medical advice.
+      The pulse needs 18 samples per second, an ECG 100, steps 15. Rest needs a recording of ten minutes, variability one \
+      minute, and its spectrum four. The pulse is computed from beats if they are clear, and tracked if the hand moves. \
+      Quality is the share of windows like this one whose pulse is within 5 per minute. A window of ten seconds with low \
+      quality or with movement yields no beats. Respiration is computed at rest, if half a minute of good beats shows a \
+      clear rate between 8 and 45 per minute. Variability is not computed if more than 5 % of the intervals had to be \
+      corrected. The guide "What a capture has in it" has the methods, sources and limits. All results are estimates; none \
+      is medical advice.
 
       A missing or damaged table is reported on standard error; the rest is analysed, and the exit status is \
       1. It is 3 if something that the sensor sent or measured is known to be lost.
@@ -77,7 +78,9 @@ struct AnalyseCommand: ParsableCommand {
     try CaptureText.end(lost: lost)
   }
 
-  /// - Parameter heading: the capture's name, if there are several.
+  /// Analyses one capture and prints the results.
+  ///
+  /// - Parameter heading: the capture's name, if there are several captures.
   private func analyse(
     _ directory: String, output: String?, heading: String? = nil
   ) throws -> AnalysisReport {

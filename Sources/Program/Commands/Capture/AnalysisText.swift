@@ -5,7 +5,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// An analysis for people, one line per subject.
+/// Text of an analysis for the user, one line per subject.
 enum AnalysisText {
   static func text(_ report: AnalysisReport) -> String {
     var lines = sampleLines(report)
@@ -66,7 +66,9 @@ enum AnalysisText {
     return lines
   }
 
-  /// - Parameter isNumbered: whether the recorder could tell that no more is missing.
+  /// Describes the missing samples.
+  ///
+  /// - Parameter isNumbered: whether the recorder could prove that no other samples are missing.
   private static func missing(_ clock: ClockReport, isNumbered: Bool) -> String {
     if clock.isLinkTooSlow {
       return "unknown: the link is too slow for this rate. Use a shorter interval or a slower ring"
@@ -100,7 +102,7 @@ enum AnalysisText {
     ] + respirationLines(pulse.respiration)
   }
 
-  /// Returns no line without half a minute of good beats.
+  /// Returns the respiration lines; empty without half a minute of good beats.
   private static func respirationLines(_ found: AnalysisReport.Respiration) -> [String] {
     guard found.windows > 0 else { return [] }
     guard let rate = perMinute(found.rate) else {
@@ -246,7 +248,7 @@ enum AnalysisText {
 
   // MARK: Words
 
-  /// A padded label and its text.
+  /// A line with a padded label.
   private static func line(_ name: String, _ text: String) -> String {
     name + String(repeating: " ", count: max(1, 10 - name.count)) + text
   }

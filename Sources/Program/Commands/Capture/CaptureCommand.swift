@@ -16,35 +16,36 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "capture",
     abstract: "Record one or more sensors to a directory.",
     discussion: """
-      Finds the ring by its name (or takes the given address), connects, subscribes, starts the raw stream \
+      Finds the ring by its name (or uses the given address), connects, subscribes, starts the raw stream \
       and records until --duration, --count or Ctrl-C; then it stops the stream. The capture is a directory: \
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, the kernel's \
-      timestamp), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and \
+      timestamp), samples.csv (the same data tick by tick, on the sensor's own clock), packets.btsnoop and \
       session.json with the loss report, the sampling rate and its jitter. With --format npy each table is a \
-      folder with one NumPy array per column, which columns.json lists; `ringtap convert` converts either \
+      folder with one NumPy array per column, listed in columns.json; `ringtap convert` converts either \
       format to the other.
 
-      A lost link is a gap: ringtap reconnects at once and then with increasing pauses, for --patience \
-      seconds, and continues the same tables. session.json lists each gap with its cause and length. \
-      --duration and --count continue through gaps.
+      A lost link causes a gap: ringtap reconnects at once and then with increasing pauses, for --patience \
+      seconds, and continues the same tables. session.json lists each gap with its cause and length. Gaps do \
+      not affect --duration and --count.
 
       Other sensors can be recorded too, several at once, each in its own directory below --output and all \
-      on one clock: give the kinds, ring, heart-rate, thermometer, cycling or polar, or KIND@ADDRESS. The \
+      on one clock: list the kinds (ring, heart-rate, thermometer, cycling or polar) or KIND@ADDRESS. The \
       tables are those of the sensor's own command, which has its settings; polar:ecg,acc is a Polar sensor \
       with two streams. `ringtap align` finds the offset between their clocks from shared movement or \
       heartbeats.
 
       On a terminal a live view on standard error shows link, streams, pulse and losses; see --quiet.
 
-      With --stream other programs get each sample within some 20 milliseconds, as a line of JSON; the guide \
-      "Samples for other programs" describes the format. A slow reader loses lines and is told how many; the \
-      recording is not affected. With '-', samples go to standard output; messages go to standard error and \
-      the live view is off. Such a recording ends when its reader ends, unless --output, --duration, \
-      --count, --publish, --lsl, --home-assistant, --influx or another --stream is given.
+      With --stream, other programs receive each sample as a line of JSON within about 20 milliseconds. The \
+      guide "Samples for other programs" describes the format. A slow reader loses lines, and gets a line \
+      with their number; the recording is not affected. With '-', samples go to standard output; messages go \
+      to standard error and the live view is off. Such a recording ends when its reader ends, unless \
+      --output, --duration, --count, --publish, --lsl, --home-assistant, --influx or another --stream is \
+      given.
 
-      With --lsl each table is a stream of the Lab Streaming Layer, with its times on LSL's clock; the same \
-      guide describes it. It needs liblsl; if the system does not find the library, RINGTAP_LIBLSL gives its \
-      file.
+      With --lsl each table is a stream of the Lab Streaming Layer, with times on LSL's clock, as described \
+      in the same guide. It needs liblsl; if the system does not find the library, set RINGTAP_LIBLSL to its \
+      path.
 
       Connecting to an address needs no privilege; finding a ring needs CAP_NET_RAW (beside bluetoothd: \
       CAP_NET_ADMIN).
@@ -79,10 +80,10 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, byte for byte
 
-      Exit status 1: it ended early, because the ring did not come back for example. Everything received is \
-      recorded.
-      Exit status 3: recorded, but something that had arrived was lost; the report says where. Samples that \
-      a ring did not send during a gap do not count, unless it fell silent on a link that stayed up.
+      Exit status 1: the recording ended early, for example because the ring did not reconnect. Everything \
+      received is recorded.
+      Exit status 3: recorded, but received data was lost; the report lists where. Samples that a ring did \
+      not send during a gap do not count, unless it stopped sending on a link that stayed up.
       Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), \
       the broker has not received the last values for Home Assistant, or a database is missing some rows.
       """)
@@ -194,7 +195,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     RecordingJob.Wanted(kind: AnySensorKind(.ring), kindName: "ring", address: address)
   }
 
-  /// If the sample stream is the recording's only purpose, it ends when its reader ends.
+  /// If the sample stream is the recording's only output, the recording ends when the stream's reader ends.
   private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
     let isForReader =
       targets == [.standardOutput] && publishing.publish == nil && !lab.lsl && home.homeAssistant == nil

@@ -4,15 +4,15 @@ import BLEPacketLog
 import CaptureTools
 import CommandKit
 
-/// A capture's directory, or a packet log that is imported into a temporary one.
+/// A capture's directory, or a packet log imported into a temporary directory.
 enum CaptureInput {
-  /// Passes the directory to `body`. The temporary directory of an imported log is removed afterwards.
+  /// Passes the directory to `body`. Afterwards removes the temporary directory of an imported log.
   ///
-  /// - Parameter keys: for encrypted links in an air log.
+  /// - Parameter keys: keys for encrypted links in an air log.
   static func withDirectory<Value>(
     of path: String, keys: [AirKey], _ body: (String) throws -> Value
   ) throws -> Value {
-    // `Files.names` is empty for a file; a folder has at least two names.
+    // For a file, `Files.names` is empty. A directory has at least the names `.` and `..`.
     guard Files.names(in: path).isEmpty, Files.exists(path) else { return try body(path) }
     let folder = try failing { () throws(SystemError) in try Files.temporaryDirectory("ringtap-import") }
     defer { try? Files.removeTree(folder) }
@@ -29,7 +29,7 @@ enum CaptureInput {
     return value
   }
 
-  /// The path to derive output names from: a capture's path, or a log's without its extension.
+  /// The path from which output names are derived: a capture's path, or a log's path without its extension.
   static func base(of path: String) -> String {
     guard Files.names(in: path).isEmpty, let dot = path.lastIndex(of: "."), dot > path.startIndex,
       !path[dot...].contains("/")

@@ -7,11 +7,13 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// Descriptions of a capture for people.
+/// Text about a capture for the user.
 enum CaptureText {
+  /// Returns a line about an event of a recording.
+  ///
   /// - Parameters:
   ///   - directory: the capture's directory.
-  ///   - isAlone: whether this is the only sensor, so that lines need not name it.
+  ///   - isAlone: whether this is the only sensor. If not, the line names the sensor.
   static func text(
     of news: SensorRecording.News, of address: DeviceAddress, in directory: String, isAlone: Bool
   ) -> String {
@@ -27,7 +29,8 @@ enum CaptureText {
 
   /// The summary printed at the end.
   static func summary(_ report: SessionReport, _ directory: String) -> String {
-    // Each part of a tick has its own samples. Further tables of other sensors repeat the same samples.
+    // Each part of a tick has its own samples. Without ticks, the first table has every sample; further
+    // tables repeat them.
     let parts = report.streams.filter { $0.part != nil }
     let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
     let duration = ((report.endedAt ?? report.startedAt) - report.startedAt).nanoseconds
@@ -53,8 +56,8 @@ enum CaptureText {
     return lines.joined(separator: "\n")
   }
 
-  /// For example `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the
-  /// next sample`.
+  /// Describes the gaps, for example `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from
+  /// a lost link to the next sample`.
   static func gaps(_ report: SessionReport) -> String? {
     guard report.gapCount > 0 else { return nil }
     let length = report.gaps.compactMap(report.lengthNanoseconds).reduce(0, +)
@@ -78,7 +81,7 @@ enum CaptureText {
       + "\(milliseconds(part.residualP99)) p99"
   }
 
-  /// Missing samples; if they are in many places, only the first few.
+  /// Describes the missing samples. If samples are missing in many places, lists only the first few.
   private static func missing(_ ticks: TickReport, _ report: SessionReport) -> String {
     let (clock, start) = (ticks.clock, report.startedAt)
     if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
@@ -113,7 +116,8 @@ enum CaptureText {
     return lines
   }
 
-  /// Ends a command with status 3 if anything was lost. The output printed before says what and where.
+  /// Ends a command with status 3 if anything was lost. The output printed before lists what was lost and
+  /// where.
   static func end(lost total: Int) throws {
     guard total > 0 else { return }
     Console.note("\(total) lost")
@@ -124,7 +128,7 @@ enum CaptureText {
     NumberText.fixed(Double(nanoseconds) / 1e9, 1) + " s"
   }
 
-  /// A duration, in milliseconds if it is below a second.
+  /// A duration, in milliseconds if it is shorter than a second.
   private static func time(_ nanoseconds: Int64) -> String {
     nanoseconds < 1_000_000_000 ? "\((nanoseconds &+ 500_000) / 1_000_000) ms" : seconds(nanoseconds)
   }

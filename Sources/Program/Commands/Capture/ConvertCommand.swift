@@ -74,7 +74,7 @@ struct ConvertCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Resample the signals of a directory's devices to this many rows per second, as aligned by `ringtap align`: csv, npy.",
+      "Resample the signals of all devices in a directory to this many rows per second, after `ringtap align`: csv, npy.",
       valueName: "rate"), in: NumberRange(GridConversion.rates, "rows a second"))
   var grid: Double?
 

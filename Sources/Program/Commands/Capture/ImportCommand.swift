@@ -19,11 +19,11 @@ struct ImportCommand: AsyncParsableCommand {
       links, gaps and losses, with the log's times. One device becomes one capture; several become one each, \
       in directories named after their addresses.
 
-      Attributes are identified by a discovery in the log, on any link to the device; else by --attributes, \
-      by an earlier connection of ringtap, or by the form of their values: a ring's frames, heart rates and \
-      Polar's frames are recognised, unless something else in the log contradicts. Attributes recognised \
-      only by their values are reported as "known by payload only"; session.json says how each was \
-      identified.
+      Attributes are identified by a discovery in the log, on any link to the device. Without one, they are \
+      identified by --attributes, by an earlier connection of ringtap, or by the format of their values: a \
+      ring's frames, heart rates and Polar's frames are recognised unless other packets contradict. \
+      Attributes recognised only by their values are reported as "known by payload only". session.json lists \
+      how each attribute was identified.
 
       The messages between a ring and its host are in messages.ndjson, one per line in the format of \
       `ringtap ring decode`; the ring's stored data, battery levels and measurements become tables in \
@@ -38,8 +38,8 @@ struct ImportCommand: AsyncParsableCommand {
         ringtap import btsnoop_hci.log -o walk --json | jq .streams
 
       `ringtap analyse`, `convert` and `report` accept a log directly. Exit status: 1 if something could not \
-      be read, 3 if something is lost: packets that the log's writer dropped or truncated, malformed values, \
-      samples that are missing by the sensor's clock.
+      be read, 3 if data is lost: packets that the log's writer dropped or truncated, malformed values, or \
+      samples that are missing according to the sensor's clock.
       """)
 
   @Argument(help: ArgumentHelp("The packet log.", valueName: "log"))
@@ -53,7 +53,7 @@ struct ImportCommand: AsyncParsableCommand {
 
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-  @Flag(help: "The ring's clock is in UTC (default: as the log shows, else this machine's time zone).")
+  @Flag(help: "The ring's clock is in UTC (default: taken from the log, else this machine's time zone).")
   var utc = false
 
   @Flag(help: "Print the session.json of each capture.")
@@ -105,8 +105,7 @@ struct ImportCommand: AsyncParsableCommand {
   }
 }
 
-/// A user's list of a device's attributes: lines of `ringtap gatt --json`, or a handle and a type in each
-/// line.
+/// A user's list of a device's attributes: lines of `ringtap gatt --json`, or lines with a handle and a type.
 enum AttributeFile {
   private static let limit = 4 << 20
 
@@ -139,7 +138,9 @@ enum AttributeFile {
     return .some((AttributeHandle(handle), uuid))
   }
 
-  /// - Returns: an inner `nil` for a line without a value's type.
+  /// Parses a line of `ringtap gatt --json`.
+  ///
+  /// - Returns: an inner `nil` if the line has no type of a value.
   private static func attribute(_ line: [UInt8]) throws -> Attribute?? {
     let document = try JSONDocument(line)
     guard let uuid = document["uuid"]?.text.flatMap({ BluetoothUUID($0) }),

@@ -11,15 +11,15 @@ import Outlets
 import Recording
 import SensorSessions
 
-/// The recording of `capture`, and of each sensor command with `--output`: finds the sensors, records them
-/// until a limit or a signal, and prints the results.
+/// The recording made by `capture`, and by each sensor command with `--output`: finds the sensors, records
+/// them until a limit or a signal, and prints the results.
 struct RecordingJob: Sendable {
   /// A sensor to record.
   struct Wanted: Sendable {
     let kind: AnySensorKind
     /// The kind's name in commands.
     let kindName: String
-    /// `nil` for the first sensor of the kind that is found.
+    /// The sensor's address; `nil` to use the first sensor of the kind that is found.
     var address: DeviceAddress?
     /// The advertised name, if known.
     var name: String?
@@ -44,6 +44,8 @@ struct RecordingJob: Sendable {
   var homeAssistant: HomePlan?
   var influx: InfluxPlan?
 
+  /// Records, and prints the results.
+  ///
   /// - Parameter json: whether to print the reports as JSON.
   func run(_ view: ViewOptions, json: Bool) async throws {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
@@ -70,17 +72,18 @@ struct RecordingJob: Sendable {
         let recordings = found.map {
           recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, home, links)
         }
-        // Streaming starts shortly and may take hours: release the memory of code that only the setup needs.
+        // Streaming starts soon and may take hours. Release the memory of code that is only needed for the
+        // setup.
         ProgramCode.releaseOnce(after: .seconds(5))
         let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
-        // If no recording was started, a cancellation must be reported as such.
+        // If no recording was started, a cancellation must be reported as a cancellation.
         if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
         return outcomes
       }
     }
     await stream?.finishAndTell()
     await lab?.finish()
-    // Concurrently, so that an interrupted command waits for the slowest, not for the sum.
+    // These run concurrently, so that an interrupted command waits only for the slowest one.
     async let told = home?.finishAndTell() ?? true
     async let written = database?.finishAndTell() ?? true
     let isPublished = try await publishing?.finish() ?? true
@@ -91,14 +94,15 @@ struct RecordingJob: Sendable {
 
   private var streamsToOutput: Bool { streams.contains(.standardOutput) }
 
-  /// Hides the view if samples go to standard output, because they may be on the same terminal.
+  /// Turns off the live view if samples go to standard output, because both may be on the same terminal.
   private func quietened(_ view: ViewOptions) -> ViewOptions {
     var view = view
     view.quiet = view.quiet || streamsToOutput
     return view
   }
 
-  /// A single recording is written directly into the directory, several into subdirectories.
+  /// Plans the recording of a sensor. A single recording is written directly into the directory, several into
+  /// subdirectories.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
     _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ home: HomeAssistant?, _ links: NoteLimit
@@ -163,7 +167,7 @@ struct RecordingJob: Sendable {
     return found
   }
 
-  /// A description of the sensors that were not found.
+  /// The names of the sensors that were not found.
   private func missing(_ searches: [SensorSearch], _ found: [Advertiser?]) -> String {
     if searches.count == 1 { return name.map { "device named \($0)" } ?? searches[0].name }
     let rest = zip(searches, found).filter { $1 == nil }.map(\.0.name)
@@ -202,7 +206,7 @@ struct RecordingJob: Sendable {
       case .failure(let error): failures.append("\(error)")
       }
     }
-    // The last one is thrown, as in every command that fails.
+    // The last failure is thrown, as in every command that fails.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
     if isInterrupted { throw ExitCode(130) }
@@ -232,7 +236,7 @@ struct RecordingJob: Sendable {
   }
 }
 
-/// How a recording opens its LSL streams.
+/// Opens LSL streams for a recording.
 extension LabStreaming {
   fileprivate static func open() throws -> LabStreaming {
     do throws(NoLabStreaming) {
@@ -250,7 +254,7 @@ extension LabStreaming {
   }
 }
 
-/// Prints results on standard output, or on standard error if samples use standard output.
+/// Prints results on standard output, or on standard error if samples go to standard output.
 extension RecordingJob {
   private func tell(_ octets: some Sequence<UInt8>) throws(Console.WriteError) {
     if streamsToOutput { Console.send([UInt8](octets)) } else { try Console.write(octets) }
@@ -258,7 +262,7 @@ extension RecordingJob {
 }
 
 extension SessionReport {
-  /// Whether nothing arrived, not even malformed or lost samples.
+  /// Whether no samples arrived, not even malformed or lost ones.
   fileprivate var isEmpty: Bool { received == 0 && malformed == 0 && lost.total == 0 }
 }
 

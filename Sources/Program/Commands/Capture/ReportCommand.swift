@@ -119,8 +119,8 @@ struct ReportCommand: ParsableCommand {
     return moment
   }
 
-  /// The page to write; `nil` if only pictures are written. By default in the capture's directory, or beside
-  /// the log.
+  /// The page to write; `nil` if only pictures are written. By default the page is in the capture's
+  /// directory, or beside the log.
   private var page: String? {
     if let output { return output }
     guard svg == nil, png == nil else { return nil }
@@ -146,8 +146,9 @@ struct ReportCommand: ParsableCommand {
     let command: ReadingCommand
     var output: NamedOutput
 
-    /// Starts the program before untrusted data is read, because later the filter forbids starting programs.
-    /// If no picture is written to it, it draws nothing. It writes to an open file, so it resolves no name.
+    /// Starts the program before untrusted data is read: the system-call filter installed later forbids
+    /// starting programs. If no picture is sent to the program, it draws nothing. Its output goes to an open
+    /// file, so it does not resolve the name.
     init(into file: String, ifExists existing: Files.Existing) throws {
       do throws(SystemError) { output = try NamedOutput(file, to: .anything, ifExists: existing) } catch {
         throw Failure("cannot write \(file): \(error)")
@@ -161,7 +162,7 @@ struct ReportCommand: ParsableCommand {
   }
 
   private func draw(_ picture: [UInt8], to file: String, by converter: Converter) throws {
-    // If the program is missing, the write fails; its exit status gives the reason.
+    // If the program is missing, the write fails. The exit status has the reason.
     try? converter.command.write(picture.span)
     guard converter.command.finish() == 0 else {
       throw Failure(

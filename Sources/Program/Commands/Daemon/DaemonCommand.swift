@@ -38,7 +38,7 @@ struct DaemonCommand: AsyncParsableCommand {
            {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar",
             "stream": "ecg", "rate": 130}]}
 
-      sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format is csv or \
+      sensor is ring, heart-rate, thermometer, cycling or polar (with stream ecg, acc or ppg); format is csv or \
       npy. radio has the options --adapter, --mode and --transport of other commands, link those of \
       `capture`: interval, latency, supervision-timeout, phy, data-length. publish has to, as, backlog, ca \
       and password-file, which are --publish, --publish-as and so on of `capture`; homeAssistant has to, ca \
@@ -52,7 +52,7 @@ struct DaemonCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap daemon /etc/ringtap.json
         ringtap daemon --check /etc/ringtap.json
-            checks the file and exits; prints each fault with its line
+            checks the file and exits; prints each error with its line
         sudo systemctl reload ringtap
         curl http://127.0.0.1:9469/metrics
       """)
@@ -74,7 +74,7 @@ struct DaemonCommand: AsyncParsableCommand {
   }
 }
 
-/// A configuration whose options have been parsed by the parser of the command line.
+/// A configuration whose options have been parsed by the command-line parser.
 struct DaemonPlan: Sendable {
   let configuration: DaemonConfiguration
   let jobs: [DaemonJob]
@@ -97,7 +97,7 @@ struct DaemonPlan: Sendable {
       _ make: (Value) throws -> Result
     ) -> Result? {
       do { return try make(try Value.parse(options.arguments)) } catch {
-        // If there are several options, find the line of the one that is refused by itself.
+        // With several options, find the line of the option that is invalid on its own.
         let line = options.options.first { (try? Value.parse($0.arguments)) == nil }?.line ?? options.line
         let message = Value.message(for: error).prefix { $0 != "\n" }
         problems.append(.init(line: line, text: "\(what): \(message)"))
@@ -122,7 +122,7 @@ struct DaemonPlan: Sendable {
     self.publishing = publishing ?? nil
   }
 
-  /// The faults, one per line in the format of compilers.
+  /// The errors, one per line, in the format of compilers.
   private static func text(_ invalid: DaemonConfiguration.Invalid) -> String {
     (["the configuration is invalid"]
       + invalid.problems.map { "\(invalid.path):\($0.line): \($0.text.printable)" }).joined(separator: "\n")
@@ -135,7 +135,7 @@ private actor DaemonKeeper {
   private var plan: DaemonPlan
   private var daemon: Daemon?
   private var running: Task<HostError?, Never>?
-  /// Whether the radio must be reopened because its configuration changed.
+  /// Whether the radio must be reopened because its configuration has changed.
   private var mustReopen = false
   private let notifier = ServiceNotifier.standard
   private var servers: [RequestServer] = []
@@ -198,7 +198,8 @@ private actor DaemonKeeper {
 
   private func end() { running?.cancel() }
 
-  /// Sends watchdog keep-alives. Each one waits for the receive thread, so it stops if that thread hangs.
+  /// Sends keep-alives to the watchdog. Each one waits for the receive thread, so they stop if that thread
+  /// hangs.
   private func watch() -> Task<Void, Never>? {
     guard let interval = notifier.watchdogInterval else { return nil }
     return Task {
@@ -299,7 +300,7 @@ private actor DaemonKeeper {
     _ body: @escaping @Sendable (DaemonStatus?, String) -> [UInt8]
   ) {
     let question = peer.question
-    // A task cannot consume a captured value, but it can take it out of a box.
+    // A task cannot consume a captured value, but it can take the value out of a box.
     let waiting = Mutex<RequestServer.Peer?>(peer)
     let box = PeerBox(waiting)
     Task {
@@ -309,7 +310,7 @@ private actor DaemonKeeper {
   }
 }
 
-/// Carries a peer to the task that answers it.
+/// Passes a peer to the task that answers its request.
 private final class PeerBox: Sendable {
   private let peer: Mutex<RequestServer.Peer?>
 

@@ -11,8 +11,8 @@ struct StatusCommand: ParsableCommand {
     commandName: "status",
     abstract: "Show the status of the daemon.",
     discussion: """
-      Prints a line for `ringtap daemon`, and one for each device: connecting, streaming, reconnecting or \
-      waiting, samples received and lost since the daemon started, rates, and the reason for waiting.
+      Prints one line for `ringtap daemon` and one for each device: its state (connecting, streaming, reconnecting \
+      or waiting), samples received and lost since the daemon started, rates, and the reason for waiting.
 
       EXAMPLES
         ringtap status

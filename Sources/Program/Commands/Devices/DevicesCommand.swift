@@ -15,15 +15,15 @@ struct DevicesCommand: ParsableCommand {
     commandName: "devices",
     abstract: "List and forget known devices.",
     discussion: """
-      Each command that connects remembers the device when its attributes are discovered: address, name, what it is, \
-      when it was seen, and its attributes. A device that is remembered can be named where a command takes an address, \
-      --name then needs no scan, and --address-type need not be given. A request that the device ended a link at, and \
-      that is only nice to have, is not sent for 30 days, or until the device is forgotten. Not remembered: devices that change their \
-      address, emulated ones, and those of replayed logs; none at all with --no-remember, or RINGTAP_NO_REMEMBER=1 in \
-      the environment.
+      Each command that connects stores the device when its attributes are discovered: address, name, kind, the time \
+      when it was seen, and the attributes. A stored device's name can be used in place of its address; --name then \
+      needs no scan, and --address-type is not needed. If a device disconnected in response to an optional request, that \
+      request is not sent again for 30 days, or until the device is forgotten. Devices that change their address, \
+      emulated devices, and devices of replayed logs are not stored. With --no-remember, or RINGTAP_NO_REMEMBER=1 in the \
+      environment, nothing is stored.
 
-      The devices are in $XDG_STATE_HOME/ringtap/devices (default: ~/.local/state; root's are in \
-      /var/lib/ringtap/devices), one file each, readable for the owner only.
+      Each device has one file in $XDG_STATE_HOME/ringtap/devices (default: ~/.local/state; for root: \
+      /var/lib/ringtap/devices), readable by the owner only.
 
       EXAMPLES
         ringtap devices
@@ -41,7 +41,7 @@ struct DevicesCommand: ParsableCommand {
     return KnownDevices(in: folder) { Console.note($0) }
   }
 
-  /// The devices that an argument names, at least one.
+  /// Returns the devices with that name or address. Throws if there are none.
   fileprivate static func devices(_ text: String, in known: KnownDevices) throws -> [KnownDevice] {
     let devices = known.named(text)
     guard !devices.isEmpty else {
@@ -119,7 +119,7 @@ struct DevicesCommand: ParsableCommand {
 
   struct Forget: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "forget", abstract: "Remove a device, or all, with the keys of its pairing.",
+      commandName: "forget", abstract: "Remove a device, or all devices, and their pairing keys.",
       discussion: """
         EXAMPLES
           ringtap devices forget 70:CB:0D:00:A1:B2
@@ -129,7 +129,7 @@ struct DevicesCommand: ParsableCommand {
     @Argument(help: "The device's address or name.")
     var device: String?
 
-    @Flag(help: "Remove all devices, damaged files included.")
+    @Flag(help: "Remove all devices, including damaged files.")
     var all = false
 
     func validate() throws {
@@ -146,10 +146,10 @@ struct DevicesCommand: ParsableCommand {
         }
         return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
       }
-      // A device may be paired without having been stored.
+      // A device may be paired but not stored.
       let paired = bonds.bonds().map(\.device).filter { $0.bits == DeviceAddress(device)?.bits }
       let found = paired.isEmpty ? try DevicesCommand.devices(device, in: known) : known.named(device)
-      // A name may match several devices; ask rather than remove the wrong one.
+      // A name may match several devices. Ask the user for the address instead of removing the wrong one.
       guard found.count == 1 || DeviceAddress(device) != nil else {
         let addresses = found.map(\.address.description).joined(separator: ", ")
         throw Failure(
@@ -162,7 +162,7 @@ struct DevicesCommand: ParsableCommand {
     }
   }
 
-  /// For example `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`.
+  /// A line such as `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`.
   fileprivate static func text(_ device: KnownDevice) -> String {
     [
       device.address.description, device.address.type.name.description, device.kind.rawValue,
@@ -170,7 +170,7 @@ struct DevicesCommand: ParsableCommand {
     ].joined(separator: "  ")
   }
 
-  /// `2026-11-21 13:20:04`
+  /// A local time such as `2026-11-21 13:20:04`.
   fileprivate static func text(_ time: ReceiveTime) -> String {
     let time = LocalTime(time)
     func two(_ part: Int) -> String { NumberText.padded(part, 2) }

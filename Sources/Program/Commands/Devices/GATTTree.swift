@@ -4,7 +4,7 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// Prints an attribute tree, one line per attribute, with the name of its type if known.
+/// Prints an attribute tree, one line per attribute, with the name of its type if it is known.
 struct GATTTree {
   var json = false
 
@@ -91,7 +91,7 @@ struct GATTTree {
     }
   }
 
-  /// The name after two spaces, such as `  Heart Rate`, or nothing.
+  /// Two spaces and the name, such as `  Heart Rate`; empty if the name is unknown.
   private func name(_ uuid: BluetoothUUID) -> String { UUIDNames.name(of: uuid).map { "  \($0)" } ?? "" }
 }
 

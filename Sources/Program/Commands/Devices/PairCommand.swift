@@ -15,13 +15,14 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "pair",
     abstract: "Pair with a device and store its keys.",
     discussion: """
-      From then on each link with the device is encrypted with the stored key. Prompts need a \
-      terminal; without one, and without --passkey or --yes, pairing has no protection \
-      against an attacker in the middle.
+      After pairing, each link with the device is encrypted with the stored key. Prompts need a \
+      terminal; without one, and without --passkey or --yes, pairing does not protect against an \
+      attacker in the middle.
 
-      In exclusive mode only ringtap has the keys. In raw mode the kernel pairs, and gets the \
-      stored keys back in addition to its own, which requires root. If bluetoothd runs, it keeps \
-      the keys and its agent (`bluetoothctl`) answers: ringtap only requests encryption.
+      In exclusive mode only ringtap has the keys. In raw mode the kernel pairs. Later, ringtap loads \
+      the stored keys into the kernel in addition to the kernel's own, which requires root. If \
+      bluetoothd runs, it keeps the keys and its agent (`bluetoothctl`) answers: ringtap only requests \
+      encryption.
 
       EXAMPLES
         ringtap pair 70:CB:0D:00:A1:B2 --mode raw
@@ -101,8 +102,8 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
       let pair: @Sendable () async throws -> Bond? = {
         try await failing { () async throws(HostError) in try await adapter.makeBond(with: connection) }
       }
-      // A user needs time to type. The device has 30 s for each response even so, by Core 5.4, Vol 3, Part H,
-      // 3.4.
+      // A user needs time to type. For each response, the device still has only 30 s, by Core 5.4, Vol 3,
+      // Part H, 3.4.
       let bond = try await PairingPrompt.hasPerson ? pair() : device.answering(address, pair)
       await connection.close()
       return bond
@@ -148,7 +149,7 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// Asks the user at the terminal, if there is one.
+/// Prompts the user, if standard input is a terminal.
 private struct PairingPrompt: Sendable {
   let passkey: UInt32?
   let takesAnyNumber: Bool
@@ -184,7 +185,7 @@ private struct PairingPrompt: Sendable {
       })
   }
 
-  /// The input and output capability to announce.
+  /// The input and output capability to report to the device.
   private var capability: IOCapability {
     if Self.hasPerson { return .keyboardDisplay }
     if passkey != nil { return .keyboardOnly }
@@ -195,7 +196,7 @@ private struct PairingPrompt: Sendable {
     NumberText.padded(Int(number), 6)
   }
 
-  /// Reads a line of standard input on a separate thread, because the user may take long.
+  /// Reads a line of standard input on a separate thread, because the user may take a long time.
   private static func line(_ question: String) async -> String? {
     Console.ask(question)
     let line = OneShot<String?>()

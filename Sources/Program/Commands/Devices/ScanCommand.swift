@@ -12,14 +12,14 @@ struct ScanCommand: AsyncParsableCommand {
     commandName: "scan",
     abstract: "Scan for advertising devices.",
     discussion: """
-      Prints each advertiser when it is first seen and again when more is known, such as the name in its \
-      scan response. Scanning is switched off however the command ends. Needs CAP_NET_RAW; beside bluetoothd \
-      CAP_NET_ADMIN.
+      Prints each advertiser when it is first seen, and again when more is known about it, such as the name \
+      in its scan response. Scanning is always switched off when the command ends. Needs CAP_NET_RAW, or \
+      CAP_NET_ADMIN if bluetoothd runs.
 
       Up to 4,096 advertisers are tracked, with 32 services and the data of 16 companies and services each, \
-      and up to 256 are queued for printing. Anything beyond these limits is counted and reported at the \
-      end, on standard error and with --json in a last object with the event end; with --verbose the counts \
-      are reported even if they are 0.
+      and up to 256 are queued for printing. Everything beyond these limits is counted. At the end, the \
+      counts are reported on standard error and, with --json, in a last object with the event "end"; with \
+      --verbose they are reported even if they are 0.
 
       With --output each advertisement is recorded, for Wireshark and `ringtap log show`, and sensor data in \
       advertisements is written to tables, one capture per sensor: heart rates of Polar, Xiaomi and Amazfit \
@@ -61,7 +61,7 @@ struct ScanCommand: AsyncParsableCommand {
   @Flag(help: "Print one JSON object per line.")
   var json = false
 
-  /// Progress of a scan and its printing.
+  /// Progress of a scan and of printing its results.
   private final class Progress: Sendable {
     /// Number of advertisers that were printed or filtered out.
     let shown = Atomic(0)
@@ -69,10 +69,10 @@ struct ScanCommand: AsyncParsableCommand {
     let report = Mutex<ScanReport?>(nil)
   }
 
-  /// Whether the reader of the output keeps up when a signal arrives.
+  /// Whether the reader of standard output is still reading when a signal arrives.
   private enum Reader: Sendable { case reads, sleeps }
 
-  /// How long to wait for the reader after a signal. Anything not printed by then counts as `lost`.
+  /// Time limit for the reader after a signal. Advertisers not printed by then count as `lost`.
   private static let patience = Duration.milliseconds(300)
 
   func validate() throws {
@@ -93,10 +93,10 @@ struct ScanCommand: AsyncParsableCommand {
     let (heard, reader) = try await Interruption.cancelling {
       let scan = Task { try await hear(into: queue, progress, recording) }
       let printed = OneShot<Result<Reader, Console.WriteError>>()
-      // Printing has its own task, because a slow pipe must not block the receive thread.
+      // Printing has its own task, so that a slow pipe does not block the receive thread.
       Task {
         do throws(Console.WriteError) { printed.set(.success(try await show(queue, progress))) } catch {
-          // The reader is gone: stop the scan, which also switches off the radio.
+          // The reader has closed standard output. Stop the scan, which also switches off the radio.
           scan.cancel()
           printed.set(.failure(error))
         }
@@ -109,7 +109,7 @@ struct ScanCommand: AsyncParsableCommand {
         Task {
           try? await Task.sleep(for: Self.patience)
           progress.isEnding.store(true, ordering: .relaxed)
-          // A line longer than the pipe's free space, or a stopped terminal, can still block.
+          // Printing can still block on a stopped terminal, or on a line longer than the pipe's free space.
           try? await Task.sleep(for: Self.patience)
           printed.set(.success(.sleeps))
         }
@@ -166,7 +166,7 @@ struct ScanCommand: AsyncParsableCommand {
   private func tell(_ report: ScanReport, _ reader: Reader) throws {
     let isTold = radio.verbose || !report.isComplete
     if isTold || report.malformed > 0 { Console.note(ScanText.note(report)) }
-    // Malformed reports are common and not actionable, so they alone do not cause an end object.
+    // Malformed reports are common and not actionable, so they alone do not cause an "end" object.
     guard isTold, json, reader == .reads else { return }
     try Console.json { line in
       line.member("event", "end")

@@ -9,14 +9,17 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records the advertisements of a scan: a packet log during the scan, and tables made from it afterwards.
+/// Records the advertisements of a scan. Writes a packet log during the scan and creates tables from it
+/// afterwards.
 final class ScanRecording: Sendable {
   private let directory: String
   private let file = Mutex<PacketLogFile?>(nil)
 
   private var path: String { directory + "/packets.pcapng" }
 
-  /// - Parameter directory: is created; must not contain a recording.
+  /// Creates a recording.
+  ///
+  /// - Parameter directory: the directory. It is created, and must not contain a recording.
   init(in directory: String) { self.directory = directory }
 
   func start() async throws {
@@ -30,12 +33,12 @@ final class ScanRecording: Sendable {
     self.file.withLock { $0 = file }
   }
 
-  /// Call on the receive thread only.
+  /// Logs a report. Call this on the receive thread only.
   func take(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     file.withLock { $0 }?.log(report, at: time)
   }
 
-  /// Closes the log, and writes tables of the sensor data in it.
+  /// Closes the log, and writes tables with the sensor data in it.
   func finish() async -> Outcome {
     guard let file = file.withLock({ $0.take() }) else { return Outcome(directory: directory) }
     var outcome = Outcome(directory: directory)
@@ -58,7 +61,7 @@ final class ScanRecording: Sendable {
     return outcome
   }
 
-  /// Maximum time for making the tables after a signal. Reading the log of a flood takes many seconds.
+  /// Time limit for creating the tables after a signal. Reading a large log can take many seconds.
   private static let patience = Duration.milliseconds(300)
 
   private func tables(into draft: String) async -> Result<LogImport.Outcome, LogImport.Failure> {
@@ -77,12 +80,12 @@ final class ScanRecording: Sendable {
     var log = PacketLogFile.Outcome()
     var captures: [LogImport.Capture] = []
     var problems: [String] = []
-    /// Whether a signal came before the tables were made.
+    /// Whether a signal arrived before the tables were created.
     var hasNoTables = false
 
     init(directory: String) { self.directory = directory }
 
-    /// Moves a device's tables into their directory.
+    /// Moves a device's tables into its directory.
     mutating func take(_ capture: LogImport.Capture) {
       var capture = capture
       let place = directory + "/" + capture.report.device.fileName
@@ -95,7 +98,7 @@ final class ScanRecording: Sendable {
 
     /// Prints what was recorded.
     ///
-    /// - Throws: if the recording is incomplete.
+    /// - Throws: an error if the recording is incomplete.
     func tell() throws {
       Console.note("\(log.packets) reports in \(directory)/packets.pcapng")
       for capture in captures {

@@ -13,10 +13,10 @@ import JSONText
 struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "read",
-    abstract: "Read a value, however long.",
+    abstract: "Read a value of any length.",
     discussion: """
-      Prints the handle, the bytes, the characteristic's name and the decoded value. A presentation format of the device is \
-      used if there is one. A handle is read without discovery, so its value has no name.
+      Prints the handle, the bytes, the characteristic's name and the decoded value. If the device has a presentation \
+      format for the value, uses it. A handle is read without discovery, so its value has no name.
 
       EXAMPLES
         ringtap read 70:CB:0D:00:A1:B2 2a26
@@ -55,7 +55,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     }
     guard isPresented else { return line }
     let formats = try await client.readDetails(of: characteristic).formats
-    // A value that does not match its format is printed unformatted.
+    // If a value does not match its presentation format, print no texts.
     line.texts = (try? formats.texts(of: value.span)) ?? []
     return line
   }
@@ -67,7 +67,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "write",
     abstract: "Write a value.",
     discussion: """
-      A value that does not fit the MTU is sent in prepared writes, and each echo is verified.
+      A value longer than the MTU allows is sent in prepared writes, and each echo is verified.
 
       EXAMPLES
         ringtap write 70:CB:0D:00:A1:B2 6e400002-b5a3-f393-e0a9-e50e24dcca9e \\
@@ -115,13 +115,13 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     abstract: "Print notifications or indications.",
     discussion: """
       Subscribes to notifications, or to indications if the characteristic has no notifications, and unsubscribes at the \
-      end. Each line has the kernel's receive time of day, the handle, the bytes, and the decoded value if its format is known.
+      end. Each line has the kernel's receive time, the handle, the bytes, and the decoded value if its format is known.
 
       EXAMPLES
         ringtap notify C4:12:34:56:78:9A 2a37 --address-type random
         ringtap notify 70:CB:0D:00:A1:B2 6e400003-b5a3-f393-e0a9-e50e24dcca9e \\
           --json --count 100
-            one object a line: timeNs, handle, uuid, name, value, decoded
+            one object per line: timeNs, handle, uuid, name, value, decoded
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -149,7 +149,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     let lost = try await device.withConnection(to: address) { client in
       let characteristic = try await argument.characteristic(client, to: .listen)
       let values = try await failing { () async throws(GATTError) in
-        // Without the exchange, long values would be truncated.
+        // Without an MTU exchange, long values would be truncated.
         try await client.exchangeMTU()
         return try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }
@@ -186,9 +186,11 @@ private struct ValueLine: Sendable {
   var uuid: BluetoothUUID?
   let value: [UInt8]
   var operation = SensorDecoder.Operation.read
-  /// The value in its presentation formats.
+  /// The value as text, in each of its presentation formats.
   var texts: [String] = []
 
+  /// Prints the value.
+  ///
   /// - Parameter isTimed: whether a line of text begins with the time of day.
   func show(json: Bool, isTimed: Bool = false) throws(Console.WriteError) {
     let name = uuid.flatMap { UUIDNames.name(of: $0) }

@@ -10,9 +10,9 @@ struct DoctorCommand: AsyncParsableCommand {
     commandName: "doctor",
     abstract: "Diagnose why ringtap cannot reach a device.",
     discussion: """
-      Checks the kernel, the rights of this process, the adapters and the programs that use them, and the \
-      place to record to. Each check prints its finding and, if that is not good, the cause and what to do. \
-      The exit status is 0 only if there is no obstacle; notes are not obstacles.
+      Checks the kernel, the capabilities of this process, the adapters and the programs that use them, and \
+      the directory for captures. Each check prints its finding and, if there is a problem, the cause and \
+      what to do. The exit status is 0 only if there is no obstacle; notes are not obstacles.
 
       EXAMPLES
         ringtap doctor

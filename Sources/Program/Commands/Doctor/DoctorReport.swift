@@ -3,9 +3,9 @@ import CommandKit
 import Doctor
 import JSONText
 
-/// The attachments of a bug report: versions, the machine, the findings, and an anonymised packet log.
+/// The files attached to a bug report: versions, the machine, the findings, and an anonymised packet log.
 struct DoctorReport {
-  /// The path without the extensions.
+  /// The path of the report without an extension.
   let path: String
   /// The packet log to include.
   let log: String?
@@ -14,7 +14,7 @@ struct DoctorReport {
   /// The files that `write` creates.
   var files: [String] { [path + ".txt"] + (log == nil ? [] : [path + ".btsnoop"]) }
 
-  /// Refuses existing files.
+  /// Throws if a file already exists, unless it may be replaced.
   func check() throws {
     for file in files { try overwriting.check(file, "--report", inputs: log.map { [$0] } ?? []) }
   }
@@ -44,8 +44,8 @@ struct DoctorReport {
     return (facts.compactMap(\.self) + [""] + findings.flatMap(\.lines)).map { masked($0.printable) }
   }
 
-  /// Masks each address, except for the manufacturer's part: the rest of an adapter's address identifies its
-  /// owner.
+  /// Masks each address except for the manufacturer's part, because the rest of an adapter's address
+  /// identifies its owner.
   static func masked(_ line: String) -> String {
     line.replacing(/((?:[0-9A-Fa-f]{2}:){3})(?:[0-9A-Fa-f]{2}:){2}[0-9A-Fa-f]{2}/) {
       "\($0.output.1)xx:xx:xx"
@@ -54,7 +54,7 @@ struct DoctorReport {
 }
 
 extension DoctorFinding {
-  /// The finding as lines for people.
+  /// The finding as lines of text.
   var lines: [String] {
     let mark =
       switch state {
