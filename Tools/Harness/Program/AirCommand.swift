@@ -86,7 +86,7 @@ struct AirCommand: AsyncParsableCommand {
     request.interval = units...units
     request.supervisionTimeout = 3200
     request.phy = phy == 2 ? .le2M : .le1M
-    // The source sends 251 bytes as soon as the host requests any other data length.
+    // The source sends 251 bytes as soon as the host requests a data length other than the default.
     request.dataLength = dataLength > 27 ? 251 : nil
     let connection = try await adapter.connect(
       to: configuration.address, asking: request, timeout: .seconds(20), tap: nil)
@@ -97,8 +97,8 @@ struct AirCommand: AsyncParsableCommand {
     return count
   }
 
-  /// Notifications during the measured time, by kernel timestamps, after the queue has filled and the link
-  /// has settled.
+  /// Returns the number of notifications during the measurement, by kernel timestamps. The measurement starts
+  /// after the queue has filled and the link has settled.
   private func count(_ client: GATTClient) async throws -> Int {
     try await client.exchangeMTU(247)
     let database = try await client.discover()

@@ -16,43 +16,46 @@ struct ScriptPeerCommand: AsyncParsableCommand {
     commandName: "script-peer",
     abstract: "Play the server side of ATT dialogues to test a client.",
     discussion: """
-      A device behind a virtual controller: each link plays the next dialogue of the file, or goes on with one that has ended its \
-      link, and the command ends after the last. It prints a line for each; where the client's PDUs differ, the first that does, \
-      and the exit status is 1.
+      Runs a device behind a virtual controller. Each link plays the next dialogue of the file, or continues a dialogue that \
+      ended its previous link. The command ends after the last dialogue. It prints a line for each dialogue. If the client's \
+      PDUs differ, the line has the first difference, and the exit status is 1.
 
       FILE is a text file. A number sign starts a comment line; indentation is ignored.
-        database NAME                 attributes follow, in order of their handles:
+        database NAME                 starts a database; its attributes follow in order:
           0x0001-0x0004 2800 0118       a service: range, type, value as on the air
-          0x0002 2803 02 0300 002a      anything else: handle, type, value
-        dialogue NAME                 what follows belongs to it:
-          test ID, title TEXT           what it is; both for people
-          mtu 512                       the peer's receive MTU; 23 if not given
-          with DATABASE [values]        answers discovery, whatever the order; reads of values, too
-          action TEXT, expect TEXT      what the client is to do; not looked at
+          0x0002 2803 02 0300 002a      any other attribute: handle, type, value
+        dialogue NAME                 starts a dialogue; the following lines belong to it:
+          test ID, title TEXT           identifier and title, for people
+          mtu 512                       the peer's receive MTU (default: 23)
+          with DATABASE [values]        answer discovery in any order; with values, reads too
+          action TEXT, expect TEXT      what the client must do; for people
           > 0a0300                      the client's next PDU, in hexadecimal
-          < 0b 010203                   what it gets for it, or by itself
+          < 0b 010203                   a PDU from the peer, as the answer or unsolicited
           <+ 0108010000                 the same, sent before the answer to the next PDU
-          leave                         the peer ends the link; what follows waits for the next
-          >* 02                         what follows comes for each PDU that begins so, unless
-                                        a step waits for it; `usual` is the answer without it
-      In a PDU, `..` is any octet (the client's only), `ff*20` is twenty of them, `|` stands between alternatives, which \
-      are answered by those in the same place. `>?` may be missing with all behind it; `>~` may come later. An MTU \
-      exchange is answered beside the steps, and no PDU is longer than the MTU agreed on.
+          leave                         the peer disconnects; the rest is for the next link
+          >* 02                         each PDU that begins like this gets the following PDUs,
+                                        unless a step waits for it; `usual` is the answer
+                                        that it would get otherwise
+      In a PDU of the client, `..` is any byte. `ff*20` is twenty bytes ff. `|` separates alternatives, and the answers to them in \
+      the same order. A step with `>?`, and everything after it, may be missing. A step with `>~` may arrive later. MTU exchanges \
+      are answered separately from the steps, and no PDU is longer than the agreed MTU.
 
-      An attack is a dialogue with `role central` or `role peripheral`, the role of the attacked host. `>` \
-      is sent by that host, `<` by its controller and the peers behind it, and there are more steps:
-        < l2cap 0006 0b01             a frame of this channel
-        < acl 2040 0700 0400 0a       flags and handle, data of an ACL packet
-                                      (its length is added)
-        < event 05 00 4000 13         code, parameters (the length is added)
-        < octets 04 0e ff             any bytes, H4 type first
-        > l2cap 0005 01..             a frame of the host's
-        > command 0406 4000 ..        a command of the host's; parameters may be left out
-        on 0041                       what follows is about this link; the first is 0040
-        after 043e 13 01              the controller has sent a packet that begins so
-        once 040e0701 0220 | 040f     in place of the next packet that begins so; nothing behind
-                                      `|` drops it, `&` is the rest of the original
-        instead 040f | & | &          the same, each time
+      An attack is a dialogue with `role central` or `role peripheral`, the role of the attacked host. That \
+      host sends the packets with `>`; its controller and the peers send those with `<`. Further steps:
+        < l2cap 0006 0b01             an L2CAP frame on this channel
+        < acl 2040 0700 0400 0a       an ACL packet: flags and handle, data
+                                      (the length is added)
+        < event 05 00 4000 13         an event: code, parameters (the length is added)
+        < octets 04 0e ff             any bytes, starting with the H4 type
+        > l2cap 0005 01..             an L2CAP frame from the host
+        > command 0406 4000 ..        a command from the host; parameters are optional
+        on 0041                       the link of the following steps (first link: 0040)
+        after 043e 13 01              wait for a packet from the controller that begins
+                                      like this
+        once 040e0701 0220 | 040f     replace the next packet that begins like this;
+                                      nothing after `|` drops it, `&` is the rest of
+                                      the original
+        instead 040f | & | &          the same, for every such packet
         source, fault, duty TEXT      the publisher, the host's error, the correct
                                       behaviour
 
@@ -90,7 +93,7 @@ struct ScriptPeerCommand: AsyncParsableCommand {
     do {
       try await Interruption.cancelling { try await ScriptedAir(session: session, options: options).run() }
     } catch is CancellationError {
-      // Dialogues that were not played are reported below.
+      // `end` reports the dialogues that were not played.
     }
     continuation.finish()
     try await printer.value
@@ -160,7 +163,7 @@ struct ScriptPeerCommand: AsyncParsableCommand {
   }
 }
 
-/// The virtual controller with its device; both end after the last dialogue.
+/// The virtual controller with its device. Both end after the last dialogue.
 private struct ScriptedAir: Sendable {
   let session: DialogueSession
   let options: EmulationOptions
@@ -198,14 +201,14 @@ private struct ScriptedAir: Sendable {
     return controller
   }
 
-  /// Runs until the last dialogue ends, the other end closes, or the task is cancelled.
+  /// Runs until the last dialogue ends, the host closes the transport, or the task is cancelled.
   private func play(_ emulation: ControllerAttachment) async {
     Task {
       await session.over()
       await emulation.detach()
     }
     await emulation.runUntilCancelled()
-    // If the host has vanished without disconnecting, end its link.
+    // If the host has closed the transport without disconnecting, end its link.
     await emulation.inspect { controller in
       for peripheral in controller.peripherals { (peripheral as? ScriptedPeripheral)?.end() }
     }

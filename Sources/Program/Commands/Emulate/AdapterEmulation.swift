@@ -5,10 +5,9 @@ import BLEPeripheral
 import BLEStack
 import BLEWire
 
-/// An emulated device behind a real adapter, with one link at a time on the adapter. Use on the event loop's
-/// thread only.
+/// An emulated device on a real adapter, with one link at a time. Use it on the event loop's thread only.
 final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // No lock is needed: only the event loop's thread accesses the object.
 
   private let peripheral: any VirtualPeripheral
   private let loop: EventLoop
@@ -41,7 +40,8 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
 
   // MARK: Links
 
-  /// Refuses a second central, which the kernel may accept although the advertisement is for one.
+  /// Accepts the link of a central. Rejects a second central: the kernel may accept one although the
+  /// advertisement is for one link.
   func connected(_ connection: Connection) -> AttributeResponder.Answer {
     guard link == nil else {
       loop.later(connection) { await $0.close() }
@@ -82,7 +82,7 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
     settle()
   }
 
-  /// Performs the requests of the peripheral after it has acted.
+  /// Carries out the requests that the peripheral has made.
   private func settle() {
     if let link, let bearer {
       if link.takeEndReason() != nil { loop.later(bearer.connection) { await $0.close() } }
@@ -119,16 +119,17 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
   }
 }
 
-/// Connects an emulated peripheral to a link of an adapter: forwards the ATT PDUs among its frames.
+/// Connects an emulated peripheral to a link of an adapter. Forwards only the ATT PDUs among the peripheral's
+/// frames.
 ///
-/// The adapter's host performs pairing and sets the link parameters; the peripheral's requests for these are
-/// ignored.
+/// The adapter's host performs pairing and sets the link parameters. The peripheral's own requests for these
+/// are ignored.
 private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
-  // No lock: touched on the event loop's thread only.
+  // No lock is needed: only the event loop's thread accesses the object.
 
   let connection: Connection
   let address: DeviceAddress
-  /// Receives the responses to the peripheral's own requests.
+  /// Called with the responses to the peripheral's own requests.
   private let answered: ([UInt8]) -> Void
 
   init(_ connection: Connection, _ address: DeviceAddress, answered: @escaping ([UInt8]) -> Void) {
@@ -142,7 +143,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
   var parameters: LinkParameters? { connection.assumeIsolated { $0.link.timing } }
   var now: MonotonicTime { connection.loop.clock.monotonic() }
   var hasRoom: Bool { connection.assumeIsolated { $0.outbox.isEmpty } }
-  /// Always false: the connection itself ends if the central does not read.
+  /// Always false: the connection itself ends if the central stops reading.
   var isOverfull: Bool { false }
 
   func send(frame: Span<UInt8>) {
@@ -151,7 +152,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
     guard ATTOpcode(rawValue: pdu[0]).kind == .request else {
       return connection.assumeIsolated { $0.transmit(pdu) }
     }
-    // The response is returned by the connection, to which the request belongs.
+    // The connection sends the request and returns the response.
     connection.loop.later(connection) { connection in
       guard let answer = try? await connection.transact(pdu) else { return }
       self.answered(answer)

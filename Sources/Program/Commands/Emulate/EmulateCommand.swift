@@ -17,7 +17,7 @@ package struct EmulateCommand: AsyncParsableCommand {
     ])
 }
 
-/// `ringtap emulate ring`: runs an adapter with a COLMI R02 in its range until interrupted.
+/// `ringtap emulate ring`: runs a virtual controller with a COLMI R02 in range until interrupted.
 struct EmulateRingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
@@ -100,7 +100,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Take the ring off the finger for 5 s, at this interval.", valueName: "seconds"))
   var liftedEvery: String?
 
-  @Option(help: ArgumentHelp("Take the ring off for good after this time.", valueName: "seconds"))
+  @Option(help: ArgumentHelp("Take the ring off permanently after this time.", valueName: "seconds"))
   var takenOffAfter: String?
 
   @Option(
@@ -111,7 +111,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Stop advertising this long after a link, as some rings do.", valueName: "seconds"),
+      "Stop advertising this long after a link has ended, as some rings do.", valueName: "seconds"),
     in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var sleepsAfter: Double?
 
@@ -190,7 +190,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
 }
 
 extension EmulatedRing.Configuration {
-  /// A further ring with this number; number 0 is this ring.
+  /// Returns the ring with this number. Number 0 is this ring.
   fileprivate func sibling(_ number: Int) -> Self {
     guard number > 0 else { return self }
     var ring = self
@@ -201,14 +201,15 @@ extension EmulatedRing.Configuration {
   }
 }
 
-/// `ringtap emulate source`: runs an adapter with a source of notifications in its range until interrupted.
+/// `ringtap emulate source`: runs a virtual controller with a source of notifications in range until
+/// interrupted.
 struct EmulateSourceCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "source",
     abstract: "Emulate a device that notifies as fast as the link allows, for measurements.",
     discussion: """
-      Notifies numbered values of one characteristic from the subscription on. A value starts with its \
-      number (4 bytes, little-endian) and, if it has at least 12 bytes, the time it was sent (8 bytes, \
+      Sends numbered notifications of one characteristic from the subscription on. A value starts with its \
+      number (4 bytes, little-endian). If it has at least 12 bytes, its send time follows (8 bytes, \
       nanoseconds of CLOCK_MONOTONIC).
 
       EXAMPLES
@@ -251,8 +252,8 @@ struct EmulateSourceCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap emulate air`: runs controllers in range of each other, for hosts that advertise and connect by
-/// themselves.
+/// `ringtap emulate air`: runs controllers that are in range of each other, for hosts that advertise and
+/// connect themselves.
 struct EmulateAirCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "air",

@@ -5,7 +5,7 @@ import CommandKit
 
 /// Options of every emulated sensor.
 struct EmulatedSensorOptions: ParsableArguments {
-  /// Measurements or notifications per second: at least one in some 17 minutes.
+  /// Range of the rate of measurements or notifications. The lowest rate is about one in 17 minutes.
   static let rates = NumberRange(VirtualPeripheralSpecification.rates.lowerBound...100_000, "a second")
 
   @OptionGroup var emulation: EmulationOptions
@@ -64,7 +64,8 @@ struct EmulatedSensorOptions: ParsableArguments {
   }
 }
 
-/// Options for the wearer's heart, on every command whose sensor shows it. Texts are those of `virtual:`.
+/// Options for the wearer's heart, on every command whose sensor measures it. The texts are those of
+/// `virtual:`.
 struct EmulatedHeartOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(

@@ -115,7 +115,7 @@ package struct EmulationOptions: ParsableArguments {
     }
   }
 
-  /// The device's protection; `nil` for none.
+  /// The device's required security; `nil` for none.
   var protection: PeripheralProtection? {
     guard let security else { return nil }
     let capability = ioCapability.flatMap { PeripheralProtection.Capability(rawValue: $0.rawValue) }
@@ -138,11 +138,11 @@ package struct EmulationOptions: ParsableArguments {
   }
 }
 
-/// Bonds of emulated devices; they outlive the hosts' connections.
+/// Bonds of emulated devices. They are kept when a host disconnects.
 private final class EmulatedBonds: Sendable {
-  /// Indexed by the devices' positions.
+  /// In the order of the devices.
   private let securities = Mutex<[PeripheralSecurity]>([])
-  /// `nil` if Secure Connections is not used.
+  /// Creates key pairs; `nil` if Secure Connections is not used.
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
 
   init(_ options: EmulationOptions) throws {
@@ -150,7 +150,7 @@ private final class EmulatedBonds: Sendable {
     makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
   }
 
-  /// Wraps the devices with the protection that the options describe.
+  /// Wraps the devices so that they require the security that the options describe.
   func securing(
     _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
   ) -> [any VirtualPeripheral] {
@@ -170,14 +170,14 @@ private final class EmulatedBonds: Sendable {
   }
 }
 
-/// Emulated peripherals, and the words for reporting on them.
+/// Emulated peripherals, and the text for reporting on them.
 struct Emulation: Sendable {
   struct Device: Sendable {
     let address: DeviceAddress
     let name: String
   }
 
-  /// Number of values that peripherals sent, and of those dropped.
+  /// Number of values that the peripherals sent, and number of values dropped.
   typealias Sent = (sent: Int, dropped: Int)
 
   private let noun: String
@@ -187,9 +187,9 @@ struct Emulation: Sendable {
   private let sent: @Sendable (any VirtualPeripheral) -> Sent
 
   /// - Parameters:
-  ///   - noun: name of the sent values, for the last line; `key` is their name in JSON. If it is `nil`,
-  ///     nothing is counted.
-  ///   - device: for the first line.
+  ///   - noun: name of the values, for the last line of output.
+  ///   - key: name of the values in JSON; `nil` to count nothing.
+  ///   - device: the device shown in the first line of output.
   init(
     _ noun: String, key: String?, device: Device?,
     makePeripherals: @escaping @Sendable () -> [any VirtualPeripheral],
@@ -224,7 +224,7 @@ struct Emulation: Sendable {
     try end(total.withLock { $0 }, options)
   }
 
-  /// Serves one set of hosts after another, each with a new air and freshly reset controllers.
+  /// Serves one set of hosts after another. Each set gets a new simulation with freshly reset controllers.
   private func serve(_ options: EmulationOptions, _ total: borrowing Mutex<Sent>) async throws {
     let specifications = try options.specifications()
     var names: [String] = []
@@ -250,12 +250,12 @@ struct Emulation: Sendable {
         }
       }
       await untilEnded(emulation, total)
-      // A pseudo-terminal has a single other end.
+      // A pseudo-terminal has only one peer.
       if specifications.contains(.pseudoTerminal) { return }
     }
   }
 
-  /// Serves on an adapter that is in range of other hosts.
+  /// Serves on a real adapter.
   private func serve(
     behind name: String, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
   ) async throws {
@@ -286,7 +286,7 @@ struct Emulation: Sendable {
         peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: nil))
     }
     guard let advertisement = peripheral.advertisement else { throw Failure("the device does not advertise") }
-    // Units of 0.625 ms.
+    // The interval is in units of 0.625 ms.
     let units = UInt16(clamping: Int(advertisement.interval / .microseconds(625)))
     let device = AdapterEmulation(peripheral, at: address, on: adapter.loop)
     let server = GATTServer(device, on: adapter.loop)
@@ -323,7 +323,7 @@ struct Emulation: Sendable {
 
   // MARK: Lines
 
-  /// - Parameter address: the adapter's, if the device is behind one.
+  /// - Parameter address: the adapter's address, if the device is on a real adapter.
   private func ready(
     _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions
   ) throws(Console.WriteError) {
@@ -357,13 +357,13 @@ struct Emulation: Sendable {
 }
 
 extension VirtualPeripheral {
-  /// The peripheral without the wrapper that protects its attributes.
+  /// The peripheral without the wrapper that adds security.
   var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
 }
 
 extension PeripheralProtection {
-  /// Answers pairing requests for a device behind an adapter. The adapter's host generates the passkeys that
-  /// the device shows.
+  /// Answers pairing requests for a device on an adapter. The adapter's host generates the passkeys that the
+  /// device shows.
   fileprivate var agent: PairingAgent {
     PairingAgent(
       capability.value, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },

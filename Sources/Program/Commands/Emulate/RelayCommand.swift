@@ -20,21 +20,21 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     discussion: """
       Connects to the sensor and advertises as a device that bike computers, watches and apps know: Heart \
       Rate, Health Thermometer, or Cycling Speed and Cadence, with Device Information and Battery if the \
-      sensor has them. It ends after --duration, on Ctrl-C, or when the sensor does not come back; then it \
+      sensor has them. It ends after --duration, on Ctrl-C, or when the sensor does not reconnect; then it \
       stops the sensor's stream and the advertising, and disconnects.
 
-      SENSOR is ring, heart-rate, thermometer, cycling or polar; without ADDRESS it is searched for. Or \
-      SENSOR is the directory of a recording, which is replayed; --adapter, --mode and --transport are then \
-      for the advertising device.
+      SENSOR is ring, heart-rate, thermometer, cycling or polar; without ADDRESS, ringtap searches for it. Or \
+      SENSOR is the directory of a recording, which is replayed; --adapter, --mode and --transport then \
+      select the advertising device.
 
-      A ring's pulse is computed from its raw light as in `ringtap analyse`: a rate every two seconds, some \
+      A ring's pulse is computed from its raw light as in `ringtap analyse`: a rate every two seconds, about \
       ten seconds old, and none while its quality is below --quality. Firmware with less than 18 samples per \
-      second is too slow for that: --source ring uses the ring's own measurement. From a Polar sensor its \
+      second is too slow for that: --source ring uses the ring's own measurement. For a Polar sensor, its \
       heart rate is relayed.
 
-      The device advertises on the sensor's controller, which then has links in both roles, or on another \
-      one with --advertise-on. Up to eight hosts may connect; a slow host loses the oldest values, which are \
-      counted, and does not delay the others.
+      The device advertises on the sensor's controller, which then has links in both roles, or on another one \
+      with --advertise-on. Up to eight hosts may connect. A slow host does not delay the others; its oldest \
+      values are dropped and counted.
 
       EXAMPLES
         sudo ringtap relay ring --adapter hci0 --mode exclusive --name "My ring"
@@ -59,7 +59,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
 
   @Option(
     help: ArgumentHelp(
-      "Advertise on another controller than the sensor's: hci1, or a --transport such as hci-socket:1.",
+      "Advertise on a controller other than the sensor's: hci1, or a --transport such as hci-socket:1.",
       valueName: "spec"))
   var advertiseOn: String?
 
@@ -180,7 +180,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
       }
       throw Failure("\(failure) after \(outcome.values) values")
     }
-    // The replayed log has ended, and none of its values was relayed.
+    // The replayed log has ended without a value to relay.
     if outcome.values == 0, let cause = Interruption.cause { throw Failure(cause) }
     if outcome.lost > 0 { throw ExitCode(3) }
   }
@@ -249,7 +249,7 @@ enum RelayKind: String, CaseIterable {
   case heartRate = "heart-rate"
 }
 
-/// A recording used as a sensor by replaying its packet log.
+/// A recording that is used as a sensor: its packet log is replayed.
 private struct RelayedCapture {
   let kind: RelayKind
   let transport: String
@@ -275,7 +275,7 @@ private struct RelayedCapture {
     guard let log = logs.first else {
       throw Failure("\(directory) has no packet log to replay")
     }
-    // Opening a pipe in place of the log would block.
+    // Check that the log is a regular file, because opening a pipe would block.
     try failing { () throws(SystemError) in _ = try FileDescriptor.regularFile("\(directory)/\(log)") }
     (self.kind, transport) = (kind, "replay:\(directory)/\(log),speed=\(speed)")
   }

@@ -16,12 +16,12 @@ package struct ServeCommand: AsyncParsableCommand {
     abstract: "Run a GATT server from a file.",
     discussion: """
       Advertises until interrupted; several hosts may be connected at once. With --mode exclusive, or a \
-      --transport, it uses its own controller. In raw mode the kernel carries the links and pairs. In \
-      coexist mode the kernel advertises beside bluetoothd: every host that connects, for whatever reason, \
-      sees this device's attributes instead of bluetoothd's, and bluetoothd's agent (`bluetoothctl`) answers \
-      pairing requests. A line on standard input sets a value and sends it to all subscribers; the end of \
-      the input is ignored. Events are lines on standard output: connected, disconnected, subscribed, \
-      written.
+      --transport, it uses its own controller. In raw mode the kernel manages the links and pairs. In \
+      coexist mode the kernel advertises while bluetoothd runs: every host that connects, even for another \
+      purpose, sees this device's attributes instead of bluetoothd's, and bluetoothd's agent \
+      (`bluetoothctl`) answers pairing requests. A line on standard input sets a value and sends it to all \
+      subscribers; the end of the input is ignored. Events are lines on standard output: connected, \
+      disconnected, subscribed, written.
 
       FILE is a text file. A number sign starts a comment line; indentation is ignored.
         device NAME                   the advertised name
@@ -31,7 +31,7 @@ package struct ServeCommand: AsyncParsableCommand {
         0x0003 2a37 00 48             by 2902 if it can be notified
         0x0004 2902 0000
         needs encrypted 0x0003 …      or authenticated: security for these handles
-      Hosts may pair: --display shows a passkey on standard error, --passkey types the host's, --yes accepts \
+      Hosts may pair: --display shows a passkey on standard error, --passkey enters the host's, --yes accepts \
       a number comparison, else pairing is Just Works. Keys are stored with those of `ringtap pair`; with \
       --no-remember they are kept until the command ends.
 
@@ -49,7 +49,7 @@ package struct ServeCommand: AsyncParsableCommand {
   @OptionGroup var radio: AdapterOptions
   @Argument(help: "The file with the device.", completion: .file()) var file: String
   @Option(help: "Advertise under this name instead of the file's.") var name: String?
-  @Flag(help: "Show a passkey for hosts that pair, to be typed there.") var display = false
+  @Flag(help: "Show a passkey that the user of a pairing host must type.") var display = false
   @Option(
     help: "The passkey that a pairing host shows: six digits.",
     in: .passkey)
@@ -80,7 +80,7 @@ package struct ServeCommand: AsyncParsableCommand {
             Console.note("hosts cannot pair: \(error)")
           }
         }
-        // A controller that does not respond must not delay the end.
+        // A controller that does not respond must not delay the command's end.
         try await Interruption.leaving { try await serve(file, by: adapter) }
       }
     } catch is CancellationError {
@@ -161,15 +161,16 @@ package struct ServeCommand: AsyncParsableCommand {
   }
 }
 
-/// Keys of centrals. Those of known centrals and of a limited number of new ones are stored in files, because
-/// anyone in range may pair. The rest, and all of them without files, are kept until the command ends.
+/// Stores keys of centrals. Anyone in range may pair, so only the keys of known centrals and of a limited
+/// number of new ones are stored in files. All other keys, or all keys if there are no files, are kept in
+/// memory until the command ends.
 final class ServedBonds: BondStore {
-  /// Maximum number of new centrals in the files, and of those kept in memory.
+  /// Maximum number of new centrals in files, and the same in memory.
   private static let limit = GATTServer.keptLimit
 
   private struct State: Sendable {
     var added = 0
-    /// The device that distributed keys last, if it used legacy pairing.
+    /// The device that distributed keys most recently, if it used legacy pairing.
     var lastLegacy: DeviceAddress?
     var passing: [StoredBond] = []
   }
@@ -182,7 +183,7 @@ final class ServedBonds: BondStore {
   func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
 
   func keep(_ bond: StoredBond) {
-    // Keys are stored twice if the device distributes an identity; print the warning once.
+    // If the device distributes an identity, its keys are stored twice. Print the warning once.
     let isTold = state.withLock { state in
       defer { state.lastLegacy = bond.bond.isSecureConnections ? nil : bond.device }
       return state.lastLegacy == bond.device
@@ -208,8 +209,8 @@ final class ServedBonds: BondStore {
     }
   }
 
-  /// The files store the sign counters of their bonds and decide about these; other bonds are checked in
-  /// memory.
+  /// The files store the sign counters of their bonds, so they check signed writes of those bonds. Signed
+  /// writes of other bonds are checked in memory.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     if let files, files.bonds().contains(where: { $0.isMeant(by: peer) }) {
       return files.accepts(command, from: peer)

@@ -8,13 +8,13 @@ import JSONText
 struct ServeText: Sendable {
   let isJSON: Bool
 
-  /// A passkey as six digits.
+  /// Formats a passkey as six digits.
   static func passkey(_ number: UInt32) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
   }
 
-  /// The reason in JSON.
+  /// The reason of a disconnection, as written in JSON.
   private static func reason(_ end: BearerEnd) -> String {
     switch end {
     case .closedLocally: "closedLocally"

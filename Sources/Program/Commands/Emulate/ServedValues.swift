@@ -79,7 +79,8 @@ struct ServedValues: Sendable {
     return handle
   }
 
-  /// Sends a value to each subscribed central, notified or indicated, concurrently; returns when all are done.
+  /// Sends a value to each subscribed central concurrently, as a notification or an indication. Returns when
+  /// all sends are done.
   private func push(_ value: [UInt8], of handle: AttributeHandle) async throws {
     let (notified, indicated) = (
       await server.subscribers(of: handle), await server.subscribers(of: handle, .indication)

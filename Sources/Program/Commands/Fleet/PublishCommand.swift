@@ -10,12 +10,12 @@ struct PublishCommand: AsyncParsableCommand {
     commandName: "publish",
     abstract: "Publish a capture to an MQTT broker.",
     discussion: """
-      Does what `ringtap capture --publish` does during a recording, but afterwards or in parallel: sends \
-      the rows of the directory's tables in batches with QoS 1, from where the last run of either command \
-      stopped (stored in publish.json), until a collector (`ringtap collect`) has confirmed all of them; a \
-      broker's acknowledgement is not enough. Rows that are sent twice are recognised by their numbers. \
-      While nobody is subscribed, or the broker is unreachable, rows wait in their tables. Needs MQTT 5, and \
-      Debian's package libmosquitto1.
+      Works like `ringtap capture --publish`, but after or in parallel to a recording: sends the rows of the \
+      directory's tables in batches with QoS 1, starting where the last run of either command stopped (stored \
+      in publish.json), until a collector (`ringtap collect`) has confirmed all of them; a broker's \
+      acknowledgement is not enough. Rows that are sent twice are recognised by their numbers. While there is \
+      no subscriber, or the broker is unreachable, rows wait in their tables. Needs MQTT 5, and Debian's \
+      package libmosquitto1.
 
       At the end it waits for the collector's receipts, for at most --patience seconds without progress. \
       Unconfirmed rows are reported for each table, and publish.json does not advance past them.
@@ -29,8 +29,8 @@ struct PublishCommand: AsyncParsableCommand {
         ringtap publish walk mqtt://broker.local --again
             everything from the first row, for a collector that has lost its files
 
-      Exit status: 0 a collector has confirmed everything, 1 nothing was sent: the message says why, 2 wrong \
-      usage, 4 sent, but no collector has confirmed everything: run the same command again to continue.
+      Exit status: 0 a collector has confirmed everything, 1 nothing was sent (the message has the reason), 2 \
+      wrong usage, 4 sent, but no collector has confirmed everything: run the same command again to continue.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory.", valueName: "directory"))
@@ -59,7 +59,7 @@ struct PublishCommand: AsyncParsableCommand {
     in: PublishOptions.patiences)
   var patience = 10.0
 
-  @Flag(help: "Continue with what is still being recorded, until Ctrl-C.")
+  @Flag(help: "Also publish the rows that are still being recorded, until Ctrl-C.")
   var follow = false
 
   @Flag(help: "Discard the publishing state and start a new session from the first row.")

@@ -43,11 +43,13 @@ struct PublishOptions: ParsableArguments {
       valueName: "file"))
   var publishPasswordFile: String?
 
-  /// How long a publisher may continue without progress.
+  /// Range of the time to continue without progress.
   static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
 
   func validate() throws { _ = try plan() }
 
+  /// Returns the publishing plan.
+  ///
   /// - Returns: `nil` if nothing is published.
   func plan() throws -> PublishRun.Plan? {
     guard let publish else {
@@ -72,7 +74,7 @@ struct PublishOptions: ParsableArguments {
     plan.patience = .seconds(patience)
   }
 
-  /// The publication for a command that records.
+  /// Returns the publishing job for a command that records.
   func publishing(_ format: TableOptions.Format) throws -> Publishing? {
     guard let plan = try plan() else { return nil }
     if format != .csv { throw ValidationError("--publish needs text tables; record with --format csv") }
@@ -88,11 +90,13 @@ struct DaemonPublishOptions: ParsableArguments {
   @Option var ca: String?
   @Option var passwordFile: String?
 
+  /// Returns the publishing plan.
+  ///
   /// - Returns: `nil` if nothing is published.
   func plan() throws -> PublishRun.Plan? {
     guard let to else { return nil }
     var plan = PublishRun.Plan(try BrokerOptions.broker(to, passwordFile: passwordFile))
-    // The daemon sets its own patience.
+    // The daemon sets its own time limit.
     try PublishOptions.take(`as`, backlog, 1, into: &plan)
     plan.certificates = ca
     return plan
@@ -101,14 +105,14 @@ struct DaemonPublishOptions: ParsableArguments {
   func validate() throws { _ = try plan() }
 }
 
-/// Publishes the directories of a command that records.
+/// Publishes the capture directories of a command that records.
 final class Publishing: Sendable {
   private let plan: PublishRun.Plan
   private let runs = Mutex<[PublishRun]>([])
 
   init(_ plan: PublishRun.Plan) { self.plan = plan }
 
-  /// Starts publishing a directory that is about to be recorded into.
+  /// Starts publishing a directory into which a recording is about to start.
   func follow(_ directory: String, isAlone: Bool = true) {
     var plan = plan
     // Each device publishes under its own name.
@@ -122,12 +126,12 @@ final class Publishing: Sendable {
     } catch { Console.note("cannot publish: \(error)") }
   }
 
-  /// Stops publishing, because nothing was recorded or the rest is not wanted.
+  /// Stops publishing: nothing was recorded, or the rest is not needed.
   func abandon() {
     for run in runs.withLock({ $0 }) { run.abandon() }
   }
 
-  /// Waits until everything is published, or until there is no progress. Ctrl-C ends the wait.
+  /// Waits until everything is published, or until progress stops. Ctrl-C ends the wait.
   ///
   /// - Returns: whether everything was published.
   func finish() async throws -> Bool {
@@ -153,7 +157,7 @@ final class Publishing: Sendable {
   }
 }
 
-/// Descriptions of a publication for people.
+/// Text about publishing for the user.
 enum PublishText {
   static func tell(_ report: PublishReport, _ broker: BrokerAddress) {
     guard !report.session.isEmpty else { return }

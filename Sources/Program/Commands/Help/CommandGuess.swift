@@ -3,6 +3,8 @@ import JSONText
 
 /// Suggests a command for a misspelt word.
 enum CommandGuess {
+  /// Returns an error message for an unknown command.
+  ///
   /// - Parameter word: the first word of a command line.
   /// - Returns: the error message; `nil` if the word is a command or an option.
   static func refusal(of word: String, among commands: [any ParsableCommand.Type]) -> String? {
@@ -16,7 +18,7 @@ enum CommandGuess {
       + (near.map { "; did you mean '\($0.name)'?" } ?? "; `ringtap --help` lists all commands")
   }
 
-  /// Number of letters to insert, remove or change (V. Levenshtein, 1965).
+  /// Edit distance: number of letters to insert, remove or change (V. Levenshtein, 1965).
   static func steps(from word: String, to other: String) -> Int {
     let other = Array(other)
     var row = Array(0...other.count)

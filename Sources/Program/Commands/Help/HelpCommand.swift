@@ -1,16 +1,16 @@
 import ArgumentParser
 import CommandKit
 
-/// `ringtap help`. Replaces swift-argument-parser's own help command, because it also has topics.
+/// `ringtap help`. Replaces the help command of swift-argument-parser, which has no topics.
 struct HelpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "help",
     abstract: "Print help about a command or a topic.",
     discussion: """
       TOPICS
-        modes         the ways to the radio, and which to take
-        permissions   what needs a privilege, and how to do without root
-        formats       what a capture consists of, and what other programs can have
+        modes         ways to use the radio, and which to choose
+        permissions   what needs a privilege, and how to avoid root
+        formats       files of a capture, and formats for other programs
         commands      commands that `ringtap --help` does not list
 
       EXAMPLES
@@ -35,7 +35,7 @@ struct HelpCommand: ParsableCommand {
   }
 }
 
-/// Help that belongs to no single command. Lines have at most 79 columns, to fit a terminal of 80.
+/// Help topics that belong to no single command. Lines have at most 79 columns, to fit a terminal of 80.
 enum HelpTopic: String, CaseIterable {
   case modes, permissions, formats, commands
 

@@ -8,11 +8,11 @@ import LiveView
 import Recording
 import Synchronization
 
-/// Whether a recording shows a live view, on every command that records.
+/// Option that disables the live view, on every command that records.
 struct ViewOptions: ParsableArguments {
   @Flag(
     name: [.short, .long],
-    help: "Show no live view on a terminal, only messages. (In the view, q ends the recording like Ctrl-C.)")
+    help: "Print messages only, without a live view. (In the view, q ends the recording like Ctrl-C.)")
   var quiet = false
 
   /// Runs `body` with a live view on standard error, or without one if standard error is not a terminal.
@@ -42,11 +42,11 @@ final class LiveView: Sendable {
     var feeds: [LiveFeed] = []
   }
 
-  /// Interval between frames. The writer's thread also wakes at this interval.
+  /// Interval between frames. The thread that writes the files also wakes up at this interval.
   private static let period = Duration.milliseconds(250)
-  /// Frames between queries to the event loop, which runs on the receive thread.
+  /// Number of frames between queries to the event loop, which runs on the receive thread.
   private static let framesEach = 4
-  /// If a frame is this late, the process was stopped and another program may have used the terminal.
+  /// If a frame is later than this, the process was stopped, and another program may have used the terminal.
   private static let longestPause = Duration.seconds(2)
 
   private let state: Mutex<State>

@@ -28,11 +28,11 @@ package struct DecodeCommand: ParsableCommand {
       and for raw data of Polar sensors 'factor' (from the response to the start), \
       'previousTimestampNanoseconds' and 'sampleRateHz'.
 
-      Known are the characteristics of Heart Rate, Battery, Device Information, Health \
-      Thermometer, Running and Cycling Speed and Cadence and Pulse Oximeter, CORE body \
-      temperature, and Polar Measurement Data. A value that violates the format of its \
-      characteristic gives an object with 'error'. An invalid line gives a message with its \
-      number on standard error; the exit status is then 1.
+      Known characteristics are those of Heart Rate, Battery, Device Information, Health \
+      Thermometer, Running and Cycling Speed and Cadence, Pulse Oximeter, CORE body temperature, \
+      and Polar Measurement Data. A value that violates its characteristic's format results in an \
+      object with 'error'. For an invalid line, a message with the line's number is printed on \
+      standard error; the exit status is then 1.
       """,
     shouldDisplay: false)
 
@@ -73,7 +73,7 @@ private struct WrongLine: Error {
 
 /// A line of input.
 private struct DecodeLine {
-  /// The members of a line before conversion.
+  /// The members of a line, before conversion.
   private struct Members: Decodable {
     var service: String?
     var characteristic: String?
@@ -86,7 +86,8 @@ private struct DecodeLine {
     var requestedSampleRateHz: UInt16?
   }
 
-  /// A number, or a string with a number: JSON parsers of other languages lose the last digits of a number.
+  /// A number, or a string that contains a number: JSON parsers of some languages lose the last digits of
+  /// large numbers.
   private struct Timestamp: Decodable {
     let nanoseconds: UInt64
 

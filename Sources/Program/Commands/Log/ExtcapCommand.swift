@@ -8,7 +8,7 @@ import Recording
 
 /// `ringtap extcap`: the program that Wireshark runs to list interfaces and to capture from one.
 ///
-/// Wireshark finds such programs in a folder and passes only its own arguments: `doc/extcap.4`.
+/// Wireshark finds such programs in certain folders and passes them only its own options: `doc/extcap.4`.
 package struct ExtcapCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "extcap",
@@ -16,8 +16,8 @@ package struct ExtcapCommand: AsyncParsableCommand {
     discussion: """
       Once installed, Wireshark and tshark list an interface for each Bluetooth adapter, one for all of them \
       (ringtap-monitor; needs CAP_NET_RAW to capture), and one for each running command with a packet log, \
-      such as a capture with --transport, whose packets the kernel does not see. A capture starts with the \
-      first packet of that log.
+      such as a capture with --transport, whose packets the kernel does not see. Capturing from such an \
+      interface starts with the first packet of the log.
 
       EXAMPLES
         ringtap extcap --install
@@ -63,14 +63,14 @@ package struct ExtcapCommand: AsyncParsableCommand {
   @Option(help: .hidden)
   var extcapReloadOption: String?
 
-  /// Whether Wireshark is the caller: it passes its own options and no command.
+  /// Whether Wireshark started this program: it passes its own options without a command.
   package static func isMeant(by arguments: [String]) -> Bool {
     arguments.contains { $0.hasPrefix("--extcap-") } && arguments.first?.hasPrefix("-") == true
   }
 
   func validate() throws {
     let jobs = [install, uninstall, extcapInterfaces, extcapDlts, extcapConfig, capture].count { $0 }
-    // Wireshark also passes its version alone, to ask for options to configure.
+    // Wireshark also passes its version alone, to query the options of the program itself.
     guard jobs == 1 || jobs == 0 && extcapVersion != nil else {
       throw ValidationError("give one of --install, --uninstall, --extcap-interfaces and --capture")
     }
@@ -107,7 +107,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
     try Console.print(lines.joined(separator: "\n"))
   }
 
-  /// Removes braces, which end a value and cannot be escaped.
+  /// Formats an interface. Removes braces, because they end a value and cannot be escaped.
   private func line(_ name: String, _ text: String) -> String {
     "interface {value=\(Self.prefix)\(name)}{display=\(text.filter { $0 != "{" && $0 != "}" })}"
   }
@@ -119,7 +119,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
       throw Failure("'\(interface)' is not an interface of ringtap")
     }
     let source = try source(String(interface.dropFirst(Self.prefix.count)))
-    // Opening the pipe blocks until it has a reader; a signal meanwhile ends the process immediately.
+    // Opening the pipe blocks until it has a reader. Until then, a signal ends the process immediately.
     try failing { () throws(SystemError) in try Files.becomeStandardOutput(fifo) }
     var plan = LogFilePlan(path: "-")
     plan.format = .pcapng
@@ -132,7 +132,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
       }
     }
     if let failure = report.failure {
-      // The reader has closed the pipe, so unread packets are not a loss.
+      // The reader has closed the pipe. Packets that it did not read are not a loss.
       guard failure.number == EPIPE else { throw Failure(failure) }
       return
     }
@@ -149,8 +149,8 @@ package struct ExtcapCommand: AsyncParsableCommand {
   }
 }
 
-/// The folders where Wireshark looks for its user's programs: up to 4.0 in its configuration folder, from 4.2
-/// on beside its plug-ins.
+/// The folders where Wireshark looks for a user's programs: up to version 4.0 in its configuration folder,
+/// from 4.2 on beside its plug-ins.
 enum ExtcapFolders {
   private static let name = "ringtap"
 

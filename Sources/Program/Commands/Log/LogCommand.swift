@@ -8,7 +8,8 @@ package struct LogCommand: ParsableCommand {
     abstract: "Record, print and convert packet logs.",
     subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self])
 
-  /// Writes a log with replaced addresses, names and keys, as `ringtap log convert --anonymise` does.
+  /// Writes a copy of a log in which addresses, names and keys are replaced, as `ringtap log convert
+  /// --anonymise` does.
   package static func anonymise(
     _ log: String, into output: String, _ overwriting: OverwriteOptions
   ) throws {

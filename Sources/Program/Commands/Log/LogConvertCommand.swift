@@ -79,7 +79,7 @@ extension LogCommand {
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-    /// Set once the arguments have been validated.
+    /// The output path, after the arguments have been validated.
     private var output: String { outputName ?? "-" }
 
     mutating func validate() throws {
@@ -146,8 +146,8 @@ extension LogCommand {
       if count > 0 { Console.note("\(count) \(text) and were left out") }
     }
 
-    /// Makes both learning passes before anything is written: the first finds addresses, names and keys, the
-    /// second the fragments that contain them.
+    /// Runs both learning passes before anything is written. The first pass finds addresses, names and keys;
+    /// the second finds the fragments that contain them.
     private func learn() throws -> LogAnonymiser {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
@@ -165,7 +165,7 @@ extension LogCommand {
       return anonymiser
     }
 
-    /// Merges by time. The records of each log keep their order, even if its time goes backwards.
+    /// Merges the logs by time. Each log's records keep their order, even if their timestamps decrease.
     private func forEachRecord(
       of sources: [LogReader], _ body: (StoredPacketRecord) throws -> Void
     ) throws {
@@ -179,7 +179,7 @@ extension LogCommand {
         .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
       {
         record.header.adapter = adapters.number(of: record.header.adapter, inLog: log)
-        // Add the drops before a skipped record to those before the next chosen one.
+        // Add the drops before a skipped record to the drops before the next selected record.
         let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
         let isTaken = record.withRecord { filter?.takes($0) ?? true }
         lost = isTaken ? 0 : drops
@@ -205,7 +205,7 @@ extension LogCommand {
       return .handle(ConnectionHandle(number))
     }
 
-    /// The format by the file name's extension.
+    /// Returns the format for the extension of the file name.
     private func named(_ path: String, split: Split?) throws -> Format? {
       if split != nil { return .btsnoop }
       switch URL(filePath: path).pathExtension.lowercased() {
@@ -330,7 +330,7 @@ private final class SplitSink: RecordSink {
   /// Open files, least recently used first.
   private var open: [(connection: LogConnection, sink: FileSink)] = []
   private(set) var leftOut = 0
-  /// For each connection, the number of its files that were closed to make room.
+  /// Number of files that were closed to make room, for each connection.
   private var closed: [Int: Int] = [:]
 
   init(

@@ -14,19 +14,19 @@ package struct LogRecordCommand: AsyncParsableCommand {
     commandName: "record",
     abstract: "Record the packets between the kernel and its Bluetooth controllers.",
     discussion: """
-      Writes everything on the kernel's monitor channel to a log: HCI packets of all adapters and the notes \
-      between them. tshark and `ringtap log show` read the log; btmon reads it if it is btsnoop. Each record \
-      is in the file half a second after it arrived, and on disk within a second. However the program ends, \
-      the file is complete up to its last record; --append removes a partial record left by a kill or a \
+      Writes everything on the kernel's monitor channel to a log: HCI packets of all adapters, and the \
+      monitor's notes. tshark and `ringtap log show` read the log; btmon reads it if it is btsnoop. Each record \
+      is in the file half a second after it arrived, and on disk within a second. Even if the program is \
+      killed, the file is complete up to its last record; --append removes a partial record left by a kill or a \
       power failure, and continues. Files are never overwritten. Needs CAP_NET_RAW.
 
       With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest \
       has the highest number, and files are never renamed. Each starts with a record of each present \
       adapter. --ring keeps the last few and deletes older ones. `ls -v FILE.*` lists them in order.
 
-      With --capture the packets are those of another running command with a packet log, from the start of \
-      that log until it ends. Use this if the kernel does not see the packets (--transport); it needs no \
-      privilege. `ringtap extcap` does the same for Wireshark.
+      With --capture, the packets are those of another running command that writes a packet log, from the \
+      start to the end of that log. Use this if the kernel does not see the packets (--transport); it needs \
+      no privilege. `ringtap extcap` does the same for Wireshark.
 
       EXAMPLES
         ringtap log record -o today.pcapng

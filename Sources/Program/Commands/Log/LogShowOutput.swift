@@ -18,7 +18,7 @@ final class LogOutput {
   private let pager: ReadingCommand?
 
   init(isPaged: Bool) {
-    // As in git: the pager shows colours, and exits at once if the text fits one screen.
+    // As in git, the pager shows colours, and exits at once if the text fits on one screen.
     pager =
       isPaged && Self.isTerminal
       ? Self.pagerCommand.flatMap { ReadingCommand("LESS=\"${LESS-FRX}\"; export LESS; " + $0) } : nil
@@ -37,7 +37,7 @@ final class LogOutput {
     pager?.finish()
   }
 
-  /// `$PAGER`, else `less`; `nil` if it is empty or not installed.
+  /// The pager: `$PAGER`, by default `less`; `nil` if the variable is empty or the pager is not installed.
   private static var pagerCommand: String? {
     let environment = ProcessInfo.processInfo.environment
     let command = environment["PAGER"] ?? "less"
@@ -51,7 +51,8 @@ final class LogOutput {
 
 /// The progress line of a long log, on standard error if it is a terminal.
 struct LogProgress {
-  /// The kind of output on standard output meanwhile. Packets on the same terminal need no progress line.
+  /// What is printed on standard output at the same time. If packets go to the same terminal, no progress
+  /// line is shown.
   enum Output { case packets, nothing }
 
   /// Total size of all logs in bytes, if known.
@@ -59,7 +60,7 @@ struct LogProgress {
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
-  /// - Parameter paths: files whose bytes are read; empty if the total is unknown.
+  /// - Parameter paths: the files that are read; empty if their total size is unknown.
   init(_ paths: [String], beside output: Output) {
     isShown = Console.isErrorTerminal && (output == .nothing || !LogOutput.isTerminal)
     var sum: UInt64 = 0

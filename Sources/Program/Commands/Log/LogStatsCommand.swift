@@ -66,7 +66,7 @@ extension LogCommand {
       if let problem { throw Failure("\(problem)") }
     }
 
-    /// Writes in chunks, because the text of many connections is long and `Console` copies what it writes.
+    /// Writes in chunks: the text of many connections is long, and `Console` copies what it writes.
     private func write(_ text: some Collection<UInt8>) throws {
       var rest = text[...]
       while !rest.isEmpty {
@@ -75,7 +75,7 @@ extension LogCommand {
       }
     }
 
-    /// Bytes per write.
+    /// Number of bytes per write.
     private static let chunkByteCount = 262_144
 
     /// Statistics of the valid records, and the error of the first invalid one.

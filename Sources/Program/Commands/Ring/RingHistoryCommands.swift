@@ -5,7 +5,7 @@ import ColmiRing
 import CommandKit
 import SensorSessions
 
-/// The day of a log.
+/// The day whose log is shown.
 struct RingDayOptions: ParsableArguments {
   @Option(help: "The day; 0 is today by the ring's clock.", in: NumberRange(0...31))
   var daysAgo: UInt8 = 0
@@ -178,8 +178,8 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "temperature", abstract: "Show the skin temperatures that the ring stored.",
     discussion: """
-      Rings that support it store a value every half hour, or at their own interval: --own-interval. No \
-      capture of either has been published; two independent programs agree on the layout.
+      Rings that support temperatures store a value every half hour, or at their own interval: \
+      --own-interval. No capture of either has been published; two independent programs agree on the layout.
 
       EXAMPLES
         ringtap ring temperature                              all days
@@ -218,7 +218,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
 }
 
 extension RingOptions {
-  /// Fetches a day's log and prints it, or prints that it does not exist.
+  /// Fetches a day's log and prints it. If there is none, prints that nothing is stored.
   fileprivate func show(
     _ kind: RingLogKind, _ day: RingDayOptions, _ unit: String,
     _ fetch: @escaping @Sendable (RingConversation, UInt8) async throws -> RingDayLog?

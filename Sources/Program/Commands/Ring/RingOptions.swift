@@ -9,7 +9,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// The ring, and the output format, on every command that talks to a ring.
+/// The ring to connect to and the output format, on every command for a ring.
 struct RingOptions: ParsableArguments, ReachesDevice {
   @OptionGroup var radio: AdapterOptions
   @OptionGroup var link: LinkOptions
@@ -39,13 +39,13 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     _ = try address.map { try device.parse($0) }
   }
 
-  /// Converts the times of the ring's clock.
+  /// The calendar that converts the times of the ring's clock.
   var calendar: RingCalendar { utc ? .utc : .local }
 
   /// Offset of this machine's local time from UTC in minutes.
   static func localOffsetMinutes(at time: ReceiveTime) -> Int { RingCalendar.local.utcOffset(at: time) / 60 }
 
-  /// Connects to the ring and runs `body`; Ctrl-C cancels it.
+  /// Connects to the ring and runs `body`. Ctrl-C cancels `body`.
   func withRing<Value: Sendable>(
     _ body: @escaping @Sendable (RingConversation) async throws -> Value
   ) async throws -> Value {
@@ -88,7 +88,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     }
   }
 
-  /// Prints an answer: as JSON, or as the lines for people.
+  /// Prints an answer: as JSON, or as lines of text.
   func show(_ answer: RingAnswer, _ lines: [String]) throws(Console.WriteError) {
     guard json else {
       for line in lines { try Console.print(line) }
@@ -100,9 +100,9 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   }
 }
 
-/// Descriptions of a ring's data for people.
+/// Text about a ring's data for the user.
 enum RingText {
-  /// A minute of the day as `07:05`.
+  /// Formats a minute of the day as `07:05`.
   static func clock(_ minute: Int) -> String {
     let minute = (minute % 1440 + 1440) % 1440
     return "\(NumberText.padded(minute / 60, 2)):\(NumberText.padded(minute % 60, 2))"
@@ -136,7 +136,7 @@ enum RingText {
     return names.filter { all.contains($0.0) }.map(\.1)
   }
 
-  /// A line for each slot with a value.
+  /// One line for each time slot with a value.
   static func log(_ log: RingDayLog, unit: String) -> [String] {
     let lines = log.entries.map { "\(clock($0.slot * log.intervalMinutes))  \($0.value) \(unit)" }
     return lines + (log.isComplete ? [] : ["not complete: \(log.missingFrames.count) frames are missing"])

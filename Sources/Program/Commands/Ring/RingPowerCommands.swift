@@ -9,7 +9,9 @@ import SensorSessions
 struct RingConsent: ParsableArguments {
   @Flag(help: "Do not ask for confirmation.") var yes = false
 
-  /// - Throws: if the answer is not `yes`, or standard input is not a terminal.
+  /// Asks the question and waits for the answer.
+  ///
+  /// - Throws: an error if the answer is not `yes`, or if standard input is not a terminal.
   func ask(_ question: String) throws {
     guard !yes else { return }
     guard StandardStream.input.isTerminal else {
@@ -54,7 +56,7 @@ package struct RingRebootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "reboot", abstract: "Restart the ring, if its firmware supports it.",
     discussion: """
-      Documented by one source only; some firmware may switch off instead.
+      Documented by one source only; some firmware may switch the ring off instead.
 
       EXAMPLE
         ringtap ring reboot 70:CB:0D:00:A1:B2 --yes

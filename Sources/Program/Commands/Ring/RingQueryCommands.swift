@@ -97,7 +97,7 @@ package struct RingBatteryCommand: AsyncParsableCommand {
 /// `ringtap ring find`.
 package struct RingFindCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "find", abstract: "Light the ring's green LED for some ten seconds.",
+    commandName: "find", abstract: "Light the ring's green LED for about ten seconds.",
     discussion: """
       EXAMPLES
         ringtap ring find
@@ -120,10 +120,11 @@ package struct RingTimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "time", abstract: "Check or set the ring's clock.",
     discussion: """
-      A ring's clock cannot be read and has no time zone: its logs are in the time set last, local time as \
-      by the maker's app, or UTC. Without --set, the newest entries of today's logs are compared with the \
-      expected time; only entries from the future prove that the clock is wrong. Changing between local time \
-      and UTC shifts new entries against the stored logs: run `ringtap ring sync` first.
+      A ring's clock cannot be read and has no time zone: its logs use the time that was last set, either \
+      local time, as in the maker's app, or UTC. Without --set, the newest entries of today's logs are \
+      compared with the expected time; only entries from the future prove that the clock is wrong. A change \
+      between local time and UTC shifts new entries relative to the stored logs: run `ringtap ring sync` \
+      first.
 
       EXAMPLES
         ringtap ring time

@@ -51,7 +51,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
     help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  /// Maximum number of frames queued for a slow reader of the output; two arrive per second.
+  /// Maximum number of frames queued for a slow reader of the output. Two frames arrive per second.
   private static let queueLimit = 256
 
   func run() async throws {
@@ -64,7 +64,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
       let measuring = Task {
         try await ring.measure(kind.measurement, for: duration) { queue.yield(($0, $1)) }
       }
-      // Detached, so that queued frames are still printed after Ctrl-C has cancelled the measurement.
+      // A detached task, so that queued frames are still printed after Ctrl-C has cancelled the measurement.
       let printing = Task.detached {
         do { for await (frame, time) in frames { try Self.show(frame, time, kind, options.json) } } catch {
           measuring.cancel()

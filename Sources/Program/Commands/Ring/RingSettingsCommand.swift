@@ -30,13 +30,13 @@ package struct RingSettingsCommand: AsyncParsableCommand {
   @OptionGroup var ring: RingOptions
   @Option(help: "Whether the ring measures the heart rate automatically: on or off.") var heartRate: Switch?
   @Option(
-    help: ArgumentHelp("The interval of these measurements, a multiple of 5 up to 60.", valueName: "minutes"),
+    help: ArgumentHelp("Heart rate measurement interval, a multiple of 5 up to 60.", valueName: "minutes"),
     in: NumberRange(5...60, "minutes"))
   var heartRateInterval: UInt8?
-  @Option(help: "Whether it measures blood oxygen automatically.") var spo2: Switch?
-  @Option(help: "Whether it measures stress automatically.") var stress: Switch?
-  @Option(help: "Whether it measures heart rate variability automatically.") var hrv: Switch?
-  @Option(help: "Whether it measures temperature automatically.") var temperature: Switch?
+  @Option(help: "Whether the ring measures blood oxygen automatically.") var spo2: Switch?
+  @Option(help: "Whether the ring measures stress automatically.") var stress: Switch?
+  @Option(help: "Whether the ring measures heart rate variability automatically.") var hrv: Switch?
+  @Option(help: "Whether the ring measures temperature automatically.") var temperature: Switch?
   @Option(
     help: ArgumentHelp("The wearer's age.", valueName: "years"), in: NumberRange(0...255, "years"))
   var age: UInt8?
@@ -58,7 +58,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     help: ArgumentHelp("The pressure that a touch needs.", valueName: "number"), in: NumberRange(0...255))
   var touchStrength: UInt8?
 
-  /// The other settings of command 0x0A.
+  /// The remaining settings of command 0x0A.
   struct Wearer: ParsableArguments {
     enum Clock: String, CaseIterable, ExpressibleByArgument {
       case twelve = "12h"
@@ -109,8 +109,8 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     }
   }
 
-  /// The other settings of command 0x16, documented by one program. The values of the switch are not
-  /// published.
+  /// The remaining settings of command 0x16, documented by one program. The values of the alarms' switch are
+  /// not published.
   struct Alarms: ParsableArguments {
     @Option(
       help: ArgumentHelp("Meaning unknown; 5 on one ring.", valueName: "minutes"),
@@ -183,7 +183,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     }
   }
 
-  /// Settings that are not given keep the ring's values.
+  /// Writes the heart rate settings. Settings that are not given keep the ring's values.
   private func writeHeartRate(_ ring: RingConversation) async throws(RingError) {
     guard case .heartRateLogSettings(var settings) = try await ring.ask(.readHeartRateLogSettings) else {
       throw .senseless("no settings of the heart rate")

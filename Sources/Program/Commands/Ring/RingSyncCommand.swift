@@ -22,7 +22,7 @@ package struct RingSyncCommand: AsyncParsableCommand {
         ringtap ring sync --since 2025-12-11 --output history --json
             one object per table: table, rows, added, changed, complete, note
 
-      Exit status 3: some of the data did not arrive; the notes say what.
+      Exit status 3: some of the data did not arrive; the notes list it.
       """)
 
   @OptionGroup var ring: RingOptions

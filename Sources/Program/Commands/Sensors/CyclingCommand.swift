@@ -13,7 +13,7 @@ struct CyclingCommand: AsyncParsableCommand {
     commandName: "cycling",
     abstract: "Print or record bicycle speed and cadence.",
     discussion: """
-      Finds the sensor by its service (1816), or takes the given address, and prints each measurement until \
+      Finds the sensor by its service (1816), or uses the given address, and prints each measurement until \
       --duration, --count or Ctrl-C. Speed is computed from the wheel's revolutions and --circumference; it \
       is missing if there was no revolution since the last measurement. ringtap reconnects if the link is \
       lost.
@@ -54,7 +54,7 @@ private struct CyclingWriter: SensorWriter {
   typealias Session = CyclingSession
 
   let isJSON: Bool
-  /// Distance per wheel revolution.
+  /// Distance per wheel revolution, in metres.
   let metres: Double
   private var pace = CyclingPace()
 

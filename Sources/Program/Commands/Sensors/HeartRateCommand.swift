@@ -13,10 +13,10 @@ struct HeartRateCommand: AsyncParsableCommand {
     commandName: "heart-rate",
     abstract: "Print or record a heart-rate strap.",
     discussion: """
-      Finds the strap by its service (180D) or name, or takes the given address; reads its identity and body \
-      location; prints each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a \
-      rate of 0. A measurement shorter than its flags promise is skipped and counted. ringtap reconnects if \
-      the link is lost.
+      Finds the strap by its service (180D) or name, or uses the given address; reads its identity and body \
+      location; prints each measurement until --duration, --count or Ctrl-C. Lost contact is reported as a \
+      state, not as a rate of 0. A measurement shorter than its flags indicate is skipped and counted. \
+      ringtap reconnects if the link is lost.
 
       EXAMPLES
         ringtap heart-rate
@@ -108,7 +108,7 @@ private struct HeartRateWriter: SensorWriter {
     }
   }
 
-  /// For example `72 bpm  812 830 ms  12 kJ`.
+  /// Text of a measurement, for example `72 bpm  812 830 ms  12 kJ`.
   private static func text(_ measurement: HeartRateMeasurement) -> String {
     var parts = ["\(measurement.beatsPerMinute) bpm"]
     let intervals = measurement.rrIntervals

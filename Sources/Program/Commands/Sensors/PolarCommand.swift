@@ -14,7 +14,7 @@ struct PolarCommand: AsyncParsableCommand {
     commandName: "polar",
     abstract: "Print or record a Polar sensor's raw streams.",
     discussion: """
-      Finds the sensor by its name, or takes the given address; reads its settings, starts the stream, and \
+      Finds the sensor by its name, or uses the given address; reads its settings, starts the stream, and \
       prints the samples until --duration, --count (of frames) or Ctrl-C; then it stops the stream. ringtap \
       reconnects if the link is lost. The lines are those of the table that --output writes, one per sample: \
       measurement time (time_ns: nanoseconds since the Unix epoch, fitted), arrival of its frame \
@@ -122,7 +122,7 @@ private struct PolarWriter: SensorWriter {
     context.sampleRate = sampleRate
     context.previousTimestampNanoseconds = previous
     let words = words(of: sample)
-    // A value without rows is a repeated frame; it is not printed again.
+    // A frame without rows is a repetition of an earlier frame, and is not printed again.
     if sample.isValue, words.isEmpty { return }
     if let frame = try? PolarFrame(validating: octets.span) { previous = frame.timestampNanoseconds }
     try Console.json { line in
@@ -142,7 +142,8 @@ private struct PolarWriter: SensorWriter {
     }
   }
 
-  /// The rows of a frame, concatenated; empty if it does not fit the table or is a repetition.
+  /// The rows of a frame, concatenated. Empty if the frame does not fit the table, or repeats an earlier
+  /// frame.
   private mutating func words(of sample: PolarFrameSample) -> [UInt64] {
     var (words, columns) = ([UInt64](), columns)
     rows.take(sample) { row, _ in
@@ -172,7 +173,7 @@ private struct PolarWriter: SensorWriter {
     row.appendRow(to: &text)
   }
 
-  /// Frames whose place in the order was still unknown have no JSON line.
+  /// Prints the retained rows as text. JSON has no line for frames whose place in the order is still unknown.
   mutating func finish() throws -> Int? {
     var (text, columns) = ([UInt8](), columns)
     rows.finish { row, _ in Self.append(row, &columns, to: &text) }

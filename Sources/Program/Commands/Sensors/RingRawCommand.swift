@@ -44,7 +44,7 @@ private struct RingRawWriter: SensorWriter {
     try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
   }
 
-  /// Not needed: `ringtap ring info` shows the ring's identity.
+  /// False: `ringtap ring info` shows the ring's identity.
   static var introducesSensors: Bool { false }
 
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) {}
@@ -62,7 +62,7 @@ private struct RingRawWriter: SensorWriter {
     }
   }
 
-  /// In the order of `samples.csv`.
+  /// The ring's streams, in the order of `samples.csv`.
   private static let streams: [RingStream] = [.spO2, .ppg, .accelerometer]
 
   private static func line(_ reading: RingRawReading, _ stream: RingStream) -> [UInt8] {

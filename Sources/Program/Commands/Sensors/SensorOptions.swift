@@ -10,7 +10,7 @@ import Outlets
 import Recording
 import SensorSessions
 
-/// The sensor to stream from, and the duration.
+/// Options for the sensor to stream from, and for the duration.
 struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
   @OptionGroup(title: "Radio and link") var link: LinkOptions
@@ -70,7 +70,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     }
   }
 
-  /// Finds the sensor and prints its samples until a limit is reached; reconnects if the link is lost.
+  /// Finds the sensor and prints its samples until a limit is reached. Reconnects if the link is lost.
   ///
   /// - Parameter writer: prints the samples.
   func run<Writer: SensorWriter>(
@@ -107,7 +107,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     try await job.run(view, json: json)
   }
 
-  /// Finds the sensor, and passes the plan of its connection to `body`.
+  /// Finds the sensor and passes its connection plan to `body`.
   private func withPlan<Value: Sendable>(
     _ search: SensorSearch,
     _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
@@ -143,9 +143,9 @@ extension SensorFacts {
     ("softwareRevision", .softwareRevision),
   ]
 
-  /// Prints the line with the sensor's identity; unknown facts are left out.
+  /// Prints the line with the sensor's identity. Unknown facts are omitted.
   ///
-  /// - Parameter rest: adds facts of this kind of sensor.
+  /// - Parameter rest: adds facts that only this kind of sensor has.
   func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.WriteError) {
     try Console.json { line in
       line.member("event", "device")
@@ -161,7 +161,7 @@ extension SensorFacts {
     if let battery { line.members(of: battery) }
   }
 
-  /// For example `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`.
+  /// Text of the identity, for example `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`.
   func text(_ address: DeviceAddress) -> String {
     let names = [manufacturer, model].compactMap { $0?.printable }.filter { !$0.isEmpty }
     var parts = [names.isEmpty ? address.description : names.joined(separator: " ")]

@@ -14,13 +14,13 @@ struct SensorStream: Sendable {
 
   struct Outcome: Sendable {
     var values = 0
-    /// Samples received, with a value or without.
+    /// Number of samples received, with or without a value.
     var samples = 0
-    /// Samples shorter than their flags promise, which were skipped.
+    /// Number of skipped samples: they were shorter than their flags indicate.
     var malformed = 0
-    /// Samples lost because the reader of the output was too slow, or because the kernel's queue was full.
+    /// Number of samples lost because the reader of the output was too slow, or the kernel's queue was full.
     var lost = 0
-    /// Number of missing samples by the sensor's clock; `nil` if the sensor has no clock.
+    /// Number of samples missing according to the sensor's clock; `nil` if the sensor has no clock.
     var missing: Int?
     /// Number of lost links.
     var gaps = 0
@@ -38,7 +38,7 @@ struct SensorStream: Sendable {
       failure.map { "\($0)" } ?? (isEndedBySensor ? "the sensor stopped the stream by itself" : nil)
     }
 
-    /// Prints the last line in JSON, and notes about problems.
+    /// Prints the last line in JSON, and messages about problems.
     func show(json: Bool) throws {
       if json {
         try Console.json { line in
@@ -71,18 +71,18 @@ struct SensorStream: Sendable {
 protocol SensorWriter: Sendable {
   associatedtype Session: SensorSession
 
-  /// Whether it prints the sensor's identity.
+  /// Whether the writer prints the sensor's identity.
   static var introducesSensors: Bool { get }
-  /// Called once, when the stream has started for the first time.
+  /// Prints what precedes the samples. Called once, when the stream has started for the first time.
   mutating func begin(_ session: Session) throws
-  /// Prints the sensor's identity, once, soon after the first sample.
+  /// Prints the sensor's identity. Called once, soon after the first sample.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
   /// Prints one sample.
   mutating func show(_ sample: Session.Sample) throws
-  /// Shows the retained samples at the end of the stream.
+  /// Prints the retained samples at the end of the stream.
   ///
-  /// - Returns: the number of missing samples by the sensor's clock, including late ones; `nil` if the sensor
-  ///   has no clock.
+  /// - Returns: the number of samples missing according to the sensor's clock, including late ones; `nil` if
+  ///   the sensor has no clock.
   mutating func finish() throws -> Int?
 }
 
@@ -93,7 +93,7 @@ extension SensorWriter {
   mutating func finish() throws -> Int? { nil }
 }
 
-/// Serialises the output of two tasks.
+/// A writer shared by two tasks. Only one task prints at a time.
 private final class Shown<Writer: SensorWriter>: Sendable {
   private let state: Mutex<(writer: Writer, isIntroduced: Bool)>
 
@@ -107,7 +107,7 @@ private final class Shown<Writer: SensorWriter>: Sendable {
 
   func finish() throws -> Int? { try state.withLock { try $0.writer.finish() } }
 
-  /// Introduces the sensor, on the first call only.
+  /// Prints the sensor's identity on the first call.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     try state.withLock { state in
       guard !state.isIntroduced else { return }
@@ -119,7 +119,7 @@ private final class Shown<Writer: SensorWriter>: Sendable {
 
 /// Keeps a sensor connected and prints its samples.
 struct SensorStreaming<Writer: SensorWriter>: Sendable {
-  /// How long the end of a stream waits for the sensor's identity.
+  /// Time limit at the end of a stream for the sensor's identity to arrive.
   private static var introductionPatience: Duration { .seconds(1) }
 
   private let profile: SensorProfile<Writer.Session>
@@ -130,7 +130,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     session = DeviceSession(plan, on: adapter)
   }
 
-  /// Runs until the stream's limits are reached, the task is cancelled or the sensor does not come back.
+  /// Runs until the stream's limits are reached, the task is cancelled, or the sensor does not reconnect.
   func run(_ stream: SensorStream, _ writer: Writer) async throws -> SensorStream.Outcome {
     let (profile, session) = (profile, session)
     let states = await session.states()
@@ -145,7 +145,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     return try await withTaskCancellationHandler {
       do {
         let outcome = try await take(stream, running, writer)
-        // Cancelling is the normal end of a session, which then stops the sensor's stream.
+        // Cancelling is the normal end of a session. The session then stops the sensor's stream.
         running.cancel()
         let failure = await running.value
         await notes.value
@@ -165,11 +165,13 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
     } onCancel: {
       running.cancel()
-      // A silent device must not delay an interrupted command.
+      // A device that does not respond must not delay an interrupted command.
       _ = session.adapter.loop.after(Interruption.patience) { await session.cut() }
     }
   }
 
+  /// Prints the samples.
+  ///
   /// - Returns: the outcome; `nil` if no stream was started.
   private func take(
     _ stream: SensorStream, _ running: Task<HostError?, Never>, _ writer: Writer
@@ -178,7 +180,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     var sessions = profile.sessions.makeAsyncIterator()
     guard let first = await sessions.next() else { return nil }
     let shown = try Shown(writer, first)
-    // The identity is printed after the first sample, or before it if the sample takes longer.
+    // The identity is printed after the first sample, or earlier if the first sample takes longer.
     let introduction = Task {
       let facts = await profile.learned()
       if !Task.isCancelled { try shown.introduce(facts, peer) }
@@ -197,7 +199,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     let missing = try shown.finish()
     let (malformed, dropped) = (profile.samples.malformed, profile.samples.dropped)
     if Writer.introducesSensors {
-      // A short stream may end before the sensor's identity is known.
+      // A short stream may end before the sensor's identity is known, so wait for it.
       let limit = loop.after(Self.introductionPatience) { introduction.cancel() }
       defer { limit.cancel() }
       await withTaskCancellationHandler {
@@ -232,7 +234,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     }
   }
 
-  /// Prints the statistics of all links if `isVerbose`, and refused requests.
+  /// Prints refused requests and, if `isVerbose`, the statistics of all links.
   func showLinks(_ isVerbose: Bool) async {
     let (links, statistics) = (await session.links, await session.statistics)
     if isVerbose {

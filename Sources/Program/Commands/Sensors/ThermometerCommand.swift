@@ -13,10 +13,10 @@ struct ThermometerCommand: AsyncParsableCommand {
     commandName: "thermometer",
     abstract: "Print or record a body thermometer.",
     discussion: """
-      Finds the sensor by its service (1809, or CORE's own) or name, or takes the given address, and prints \
-      each temperature until --duration, --count or Ctrl-C: results and the intermediate values before them. \
-      A sensor without a reading is not on a body: a state, not a value. A value shorter than its flags \
-      promise is skipped and counted. ringtap reconnects if the link is lost.
+      Finds the sensor by its service (1809, or CORE's own) or name, or uses the given address, and prints \
+      each temperature until --duration, --count or Ctrl-C: results, and the intermediate values before them. \
+      If a sensor has no reading, it is not worn, and a state is printed instead of a value. A value shorter \
+      than its flags indicate is skipped and counted. ringtap reconnects if the link is lost.
 
       EXAMPLES
         ringtap thermometer
@@ -50,7 +50,7 @@ struct ThermometerCommand: AsyncParsableCommand {
   }
 }
 
-/// Lines about temperatures.
+/// Prints temperatures.
 private struct ThermometerWriter: SensorWriter {
   private let isJSON: Bool
   private let unit: TemperatureUnit?
@@ -104,11 +104,11 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  /// Names of the assigned quality levels; others have no meaning. CoreTemp BLE Service Specification 2.2,
-  /// 3.1.
+  /// Names of the assigned quality levels. Other levels have no meaning. CoreTemp BLE Service Specification
+  /// 2.2, 3.1.
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
-  /// For example `36.62 °C  skin 33.4 °C`.
+  /// Text of a sample, for example `36.62 °C  skin 33.4 °C`.
   private static func text(_ sample: TemperatureSample, _ unit: TemperatureUnit?) -> String {
     let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
     func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
