@@ -8,23 +8,23 @@ package import Recording
 package import SensorSessions
 import Synchronization
 
-/// State of a recording for the live view.
+/// The state of one device's recording, for the live view.
 ///
-/// The writer's thread fills it with rows, and the recording adds its counters. The receive thread does not
-/// touch it. It exists only if the live view is shown.
+/// The thread that writes the files adds the rows, and the recording adds its counters. The receive thread
+/// does not access it. A feed exists only if the live view is shown.
 package final class LiveFeed: RecordingWatcher {
-  /// Capacity for ticks that wait for the view: ten seconds of the fastest ring.
+  /// Capacity of the queue of ticks for the view: ten seconds of the fastest ring.
   private static let tickCapacity = 1 << 13
 
   private struct State: Sendable {
     var name: String?
     var battery: Int?
     var rssi: Int?
-    /// Tables by number; `nil` for a table that is derived from others.
+    /// Tables by number; `nil` for a table that is derived from other tables.
     var tables: [LiveTable?] = []
     var ticks: TickReport?
     var byteCount = 0
-    /// Start of the first stream.
+    /// Time at which the first stream started.
     var begunAt: MonotonicTime?
     var session: DeviceSession?
     var counts: (@Sendable () -> ReceiveCounts)?
@@ -73,7 +73,7 @@ package final class LiveFeed: RecordingWatcher {
 
   package func take(_ placed: PlacedTick) { ticks.push(placed) }
 
-  /// A ring sends its battery level unrequested.
+  /// Reads the battery level, which a ring sends without a request.
   package func take(_ pdu: Span<UInt8>) {
     guard let notification = try? HandleValueNotification(validating: pdu),
       let frame = try? RingFrame(validating: notification.value), frame.opcode != RingCommand.rawStreamOpcode
@@ -91,17 +91,19 @@ package final class LiveFeed: RecordingWatcher {
 
   // MARK: The view
 
-  /// Returns the time since the first stream started; `nil` before.
+  /// Returns the time since the first stream started; `nil` if none has started.
   package func elapsed(at now: MonotonicTime) -> Duration? {
     state.withLock { $0.begunAt.map { $0.duration(to: now) } }
   }
 
-  /// Returns the state of the link, read on the event loop.
+  /// Returns the session's state, read on the event loop.
   package func standing() async -> LiveStanding {
     guard let session = state.withLock({ $0.session }) else { return LiveStanding() }
     return await session.standing
   }
 
+  /// Returns the device's state for the view.
+  ///
   /// - Parameter columns: number of columns of each wave.
   package func device(_ standing: LiveStanding, columns: Int, at now: MonotonicTime) -> LiveDevice {
     var device = LiveDevice("\(address)")
@@ -133,7 +135,7 @@ package final class LiveFeed: RecordingWatcher {
   }
 }
 
-/// State of a session.
+/// State of a device's session.
 package struct LiveStanding: Sendable {
   var state = LiveLinkState.waiting
   var link = LiveLink()
@@ -172,7 +174,7 @@ extension DeviceSession {
     }
   }
 
-  /// Returns `nil` before the first stream.
+  /// Returns the state of a lost link; `nil` before the first stream.
   private func lost(_ attempt: Int, pause: Int?) -> LiveLinkState? {
     guard hasStreamed, let gap = gaps.last else { return nil }
     let nanoseconds = (adapter.loop.clock.now() - gap.lostAt).nanoseconds

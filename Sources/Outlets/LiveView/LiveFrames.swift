@@ -1,8 +1,8 @@
 /// Encodes the bytes that draw the live view on a terminal, below the previous output.
 ///
-/// Between two frames the terminal is in its original state, with some lines added: no alternate screen, no
-/// special mode, the cursor visible and after the last line. The terminal therefore stays usable however the
-/// process ends, including `kill -9`.
+/// Between frames the terminal is in its normal state, with some lines added: no alternate screen, no special
+/// mode, and the cursor visible after the last line. The terminal therefore stays usable even if the process
+/// is killed with `kill -9`.
 package struct LiveFrames: Sendable {
   package let isColored: Bool
   /// Lines on the screen; the cursor is after the last one.
@@ -10,7 +10,8 @@ package struct LiveFrames: Sendable {
   private var columns = 0
   private var rows = 0
 
-  // ECMA-48, and DEC private modes that terminals commonly support: 7 wraps long lines, 25 shows the cursor.
+  // Escape sequences of ECMA-48, and DEC private modes that terminals commonly support: mode 7 wraps long
+  // lines, mode 25 shows the cursor.
   private static let begin = "\u{1B}[?25l\u{1B}[?7l"
   private static let end = "\u{1B}[?7h\u{1B}[?25h"
   private static let eraseLine = "\u{1B}[K"
@@ -18,7 +19,7 @@ package struct LiveFrames: Sendable {
 
   package init(isColored: Bool) { self.isColored = isColored }
 
-  /// Draws lines over the previous ones. Unchanged lines are not redrawn.
+  /// Draws lines over the previous lines. Does not redraw unchanged lines.
   ///
   /// - Parameters:
   ///   - columns, rows: current size of the terminal.
@@ -28,7 +29,7 @@ package struct LiveFrames: Sendable {
     var text = Self.begin + top(before)
     for (place, line) in lines.enumerated() {
       let isLast = place == lines.count - 1
-      // The cursor ends after the last line, where typed keys are echoed.
+      // The cursor stays after the last line, where the terminal echoes typed keys.
       if isNew || isLast || shown[place] != line {
         if isLast, before > lines.count { text += Self.eraseBelow }
         text += octets(line)
@@ -41,7 +42,7 @@ package struct LiveFrames: Sendable {
     return Array((text + Self.end).utf8)
   }
 
-  /// Writes text, which includes its line end, above the view.
+  /// Writes text above the view. The text must end with a line feed.
   package mutating func message(_ text: String) -> [UInt8] {
     let (lines, columns, rows) = (shown, columns, rows)
     let above = Array((clear() + text).utf8)
@@ -51,8 +52,8 @@ package struct LiveFrames: Sendable {
   /// Erases the view. The cursor returns to where the view began.
   package mutating func erase() -> [UInt8] { Array(clear().utf8) }
 
-  /// Leaves the view on the screen and continues below it, because another program may have written
-  /// meanwhile.
+  /// Leaves the view on the screen and continues below it, because another program may have written to the
+  /// terminal.
   package mutating func leave() -> [UInt8] {
     guard !shown.isEmpty else { return [] }
     shown = []
@@ -68,13 +69,13 @@ package struct LiveFrames: Sendable {
     return top(height) + lines + top(height)
   }
 
-  /// Returns the number of screen lines that the view occupies. A terminal that has become narrower has
-  /// wrapped lines that are now too long.
+  /// Returns the number of screen lines that the view occupies. If the terminal has become narrower, lines
+  /// that are now too long are wrapped.
   private func height(_ columns: Int) -> Int {
     shown.reduce(0) { $0 + max(1, ($1.width + columns - 1) / max(1, columns)) }
   }
 
-  /// Moves the cursor from the last of `height` lines to the start of the first.
+  /// Moves the cursor from the last of `height` lines to the start of the first line.
   private func top(_ height: Int) -> String { height > 1 ? "\u{1B}[\(height - 1)A\r" : "\r" }
 
   private func octets(_ line: LiveLine) -> String {

@@ -2,7 +2,7 @@
 package enum LiveStyle: Hashable, Sendable {
   case plain, title, label, faint, wave, good, doubtful, bad
 
-  /// Select Graphic Rendition, ECMA-48, 8.3.117.
+  /// The escape sequence's parameter: Select Graphic Rendition, ECMA-48, 8.3.117.
   var code: String {
     switch self {
     case .plain: ""
@@ -49,10 +49,10 @@ package struct LiveLine: Hashable, Sendable {
     if column > width { append(String(repeating: " ", count: column - width)) }
   }
 
-  /// Joins parts that are sorted by importance, and omits parts that do not fit.
+  /// Joins parts, the most important first. Omits parts that do not fit.
   ///
   /// - Parameters:
-  ///   - trailing: part at the right end; it has priority over all others.
+  ///   - trailing: the part at the right end. It has priority over all other parts.
   static func fitting(
     _ parts: [LiveLine], trailing: LiveLine = LiveLine(), width: Int, _ characters: LiveCharacters
   ) -> LiveLine {

@@ -1,9 +1,9 @@
-/// Sample rate over the last seconds, by arrival time. Uses fixed memory.
+/// Sample rate during the last seconds, measured by arrival times. Uses fixed memory.
 struct LiveRate: Sendable {
   /// Length of the window, in seconds.
   static let seconds: Int64 = 10
-  /// A pause longer than both limits counts as an interruption: samples before it are ignored. The limits are
-  /// in periods and in nanoseconds.
+  /// A pause longer than both limits, in periods and in nanoseconds, is an interruption. Samples before it
+  /// are ignored.
   private static let longestPeriods = 3.0
   private static let longestPause: Int64 = 1_500_000_000
 
@@ -11,18 +11,20 @@ struct LiveRate: Sendable {
   private struct Mark {
     var second: Int64 = .min
     var time: Int64 = 0
-    /// Number of samples before it.
+    /// Number of samples before the arrival.
     var count = 0
   }
 
-  /// Marks, with that of second s at index s modulo the length.
+  /// Marks of the last seconds. The mark of second s is at index s modulo the array's length.
   private var marks = [Mark](repeating: Mark(), count: Int(Self.seconds) + 1)
   private var count = 0
   private var last: Int64?
-  /// Samples per second, updated each second; `nil` before the second sample.
+  /// Samples per second, updated once per second; `nil` before the second sample.
   private(set) var perSecond: Double?
 
-  /// - Parameter time: nanoseconds since the Unix epoch.
+  /// Counts a sample.
+  ///
+  /// - Parameter time: arrival time in nanoseconds since the Unix epoch.
   mutating func add(at time: Int64) {
     if let last, isOver(after: time &- last) { self = LiveRate() }
     defer { (count, last) = (count + 1, time) }
@@ -39,8 +41,8 @@ struct LiveRate: Sendable {
     return Double(pause) * perSecond > Self.longestPeriods * 1e9
   }
 
-  /// Measures from the first arrival within the window, or, for a slow stream, from the last arrival before
-  /// it.
+  /// Computes the rate from the first arrival within the window. For a slow stream, uses the last arrival
+  /// before the window.
   private mutating func measure(until last: Mark) {
     var first: Mark?
     for mark in marks where mark.second != .min && mark.time < last.time {

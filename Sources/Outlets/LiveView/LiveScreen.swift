@@ -1,17 +1,17 @@
 import Recording
 
-/// Layout of the live view: turns the state and the terminal's size into lines.
+/// Layout of the live view. Converts the state into lines for the terminal's size.
 ///
-/// Lines are never longer than the terminal is wide. The view is one line lower than the terminal, so that
+/// Lines are at most as long as the terminal is wide. The view is one line lower than the terminal, so that
 /// the last message stays visible. On a small terminal, less important parts are omitted.
 package struct LiveScreen: Sendable {
   package let width: Int
   package let height: Int
   package let characters: LiveCharacters
 
-  /// Minimum width, in cells, of a wave next to its figures.
+  /// Minimum width, in cells, of a wave beside its figures.
   private static let leastWave = 6
-  /// Cells kept free after the last line, where the cursor is: echoed keys such as `^C` must not wrap.
+  /// Cells kept free after the last line, where the cursor is. Echoed keys such as `^C` must not wrap.
   private static let reserve = 4
 
   package init(columns: Int, rows: Int, _ characters: LiveCharacters) {
@@ -77,11 +77,11 @@ package struct LiveScreen: Sendable {
     return [head] + rule(space) + middle + rule(space) + [foot]
   }
 
-  /// Distributes lines over the waves.
+  /// Distributes lines among the waves.
   ///
-  /// - Parameter spare: number of lines for `count` lines of figures and their waves.
-  /// - Returns: the height of each wave, 0 if it does not fit below its figures, and whether there is room
-  ///   for two rules. Remaining lines go to the first waves, one each.
+  /// - Parameter spare: number of lines available for `count` lines of figures and their waves.
+  /// - Returns: the height of each wave, which is 0 if no wave fits below its figures, and whether there is
+  ///   space for two rules. The first waves get one of the remaining lines each.
   private func heights(_ count: Int, spare: Int) -> (waves: [Int], space: Bool) {
     guard count > 0 else { return ([], false) }
     let rest = spare - count
@@ -140,7 +140,7 @@ package struct LiveScreen: Sendable {
   }
 }
 
-/// Column widths that align the figures of several streams.
+/// Column widths for aligning the figures of several streams.
 struct StreamColumns {
   var name = 0
   var count = 0
@@ -156,6 +156,6 @@ struct StreamColumns {
 }
 
 extension LiveDevice {
-  /// The stream to show if there is room for only one: the pulse light if there is one.
+  /// The stream to show if only one fits: the pulse light, or else the first stream.
   var main: LiveStream? { streams.first { $0.name == "ppg" } ?? streams.first }
 }

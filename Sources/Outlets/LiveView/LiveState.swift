@@ -2,16 +2,16 @@ package import BLEHost
 package import Physiology
 package import Recording
 
-/// State that the live view shows at one moment.
+/// The state shown in one frame of the live view.
 package struct LiveState: Sendable {
   /// Adapter and access mode, such as `hci0, raw mode`.
   package var radio = ""
-  /// Target of the search while one is running.
+  /// What is being searched for; `nil` if no search is running.
   package var search: String?
   package var devices: [LiveDevice] = []
   /// Seconds since the first stream started.
   package var elapsed: Int?
-  /// Requested duration in seconds, or requested number of samples per device.
+  /// Requested duration in seconds, and requested number of samples per device; `nil` for no limit.
   package var duration: Int?
   package var count: Int?
   /// Directory of the recording.
@@ -22,24 +22,24 @@ package struct LiveState: Sendable {
 
 /// One device in the live view.
 package struct LiveDevice: Sendable {
-  /// Name that the device reports; untrusted text.
+  /// Name reported by the device. This is untrusted text.
   package var name: String?
   package var address: String
   package var state = LiveLinkState.waiting
   package var link = LiveLink()
-  /// RSSI in dBm when the device was found.
+  /// RSSI in dBm at the time when the device was found.
   package var rssi: Int?
   /// Battery level in percent.
   package var battery: Int?
   package var streams: [LiveStream] = []
   package var pulse: LivePulseReading?
-  /// 99th percentile of the delay of timestamps against the sensor's clock, in nanoseconds.
+  /// 99th percentile of the delay of timestamps relative to the sensor's clock, in nanoseconds.
   package var jitter: Double?
   package var counts = ReceiveCounts()
-  /// Ticks that never arrived according to the sensor's clock. They were not lost in this process.
+  /// Number of ticks that never arrived, according to the sensor's clock. They were not lost in this process.
   package var missingTicks = 0
   package var gaps = 0
-  /// Reason why the last link was lost.
+  /// Why the last link was lost.
   package var lastGap: String?
   /// Size of the device's files in bytes.
   package var byteCount = 0
@@ -48,10 +48,10 @@ package struct LiveDevice: Sendable {
 }
 
 package enum LiveLinkState: Hashable, Sendable {
-  /// No connection attempt was made yet.
+  /// Connecting has not been attempted yet.
   case waiting
   case connecting, discovering, streaming
-  /// The link was lost `seconds` ago for this reason. Attempt number `attempt` to reconnect is in progress,
+  /// The link was lost `seconds` ago for this reason. Reconnection attempt number `attempt` is in progress,
   /// or starts in `pause` seconds.
   case lost(seconds: Int, reason: String, attempt: Int, pause: Int?)
   case closed
@@ -69,37 +69,37 @@ package struct LiveLink: Hashable, Sendable {
   package init() {}
 }
 
-/// One recorded table.
+/// State of one recorded table.
 package struct LiveStream: Sendable {
   package var name: String
   /// Number of rows.
   package var count = 0
   package var rate: Double?
-  /// Last value of the displayed column; `nil` if the last row has no value.
+  /// Last value of the displayed column; `nil` if the last row has no value in it.
   package var last: Double?
   package var decimals = 0
-  /// Time since the last row, in nanoseconds; `nil` before the first.
+  /// Time since the last row, in nanoseconds; `nil` before the first row.
   package var silence: Int64?
   /// Unit as in `RecordedColumn`.
   package var unit = ""
-  /// Columns of the wave, the newest last.
+  /// Columns of the waveform, oldest first.
   package var wave: [LiveExtremes?] = []
   /// Duration of a wave column, in seconds.
   package var columnSeconds = 0.05
 
   package init(_ name: String) { self.name = name }
 
-  /// Returns the value range of a wave with these columns; `nil` without samples.
+  /// Returns the value range of a waveform with these columns; `nil` without samples.
   func range(_ columns: [LiveExtremes?]) -> ClosedRange<Double>? {
     LiveWave.range(columns, unit: unit, columnSeconds: columnSeconds)
   }
 }
 
-/// Reading of the pulse in a plethysmogram.
+/// The pulse computed from a plethysmogram.
 package enum LivePulseReading: Hashable, Sendable {
-  /// The first window has not ended.
+  /// The first window has not ended yet.
   case waiting
-  /// The method does not apply to this signal.
+  /// The pulse cannot be computed from this signal.
   case refused(String)
   case window(PulseRateWindow)
 }

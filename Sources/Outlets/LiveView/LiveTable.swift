@@ -8,14 +8,14 @@ struct LiveTable: Sendable {
   ]
   /// Minimum number of samples per wave column.
   private static let samplesEach = 0.85
-  /// Fraction of an arrival's delay that adjusts the wave's clock, and the error at which the clock restarts,
-  /// in nanoseconds.
+  /// Fraction of an arrival's delay by which the waveform's clock is adjusted, and the delay in nanoseconds
+  /// at which the clock restarts.
   private static let pull = 0.05
   private static let longestLateness = 500_000_000.0
-  /// Pauses shorter than this, in nanoseconds, do not shift the waveform: the writer delivers rows only a few
-  /// times a second.
+  /// Pauses shorter than this, in nanoseconds, do not shift the waveform, because the recording delivers rows
+  /// only a few times per second.
   private static let patience: Int64 = 1_500_000_000
-  /// Capacity for rows that wait for their time on a ring's clock; larger than the ring's delay.
+  /// Capacity for rows whose time on a ring's clock is not known yet. Larger than the ring's delay.
   private static let waitingCapacity = 4096
 
   private var stream: LiveStream
@@ -23,14 +23,14 @@ struct LiveTable: Sendable {
   private var row = WordRow([], wordCapacity: 0)
   /// Columns that form the displayed value.
   private var shown: [Int] = []
-  /// Column used as the wave's time.
+  /// Column with the time for the waveform.
   private var timeColumn = 0
   private var rate = LiveRate()
   private var trace = LiveTrace()
-  /// Time on the wave's clock, in nanoseconds.
+  /// Time of the last row on the waveform's clock, in nanoseconds.
   private var lastTime: Int64?
-  /// Whether rows get their time from a ring's clock, some seconds after they arrived. Until then they are
-  /// placed one after the other.
+  /// Whether rows get their time from a ring's clock a few seconds after they arrived. Until then they are
+  /// shown evenly spaced.
   private let isPlacedLater: Bool
   private var waiting = LiveRowQueue()
   /// Time of the last row on this machine's clock, in nanoseconds.
@@ -43,7 +43,7 @@ struct LiveTable: Sendable {
     open(table.columns)
   }
 
-  /// Sets the columns.
+  /// Sets the table's columns.
   mutating func open(_ columns: [RecordedColumn]) {
     guard !columns.isEmpty else { return }
     self.columns = columns
@@ -59,8 +59,8 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// Chooses the displayed columns: the three axes of an acceleration; otherwise the first number with a
-  /// unit; otherwise the first number.
+  /// Chooses the displayed columns: the three axes of an acceleration; else the first number with a unit;
+  /// else the first number.
   private static func choose(_ columns: [RecordedColumn]) -> [Int] {
     let numbers = columns.indices.filter { place in
       if case .word = columns[place].kind { false } else { columns[place].unit != "ns" }
@@ -76,7 +76,7 @@ struct LiveTable: Sendable {
     return (measured ?? numbers.first).map { [$0] } ?? []
   }
 
-  /// Adds a row that arrived now.
+  /// Adds a row that has just arrived.
   ///
   /// - Parameter now: nanoseconds on this machine's clock.
   mutating func take(_ next: some RecordedRow, now: Int64) {
@@ -116,23 +116,23 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// Returns an evenly spaced time for a sample, because samples arrive in bunches, one per connection event.
+  /// Returns an evenly spaced time for a sample. Samples arrive in bursts, one for each connection event.
   ///
   /// - Parameters:
-  ///   - last: time of the previous sample; `nil` if there is no previous sample.
+  ///   - last: time of the previous sample; `nil` if there is none.
   ///   - period: sample period in nanoseconds; `nil` if unknown.
-  ///   - pull: 0 if `last` is on the sensor's clock.
+  ///   - pull: fraction of the delay by which to adjust; 0 if `last` is on the sensor's clock.
   private func even(
     _ arrival: Int64, after last: Int64?, _ period: Double?, pull: Double = Self.pull
   ) -> Int64 {
     guard let last, let period, period > 0, period.isFinite else { return arrival }
     let lateness = Double(arrival &- last) - period
     guard abs(lateness) < Self.longestLateness + period else { return arrival }
-    // Times never go back.
+    // Times never decrease.
     return last &+ max(0, Int64(min(period + pull * lateness, 1e18)))
   }
 
-  /// Returns the waiting rows with estimated times, after the last row that has its final time.
+  /// Returns the waiting rows with estimated times that follow the last row with a final time.
   private func rowsWaiting(_ period: Double?) -> [(time: Int64, value: Float)] {
     let pull = lastTime == nil ? Self.pull : 0
     var last = lastTime
@@ -160,11 +160,13 @@ struct LiveTable: Sendable {
 
   private func number(_ place: Int) -> Double? { TableCell.number(row.words[place], columns[place].kind) }
 
+  /// Returns the state for the view.
+  ///
   /// - Parameters:
-  ///   - count: number of columns of the wave.
-  ///   - now: nanoseconds on this machine's clock. After a long pause the wave moves on and its end stays
-  ///     empty.
-  ///   - ticks: tick rate of a ring in hertz, once known.
+  ///   - count: number of columns of the waveform.
+  ///   - now: nanoseconds on this machine's clock. After a long pause the waveform scrolls on with an empty
+  ///     end.
+  ///   - ticks: tick rate of a ring in hertz; `nil` while it is unknown.
   func stream(columns count: Int, now: Int64, ticks: Double? = nil) -> LiveStream {
     var stream = stream
     stream.rate = rate.perSecond
@@ -183,7 +185,7 @@ struct LiveTable: Sendable {
   }
 }
 
-/// Rows in order of arrival. Allocates only when capacity is reserved.
+/// Queue of rows in order of arrival. Allocates only when capacity is reserved.
 struct LiveRowQueue: Sendable {
   struct Row: Sendable {
     /// Timestamp in nanoseconds since the Unix epoch.
@@ -200,7 +202,7 @@ struct LiveRowQueue: Sendable {
     slots = [Row](repeating: Row(arrival: 0, value: 0), count: capacity)
   }
 
-  /// Rows, the oldest first.
+  /// The rows, oldest first.
   var rows: some Sequence<Row> { (0..<count).lazy.map { slots[(head + $0) % slots.count] } }
 
   /// Adds a row. The queue must not be full.

@@ -4,8 +4,8 @@ import JSONText
 package enum LiveCharacters: Hashable, Sendable {
   case unicode, ascii
 
-  /// Chooses the character set from `LC_ALL`, `LC_CTYPE` and `LANG`, of which the first non-empty one counts.
-  /// The font of the Linux console has no Braille characters.
+  /// Chooses the character set from the first non-empty one of `LC_ALL`, `LC_CTYPE` and `LANG`. The font of
+  /// the Linux console has no Braille characters.
   package init(locale names: [String?], terminal: String?) {
     let locale = names.compactMap(\.self).first { !$0.isEmpty } ?? ""
     let part = locale.split(separator: "@").first?.split(separator: ".").dropFirst().first ?? ""
@@ -33,8 +33,8 @@ package enum LiveCharacters: Hashable, Sendable {
 
 /// Text for one line of a terminal.
 enum LiveText {
-  /// Returns a device's text with unsafe characters replaced: control sequences, changes of the writing
-  /// direction, and characters that combine with their neighbours.
+  /// Returns text from a device without unsafe characters: control sequences, changes of the writing
+  /// direction, and characters that combine with their neighbours are replaced.
   static func safe(_ text: String, _ characters: LiveCharacters) -> String {
     var safe = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {
@@ -47,7 +47,7 @@ enum LiveText {
     return String(safe)
   }
 
-  /// The width of unassigned and private-use characters is unknown.
+  /// Whether a character is safe. The width of unassigned and private-use characters is unknown.
   private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .privateUse, .unassigned: false
@@ -58,7 +58,8 @@ enum LiveText {
   /// Returns the width in terminal cells.
   static func width(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + width($1) } }
 
-  /// Returns the longest prefix that fits into `limit` cells, with an ellipsis if text was cut off.
+  /// Returns the longest prefix that fits into `limit` cells. If text was cut off, the prefix ends with an
+  /// ellipsis.
   static func cut(_ text: String, to limit: Int, _ characters: LiveCharacters) -> String {
     guard width(text) > limit else { return text }
     var rest = limit - width(characters.ellipsis)
@@ -79,8 +80,7 @@ enum LiveText {
     }
   }
 
-  /// Returns whether the character is in a block of wide characters. Unicode Standard Annex 11,
-  /// EastAsianWidth.txt.
+  /// Whether the character is in a block of wide characters. Unicode Standard Annex 11, EastAsianWidth.txt.
   private static func isWide(_ value: UInt32) -> Bool {
     switch value {
     case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,

@@ -1,4 +1,4 @@
-/// Minimum and maximum of some samples, and the first and the last sample, which connect a trace to its
+/// Minimum and maximum of some samples, and their first and last sample, which connect a trace to its
 /// neighbours.
 package struct LiveExtremes: Hashable, Sendable {
   package var low: Float
@@ -7,7 +7,7 @@ package struct LiveExtremes: Hashable, Sendable {
   package var last: Float
 
   /// - Parameters:
-  ///   - first, last: default to `low` and `high`.
+  ///   - first, last: `nil` for `low` and `high`.
   package init(_ low: Float, _ high: Float, first: Float? = nil, last: Float? = nil) {
     (self.low, self.high) = (low, high)
     (self.first, self.last) = (first ?? low, last ?? high)
@@ -22,8 +22,8 @@ package struct LiveExtremes: Hashable, Sendable {
   }
 }
 
-/// The latest samples of a stream for a waveform, in fixed memory. Of the samples in one time slot, only the
-/// first, minimum, maximum and last are kept.
+/// The latest samples of a stream for a waveform, in fixed memory. For each time slot, only the first,
+/// minimum, maximum and last sample are kept.
 struct LiveTrace: Sendable {
   /// Length of a time slot, and of the shortest waveform column.
   static let slotNanoseconds: Int64 = 50_000_000
@@ -41,6 +41,8 @@ struct LiveTrace: Sendable {
 
   init() { slots.reserveCapacity(Self.capacity) }
 
+  /// Adds a sample.
+  ///
   /// - Parameter time: nanoseconds on any clock.
   mutating func add(_ value: Double, at time: Int64) {
     let value = Float(value)
@@ -57,14 +59,14 @@ struct LiveTrace: Sendable {
     }
   }
 
-  /// Returns the last columns, the newest last; `nil` for columns without samples.
+  /// Returns the latest columns, oldest first; `nil` for columns without samples.
   ///
-  /// Columns start at multiples of their length, so that a moving wave keeps its shape.
+  /// Columns start at multiples of their length, so that a scrolling waveform keeps its shape.
   ///
   /// - Parameters:
   ///   - slotsEach: length of a column in slots.
-  ///   - end: a time in the last column, in nanoseconds.
-  ///   - newer: samples later than those added.
+  ///   - end: a time within the last column, in nanoseconds.
+  ///   - newer: further samples, later than those that were added.
   func columns(
     _ count: Int, slotsEach: Int64, until end: Int64, _ newer: [(time: Int64, value: Float)] = []
   ) -> [LiveExtremes?] {
@@ -74,7 +76,7 @@ struct LiveTrace: Sendable {
     for step in 0..<slots.count {
       let slot = slots[(newest - step + slots.count) % slots.count]
       let back = last - Self.column(slot.number, slotsEach)
-      // Older slots are from before the clock was set back.
+      // Older slots date from before the clock was set back.
       guard slot.number < before, back < count else { break }
       before = slot.number
       guard back >= 0 else { continue }
@@ -94,7 +96,7 @@ struct LiveTrace: Sendable {
 
   private static func slot(_ time: Int64) -> Int64 { column(time, slotNanoseconds) }
 
-  /// Rounds down, also for negative numbers.
+  /// Divides and rounds down, also for negative numbers.
   private static func column(_ number: Int64, _ length: Int64) -> Int64 {
     number / length - (number % length < 0 ? 1 : 0)
   }

@@ -1,12 +1,14 @@
 import Recording
 
-/// Draws a waveform with characters. Each column covers the range of its samples and connects to its
+/// Draws a waveform with characters. Each column covers the range of its samples and is connected to its
 /// neighbours.
 enum LiveWave {
+  /// Draws the waveform.
+  ///
   /// - Parameters:
-  ///   - columns: two per cell, the newest last. Columns that do not fit are omitted.
+  ///   - columns: two columns per cell, oldest first. Columns that do not fit are omitted.
   ///   - range: values at the lower and the upper edge.
-  /// - Returns: `height` lines, the top one first.
+  /// - Returns: `height` lines, from top to bottom.
   static func draw(
     _ columns: [LiveExtremes?], in range: ClosedRange<Double>, width: Int, height: Int,
     _ characters: LiveCharacters
@@ -20,8 +22,8 @@ enum LiveWave {
     }
   }
 
-  /// Returns the value range of a wave. Outliers and the minimum span are treated as in a report. The first
-  /// second of a fast stream, or of one after a pause, is ignored because the sensor is settling.
+  /// Returns the value range of a waveform. Outliers and the minimum span are handled as in a report. In a
+  /// fast stream, the first second at the start and after a pause is ignored because the sensor is settling.
   ///
   /// - Parameters:
   ///   - unit: unit as in `RecordedColumn`.
@@ -37,7 +39,7 @@ enum LiveWave {
     return ValueAxis(series, ValueAxis.Rule(unit: unit)).map { $0.low...$0.high }
   }
 
-  /// Maximum number of empty columns over which two columns are connected.
+  /// Two columns are connected across at most this many empty columns.
   private static let joinedGap = 5
   private static let settlingSeconds = 1.0
 
@@ -57,8 +59,9 @@ enum LiveWave {
     return settled
   }
 
-  /// Returns the levels that the trace covers in each column, from 0 at the lower edge to `count` − 1: the
-  /// column's own range, and the line from its last sample to the first of the next column.
+  /// Returns the range of levels that the trace covers in each column. Level 0 is at the lower edge, and the
+  /// top level is `count` − 1. The range includes the column's own samples, and the line from its last sample
+  /// to the first sample of the next column.
   private static func levels(
     _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ count: Int
   ) -> [ClosedRange<Int>?] {
@@ -79,7 +82,8 @@ enum LiveWave {
     return levels
   }
 
-  /// Connects one place to a later one. At each step, each of the two columns gets the half nearer to it.
+  /// Connects a column to a later one. At each step, each of the two columns gets the nearer half of the
+  /// line.
   private static func join(
     _ start: (place: Int, level: Int), _ end: (place: Int, level: Int), _ levels: inout [ClosedRange<Int>?]
   ) {
@@ -103,8 +107,7 @@ enum LiveWave {
     levels = levels.map { min($0.lowerBound, level)...max($0.upperBound, level) } ?? level...level
   }
 
-  /// Dots of a Braille cell, two by four: the pattern bit by row and column. Unicode, Braille Patterns,
-  /// U+2800.
+  /// Bits for the dots of a Braille cell, by row (four) and column (two). Unicode, Braille Patterns, U+2800.
   private static let bits: [[UInt32]] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]]
 
   private static func braille(
@@ -125,7 +128,7 @@ enum LiveWave {
     }
   }
 
-  /// Draws one column with three levels per cell: top, middle, bottom. A bar stands for several levels.
+  /// Draws the trace with three levels per cell: top, middle, bottom. A bar represents several levels.
   private static func lines(
     _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ height: Int
   ) -> [String] {

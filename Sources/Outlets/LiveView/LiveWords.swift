@@ -2,7 +2,7 @@ import BLEHost
 import Physiology
 import Recording
 
-/// Texts of the live view: the parts of its lines, the most important first.
+/// Text of the live view: the parts of its lines, the most important part first.
 struct LiveWords {
   private let characters: LiveCharacters
 
@@ -105,7 +105,7 @@ struct LiveWords {
       "\(text(range.lowerBound)) to \(text(range.upperBound)), \(number(seconds, 0)) s", .faint)
   }
 
-  /// One line about a device in a group.
+  /// The line about one device of a group.
   func member(_ device: LiveDevice) -> [LiveLine] {
     let name = device.name.map { LiveText.safe($0, characters) } ?? ""
     var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state)]
@@ -131,7 +131,7 @@ struct LiveWords {
 
   func losses(_ device: LiveDevice) -> [LiveLine] {
     let counts = device.counts
-    // Samples that the sensor failed to deliver are unknown here.
+    // Samples that the sensor itself failed to deliver cannot be counted here.
     var lost = LiveLine(counts.lost > 0 ? "\(counts.lost) lost" : "0 dropped", counts.lost > 0 ? .bad : .good)
     lost.append(" of \(counts.received + counts.kernelQueueDrops)")
     let places = [
@@ -153,7 +153,7 @@ struct LiveWords {
     return LiveLine("\(device.gaps) \(device.gaps == 1 ? "gap" : "gaps")\(last)", .doubtful)
   }
 
-  /// Size and directory, such as `1.2 MB in walk`, with room for the hint after it.
+  /// Size and directory, such as `1.2 MB in walk`. Leaves space for the hint after it.
   func files(_ state: LiveState, _ byteCount: Int, width: Int) -> LiveLine {
     var line = LiveLine(Self.bytes(byteCount))
     let room = width - line.width - 4 - 2 - hint.width
@@ -192,7 +192,7 @@ struct LiveWords {
     return line
   }
 
-  /// Formats without trailing zeros.
+  /// Formats a number without trailing zeros.
   private func number(_ value: Double, _ decimals: Int) -> String {
     var text = NumberText.fixed(value, decimals)
     guard decimals > 0 else { return text }
@@ -205,14 +205,14 @@ struct LiveWords {
     NumberText.fixed(value, value < 10 ? 2 : 1)
   }
 
-  /// Formats as `0:07`, `12:34` or `1:02:03`.
+  /// Formats a time as `0:07`, `12:34` or `1:02:03`.
   static func time(_ seconds: Int) -> String {
     let (minutes, rest) = (seconds / 60, NumberText.padded(seconds % 60, 2))
     guard minutes >= 60 else { return "\(minutes):\(rest)" }
     return "\(minutes / 60):\(NumberText.padded(minutes % 60, 2)):\(rest)"
   }
 
-  /// Formats as `812 B`, `45.1 kB` or `1.2 MB`.
+  /// Formats a size as `812 B`, `45.1 kB` or `1.2 MB`.
   static func bytes(_ count: Int) -> String {
     var (value, unit) = (Double(count), "B")
     for larger in ["kB", "MB", "GB", "TB"] where value >= 1000 {

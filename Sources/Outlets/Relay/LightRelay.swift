@@ -4,11 +4,11 @@ import ColmiRing
 import Physiology
 package import SensorSessions
 
-/// Heart rate from a ring's raw light, computed as in `ringtap analyse`: one rate every two seconds if its
-/// quality suffices.
+/// Heart rate from a ring's raw light, computed as in `ringtap analyse`. Sends one rate every two seconds if
+/// its quality is sufficient.
 ///
 /// The relayed sensor supports the contact feature. A pulse means contact. Constant, jumping or missing light
-/// means no contact. Nothing is sent if there is light without a reliable pulse.
+/// means no contact. If there is light but no reliable pulse, nothing is sent.
 package struct LightRelay: RelaySource {
   package static let leastQuality = PulseEstimate.goodQuality
 
@@ -19,7 +19,7 @@ package struct LightRelay: RelaySource {
   package private(set) var silences = 0
   package private(set) var refusal: String?
 
-  /// - Parameter leastQuality: minimum quality of a pulse to be sent, 0 … 1.
+  /// - Parameter leastQuality: minimum quality of a pulse to send, 0 … 1.
   package init(leastQuality: Double = Self.leastQuality) { self.leastQuality = leastQuality }
 
   package static var service: RelayedService { .heartRate }
@@ -72,9 +72,9 @@ package struct LightRelay: RelaySource {
   }
 }
 
-/// Kernel timestamps of the latest ticks, by their times on the sensor's clock. Uses fixed memory.
+/// Kernel timestamps of the latest ticks, with their times on the sensor's clock. Uses fixed memory.
 private struct LightStamps: Sendable {
-  /// More ticks than the meter's delay, at 200 per second.
+  /// Capacity in ticks. Covers more than the meter's delay at 200 ticks per second.
   private static let capacity = 1 << 12
 
   private var ticks: [(fitted: Int64, stamp: Int64)] = []

@@ -2,7 +2,8 @@ import ColmiRing
 package import Recording
 package import SensorSessions
 
-/// Sensors whose own heart rate is requested instead of their raw data.
+/// Sensor kinds for which the relay requests the heart rate that the device measures, instead of its raw
+/// data.
 package enum OwnHeartRate {
   /// COLMI rings.
   package static var ring: SensorKind<HeartRateSample> {

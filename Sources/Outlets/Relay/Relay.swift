@@ -7,7 +7,7 @@ package import SensorSessions
 
 /// Relays a sensor as a local peripheral with a standard service.
 ///
-/// The sensor is kept connected as with any other command, and is also recorded if requested. Centrals
+/// The relay keeps the sensor connected, as other commands do, and also records it if requested. Centrals
 /// discover the peripheral, connect and subscribe. Neither side waits for the other: values are dropped while
 /// no central is subscribed.
 package struct Relay<Source: RelaySource>: Sendable {
@@ -17,19 +17,20 @@ package struct Relay<Source: RelaySource>: Sendable {
   package var plan: DeviceSession.Plan
   /// The adapter that connects to the sensor.
   package var adapter: any Adapter
-  /// The adapter that advertises; it may be the same one.
+  /// The adapter that advertises. It may be the same adapter.
   package var advertiser: any AdvertisingAdapter
   /// Advertised name.
   package var name: String
-  /// Facts about the sensor to use if it does not report them.
+  /// Facts about the sensor, used if the sensor does not report them.
   package var facts = SensorFacts()
-  /// Duration from the start of the stream; `nil` for no limit.
+  /// Time limit from the start of the stream; `nil` for no limit.
   package var duration: Duration?
-  /// Also records the sensor. The relay replaces its plan, adapter and watcher.
+  /// Recording of the sensor; `nil` if the sensor is not recorded. The relay replaces the recording's plan,
+  /// adapter and watcher.
   package var recording: SensorRecording?
   /// Whether the sensor is a replayed log with old timestamps.
   package var isReplay = false
-  /// Time that an interrupted relay waits for the sensor to stop.
+  /// How long an interrupted relay waits for the sensor to stop.
   package var patience = Duration.milliseconds(600)
 
   package init(
@@ -42,17 +43,17 @@ package struct Relay<Source: RelaySource>: Sendable {
 
   private enum End: Sendable {
     case duration, interrupted
-    /// The sensor does not reconnect, or has stopped.
+    /// The sensor did not reconnect, or has stopped its stream.
     case sensor
-    /// The sensor's data is unusable.
+    /// The sensor's data cannot be used.
     case refused(String)
-    /// Advertising has failed.
+    /// Advertising failed.
     case advertiser
-    /// The event handler threw.
+    /// The event handler threw an error.
     case reader
   }
 
-  /// Result of the sensor's side.
+  /// How the sensor's side ended.
   private struct SensorEnd: Sendable {
     var failure: HostError?
     var recording: SensorRecording.Result?
@@ -63,9 +64,9 @@ package struct Relay<Source: RelaySource>: Sendable {
   /// Relays until the duration ends, the task is cancelled, or one side fails. Then stops the sensor, stops
   /// advertising, and disconnects.
   ///
-  /// - Parameter follow: called with the events, in order, never on a receive thread.
-  /// - Throws: an error that prevented the start, or that `follow` threw. An error that ended a running relay
-  ///   is in the outcome.
+  /// - Parameter follow: called with the events in order, but never on a receive thread.
+  /// - Throws: an error that prevented the start, or an error thrown by `follow`. An error that ended a
+  ///   running relay is part of the outcome.
   package func run(
     _ follow: @escaping @Sendable (RelayHub.Event) throws -> Void
   ) async throws -> RelayOutcome {
@@ -96,7 +97,7 @@ package struct Relay<Source: RelaySource>: Sendable {
       end.set(.interrupted)
       _ = adapter.loop.after(patience) { await session.cut() }
     }
-    // The session always ends here, because a sensor must be told to stop.
+    // End the session in every case, because the sensor must be stopped.
     running.cancel()
     let sensor = await running.value
     hub.finish()
@@ -193,7 +194,7 @@ package struct Relay<Source: RelaySource>: Sendable {
         end.set(.advertiser)
       }
       _ = await end.value(ifCancelled: .interrupted)
-      // Both sides end together.
+      // The relay has ended, so end the sensor's side too.
       running.cancel()
       return await server.statistics
     }
@@ -206,15 +207,15 @@ package struct Relay<Source: RelaySource>: Sendable {
 
 /// Result of a relay.
 package struct RelayOutcome: Sendable {
-  /// Values that the sensor sent.
+  /// Number of values that the sensor sent.
   package var values = 0
   /// Number of times that no value was good enough to be sent.
   package var silences = 0
-  /// Values dropped because a central was too slow, over all centrals.
+  /// Number of values dropped because a central was too slow, for all centrals together.
   package var dropped = 0
-  /// Samples that were shorter than their contents require.
+  /// Number of malformed samples: shorter than their contents require.
   package var malformed = 0
-  /// Samples that were received, and lost in this process before they were handled.
+  /// Number of samples that were received but lost in this process before they were relayed.
   package var lost = 0
   /// Number of times that the link to the sensor was lost.
   package var gaps = 0
@@ -226,7 +227,7 @@ package struct RelayOutcome: Sendable {
 }
 
 extension SensorFacts {
-  /// Returns the facts with missing ones taken from `other`.
+  /// Returns the facts, with missing facts taken from `other`.
   fileprivate func completed(by other: SensorFacts) -> SensorFacts {
     var facts = self
     facts.texts.merge(other.texts) { own, _ in own }

@@ -1,14 +1,15 @@
 package import BLEDissector
 import BLEWire
 
-/// Age of values when they are sent. Uses bounded memory.
+/// Histograms of the age of values when they are sent. Uses bounded memory.
 package struct RelayDelays: Sendable {
-  /// Delay from the newest sample used for a value to the sample with which it was computed, both by kernel
-  /// timestamps.
+  /// Delay of the estimator: from the newest sample on which a value is based to the sample at which the
+  /// value was computed, by their kernel timestamps.
   package private(set) var estimator = LogLinearHistogram()
-  /// Delay from then until the value is in the queue of a central's link, for each central.
+  /// Delay from the end of the estimator's delay until the value is in the queue of a central's link. Counted
+  /// for each central.
   package private(set) var transport = LogLinearHistogram()
-  /// Sum of both.
+  /// Sum of both delays.
   package private(set) var total = LogLinearHistogram()
 
   mutating func add(_ value: RelayedValue, transport nanoseconds: Int64) {

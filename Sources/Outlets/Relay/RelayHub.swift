@@ -9,11 +9,11 @@ import Synchronization
 
 /// Distributes the values of a sensor to the centrals of a local peripheral.
 ///
-/// Each central has a short queue and its own task. A slow central loses its oldest values, which are
-/// counted. It delays neither the sensor nor other centrals. The actor runs on the event loop of the
+/// Each central has a short queue and its own task. If a central is slow, its oldest values are dropped and
+/// counted; neither the sensor nor the other centrals are delayed. The actor runs on the event loop of the
 /// advertising adapter.
 package actor RelayHub {
-  /// Events for the event handler.
+  /// Events of a relay.
   package enum Event: Sendable {
     /// The peripheral is advertising and accepts centrals.
     case ready(RelayedService)
@@ -32,12 +32,12 @@ package actor RelayHub {
 
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// Events for a single consumer; ends after `finish`. A slow consumer loses the oldest events.
+  /// Events for a single consumer, ended by `finish`. If the consumer is slow, the oldest events are dropped.
   package nonisolated let events: AsyncStream<Event>
   private nonisolated let emitter: AsyncStream<Event>.Continuation
-  /// Values that other threads have offered.
+  /// Values added by other threads.
   private nonisolated let arriving = Mutex<[Arrival]>([])
-  /// Whether timestamps come from a log. A value's delay then starts when it arrives here.
+  /// Whether timestamps come from a log. If so, a value's delay is counted from its arrival here.
   private let isReplay: Bool
 
   private struct Arrival: Sendable {
@@ -61,11 +61,11 @@ package actor RelayHub {
   private var outboxes: [Outbox] = []
   private var server: GATTServer?
   private var handles: [BluetoothUUID: AttributeHandle] = [:]
-  /// The latest features, for a central that connects later.
+  /// The latest features, for centrals that connect later.
   private var features: CyclingSpeedFeatures?
-  /// Values that the sensor sent.
+  /// Number of values that the sensor sent.
   package private(set) var values = 0
-  /// Values dropped because a central was too slow, over all centrals.
+  /// Number of values dropped because a central was too slow, for all centrals together.
   package private(set) var dropped = 0
   package private(set) var delays = RelayDelays()
 
@@ -77,7 +77,7 @@ package actor RelayHub {
 
   // MARK: From the sensor
 
-  /// Adds a value. May be called from any thread; does not block.
+  /// Adds a value. Does not block; may be called from any thread.
   package nonisolated func offer(_ value: RelayedValue) {
     let age = isReplay ? 0 : max(0, (loop.clock.now() - value.knownAt).nanoseconds)
     let arrival = Arrival(value: value, at: loop.clock.monotonic(), age: age)
@@ -88,7 +88,7 @@ package actor RelayHub {
     if isFirst { loop.later(self) { $0.drain() } }
   }
 
-  /// Reports an event. May be called from any thread.
+  /// Adds an event. May be called from any thread.
   package nonisolated func tell(_ event: Event) { emitter.yield(event) }
 
   private func drain() {
@@ -114,7 +114,7 @@ package actor RelayHub {
     }
   }
 
-  /// Updates the readable values.
+  /// Updates the values that centrals can read.
   private func note(_ measurement: RelayedValue.Measurement) {
     switch measurement {
     case .battery(let level): set(level.octets, of: .batteryLevel)
@@ -176,7 +176,7 @@ package actor RelayHub {
     outbox.news.wakeAll()
   }
 
-  /// Sends the queued values of a central until it disconnects.
+  /// Sends a central's queued values until the central disconnects.
   private func empty(outboxOf central: Central, by server: GATTServer) async {
     guard let outbox = outboxes.first(where: { $0.central == central }) else { return }
     while true {
@@ -192,7 +192,7 @@ package actor RelayHub {
         let way = (loop.clock.monotonic() - arrival.at).nanoseconds
         delays.add(arrival.value, transport: arrival.age + way)
       } catch {
-        // The central has disconnected or unsubscribed; an event reports it.
+        // The central has disconnected or unsubscribed. An event reports this.
       }
     }
   }

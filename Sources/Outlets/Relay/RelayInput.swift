@@ -7,22 +7,23 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// The sensor's side of a relay. May be used on any thread that has samples.
+/// The sensor's side of a relay. May be used on any thread.
 final class RelayInput<Source: RelaySource>: Sendable {
-  /// Time that the sensor may take to report facts about itself. After that the relay starts without them.
+  /// How long to wait for the facts that the sensor reports about itself. After that, the relay starts
+  /// without them.
   private static var introductionPatience: Duration { .seconds(3) }
 
   let hub: RelayHub
   private let clock: LoopClock
   private let source: Mutex<Source>
-  /// True once the stream runs for the first time; `false` if it never will.
+  /// Set to `true` when the stream starts for the first time, and to `false` if it will never start.
   let started = OneShot<Bool>()
   private let learned = OneShot<SensorFacts>()
   private let gapCount = Atomic<Int>(0)
 
   private let refused: @Sendable (String) -> Void
 
-  /// - Parameter refused: called if the sensor's data is unusable.
+  /// - Parameter refused: called if the sensor's data cannot be used.
   init(
     _ source: Source, _ hub: RelayHub, _ clock: LoopClock, refused: @escaping @Sendable (String) -> Void
   ) {
@@ -47,7 +48,7 @@ final class RelayInput<Source: RelaySource>: Sendable {
 
   func learn(_ facts: SensorFacts) {
     if learned.set(facts) { return }
-    // The battery is read on each link.
+    // Each link reports the battery level again.
     if let battery = facts.battery { hub.offer(RelayedValue(.battery(battery), at: clock.now())) }
   }
 
@@ -62,9 +63,9 @@ final class RelayInput<Source: RelaySource>: Sendable {
   var gaps: Int { gapCount.load(ordering: .relaxed) }
 }
 
-/// Takes the samples of a recording, on the writer's thread.
+/// Relays the samples of a recording, on the thread that writes its files.
 final class RelayTap<Source: RelaySource>: RecordingWatcher {
-  /// The same time as for other live outputs, in milliseconds.
+  /// How long samples gather, in milliseconds. The same as for other live outputs.
   private static var gatherTime: Int { 20 }
 
   private let input: RelayInput<Source>

@@ -8,17 +8,17 @@ package protocol RelaySource: Sendable {
   associatedtype Sample: NotificationSample
 
   static var service: RelayedService { get }
-  /// Takes the next sample.
+  /// Converts the next sample.
   ///
   /// - Parameter give: called with each value that the sample completes.
   mutating func take(_ sample: Sample, _ give: (RelayedValue) -> Void)
-  /// Handles a lost link: earlier samples must not affect values of the next link.
+  /// Handles a lost link. Samples from before the loss must not affect values of the next link.
   ///
   /// - Returns: a value for the centrals; `nil` if the service cannot express the loss.
   mutating func lost(at time: ReceiveTime) -> RelayedValue?
   /// Number of times that no value was good enough to be sent.
   var silences: Int { get }
-  /// Reason why this sensor's data is unusable; `nil` if it is usable or not yet known.
+  /// Why this sensor's data cannot be used; `nil` if it can be used, or if that is not known yet.
   var refusal: String? { get }
 }
 
@@ -28,10 +28,10 @@ extension RelaySource {
   package var refusal: String? { nil }
 }
 
-/// Relays a heart-rate sensor's measurements unchanged, except for the energy, which is the sensor's own
-/// counter.
+/// Relays a heart-rate sensor's measurements unchanged, except that the energy is omitted, because it is the
+/// sensor's own counter.
 package struct HeartRateRelay: RelaySource {
-  /// Number of intervals that fit into a value with flags and a 2-byte rate, at an MTU of 23.
+  /// Maximum number of intervals in a value with flags and a 2-byte rate, at an MTU of 23.
   private static let intervalLimit = 8
 
   private var tellsContact = false
@@ -44,7 +44,7 @@ package struct HeartRateRelay: RelaySource {
     let measurement = sample.measurement
     tellsContact = measurement.contact != .notSupported
     let intervals = measurement.rrIntervals
-    // A measurement with more intervals than fit is split, so that no interval is cut off.
+    // Split a measurement with more intervals into several values, so that no interval is truncated.
     var start = 0
     repeat {
       let end = min(start + Self.intervalLimit, intervals.count)
@@ -65,14 +65,16 @@ package struct HeartRateRelay: RelaySource {
 }
 
 extension RelayedValue {
-  /// A heart rate of 0, which means no skin contact, like the contact bit. Heart Rate Service 1.0, 3.1.1.1.2.
+  /// A heart rate of 0. Like the contact bit, it means that there is no skin contact. Heart Rate Service 1.0,
+  /// 3.1.1.1.2.
   static func noContact(at time: ReceiveTime) -> RelayedValue {
     RelayedValue(.heartRate(HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)), at: time)
   }
 }
 
-/// Relays a thermometer's values unchanged; for a CORE sensor, its core temperature. Off the body the value
-/// is NaN, as the service specifies. A CORE sensor without a reading, or with an invalid one, sends nothing.
+/// Relays a thermometer's values unchanged, or a CORE sensor's core temperature. If the sensor is not worn,
+/// the value is NaN, as the service specifies. For a missing or invalid reading of a CORE sensor, nothing is
+/// sent.
 package struct TemperatureRelay: RelaySource {
   private static let invalidLevel: UInt8 = 0
 

@@ -4,8 +4,8 @@ package import BLEStack
 package import BLEWire
 package import SensorSessions
 
-/// The service that a relay offers: a standard service, followed by Device Information and Battery if the
-/// sensor provides them.
+/// The service that a relay offers: a standard service, and also Device Information and Battery if the sensor
+/// has them.
 package enum RelayedService: String, Hashable, Sendable {
   case heartRate, healthThermometer, cyclingSpeedAndCadence
 
@@ -17,8 +17,8 @@ package enum RelayedService: String, Hashable, Sendable {
     }
   }
 
-  /// Generic Heart Rate Sensor, Generic Thermometer, Speed and Cadence Sensor. Bluetooth Assigned
-  /// Numbers, 2.6.3.
+  /// Appearance: Generic Heart Rate Sensor, Generic Thermometer, or Speed and Cadence Sensor. Bluetooth
+  /// Assigned Numbers, 2.6.3.
   private var appearance: UInt16 {
     switch self {
     case .heartRate: 0x0340
@@ -33,7 +33,7 @@ package enum RelayedService: String, Hashable, Sendable {
 
   /// Returns the services to offer.
   ///
-  /// - Parameter facts: information that the sensor provides about itself.
+  /// - Parameter facts: facts that the sensor reports about itself.
   package func services(_ facts: SensorFacts) -> [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     var own: [Characteristic]
@@ -52,7 +52,7 @@ package enum RelayedService: String, Hashable, Sendable {
     case .cyclingSpeedAndCadence:
       own = [
         Characteristic(.cscMeasurement, .notify),
-        // The first measurement shows which of the two features the sensor has.
+        // The features are set with the first measurement, which shows what the sensor measures.
         Characteristic(.cscFeature, .read, value: CyclingSpeedFeatures([]).octets),
       ]
       if let mounting = facts.mounting {

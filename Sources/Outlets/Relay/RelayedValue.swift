@@ -2,11 +2,11 @@ package import BLESensors
 import BLEStack
 package import BLEWire
 
-/// A value of a standard service, from a sensor to the centrals of a relay.
+/// A value of a standard service that a relay sends to its centrals.
 package struct RelayedValue: Hashable, Sendable {
   package enum Measurement: Hashable, Sendable {
     case heartRate(HeartRateMeasurement)
-    /// A final result, which is indicated.
+    /// A final result. It is sent as an indication.
     case temperature(TemperatureMeasurement)
     case intermediate(TemperatureMeasurement)
     case cycling(CyclingSpeed)
@@ -14,15 +14,15 @@ package struct RelayedValue: Hashable, Sendable {
   }
 
   package var measurement: Measurement
-  /// Kernel timestamp of the newest sample used for the value.
+  /// Kernel timestamp of the newest sample on which the value is based.
   package var measuredAt: ReceiveTime
-  /// Kernel timestamp of the sample with which the value was computed. It is later than `measuredAt` by the
+  /// Kernel timestamp of the sample at which the value was computed. It is later than `measuredAt` by the
   /// estimator's delay.
   package var knownAt: ReceiveTime
-  /// For a pulse from light: probability that the rate is correct within 5 beats per minute.
+  /// Probability that the rate is correct within 5 beats per minute; only for a pulse computed from light.
   package var quality: Double?
 
-  /// A value that a sensor sent itself.
+  /// Creates a value that the sensor itself sent.
   package init(_ measurement: Measurement, at time: ReceiveTime) {
     self.init(measurement, measuredAt: time, knownAt: time)
   }

@@ -5,15 +5,15 @@ import BLEWire
 import ColmiRing
 package import SensorSessions
 
-/// Session with a ring that measures the heart rate itself and reports it twice a second.
+/// A session with a ring that measures the heart rate itself and reports it twice per second.
 ///
-/// The ring reports nothing while it searches for the pulse, which takes up to a minute. It reports if it has
-/// no contact with the skin.
+/// While the ring searches for the pulse, which takes up to a minute, it reports nothing. It reports missing
+/// skin contact.
 package struct RingRateSession: SensorSession {
   private let conversation: RingConversation
   private let measuring: Task<Void, Never>
 
-  /// Starts the measurement, and waits until the ring measures.
+  /// Starts the measurement, and waits until the ring is measuring.
   ///
   /// - Throws: `unsuitable` if the device is not a ring or does not measure.
   package static func start(
@@ -27,7 +27,7 @@ package struct RingRateSession: SensorSession {
           begun.set(nil)
           sink.take(at: time) { Self.reading(frame, at: time) }
         }
-        // The ring stopped by itself. After the end of the session this has no effect.
+        // The ring stopped the measurement itself. After the end of the session, this call has no effect.
         if !Task.isCancelled { sink.end() }
         begun.set(.interrupted)
       } catch { begun.set(error) }
@@ -53,7 +53,9 @@ package struct RingRateSession: SensorSession {
         HeartRateMeasurement(beatsPerMinute: UInt16(frame.value), contact: .detected), at: time))
   }
 
-  /// - Returns: the battery level, if the ring reports it.
+  /// Reads the battery level.
+  ///
+  /// - Returns: facts with the battery level, if the ring reports it.
   package func complete() async throws(HostError) -> SensorFacts? {
     var facts = SensorFacts()
     facts.bodyLocation = .finger
