@@ -4,13 +4,13 @@ package import Fleet
 package import Recording
 import Synchronization
 
-/// Broker and settings for Home Assistant.
+/// Broker and settings for publishing to Home Assistant.
 package struct HomePlan: Hashable, Sendable {
   /// Default discovery prefix of Home Assistant: the first level of all topics.
   package static let defaultPrefix = "homeassistant"
 
   package var broker: BrokerAddress
-  /// PEM file of CA certificates; `nil` for the system's.
+  /// PEM file of CA certificates; `nil` for the system's certificates.
   package var certificates: String?
   /// Version of ringtap.
   package var version: String
@@ -19,7 +19,7 @@ package struct HomePlan: Hashable, Sendable {
     (self.broker, self.certificates, self.version) = (broker, certificates, version)
   }
 
-  /// Starts publishing a device. The device's recordings use the watcher of the returned run.
+  /// Starts publishing a device. Each recording of the device must use the watcher of the returned run.
   ///
   /// - Parameters:
   ///   - address: address of the device.
@@ -46,7 +46,7 @@ package final class HomeAssistant: Sendable {
 
   /// Returns a watcher for the recording of a device.
   ///
-  /// - Returns: `nil` on failure, which is reported to the user.
+  /// - Returns: `nil` on failure. The user has been notified then.
   package func watcher(_ address: DeviceAddress, kind: String, name: String?) -> (any RecordingWatcher)? {
     do throws(SystemError) {
       let run = try plan.begin(address, kind: kind, name: name, note: note)
@@ -58,12 +58,12 @@ package final class HomeAssistant: Sendable {
     }
   }
 
-  /// Stops at once: nothing was recorded, or the user cancelled.
+  /// Stops at once, because nothing was recorded or the user cancelled.
   package func abandon() { for run in runs.withLock(\.self) { run.abandon() } }
 
-  /// Waits until the broker has all final messages or cannot be reached.
+  /// Waits until the broker has all final messages, or until it cannot be reached.
   ///
-  /// - Returns: reason why something was not published; `nil` if everything was.
+  /// - Returns: why something was not published; `nil` if everything was published.
   package func finish() async -> String? {
     let runs = runs.withLock { $0 }
     return await withTaskGroup(of: String?.self) { group in

@@ -2,12 +2,12 @@ import BLESensors
 import BLEWire
 import SensorSessions
 
-/// The state of one device for Home Assistant, and which part of it the broker has. Has no connection and no
-/// clock.
+/// The state of one device for Home Assistant, and which messages about it the broker has. It has no
+/// connection and no clock.
 ///
-/// All messages are retained, so later subscribers get them. A topic has at most one message in flight, and
-/// one per second. Changes in between are merged into the next message, so memory is bounded for any sensor
-/// rate and broker speed.
+/// All messages are retained, so later subscribers receive them. A topic has at most one message in flight,
+/// and at most one per second. Changes in between are merged into the next message, so memory is bounded for
+/// any sensor rate and broker speed.
 struct HomeBoard: Sendable {
   /// A message to publish.
   struct Outgoing: Hashable, Sendable {
@@ -16,16 +16,16 @@ struct HomeBoard: Sendable {
     fileprivate var slot: Int
   }
 
-  /// A publication that the broker refused.
+  /// A message that the broker rejected.
   struct Refusal: Hashable, Sendable {
     var topic: String
     var reason: Int
   }
 
-  /// Message types in the order that Home Assistant needs: the entity, its availability, its value.
+  /// Message types, in the order in which Home Assistant needs them: the entity, its availability, its value.
   private enum Part: Int, Sendable { case discovery, availability, state }
 
-  /// The message of one topic.
+  /// State of one topic: the latest message, and what was sent.
   private struct Slot: Sendable {
     let part: Part
     let topic: String
@@ -33,7 +33,7 @@ struct HomeBoard: Sendable {
     /// Payload that was last sent.
     var sent: [UInt8]?
     var sentAt: MonotonicTime?
-    /// Message number until the broker acknowledges it.
+    /// The number of the message while the broker's acknowledgement is pending.
     var message: Int?
 
     init(_ part: Part, _ topic: String, _ wanted: [UInt8]) {
@@ -60,7 +60,7 @@ struct HomeBoard: Sendable {
   private var entities: [HomeEntity: Entity] = [:]
   /// Minimum interval between two messages of one topic.
   private var pause = Duration.seconds(1)
-  /// The first publication that the broker refused on this connection.
+  /// The first message that the broker rejected on this connection.
   private(set) var refusal: Refusal?
 
   init(_ device: HomeDevice) {
@@ -68,15 +68,17 @@ struct HomeBoard: Sendable {
     slots = [Slot(.availability, device.availabilityTopic, Self.offline)]
   }
 
-  /// The last will, published by the broker if the connection is lost.
+  /// The last will: the message that the broker publishes if the connection is lost.
   var will: (topic: String, octets: [UInt8]) { (device.availabilityTopic, Self.offline) }
 
   // MARK: The device
 
+  /// Sets the value of an entity.
+  ///
   /// - Parameter text: the value in Home Assistant's format; `nil` if it is currently unknown.
   mutating func set(_ entity: HomeEntity, _ text: String?, _ now: MonotonicTime) {
     if entities[entity] == nil {
-      // An entity is created with its first value.
+      // The first value creates the entity.
       guard text != nil else { return }
       entities[entity] = Entity(discovery: slots.count, state: slots.count + 1)
       slots.append(Slot(.discovery, device.topic(of: entity, "config"), device.discovery(of: entity)))
@@ -94,34 +96,34 @@ struct HomeBoard: Sendable {
   }
 
   mutating func note(_ facts: SensorFacts, _ now: MonotonicTime) {
-    // Facts of the previous link remain valid until the new link reports its own.
+    // Facts from the previous link remain valid until the new link reports its own.
     if !facts.texts.isEmpty { device.facts = facts }
     if let battery = facts.battery { set(.battery, "\(battery.percent)", now) }
     for (entity, places) in entities { slots[places.discovery].wanted = device.discovery(of: entity) }
   }
 
-  /// Marks the end of all changes: pending messages are sent without an interval.
+  /// Marks the end of all changes. Pending messages are then sent without an interval.
   mutating func end() { pause = .zero }
 
   // MARK: The broker
 
-  /// Resets the state for a new connection. The broker may have forgotten everything.
+  /// Resets the state for a new connection, because the broker may have lost the earlier messages.
   mutating func connected() {
     for place in slots.indices { (slots[place].message, slots[place].sent) = (nil, nil) }
     refusal = nil
   }
 
-  /// Sends everything again, because Home Assistant has restarted.
+  /// Marks all messages to be sent again, because Home Assistant has restarted.
   mutating func repeatAll() {
     for place in slots.indices { slots[place].sent = nil }
   }
 
-  /// Returns the next message that is due; call it until it returns `nil`.
+  /// Returns the next message that is due. Call this until it returns `nil`.
   mutating func next(_ now: MonotonicTime) -> Outgoing? {
     for (entity, places) in entities {
       if let end = places.end, end <= now { set(entity, nil, now) }
     }
-    // Before its first value, a device is not reported as offline.
+    // A device is not reported as offline before its first value.
     if entities.isEmpty, slots[0].wanted == Self.offline, slots[0].sent == nil { return nil }
     let due = slots.indices.filter { slots[$0].isDue(now, pause) }
     guard let place = due.min(by: { slots[$0].part.rawValue < slots[$1].part.rawValue }) else { return nil }
@@ -137,11 +139,11 @@ struct HomeBoard: Sendable {
   mutating func acknowledged(_ message: Int, reason: Int) {
     guard let place = slots.firstIndex(where: { $0.message == message }) else { return }
     slots[place].message = nil
-    // A refused message is not sent again until it changes.
+    // A rejected message is not sent again until it changes.
     if reason >= 0x80 { refusal = refusal ?? Refusal(topic: slots[place].topic, reason: reason) }
   }
 
-  /// Whether the broker has the current state.
+  /// Whether the broker has acknowledged the current state.
   var isSettled: Bool {
     slots.allSatisfy {
       $0.message == nil && ($0.sent ?? (entities.isEmpty ? Self.offline : nil)) == $0.wanted

@@ -2,8 +2,8 @@ import BLEWire
 import JSONText
 import SensorSessions
 
-/// A device as Home Assistant sees it: the device block of each discovery message, and the topics. Topics
-/// never contain text from the device.
+/// A device in Home Assistant: the device block of each discovery message, and the topics. Topics never
+/// contain text from the device.
 struct HomeDevice: Sendable {
   let address: DeviceAddress
   /// The device kind that commands use, such as `heart-rate`.
@@ -29,7 +29,7 @@ struct HomeDevice: Sendable {
 
   /// Topic that reports whether the link is up.
   var availabilityTopic: String { "\(prefix)/sensor/\(node)/availability" }
-  /// Topic on which Home Assistant reports that it has started.
+  /// Topic on which Home Assistant announces that it has started.
   var birthTopic: String { "\(prefix)/status" }
 
   func topic(of entity: HomeEntity, _ end: String) -> String {
@@ -85,7 +85,7 @@ struct HomeDevice: Sendable {
 
   private var shownName: String { shown(name) ?? shown(facts.model) ?? "\(kind) \(address)" }
 
-  /// Returns printable text, because Home Assistant shows texts unchanged.
+  /// Returns printable text. Home Assistant displays text unchanged.
   private func shown(_ text: String?) -> String? {
     guard let text, text.contains(where: { !$0.isWhitespace }) else { return nil }
     return text.printable

@@ -1,4 +1,4 @@
-/// A value of a device that Home Assistant shows: an entity.
+/// A value of a device that Home Assistant displays: an entity.
 ///
 /// The raw value is part of the topics and of the unique ID, so it must never change. Device classes, state
 /// classes and their units: https://developers.home-assistant.io/docs/core/entity/sensor and …/binary-sensor.
@@ -22,14 +22,14 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
   /// Entity type; one level of the topics.
   enum Component: String, Sendable { case sensor, binarySensor = "binary_sensor" }
 
-  /// Fields of a discovery message other than topics and device.
+  /// Fields of a discovery message, except topics and device.
   struct Facts: Sendable {
     let name: String
     var component = Component.sensor
     var deviceClass: String?
     var unit: String?
     var stateClass: String?
-    /// Number of decimal places shown.
+    /// Number of decimal places to display.
     var decimals: Int?
     var icon: String?
     /// Whether the value describes the device rather than its wearer.
@@ -79,20 +79,20 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// Payload for an unknown value. For text, Home Assistant has no other word.
+  /// Payload for an unknown value. For a text, Home Assistant has no special payload.
   var unknown: String { self == .temperatureQuality ? "unknown" : "None" }
 
-  /// Time after which a value expires if no new one arrives; `nil` if it expires with the link.
+  /// Time after which a value expires unless a new one arrives; `nil` if it expires when the link is lost.
   var holds: Duration? {
     switch self {
     case .heartRate, .heartRateQuality, .worn: .seconds(30)
-    // A sensor on a stopped wheel repeats its last event.
+    // When the wheel stops, a sensor repeats its last event.
     case .cadence, .wheel: .seconds(5)
     default: nil
     }
   }
 
-  /// Whether the value remains valid when the link is lost: a day's counters, and the battery level.
+  /// Whether the value remains valid when the link is lost. True for a day's counters and the battery level.
   var outlivesLink: Bool {
     switch self {
     case .steps, .calories, .distance, .energy, .battery: true

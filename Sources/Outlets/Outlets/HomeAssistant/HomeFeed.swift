@@ -9,23 +9,24 @@ import Synchronization
 
 /// Fills a board from the recordings of a device, one after the other.
 ///
-/// The writer's thread delivers values, a few per second. Raw ticks of a ring are queued for the connection's
-/// thread, which computes the pulse. Link events from other threads wait for the next turn of the writer's
-/// thread, so that they follow the samples that arrived before them.
+/// The thread that writes the recording's files delivers values, a few per second. Raw ticks of a ring are
+/// queued for the connection's thread, which computes the pulse. Link events come from other threads. They
+/// are queued until the writing thread runs again, so that they follow the samples that arrived before them.
 final class HomeFeed: RecordingWatcher {
-  /// Capacity for ticks that wait for the connection's thread: ten seconds of the fastest ring. Ticks beyond
-  /// it are dropped and count as a gap for the pulse.
+  /// Capacity of the queue of ticks for the connection's thread: ten seconds of the fastest ring. Further
+  /// ticks are dropped, and count as a gap for the pulse.
   private static let tickCapacity = 1 << 13
 
   private struct State: Sendable {
     var board: HomeBoard
     var tables: [HomeTable?] = []
-    /// Tick rate of a ring, in hertz, once known.
+    /// Tick rate of a ring in hertz; `nil` while it is unknown.
     var rate: Double?
     var pulse = LivePulse()
     /// The last reading that was published.
     var reading: LivePulseReading?
-    /// Link events: those since the last turn of the writer's thread, and those that are due in this turn.
+    /// Link events (whether the link is up): `changes` since the writing thread last ran, and `due` to be
+    /// handled in its current turn.
     var changes: [Bool] = []
     var due: [Bool] = []
   }
@@ -55,7 +56,7 @@ final class HomeFeed: RecordingWatcher {
   private func setLink(isUp: Bool, _ state: inout State) {
     state.board.setLink(isUp: isUp, SystemClock.monotonic())
     guard !isUp else { return }
-    // Pulse readings must not use ticks from before the loss.
+    // The pulse must not be computed from ticks that arrived before the loss.
     while ticks.pop() != nil {}
     (state.pulse, state.reading) = (LivePulse(), nil)
   }
@@ -85,7 +86,7 @@ final class HomeFeed: RecordingWatcher {
     }
   }
 
-  /// Not used here.
+  /// Does nothing; the columns are not needed.
   func open(_ table: Int, with columns: [RecordedColumn]) {}
 
   func take(_ row: some RecordedRow, _ table: Int) {
@@ -98,7 +99,7 @@ final class HomeFeed: RecordingWatcher {
 
   func take(_ placed: PlacedTick) { ticks.push(placed) }
 
-  /// A ring sends its battery level and the day's steps unrequested.
+  /// Reads the battery level and the day's steps, which a ring sends without a request.
   func take(_ pdu: Span<UInt8>) {
     guard let notification = try? HandleValueNotification(validating: pdu),
       let frame = try? RingFrame(validating: notification.value), frame.opcode != RingCommand.rawStreamOpcode,
@@ -108,7 +109,7 @@ final class HomeFeed: RecordingWatcher {
     state.withLock { state in
       switch reply {
       case .battery(let battery), .notification(.battery(let battery)):
-        // Values above 100 mean that the level is unknown.
+        // A value above 100 means that the level is unknown.
         guard battery.percent <= 100 else { return }
         state.board.set(.battery, "\(battery.percent)", now)
         state.board.set(.charging, HomeTable.flag(battery.isCharging), now)

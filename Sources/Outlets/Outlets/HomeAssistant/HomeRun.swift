@@ -4,12 +4,12 @@ import Fleet
 package import Recording
 import Synchronization
 
-/// Publishes one device to Home Assistant on its own thread. Recording neither waits for it nor fails with
-/// it.
+/// Publishes one device to Home Assistant on its own thread. A recording does not wait for it, and is not
+/// affected by its errors.
 package final class HomeRun: Sendable {
   private enum Phase: Int, AtomicRepresentable {
     case open
-    /// No more values come. Pending messages are sent if the broker is reachable.
+    /// There are no further values. Pending messages are sent if the broker is reachable.
     case ending
     case abandoned
   }
@@ -19,13 +19,13 @@ package final class HomeRun: Sendable {
     whenFull: "an MQTT 5 broker does not forward it; with 3.1.1 it is read and ignored",
     counted: "by the broker; with 3.1.1 a warning at the start")
 
-  /// Maximum time between two turns of the connection, in milliseconds.
+  /// Maximum time between two runs of the connection's loop, in milliseconds.
   private static let turnMilliseconds = 200
   /// Delay between connection attempts, in milliseconds.
   private static let pauses = 250...10_000
-  /// Time without an acknowledgement after which the user is told.
+  /// Time without an acknowledgement after which the user is notified.
   private static let slowness = Duration.seconds(5)
-  /// Timeout for the end of a run.
+  /// Time limit for finishing.
   private static let patience = Duration.seconds(3)
 
   private let plan: HomePlan
@@ -33,7 +33,7 @@ package final class HomeRun: Sendable {
   private let client: String
   private let note: @Sendable (String) -> Void
   private let phase = Atomic<Phase>(.open)
-  /// Reason why something is not published.
+  /// Why something cannot be published; `nil` if there is no problem.
   private let trouble = Mutex<String?>(nil)
   private let over = OneShot<Void>()
   private let wake: WakeEvent
@@ -43,24 +43,24 @@ package final class HomeRun: Sendable {
   ) throws(SystemError) {
     (self.plan, self.note) = (plan, note)
     feed = HomeFeed(device)
-    // A fixed client ID lets the broker drop an earlier, broken connection at once.
+    // The client ID is fixed, so that the broker drops an earlier, broken connection at once.
     client = "ringtap-ha-" + device.digits
     wake = try WakeEvent()
     try SystemThread.start(named: "home-assistant", as: .patient) { self.main() }
   }
 
-  /// Watcher for each recording of the device, one after the other.
+  /// The watcher for the recordings of the device, used by one recording after the other.
   package var watcher: any RecordingWatcher { feed }
 
-  /// Publishes that the device is unavailable, and waits until the broker has acknowledged it or cannot be
-  /// reached.
+  /// Publishes that the device is unavailable. Waits until the broker has acknowledged all messages, or
+  /// cannot be reached.
   ///
-  /// - Returns: reason why something was not published; `nil` if everything was.
+  /// - Returns: why something was not published; `nil` if everything was published.
   package func finish() async -> String? {
     feed.withBoard { $0.end() }
     _ = phase.compareExchange(expected: .open, desired: .ending, ordering: .sequentiallyConsistent)
     wake.interrupt()
-    // Connecting to a host that does not respond may exceed the timeout.
+    // Connecting to a host that does not respond may take longer than the time limit.
     let limit = Task {
       try await Task.sleep(for: Self.patience)
       abandon()
@@ -77,7 +77,7 @@ package final class HomeRun: Sendable {
     return trouble.withLock { $0 } ?? (isSettled ? nil : "\(plan.broker) did not answer")
   }
 
-  /// Ends as soon as possible.
+  /// Ends the run as soon as possible.
   func abandon() {
     phase.store(.abandoned, ordering: .sequentiallyConsistent)
     wake.interrupt()
@@ -106,7 +106,7 @@ package final class HomeRun: Sendable {
           continue
         }
         tell("\(error)")
-        // Retrying does not help.
+        // A retry cannot succeed.
         if case .final = error { return }
         wake.sleep(milliseconds: pause) { !isEnding }
         pause = min(pause * 2, Self.pauses.upperBound)
@@ -114,7 +114,7 @@ package final class HomeRun: Sendable {
     } while !isEnding
   }
 
-  /// Reports each change once.
+  /// Notifies the user of a change, once.
   private func tell(_ text: String?) {
     let told = trouble.withLock { trouble in
       defer { trouble = text }
@@ -147,7 +147,8 @@ package final class HomeRun: Sendable {
           try attempt { () throws(MQTTError) in try client.subscribe(to: birth.topic) }
         case .acknowledged(let message, let reason):
           feed.withBoard { $0.acknowledged(message, reason: reason) }
-        // All messages are retained, so Home Assistant gets them even if it never announces its start.
+        // The subscription is optional: all messages are retained, so Home Assistant receives them when it
+        // starts.
         case .subscribed: break
         case .ended(let error): throw problem(error)
         }
@@ -180,7 +181,7 @@ package final class HomeRun: Sendable {
     }
   }
 
-  /// A problem that exists although the connection is up.
+  /// A problem with the broker while the connection is up.
   private var complaint: String? {
     let (refusal, since) = feed.withBoard { ($0.refusal, $0.waitingSince) }
     if let refusal {
@@ -200,14 +201,14 @@ package final class HomeRun: Sendable {
   }
 }
 
-/// Detects, within a turn of the connection, that Home Assistant has started. Used by one thread.
+/// Detects that Home Assistant has started. Used by one thread.
 private final class HomeBirth {
   let topic: String
   private var isNew = false
 
   init(_ topic: String) { self.topic = topic }
 
-  /// A retained message reports an earlier start; everything was sent since.
+  /// A retained message reports an earlier start. Everything has been sent since then.
   func take(_ topic: String, _ payload: Span<UInt8>, _ isRetained: Bool) {
     guard topic == self.topic, !isRetained, payload.count == 6 else { return }
     isNew = [UInt8](encoding: payload.count) { $0.append(payload) } == Array("online".utf8)

@@ -2,12 +2,12 @@ import Recording
 
 /// Extracts the values for Home Assistant from the rows of one recorded table.
 ///
-/// A heart rate or temperature that a row lacks is reported as unknown: a strap without contact has no rate.
-/// Values that a sensor sends with some rows only, such as the energy, remain until the next one.
+/// If a row has no heart rate or temperature, the value is reported as unknown: without contact, a strap has
+/// no rate. Values that a sensor sends only with some rows, such as the energy, keep their last value.
 struct HomeTable: Sendable {
   private enum Source: Sendable { case heartRate, temperature, cycling }
 
-  /// Names for the quality levels of a CORE sensor; other levels have no name. CoreTemp BLE Service
+  /// Names of the quality levels of a CORE sensor. Other levels have no name. CoreTemp BLE Service
   /// Specification 2.2, 3.1.
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
@@ -15,7 +15,7 @@ struct HomeTable: Sendable {
   private let columns: [RecordedColumn]
   private var cells: WordRow
 
-  /// - Returns: `nil` for a table without such values: beats, light, acceleration.
+  /// - Returns: `nil` for a table without values for Home Assistant: beats, light, acceleration.
   init?(_ table: RecordedTable) {
     switch table.name {
     case "heart_rate": source = .heartRate
@@ -48,7 +48,7 @@ struct HomeTable: Sendable {
 
   private var temperatures: [(HomeEntity, String?)] {
     let state = word("state")
-    // The next row may be the final result.
+    // The next row may have the final result.
     if state == "intermediate" { return [] }
     let level = number("quality").flatMap { Int(exactly: $0) }
     let quality = level.flatMap { Self.qualities.indices.contains($0) ? Self.qualities[$0] : nil }
@@ -63,12 +63,12 @@ struct HomeTable: Sendable {
       + (state == "not_on_body" ? known(.worn, Self.flag(false)) : [])
   }
 
-  /// Returns the entity with its value, or nothing if the row lacks the value.
+  /// Returns the entity with its value; empty if the row has no value for it.
   private func known(_ entity: HomeEntity, _ text: String?) -> [(HomeEntity, String?)] {
     text.map { [(entity, $0)] } ?? []
   }
 
-  /// Sensors send 0 until they have found a rate.
+  /// Returns a heart rate. Sensors send 0 until they have found a rate.
   private func rate(_ column: String) -> String? {
     number(column).flatMap { $0 > 0 ? Self.text($0, 0) : nil }
   }

@@ -2,9 +2,9 @@ package import BLELinux
 import BLEWire
 internal import CCurl
 
-/// Reason why the writer cannot start.
+/// Why the writer cannot start.
 package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
-  /// libcurl is unavailable; the text is the dynamic linker's.
+  /// libcurl is unavailable. The text is the dynamic linker's message.
   case noCurl(String)
   case system(SystemError)
 
@@ -17,16 +17,16 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   }
 }
 
-/// A URL that accepts posts over HTTP/1.1 through libcurl, which is loaded at first use. Only one thread may
-/// post.
+/// A URL to which data is posted over HTTP/1.1 with libcurl. The library is loaded at first use. Only one
+/// thread may post.
 ///
-/// Certificates are verified and redirects are not followed, so measurements go only to the given URL.
+/// Certificates are verified and redirects are not followed, so data is sent only to the given URL.
 @safe final class HTTPEndpoint: @unchecked Sendable {  // `cancel` sets an atomic.
   /// Result of a post.
   enum Answer: Hashable, Sendable {
-    /// The server responded: its status, the start of its body, and its Retry-After in seconds.
+    /// The server responded with this status, start of the body, and Retry-After in seconds.
     case came(status: Int, text: String, retrySeconds: Int)
-    /// No response, with the reason.
+    /// There was no response, for this reason.
     case missing(String)
   }
 
@@ -36,7 +36,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
     counted: "nowhere: only 512 bytes of it are used")
 
   private static let connectMilliseconds: CInt = 5_000
-  /// Timeout of a whole post. A stalled server holds a batch for this long.
+  /// Timeout of a whole post. A server that does not respond delays a batch by this time.
   private static let milliseconds: CInt = 10_000
 
   private let http: OpaquePointer

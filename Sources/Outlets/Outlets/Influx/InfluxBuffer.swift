@@ -1,11 +1,12 @@
 import BLEWire
 import Synchronization
 
-/// Queue of lines for a database, with counts of their outcome. Adding lines never blocks.
+/// Queue of lines for a database, with counts of confirmed, rejected and dropped lines. Adding lines never
+/// blocks.
 final class InfluxBuffer: Sendable {
   enum Phase: Int, AtomicRepresentable, Sendable {
     case open
-    /// No more lines come. The queue is still sent.
+    /// No further lines are added. The queued lines are still sent.
     case ending
     /// The queue is discarded.
     case abandoned
@@ -17,14 +18,14 @@ final class InfluxBuffer: Sendable {
     var lines = 0
   }
 
-  /// Result of sending a batch.
+  /// The outcome of sending a batch.
   enum Fate: Sendable {
     case confirmed, refused
   }
 
-  /// Number of lines by outcome.
+  /// Numbers of lines by outcome.
   struct Counts: Hashable, Sendable {
-    /// Lines that the server confirmed or refused, and lines that did not fit into the queue.
+    /// Lines that the server confirmed, lines that it rejected, and lines that did not fit into the queue.
     var confirmed = 0
     var refused = 0
     var dropped = 0
@@ -35,12 +36,12 @@ final class InfluxBuffer: Sendable {
   static let limit = Limit(
     16 << 20, "bytes of lines that wait for a database", by: .broker, whenFull: "further lines are dropped",
     counted: "a message at the end, and exit status 4")
-  /// Size in bytes at which a batch is sent without waiting for its second to end.
+  /// Size in bytes at which a batch is sent before its second has passed.
   static let batchByteCount = 128 << 10
 
   private struct State: Sendable {
     var batches: [Batch] = []
-    /// Size in bytes, including lines in flight.
+    /// Total size of the queued lines and of the lines in flight, in bytes.
     var byteCount = 0
     var counts = Counts()
   }
@@ -50,7 +51,9 @@ final class InfluxBuffer: Sendable {
 
   // MARK: Adding lines
 
-  /// - Parameter line: a line with its end.
+  /// Adds a line.
+  ///
+  /// - Parameter line: a line with its line feed.
   func append(_ line: [UInt8]) {
     state.withLock { state in
       guard state.byteCount + line.count <= Self.limit.count else {
@@ -72,12 +75,12 @@ final class InfluxBuffer: Sendable {
 
   var isIdle: Bool { phase == .open && state.withLock(\.batches.isEmpty) }
 
-  /// Whether a batch is full, or no more lines come.
+  /// Whether a batch is full, or no further lines are added.
   var isUrgent: Bool {
     phase != .open || state.withLock { ($0.batches.first?.octets.count ?? 0) >= Self.batchByteCount }
   }
 
-  /// Removes the oldest batch. Its lines count as waiting until `settle` is called.
+  /// Removes the oldest batch. Its lines count as waiting until `settle` is called for the batch.
   func take() -> Batch? { state.withLock { $0.batches.isEmpty ? nil : $0.batches.removeFirst() } }
 
   func settle(_ batch: Batch, as fate: Fate) {

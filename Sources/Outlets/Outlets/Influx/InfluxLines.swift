@@ -1,13 +1,13 @@
 import BLEWire
-// A partial import, because the module has its own `SampleTable`.
+// Only this type is imported, because the module has its own `SampleTable`.
 import struct CaptureTools.LineProtocol
 import Synchronization
 
-/// Encodes the samples of one device in the line protocol, with the same lines as `ringtap convert --to
-/// influx`.
+/// Encodes the samples of one device in the line protocol. The lines are the same as those of `ringtap
+/// convert --to influx`.
 final class InfluxLines: SampleOutput {
   private struct State: Sendable {
-    /// Encoders by table number; `nil` for an unknown table.
+    /// Encoders by table number; `nil` for a table that has not been opened.
     var tables: [LineProtocol?] = []
     var line: [UInt8] = []
   }
@@ -19,7 +19,7 @@ final class InfluxLines: SampleOutput {
 
   init(_ device: SampleDevice, to writer: InfluxWriter) { (self.device, self.writer) = (device, writer) }
 
-  /// Batches already gather for longer.
+  /// `nil`: samples need not be delivered early, because batches gather for longer.
   var gatherMilliseconds: Int? { nil }
 
   func open(_ table: SampleTable) {

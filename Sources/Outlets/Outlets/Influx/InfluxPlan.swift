@@ -1,27 +1,27 @@
 import JSONText
 
-/// Endpoint for lines: InfluxDB, VictoriaMetrics, Telegraf, or any server that accepts the line protocol over
-/// HTTP.
+/// Where to send lines: InfluxDB, VictoriaMetrics, Telegraf, or any server that accepts the line protocol
+/// over HTTP.
 package struct InfluxPlan: Hashable, Sendable {
   /// Error in the URL or the token.
   package struct ParseError: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
 
-  /// The URL, including the precision of our timestamps.
+  /// The URL, including the precision of the timestamps.
   let url: String
   /// The URL without its query, for messages.
   let place: String
   /// Token that authorizes the writes.
   package let token: String?
-  /// PEM file of CA certificates; `nil` for the system's.
+  /// PEM file of CA certificates; `nil` for the system's certificates.
   package let certificates: String?
   /// Version of ringtap.
   let version: String
 
   /// - Parameters:
-  ///   - url: URL with path and query, which names the database or the organisation and bucket.
-  ///   - token: token for the header `Authorization: Token`.
+  ///   - url: the URL with path and query, which select the database, or the organisation and bucket.
+  ///   - token: the token for the header `Authorization: Token`.
   package init(
     _ url: String, token: String?, certificates: String?, version: String
   ) throws(ParseError) {
@@ -47,7 +47,7 @@ package struct InfluxPlan: Hashable, Sendable {
     (self.place, self.token, self.certificates, self.version) = (place, token, certificates, version)
   }
 
-  /// Checks the scheme, the host and the path.
+  /// Checks the scheme, host and path.
   private static func check(_ place: String, _ url: String) throws(ParseError) {
     guard url.utf8.allSatisfy({ (0x21..<0x7F).contains($0) && $0 != UInt8(ascii: "#") }) else {
       throw ParseError(
@@ -62,7 +62,7 @@ package struct InfluxPlan: Hashable, Sendable {
     }
     let rest = place.dropFirst(scheme.count)
     let host = rest.prefix { $0 != "/" }
-    // Not shown in the message, as it may contain a password.
+    // The message must not contain the host, because it may include a password.
     if host.contains("@") { throw secret }
     guard !host.isEmpty, rest.count > host.count + 1 else {
       throw ParseError(

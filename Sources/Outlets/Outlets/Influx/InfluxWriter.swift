@@ -2,29 +2,30 @@ import BLELinux
 import JSONText
 import Synchronization
 
-/// Writes samples to a database on its own thread. Recording neither waits for it nor fails with it.
+/// Writes samples to a database on its own thread. A recording does not wait for it, and is not affected by
+/// its errors.
 ///
-/// Lines gather for a second or until a batch is full. A batch is retried until the server accepts or refuses
-/// it. Meanwhile further lines wait in a bounded queue.
+/// Lines gather for a second, or until a batch is full. A batch is retried until the server accepts or
+/// rejects it. Further lines wait in a bounded queue meanwhile.
 package final class InfluxWriter: Sendable {
-  /// Time that lines gather, in milliseconds.
+  /// How long lines gather, in milliseconds.
   private static let gatherMilliseconds = 1_000
-  /// Retry delay in milliseconds, unless the server sends Retry-After.
+  /// Delay between retries in milliseconds, unless the server sends Retry-After.
   private static let pauses = 250...10_000
   private static let longestRetrySeconds = 60
-  /// Timeout for the end, and then for the cancellation of a post in progress.
+  /// Time limit for finishing, and then for cancelling a post in progress.
   private static let patience = Duration.seconds(5)
   private static let cancelPatience = Duration.milliseconds(1_500)
-  /// Maximum number of messages about a server that starts or stops accepting lines.
+  /// Maximum number of messages that the server has started or stopped accepting lines.
   private static let newsLimit = 20
-  /// Maximum number of characters shown of a server's response.
+  /// Maximum number of characters of a server's response that are shown.
   private static let wordsCount = 200
 
   /// Messages already shown to the user.
   private struct Told: Sendable {
-    /// Reason why lines wait.
+    /// Why lines are waiting.
     var trouble: String?
-    /// Reason for the server's first refusal of lines.
+    /// Why the server first rejected lines.
     var refusal: String?
     var changes = 0
   }
@@ -35,13 +36,13 @@ package final class InfluxWriter: Sendable {
   private let note: @Sendable (String) -> Void
   private let told = Mutex(Told())
   private let over = OneShot<Void>()
-  /// Wakes the thread for new lines.
+  /// Wakes up the thread when lines are added.
   private let gathering: WakeEvent
-  /// Wakes the thread only for the end.
+  /// Wakes up the thread only when the writer ends.
   private let pausing: WakeEvent
 
-  /// - Parameter note: called on the writer's thread with a line of text when the state of the server
-  ///   changes.
+  /// - Parameter note: called on the writer's thread with a line of text when the server starts or stops
+  ///   accepting lines.
   package init(
     _ plan: InfluxPlan, note: @escaping @Sendable (String) -> Void
   ) throws(NoInfluxWriter) {
@@ -58,12 +59,12 @@ package final class InfluxWriter: Sendable {
   /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput { InfluxLines(device, to: self) }
 
-  /// Wakes the writer's thread for new lines.
+  /// Wakes up the writer's thread to send new lines.
   func wake() { gathering.signal() }
 
   // MARK: The end
 
-  /// Waits until everything is written, or until the timeout.
+  /// Waits until everything is written, or until the time limit has passed.
   package func finish() async {
     buffer.end()
     gathering.interrupt()
@@ -76,7 +77,8 @@ package final class InfluxWriter: Sendable {
     limit.cancel()
   }
 
-  /// Ends, and waits for the post in progress, because libcurl must not run while the process exits.
+  /// Ends the writer and waits for the post in progress, because libcurl must not run while the process
+  /// exits.
   package func leave() async {
     abandon()
     let limit = Task { [over] in
@@ -87,7 +89,7 @@ package final class InfluxWriter: Sendable {
     limit.cancel()
   }
 
-  /// Describes lines that the server has not confirmed, and why; `nil` if it confirmed all.
+  /// Describes the lines that the server has not confirmed, and why; `nil` if it has confirmed all lines.
   package var problem: String? {
     let (counts, told) = (buffer.counts, told.withLock { $0 })
     var parts: [String] = []
@@ -100,7 +102,7 @@ package final class InfluxWriter: Sendable {
       ? nil : "\(plan.place) has confirmed \(counts.confirmed) lines; " + parts.joined(separator: ", ")
   }
 
-  /// Ends as soon as possible: nothing was recorded, or the user cancelled.
+  /// Ends the writer as soon as possible, because nothing was recorded or the user cancelled.
   package func abandon() {
     buffer.abandon()
     endpoint.cancel()
@@ -115,14 +117,14 @@ package final class InfluxWriter: Sendable {
     while true {
       gathering.sleep { buffer.isIdle }
       gathering.pause(milliseconds: Self.gatherMilliseconds)
-      // Read the phase first: lines from before the end are taken below.
+      // Read the phase before taking a batch, so that lines added before the end are still sent.
       let phase = buffer.phase
       if phase == .abandoned { return }
       if let batch = buffer.take() { write(batch) } else if phase == .ending { return }
     }
   }
 
-  /// Retries until the server accepts or refuses the batch, or the writer is abandoned.
+  /// Sends a batch. Retries until the server accepts or rejects it, or until the writer is abandoned.
   private func write(_ batch: InfluxBuffer.Batch) {
     var pause = Self.pauses.lowerBound
     while true {
@@ -145,14 +147,14 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// Meaning of a response for a batch.
+  /// What a response means for a batch.
   private enum Verdict {
     case taken
     case refused(String)
     case later(String, seconds: Int)
 
-    /// In InfluxDB's API only 204 means that all lines were accepted. A 200 may come from an unrelated
-    /// server.
+    /// In InfluxDB's API, only status 204 means that all lines were accepted. A 200 may come from an
+    /// unrelated server.
     init(_ answer: HTTPEndpoint.Answer) {
       switch answer {
       case .missing(let why): self = .later(InfluxWriter.words(why), seconds: 0)
@@ -167,14 +169,14 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// Makes external text fit for one line of a terminal.
+  /// Converts external text to one printable line.
   private static func words(_ text: String) -> String {
     String(text.split { $0.isNewline }.joined(separator: " ").printable.prefix(wordsCount))
   }
 
   // MARK: Texts
 
-  /// Reports each change once.
+  /// Notifies the user of a change, once.
   private func tell(_ trouble: String?) {
     let isNews = told.withLock { told in
       let isNews = (told.trouble == nil) != (trouble == nil) && told.changes < Self.newsLimit
@@ -190,7 +192,7 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// Reports the first refusal only.
+  /// Notifies the user of the first rejection only.
   private func tell(refusal: String) {
     let isNews = told.withLock { told in
       defer { told.refusal = told.refusal ?? refusal }

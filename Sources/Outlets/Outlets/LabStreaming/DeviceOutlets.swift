@@ -7,12 +7,12 @@ import Synchronization
 
 /// The streams of one device: one per table, and one for events.
 ///
-/// The writer's thread pushes samples. A push copies them into liblsl's queues, one per receiver, and does
-/// not block: liblsl sends from its own threads.
+/// The thread that writes the recording's files pushes samples. A push copies them into liblsl's queues, one
+/// queue for each receiver, and does not block: liblsl sends from its own threads.
 final class DeviceOutlets: SampleOutput {
-  /// Time that samples gather if there are receivers, in milliseconds.
+  /// How long samples gather while there are receivers, in milliseconds.
   private static let gatherMilliseconds = 20
-  /// Number of values after which samples are pushed before the writer's turn ends.
+  /// Number of values after which samples are pushed before the end of the current turn.
   private static let batchValueCount = 4_096
 
   private struct State: Sendable {
@@ -29,7 +29,7 @@ final class DeviceOutlets: SampleOutput {
   private let news: @Sendable (LabStreaming.News) -> Void
   /// Used by one thread at a time.
   private let state: Mutex<State>
-  /// Read at each turn without the lock.
+  /// Read in each turn, without the lock.
   private let hasReceivers = Atomic<Bool>(false)
 
   init(_ device: SampleDevice, _ library: LSLLibrary, news: @escaping @Sendable (LabStreaming.News) -> Void) {
@@ -39,7 +39,7 @@ final class DeviceOutlets: SampleOutput {
 
   var gatherMilliseconds: Int? { hasReceivers.load(ordering: .relaxed) ? Self.gatherMilliseconds : nil }
 
-  /// Whether a receiver could lose samples that were just pushed.
+  /// Whether a receiver may not have received the latest samples yet.
   var mayBeSending: Bool {
     state.withLock { state in
       state.events?.hasReceivers == true || state.tables.contains { $0?.outlet.hasReceivers == true }
@@ -48,7 +48,7 @@ final class DeviceOutlets: SampleOutput {
 
   /// Ends the streams.
   func close() {
-    // Done without the lock, because it takes time.
+    // Done without the lock, because it takes a long time.
     _ = state.withLock { state in
       let ended = (state.tables, state.events)
       (state.tables, state.events) = ([], nil)
@@ -116,14 +116,14 @@ final class DeviceOutlets: SampleOutput {
   }
 }
 
-/// A table's stream with its pending samples.
+/// A table's stream, with its pending samples.
 private struct OutletTable: Sendable {
   let outlet: LSLOutlet
   private let columns: [RecordedColumn]
   /// Indexes of the columns that are channels.
   private let places: [Int]
-  /// Whether there were receivers when the turn began. A receiver that connects during a turn gets samples
-  /// from the next turn on.
+  /// Whether there were receivers at the start of the turn. A receiver that connects during a turn gets
+  /// samples from the next turn on.
   var hasReceivers = false
   /// Timestamps of pending samples, in nanoseconds since the Unix epoch.
   private var stamps: [Int64] = []
@@ -136,13 +136,17 @@ private struct OutletTable: Sendable {
 
   var waitingCount: Int { stamps.count }
 
-  /// - Returns: whether the limit of pending values is reached.
+  /// Adds a sample.
+  ///
+  /// - Returns: whether the limit of pending values has been reached.
   mutating func take(_ cells: [UInt64], _ limit: Int) -> Bool {
     stamps.append(Int64(bitPattern: cells[0]))
     for place in places { values.append(columns[place].kind.channelValue(cells[place])) }
     return values.count >= limit
   }
 
+  /// Pushes the pending samples.
+  ///
   /// - Returns: whether liblsl accepted the samples.
   mutating func push(_ clock: LSLClock) -> Bool {
     for stamp in stamps { times.append(clock.time(of: stamp)) }

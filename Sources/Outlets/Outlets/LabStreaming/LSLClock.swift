@@ -3,14 +3,14 @@ import BLEWire
 /// Converts wall-clock timestamps of samples to LSL's clock, which is never adjusted.
 ///
 /// The kernel derives both clocks from one source, so their offset is constant until the wall clock is set,
-/// and needs no smoothing. It is measured when a recording starts and each time that samples are pushed. A
-/// measurement that differs by more than its error is a step, which happened between this reading and the
+/// and needs no smoothing. It is measured when a recording starts and each time samples are pushed. If a
+/// measurement differs by more than its error, the wall clock was stepped between this reading and the
 /// previous one.
 ///
-/// The timestamp shows whether a sample was taken before or after a step. With the new offset, a sample from
-/// after the step falls between the step and now. Any other sample is from before, however late it arrives.
-/// If a step is shorter than the time between two readings, or than the delay of a ring's ticks, samples
-/// around it are off by its length.
+/// The timestamp shows whether a sample was taken before or after a step. With the new offset, a sample taken
+/// after the step falls between the step and now. Any other sample was taken before the step, regardless of
+/// when it arrives. If a step is shorter than the time between two readings, or than the delay of a ring's
+/// ticks, samples around it have an error of the step's size.
 struct LSLClock: Sendable {
   /// A reading of the wall clock between two readings of LSL's clock, in nanoseconds.
   struct Reading: Sendable {
@@ -22,7 +22,7 @@ struct LSLClock: Sendable {
       (self.before, self.wall, self.after) = (before, wall, after)
     }
 
-    /// Returns the shortest of a few readings, so that preemption of the thread does not matter.
+    /// Returns the shortest of a few readings, to reduce the effect of preemption.
     ///
     /// - Parameter lsl: reads LSL's clock.
     static func take(_ lsl: () -> Int64, _ wall: () -> Int64) -> Reading {
@@ -36,11 +36,11 @@ struct LSLClock: Sendable {
 
     /// Offset from LSL's clock to the wall clock.
     fileprivate var offset: TimeSpan { TimeSpan(from: before &+ (after &- before) / 2, to: wall) }
-    /// Maximum error of `offset`. LSL's clock is a double, which adds to the error.
+    /// Maximum error of `offset`. It includes the rounding error of LSL's clock, which is a double.
     fileprivate var error: Int64 { (after &- before) / 2 &+ 100 }
   }
 
-  /// Maximum time by which a fitted timestamp may lie ahead of now, in nanoseconds.
+  /// Maximum time by which a fitted timestamp may be later than now, in nanoseconds.
   private static let slack: Int64 = 10_000_000
 
   private var offset: TimeSpan
@@ -61,7 +61,7 @@ struct LSLClock: Sendable {
     (offset, error) = (reading.offset, reading.error)
   }
 
-  /// Returns the time on LSL's clock, in seconds.
+  /// Converts a timestamp to LSL's clock, in seconds.
   ///
   /// - Parameter wall: nanoseconds since the Unix epoch.
   func time(of wall: Int64) -> Double {

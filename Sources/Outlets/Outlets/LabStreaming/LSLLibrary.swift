@@ -1,7 +1,7 @@
 import BLEWire
 internal import CLabStreaming
 
-/// Reason why liblsl cannot be used.
+/// Why liblsl cannot be used.
 package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   /// The dynamic linker's message.
   package let reason: String
@@ -14,8 +14,8 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
 
 /// liblsl, loaded at first use.
 @safe struct LSLLibrary: @unchecked Sendable {  // The table it points to is written once, before first use.
-  /// Samples queued per receiver, in liblsl's unit and with its default: seconds at the stream's rate, or
-  /// hundreds of samples if it has no rate.
+  /// Capacity of a receiver's queue, in liblsl's unit and with its default: seconds at the stream's rate, or
+  /// hundreds of samples if the stream has no rate.
   static let queueLimit = Limit(
     360, "seconds of samples queued for one receiver of an LSL stream; hundreds of samples if it has no rate",
     by: .program, whenFull: "liblsl drops the oldest, for this receiver only",
@@ -39,14 +39,14 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   }
 }
 
-/// A stream that receivers can discover in the network. Only one thread at a time may push.
+/// A stream that receivers on the network can discover. Only one thread at a time may push.
 @safe final class LSLOutlet: @unchecked Sendable {  // liblsl locks what its threads share with ours.
   private let library: LSLLibrary
   private let outlet: OpaquePointer
 
   /// Opens the stream's ports.
   ///
-  /// - Returns: `nil` on failure; liblsl prints the reason to standard error.
+  /// - Returns: `nil` on failure. liblsl prints the reason on standard error.
   init?(_ stream: LSLStream, _ library: LSLLibrary) {
     // SAFETY: all texts are copied by the calls; an outlet has a copy of its description.
     let functions = unsafe library.functions.pointee
@@ -69,7 +69,7 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
     unsafe library.functions.pointee.destroy_outlet(outlet)
   }
 
-  /// Adds elements, named as in the XDF specification.
+  /// Adds the elements of a stream's description. Their names are those of the XDF specification.
   private static func describe(_ stream: LSLStream, _ root: OpaquePointer, _ functions: ringtap_lsl) {
     func append(_ values: [LSLStream.Element], _ element: OpaquePointer) {
       // SAFETY: the elements belong to the description, which outlives this call.
@@ -90,9 +90,9 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   /// Adds samples to the queue of each receiver.
   ///
   /// - Parameters:
-  ///   - values: all channels of the first sample, then of the next.
+  ///   - values: all channels of the first sample, then all channels of the next one, and so on.
   ///   - times: one time per sample.
-  /// - Returns: whether liblsl accepted them.
+  /// - Returns: whether liblsl accepted the samples.
   func push(_ values: [Double], at times: [Double]) -> Bool {
     // SAFETY: the arrays are copied within the call; there is a value for each channel of each sample.
     unsafe library.functions.pointee.push_chunk_dtnp(outlet, values, UInt(values.count), times, 1) == 0

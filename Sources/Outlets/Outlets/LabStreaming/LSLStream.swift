@@ -2,8 +2,8 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Description of a stream for receivers. It is fixed once the outlet exists. It is the same for each
-/// recording of a device, so that a receiver finds the stream again after it ended.
+/// Description of a stream for receivers. It cannot change after the outlet has been created. It is the same
+/// for each recording of a device, so that a receiver finds the stream again after it has ended.
 struct LSLStream: Hashable, Sendable {
   /// Format codes of liblsl.
   enum Format: Int32, Sendable {
@@ -30,7 +30,7 @@ struct LSLStream: Hashable, Sendable {
   /// Description of the device.
   let acquisition: [Element]
 
-  /// Describes the stream of a table. Its channels are the numeric columns after the time.
+  /// Describes the stream of a table. The channels are the numeric columns after the timestamp.
   init(_ table: SampleTable, of device: SampleDevice) {
     let columns = Self.places(table.columns).map { table.columns[$0] }
     self.init(
@@ -57,33 +57,33 @@ struct LSLStream: Hashable, Sendable {
     _ part: String, of device: SampleDevice, type: String, _ format: Format, rateHz: Double,
     channels: [[Element]]
   ) {
-    // Uses neither text from the air nor facts that are known only sometimes.
+    // The name must not contain text from the device, or facts that are only sometimes known.
     name = "\(device.kind) \(device.address) \(part)"
     sourceID = "ringtap:\(device.address):\(part)"
     (self.type, self.format, self.rateHz, self.channels) = (type, format, rateHz, channels)
     var acquisition = [Element("address", device.address.description), Element("kind", device.kind)]
     if let maker = Self.makers[device.kind] { acquisition.append(Element("manufacturer", maker)) }
-    // An advertised name contains the model.
+    // The advertised name contains the model.
     if let model = device.name { acquisition.append(Element("model", model.printableInXML)) }
     self.acquisition = acquisition
   }
 
   /// Manufacturer by device kind, for kinds that only one manufacturer makes. The device's own Device
-  /// Information arrives after its first sample.
+  /// Information is read too late, after its first sample.
   private static let makers = ["ring": "Colmi", "polar": "Polar Electro Oy"]
 
-  /// Content types that the XDF specification names.
+  /// Content types named in the XDF specification.
   private static let types = ["ecg": "ECG", "ppg": "PPG"]
 
-  /// Returns the indexes of the columns that are channels. The first column is the timestamp, and other times
-  /// have more digits than a double can hold.
+  /// Returns the indexes of the columns that are channels. Excludes the timestamp in the first column, and
+  /// other times, which have more digits than a double can hold.
   static func places(_ columns: [RecordedColumn]) -> [Int] {
     columns.indices.dropFirst().filter { columns[$0].unit != "ns" }
   }
 }
 
 extension RecordedColumn.Kind {
-  /// Whether a 32-bit float represents all values of the column.
+  /// Whether a 32-bit float can represent all values of the column.
   fileprivate var isShort: Bool {
     switch self {
     case .int16, .uint16, .float32, .word: true
@@ -91,7 +91,7 @@ extension RecordedColumn.Kind {
     }
   }
 
-  /// Returns a cell's value for a channel: the number, the index of a word in its list, or NaN if the cell is
+  /// Returns a cell's value for a channel: the number, or the index of a word in its list; NaN if the cell is
   /// empty.
   func channelValue(_ cell: UInt64) -> Double {
     if case .word = self { return TableCell.isMissing(cell, self) ? .nan : Double(cell) }

@@ -13,15 +13,15 @@ package final class LabStreaming: Sendable {
     case refused(SampleDevice, samples: Int)
   }
 
-  /// Time for liblsl to send the last samples, in milliseconds. Samples queued when a stream ends are lost,
-  /// and liblsl does not report whether any are queued.
+  /// How long liblsl gets to send the last samples, in milliseconds. Samples that are queued when a stream
+  /// ends are lost, and liblsl does not report whether any are queued.
   private static let lingerMilliseconds = 250
 
   private let library: LSLLibrary
   private let news: @Sendable (News) -> Void
   private let devices = Mutex<[DeviceOutlets]>([])
 
-  /// - Parameter news: called on the writer's thread.
+  /// - Parameter news: called on the thread that writes the recording's files.
   package init(news: @escaping @Sendable (News) -> Void) throws(NoLabStreaming) {
     library = try LSLLibrary()
     self.news = news
@@ -34,14 +34,14 @@ package final class LabStreaming: Sendable {
     return outlets
   }
 
-  /// Waits for the last samples to be sent, and ends the streams. No more samples may be pushed.
+  /// Waits until the last samples are sent, then ends the streams. No samples may be pushed after this call.
   package func finish() async {
     let devices = devices.withLock { devices in
       defer { devices = [] }
       return devices
     }
     let isOver = OneShot<Void>()
-    // Ending a stream takes a while.
+    // Ending a stream takes a while, so it runs on its own thread.
     let isStarted: Void? = try? SystemThread.start(named: "ringtap-lsl-end") {
       if devices.contains(where: \.mayBeSending), let wake = try? WakeEvent() {
         wake.pause(milliseconds: Self.lingerMilliseconds)

@@ -6,18 +6,18 @@ import Synchronization
 
 /// Encodes the samples of one device as lines of JSON.
 final class DeviceLines: SampleOutput {
-  /// Size in bytes at which lines are sent before the writer's turn ends.
+  /// Size in bytes at which lines are sent before the end of the current turn.
   private static let batchByteCount = 32 << 10
 
   private struct State {
-    /// Tables by number; `nil` for an unknown table.
+    /// Tables by number; `nil` for a table that has not been opened.
     var tables: [SampleTable?] = []
     var line = JSONLine()
     var batch = LineBatch()
   }
 
   private let device: SampleDevice
-  /// The address as it appears in each line.
+  /// The address as written in each line.
   private let address: String
   private let stream: SampleStream
   /// Used by one thread at a time.
@@ -105,7 +105,7 @@ final class DeviceLines: SampleOutput {
     }
   }
 
-  /// Returns a line that is not a sample.
+  /// Returns a line other than a sample.
   private func notice(_ name: String, _ members: (inout JSONLine) -> Void) -> [UInt8] {
     var line = JSONLine()
     line.object { line in

@@ -1,7 +1,7 @@
 import BLEWire
 import JSONText
 
-/// Lines that go to all readers at once.
+/// Lines that are sent to all readers at once.
 struct LineBatch: Sendable {
   private(set) var octets: [UInt8] = []
   /// Offset of the end of each line.
@@ -18,35 +18,35 @@ struct LineBatch: Sendable {
   }
 }
 
-/// Queue of lines for one reader. Lines that do not fit are dropped for this reader only. They are counted,
-/// and a line `missed` reports them in their place once there is room.
+/// Queue of lines for one reader. If the queue is full, lines are dropped for this reader only, and counted.
+/// Once there is space again, a line `missed` reports their number in their place.
 struct LineQueue {
-  /// Type of a line, which decides how much room it has.
+  /// Type of a line. It decides how much of the queue the line may use.
   enum Kind: Sendable {
     case sample
-    /// Rare, and more important than a sample: it may exceed the limit.
+    /// A rare line that is more important than a sample. It may exceed the limit.
     case notice
   }
 
   static let limit = Limit(
     1 << 20, "bytes of lines that wait for one reader of a stream", by: .program,
     whenFull: "further lines are dropped for this reader only", counted: "`missed` lines to the reader")
-  /// Bytes beyond the limit, for notices.
+  /// Bytes beyond the limit that are reserved for notices.
   static let reserve = 64 << 10
-  /// Bytes that must be free before lines are accepted again. Otherwise there would be a line `missed` for
+  /// Bytes that must be free before lines are accepted again. With less, there would be a line `missed` for
   /// every few lines.
   static let leastRoom = 64 << 10
 
   private var waiting: [UInt8] = []
-  /// Bytes that the sender has taken and not sent yet.
+  /// Bytes that the sender has taken but not sent yet.
   private var underWay = 0
-  /// Dropped lines not yet reported to the reader.
+  /// Number of dropped lines that have not been reported to the reader yet.
   private(set) var untold = 0
-  /// All dropped lines.
+  /// Total number of dropped lines.
   private(set) var missed = 0
 
   var isEmpty: Bool { waiting.isEmpty }
-  /// Number of lines that the sender has not taken.
+  /// Number of lines that the sender has not taken yet.
   var waitingCount: Int { waiting.count { $0 == UInt8(ascii: "\n") } }
 
   private var byteCount: Int { waiting.count + underWay }
@@ -75,17 +75,17 @@ struct LineQueue {
     waiting += line
   }
 
-  /// Takes all queued bytes in exchange for an empty buffer to reuse.
+  /// Takes all queued bytes and leaves an empty buffer for reuse.
   mutating func take(into octets: inout [UInt8]) {
     octets.removeAll(keepingCapacity: true)
     swap(&octets, &waiting)
     underWay = octets.count
   }
 
-  /// Records that some of the taken bytes were sent.
+  /// Records that some of the taken bytes have been sent.
   mutating func noteSent(_ count: Int) {
     underWay -= count
-    // Reported now, because no further line may come that would trigger it.
+    // Report dropped lines now, because there may be no further line to trigger the report.
     if untold > 0, byteCount + Self.leastRoom <= Self.limit.count { tellMissed() }
   }
 

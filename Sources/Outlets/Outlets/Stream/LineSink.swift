@@ -1,13 +1,13 @@
 import BLELinux
 
-/// Destination of one reader's lines. Calls may block; they come from the reader's own thread.
+/// Destination of one reader's lines. Called on the reader's own thread, so calls may block.
 protocol LineSink: Sendable {
-  /// Waits until there is room, and writes as many bytes as fit.
+  /// Waits until the reader accepts data, and writes as many bytes as possible.
   ///
   /// - Returns: number of bytes written.
   /// - Throws: EPIPE or ECONNRESET if the reader has disconnected.
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int
-  /// Closes the sink, and interrupts a wait for room. May be called from any thread.
+  /// Closes the sink. Interrupts a waiting `write`. May be called from any thread.
   func close()
 }
 
@@ -34,7 +34,7 @@ final class SocketSink: LineSink {
 
 /// Standard output: a pipe, a file or a terminal.
 struct StandardOutputSink: LineSink {
-  /// Bytes that fit into a writable pipe: PIPE_BUF.
+  /// Number of bytes that can be written to a writable pipe without blocking: PIPE_BUF.
   private static let step = 4096
 
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int {

@@ -2,15 +2,15 @@ package import BLEWire
 package import Recording
 package import SensorSessions
 
-/// Live destination of one device's samples, in addition to the files: lines for other programs, lab streams,
-/// a database.
+/// Live destination of one device's samples, in addition to the files: lines for other programs, LSL streams,
+/// or a database.
 ///
-/// It gets the tables and then their rows, with the same names and columns as `session.json` and its files.
-/// `SampleTap` feeds it from a recording. Calls are sequential, most of them on the writer's thread. An
-/// implementation must not block there, because that delays the recording.
+/// It receives the tables and then their rows, with the names and columns of `session.json` and its files.
+/// `SampleTap` passes it the rows of a recording. Calls are sequential, and most of them come from the thread
+/// that writes the files. An implementation must not block there, because that delays the recording.
 package protocol SampleOutput: AnyObject, Sendable {
-  /// Time that samples may gather before delivery, in milliseconds. `nil` for the most efficient time, a
-  /// quarter of a second. Read at each turn.
+  /// How long samples may gather before they are delivered, in milliseconds; `nil` for the most efficient
+  /// time, a quarter of a second. Read in each turn.
   var gatherMilliseconds: Int? { get }
   /// Announces a table before its first row, and again if its columns change.
   func open(_ table: SampleTable)
@@ -18,9 +18,9 @@ package protocol SampleOutput: AnyObject, Sendable {
   ///
   /// - Parameter cells: one per column, encoded as `TableCell`. The array is reused: do not keep it.
   func take(_ cells: [UInt64], of table: Int)
-  /// Delivers an event, after the rows that came before it.
+  /// Delivers an event, after the rows that precede it.
   func take(_ event: SampleEvent)
-  /// Ends a turn: all pending samples were delivered and may be sent.
+  /// Ends a turn. All pending samples have been delivered and may be sent.
   func endTurn()
 }
 
@@ -29,7 +29,7 @@ package struct SampleDevice: Hashable, Sendable {
   package var address: DeviceAddress
   /// The device kind that commands use, such as `heart-rate`.
   package var kind: String
-  /// The advertised name, if known. It is untrusted text from the air.
+  /// The advertised name, if known. This is untrusted text.
   package var name: String?
 
   package init(_ address: DeviceAddress, kind: String, name: String? = nil) {
@@ -44,7 +44,7 @@ package struct SampleTable: Hashable, Sendable {
   /// Name in `session.json`.
   package var name: String
   package var columns: [RecordedColumn]
-  /// Requested sample rate in hertz; `nil` for an irregular rate.
+  /// Requested sample rate in hertz; `nil` if the rate is irregular.
   package var rateHz: Double?
 
   package init(number: Int, name: String, columns: [RecordedColumn], rateHz: Double? = nil) {
@@ -52,17 +52,17 @@ package struct SampleTable: Hashable, Sendable {
   }
 }
 
-/// Events of a device's recording other than rows.
+/// Events of a device's recording that are not rows.
 package enum SampleEvent: Sendable {
   /// The link was lost.
   case lost(SessionGap)
-  /// The stream was restored. The first rows of the new link may precede this event.
+  /// The stream has resumed. The first rows of the new link may precede this event.
   case back(SessionGap)
   /// The recording ended.
   ///
   /// - Parameters:
-  ///   - reason: reason as in `session.json`, or why the recording could not start.
-  ///   - rows: total rows of all tables.
-  ///   - lost: samples that were received and are in no file.
+  ///   - reason: the reason from `session.json`, or why the recording could not start.
+  ///   - rows: total number of rows in all tables.
+  ///   - lost: number of samples that were received but are not in any file.
   case end(reason: String, rows: Int, lost: Int)
 }

@@ -4,24 +4,24 @@ import Synchronization
 
 /// Live samples of recordings as lines of JSON, for any number of readers.
 ///
-/// The writer's thread encodes each line once for all readers, and only if there are readers. Each reader has
-/// a bounded queue and its own thread. A slow or stalled reader loses lines and is told how many. The
-/// recording never waits.
+/// The thread that writes the recording's files encodes each line once for all readers, and only if there are
+/// readers. Each reader has a bounded queue and its own thread. If a reader is too slow, lines are dropped
+/// for it and it receives a line with their number. The recording never waits.
 package final class SampleStream: Sendable {
   /// Events to report to the user.
   package enum News: Sendable {
-    /// Standard output cannot be written; EPIPE if its reader has closed it.
+    /// Writing to standard output failed, with EPIPE if its reader has closed it.
     case outputEnded(SystemError)
-    /// A reader was rejected because the limit is reached.
+    /// A reader was rejected because the maximum number of readers is connected.
     case refused
   }
 
   static let readerLimit = Limit(
     64, "readers of a stream at once", by: .program, whenFull: "further ones are closed at once",
     counted: "a line on standard error for each")
-  /// Time that samples gather if there are readers, in milliseconds.
+  /// How long samples gather while there are readers, in milliseconds.
   private static let gatherMilliseconds = 20
-  /// Timeout for a stalled reader at the end.
+  /// Time limit at the end for a reader that accepts no data.
   private static let patience = Duration.seconds(5)
 
   private struct State: Sendable {
@@ -41,7 +41,7 @@ package final class SampleStream: Sendable {
   private let output: StreamReader?
   private let news: @Sendable (News) -> Void
   private let state = Mutex(State())
-  /// Read for each row without the lock.
+  /// Read for each row, without the lock.
   private let readerCount = Atomic<Int>(0)
 
   /// Opens the ports and accepts readers.
@@ -91,8 +91,8 @@ package final class SampleStream: Sendable {
     for reader in readers { reader.end() }
   }
 
-  /// Ends the stream, and waits for readers that still accept data. Stalled readers are abandoned, and all
-  /// readers are if the task is cancelled.
+  /// Ends the stream, and waits for readers that still accept data. Abandons readers that accept none, and
+  /// all readers if the task is cancelled.
   package func finish() async {
     close()
     let readers = state.withLock(\.readers)
@@ -101,8 +101,8 @@ package final class SampleStream: Sendable {
     }
   }
 
-  /// Lines that the reader of standard output did not get: dropped, or never sent. 0 if that reader has
-  /// closed the pipe itself.
+  /// Number of lines that the reader of standard output did not get because they were dropped or not sent; 0
+  /// if the reader itself has closed the pipe.
   package var missed: Int {
     guard let output, state.withLock({ $0.readers.contains { $0 === output } }) else { return 0 }
     return output.missed
@@ -118,6 +118,8 @@ package final class SampleStream: Sendable {
     }
   }
 
+  /// Adds a reader and starts sending to it.
+  ///
   /// - Returns: whether the reader was accepted.
   @discardableResult private func begin(_ reader: StreamReader) throws(SystemError) -> Bool {
     let isTaken = state.withLock { state in
@@ -155,7 +157,7 @@ package final class SampleStream: Sendable {
 
   var gatherMilliseconds: Int? { hasReaders ? Self.gatherMilliseconds : nil }
 
-  /// Sets the line that describes a table. Readers that connect later get it first.
+  /// Sets the line that describes a table. Readers that connect later receive it first.
   func describe(_ key: TableKey, _ line: [UInt8]) {
     state.withLock { state in
       if let place = state.tables.firstIndex(where: { $0.key == key }) {

@@ -6,7 +6,8 @@ import Synchronization
 /// Delivers the rows of one recording to outputs.
 ///
 /// A row is encoded into cells once for all outputs, in reused memory. Link events come from other threads.
-/// They wait for the next turn of the writer's thread, so that they follow the rows that arrived before them.
+/// They are queued until the thread that writes the files runs again, so that they follow the rows that
+/// arrived before them.
 package final class SampleTap: RecordingWatcher {
   private struct Table: Sendable {
     var description: SampleTable
@@ -18,18 +19,18 @@ package final class SampleTap: RecordingWatcher {
     }
   }
 
-  /// State for the writer's thread; at the end also for the thread that ends the recording.
+  /// State used by the thread that writes the files; at the end also by the thread that ends the recording.
   private struct State: Sendable {
     var tables: [Table] = []
     var rows = 0
-    /// Events from before this turn.
+    /// Events that were queued before this turn.
     var due: [SampleEvent] = []
   }
 
   private let outputs: [any SampleOutput]
   private let state = Mutex(State())
   private let events = Mutex<[SampleEvent]>([])
-  /// Lets a turn without events skip the lock.
+  /// Whether events are queued. Lets a turn without events avoid the lock.
   private let hasEvents = Atomic<Bool>(false)
 
   /// - Parameter outputs: one or more outputs for the recording's device.

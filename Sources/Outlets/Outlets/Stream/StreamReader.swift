@@ -5,9 +5,9 @@ import Synchronization
 final class StreamReader: Sendable {
   private enum Phase: Int, AtomicRepresentable {
     case open
-    /// No more lines come. The queue is still sent.
+    /// No further lines are added. The queued lines are still sent.
     case ending
-    /// The reader was given up.
+    /// The reader is not served any more.
     case abandoned
   }
 
@@ -15,7 +15,7 @@ final class StreamReader: Sendable {
   private let queue = Mutex(LineQueue())
   private let wake: WakeEvent
   private let phase = Atomic<Phase>(.open)
-  /// Number of bytes sent, to detect a stalled reader.
+  /// Number of bytes sent, for detecting a reader that accepts no data.
   private let sentCount = Atomic<Int>(0)
   private let over = OneShot<Void>()
 
@@ -24,12 +24,12 @@ final class StreamReader: Sendable {
     wake = try WakeEvent()
   }
 
-  /// Starts to send.
+  /// Starts the thread that sends lines.
   ///
   /// - Parameter ended: called once, on the reader's thread, if the reader disconnects or writing fails
   ///   before `end` is called.
   func start(ended: @escaping @Sendable (StreamReader, SystemError) -> Void) throws(SystemError) {
-    // Low priority: the recording goes first.
+    // The thread has a low priority, because the recording has precedence.
     try SystemThread.start(named: "ringtap-stream", as: .patient) { [self] in
       do throws(SystemError) { try send() } catch {
         if phase.load(ordering: .acquiring) != .abandoned { ended(self, error) }
@@ -39,7 +39,8 @@ final class StreamReader: Sendable {
     }
   }
 
-  /// Number of lines that the reader did not get, reported or not. At the end it includes queued lines.
+  /// Number of lines that the reader did not get, whether or not this has been reported to it. At the end it
+  /// includes queued lines.
   var missed: Int { queue.withLock { $0.missed + $0.waitingCount } }
 
   func offer(_ batch: LineBatch) {
@@ -52,18 +53,19 @@ final class StreamReader: Sendable {
     wake.signal()
   }
 
-  /// Rejects the reader. Nothing was started.
+  /// Rejects the reader before it is started.
   func refuse() { sink.close() }
 
   // MARK: The end
 
-  /// Marks the end: no more lines come.
+  /// Marks the end: no further lines are added.
   func end() {
     _ = phase.compareExchange(expected: .open, desired: .ending, ordering: .acquiringAndReleasing)
     wake.interrupt()
   }
 
-  /// Waits, after `end`, until everything is sent or the reader accepts no data for `patience`.
+  /// Waits, after `end` was called, until everything is sent or the reader has accepted no data for
+  /// `patience`.
   func ended(within patience: Duration) async {
     let watch = Task { [self] in
       var seen = sentCount.load(ordering: .relaxed)
@@ -81,7 +83,7 @@ final class StreamReader: Sendable {
     watch.cancel()
   }
 
-  /// Gives up the reader. A thread blocked on a full pipe is left behind.
+  /// Stops serving the reader. If the thread is blocked on a full pipe, it is left running.
   private func abandon() {
     guard over.current == nil else { return }
     phase.store(.abandoned, ordering: .releasing)
@@ -94,7 +96,7 @@ final class StreamReader: Sendable {
   private func send() throws(SystemError) {
     var octets: [UInt8] = []
     while phase.load(ordering: .acquiring) != .abandoned {
-      // Read the phase first: lines from before the end are taken below.
+      // Read the phase before taking lines, so that lines added before the end are still sent.
       let isEnding = phase.load(ordering: .acquiring) != .open
       queue.withLock { $0.take(into: &octets) }
       if octets.isEmpty, isEnding { return }

@@ -3,7 +3,7 @@ package import BLELinux
 /// Destination of a stream of samples: `-`, `unix:PATH` or `tcp:HOST:PORT`.
 package enum StreamTarget: Hashable, Sendable {
   case standardOutput
-  /// Any program that connects to the port.
+  /// A port to which any program can connect.
   case port(ReaderPort.Place)
 
   /// Error in the text of a target.
@@ -11,6 +11,8 @@ package enum StreamTarget: Hashable, Sendable {
     package let description: String
   }
 
+  /// Parses a target.
+  ///
   /// - Parameter text: the target. `tcp:` accepts a host name, an IPv4 address, or an IPv6 address in
   ///   brackets, and a port from 1.
   package init(_ text: String) throws(ParseError) {
