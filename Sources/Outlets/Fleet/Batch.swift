@@ -9,7 +9,7 @@ import JSONText
 /// ```
 ///
 /// Session, table and `row` identify each row permanently. A receiver that knows how many rows it has can
-/// tell which rows are duplicates and which are missing.
+/// detect duplicate and missing rows.
 package struct Batch: Hashable, Sendable {
   /// Maximum size of the rows' text, in bytes.
   static let byteCountLimit = 1 << 16
@@ -20,17 +20,17 @@ package struct Batch: Hashable, Sendable {
   var publisher: String
   var session: String
   var table: String
-  /// Column names: the table's first line without its line end.
+  /// Column names: the table's first line, without its line feed.
   var header: String
-  /// Number of the first row in this batch; the first row of the table is 0.
+  /// Number of the batch's first row. The first row of the table is 0.
   var row: Int
   var count: Int
-  /// The first row that the publisher can still send. Rows before it were skipped permanently.
+  /// Number of the first row that the publisher can still send. Rows before it were skipped permanently.
   var from: Int
-  /// `count` lines, each with its line end.
+  /// `count` lines, each with its line feed.
   var rows: [UInt8]
 
-  /// Reason for rejecting a message. It helps the user find the sender.
+  /// Why a message was rejected. The text helps the user find the sender.
   package struct Refusal: Error, Hashable, CustomStringConvertible {
     package let description: String
     package let reason: Refusals.Reason
@@ -58,6 +58,8 @@ package struct Batch: Hashable, Sendable {
 }
 
 extension Batch {
+  /// Parses a message.
+  ///
   /// - Throws: `Refusal` if the message is not a batch or does not match its topic.
   init(parsing payload: Span<UInt8>, publisher: String, session: String, table: String) throws(Refusal) {
     let (document, body) = try FleetMessage.split(payload, version: Self.version)
@@ -81,7 +83,7 @@ extension Batch {
       from: numbers[2], rows: body)
   }
 
-  /// Returns whether the text is printable ASCII, because it becomes part of a file that other programs open.
+  /// Whether the text is printable ASCII. It becomes part of a file that other programs read.
   static func isHeader(_ text: String) -> Bool {
     !text.isEmpty && text.utf8.count <= headerByteCountLimit
       && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
@@ -89,7 +91,7 @@ extension Batch {
 
   /// Returns the number of lines.
   ///
-  /// - Returns: `nil` if the last line has no line end or a byte is not allowed in CSV.
+  /// - Returns: `nil` if the last line has no line feed, or if a byte is not allowed in CSV.
   private static func lineCount(_ octets: [UInt8]) -> Int? {
     guard octets.last == UInt8(ascii: "\n") else { return nil }
     var count = 0
@@ -99,7 +101,7 @@ extension Batch {
     return count
   }
 
-  /// Returns whether a byte may appear in a line of CSV.
+  /// Whether a byte is allowed in a line of CSV.
   static func isText(_ octet: UInt8) -> Bool { (0x20..<0x7F).contains(octet) }
 
   /// Returns the rows after the first `count`.

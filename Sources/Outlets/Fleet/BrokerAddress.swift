@@ -1,9 +1,9 @@
-/// Address of a broker and the prefix of all our topics: `mqtt://[user[:password]@]host[:port][/prefix]`.
+/// Address of a broker, and the prefix of all topics: `mqtt://[user[:password]@]host[:port][/prefix]`.
 ///
 /// `mqtts://` is the same over TLS. Reserved characters in user and password are percent-encoded, such as
 /// `%2F`. Schemes and ports: https://www.iana.org/assignments/service-names-port-numbers (mqtt, secure-mqtt).
 public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
-  /// Message that names the invalid part of the text and shows a valid example.
+  /// The invalid part of the text, with a valid example.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
@@ -17,10 +17,12 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
   public var isEncrypted: Bool
   public var user: String?
   public var password: String?
-  /// One or more levels, without a slash at either end.
+  /// One or more topic levels, without a slash at either end.
   public var prefix: String
 
-  /// - Parameter standard: the prefix to use if the text has no prefix.
+  /// Parses an address.
+  ///
+  /// - Parameter standard: the prefix to use if the text has none.
   public init(_ text: String, prefix standard: String = defaultPrefix) throws(ParseError) {
     prefix = standard
     var rest: Substring
@@ -33,7 +35,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
         description:
           "'\(text)' does not begin with mqtt:// or mqtts://; it looks like mqtt://broker.local/ringtap")
     }
-    // Error messages never contain the password.
+    // Error messages must not contain the password.
     let path = rest.firstIndex(of: "/")
     let authority = rest[..<(path ?? rest.endIndex)]
     if let path { prefix = try Self.prefix(rest[rest.index(after: path)...]) ?? standard }

@@ -1,9 +1,9 @@
 import BLEWire
 import JSONText
 
-/// Common format of all messages: a line of JSON, then the body.
+/// Common format of all messages: a line of JSON, followed by the body.
 enum FleetMessage {
-  /// Maximum size of the JSON line with its end, in bytes.
+  /// Maximum size of the JSON line including its line feed, in bytes.
   static let lineByteCountLimit = 1 << 16
 
   static func split(
@@ -31,7 +31,7 @@ enum FleetMessage {
 }
 
 /// End of a session: the row counts of each table, and the capture's `session.json`. Sent when the publisher
-/// has nothing more to send.
+/// has sent all rows.
 ///
 /// ```
 /// {"version":1,"session":"5f1e…","tables":{"ppg":{"header":"time_ns,…","rows":6000,"from":0}}}
@@ -47,7 +47,8 @@ struct SessionEnd: Hashable, Sendable {
   static let tableLimit = Limit(
     64, "tables of a session", by: .broker, whenFull: "the message is refused",
     counted: "`refusals` of `collect`")
-  /// Keeps the message just below the maximum packet size that the collector announces to the broker.
+  /// With this limit, the message is slightly smaller than the maximum packet size that the collector
+  /// announces to the broker.
   static let documentByteCountLimit = Limit(
     2_097_152, "bytes of a published `session.json`", by: .broker,
     whenFull: "a publisher omits it",
@@ -56,7 +57,7 @@ struct SessionEnd: Hashable, Sendable {
 
   var session: String
   var tables: [String: Table]
-  /// Contents of `session.json`; empty if there is no such file.
+  /// Contents of `session.json`; empty if the file does not exist.
   var document: [UInt8]
 
   var octets: [UInt8] {
@@ -98,7 +99,7 @@ extension SessionEnd {
       else { throw Batch.Refusal("the end has an invalid table") }
       tables[name] = Table(header: header, rows: rows, from: from)
     }
-    // It becomes a file that programs read.
+    // The body becomes a file that programs read, so it must be valid.
     if !body.isEmpty {
       do throws(JSONDocument.Failure) { _ = try JSONDocument(body) } catch {
         throw Batch.Refusal("session.json is not JSON")
@@ -108,16 +109,16 @@ extension SessionEnd {
   }
 }
 
-/// Status of a publisher, retained by the broker.
+/// Status of a publisher. The broker retains it.
 ///
 /// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000",
 /// "rows":6000,"acknowledged":5900,"skipped":0}`
 struct PublisherStatus: Hashable, Sendable {
   enum State: String, Hashable, Sendable {
     case online
-    /// The connection was lost. Published by the broker as the last will.
+    /// The connection was lost. The broker publishes this status as the last will.
     case offline
-    /// The publisher sent everything.
+    /// The publisher has sent everything.
     case ended
   }
 
@@ -126,7 +127,7 @@ struct PublisherStatus: Hashable, Sendable {
   var state: State
   var session: String
   var device: String?
-  /// `nil` in the last will, because the will is set when the connection starts.
+  /// `nil` in the last will, which is set when the connection starts.
   var counts: Counts?
 
   struct Counts: Hashable, Sendable {
@@ -165,24 +166,24 @@ extension PublisherStatus {
   }
 }
 
-/// A collector's message to a publisher: how many rows it has, and the tables that it needs again from there.
+/// A collector's message to a publisher: the number of rows that it has, and the tables to resend from there.
 ///
 /// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],
 /// "isComplete":false}`
 ///
-/// A broker that is killed forgets messages that it had acknowledged. Receipts prevent the loss of those
-/// rows, because the publisher can still read them from the capture's tables.
+/// If a broker is killed, it loses messages that it had acknowledged. Their rows are not lost: the publisher
+/// keeps them in the capture's tables until a receipt confirms them.
 struct Receipt: Hashable, Sendable {
   private static let version = 1
 
-  /// Value in `resend` for all tables. It cannot be the name of a table.
+  /// Value in `resend` that means all tables. A table cannot have this name.
   static let all = "*"
 
   var session: String
   var collector: String
   var tables: [String: Int] = [:]
   var resend: [String] = []
-  /// Whether all rows that the end-of-session message announced are in files.
+  /// Whether all rows announced by the end-of-session message are in files.
   var isComplete = false
 
   var octets: [UInt8] {

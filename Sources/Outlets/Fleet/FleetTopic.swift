@@ -8,7 +8,7 @@ public enum FleetName {
       && text.utf8.allSatisfy(isAllowed)
   }
 
-  /// Returns the nearest valid name: other characters become `-`.
+  /// Returns the nearest valid name. Replaces other characters with `-`.
   public static func made(of text: String) -> String {
     var octets = text.utf8.prefix(byteCountLimit).map { isAllowed($0) ? $0 : UInt8(ascii: "-") }
     if octets.first.map({ $0 == UInt8(ascii: ".") }) ?? true { octets.insert(UInt8(ascii: "-"), at: 0) }
@@ -25,7 +25,7 @@ public enum FleetName {
   }
 }
 
-/// Topics below a prefix.
+/// Topics with a common prefix.
 ///
 /// | topic | sender | payload |
 /// |---|---|---|
@@ -41,6 +41,8 @@ enum FleetTopic: Hashable, Sendable {
 
   private static let endName = "end"
 
+  /// Parses a topic.
+  ///
   /// - Returns: `nil` for any other topic, or if a name is invalid.
   init?(_ topic: String, below prefix: String) {
     guard topic.hasPrefix(prefix + "/") else { return nil }
@@ -77,10 +79,10 @@ enum FleetTopic: Hashable, Sendable {
     }
   }
 
-  /// Topic filters for a collector: everything except receipts.
+  /// Topic filters for a collector: all topics except receipts.
   static func collected(below prefix: String) -> [String] { ["\(prefix)/+/status", "\(prefix)/+/+/+"] }
 
-  /// Returns whether a file with this name can be published as a table.
+  /// Whether a file with this name can be published as a table.
   static func isTable(_ name: String) -> Bool {
     FleetName.isValid(name) && name != endName && name != "session"
   }

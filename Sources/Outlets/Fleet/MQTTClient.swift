@@ -2,37 +2,38 @@ package import BLELinux
 internal import CMosquitto
 import Glibc
 
-/// Error from the broker or from the connection to it.
+/// An error of the broker or of the connection to the broker.
 package enum MQTTError: Error, Hashable, Sendable {
-  /// The client library is missing or too old; the text is the dynamic linker's.
+  /// The client library is missing or too old. The text is the dynamic linker's message.
   case noLibrary(String)
   /// The host name does not resolve.
   case noAddress
   case system(SystemError)
   /// A TLS error, with the library's message.
   case tls(String)
-  /// A reason code of the broker, 0x80 or above (MQTT 5.0, 2.4), and its name.
+  /// The broker's reason code, 0x80 or above (MQTT 5.0, 2.4), and its name.
   case refused(reason: Int, name: String)
-  /// Any other error, in the library's words.
+  /// Any other error, with the library's message.
   case other(String)
 }
 
 /// Events of a connection, in the order in which they occurred.
 package enum MQTTEvent: Sendable {
   case connected
-  /// The connection is unusable from here on.
+  /// The connection has ended and cannot be used any more.
   case ended(MQTTError)
   /// The broker's response to a publication: 0, 0x10 (no subscribers), or an error.
   case acknowledged(message: Int, reason: Int)
-  /// The QoS that the broker grants to a subscription, or an error.
+  /// The broker's response to a subscription: the granted QoS, or an error.
   case subscribed(reason: Int)
 }
 
-/// A connection to an MQTT broker through Mosquitto's client library (`libmosquitto.so.1`), which is loaded
-/// at first use.
+/// A connection to an MQTT broker through Mosquitto's client library (`libmosquitto.so.1`). The library is
+/// loaded at first use.
 ///
-/// For use by one thread, which calls `turn` repeatedly. All messages are sent with QoS 1, over MQTT 5.0 or
-/// 3.1.1. An instance is for one connection: messages that were not acknowledged when it ends are forgotten.
+/// Only one thread may use the connection; it must call `turn` repeatedly. All messages are sent with QoS 1,
+/// over MQTT 5.0 or 3.1.1. An instance is for one connection: messages that have not been acknowledged when
+/// the connection ends are discarded.
 @safe package final class MQTTClient {
   /// Client ID, broker, and connection settings.
   package struct Options: Hashable, Sendable {
@@ -42,16 +43,16 @@ package enum MQTTEvent: Sendable {
     package var user: String?
     package var password: String?
     package var isEncrypted = false
-    /// PEM file of CA certificates; `nil` for the system's.
+    /// PEM file of CA certificates; `nil` for the system's certificates.
     package var certificateFile: String?
-    /// Time that the broker keeps the subscriptions and queues their messages after a disconnection; 0 to end
-    /// with the connection.
+    /// How long the broker keeps the subscriptions and queues their messages after a disconnection, in
+    /// seconds. 0 if they end with the connection.
     package var sessionSeconds = 0
-    /// The broker drops larger packets instead of sending them. MQTT 5 only.
+    /// Maximum packet size in bytes. The broker drops larger packets instead of sending them. MQTT 5 only.
     package var packetByteCount: Int
-    /// MQTT 5.0 if true; otherwise 3.1.1, which has no packet limit and no reason codes.
+    /// Whether to use MQTT 5.0. If not, 3.1.1 is used, which has no packet limit and no reason codes.
     package var isVersion5 = true
-    /// Published as retained by the broker if the connection is lost.
+    /// The last will. If the connection is lost, the broker publishes it as a retained message.
     package var will: (topic: String, octets: [UInt8])? {
       get { willTopic.map { ($0, willOctets) } }
       set { (willTopic, willOctets) = (newValue?.topic, newValue?.octets ?? []) }
@@ -70,9 +71,10 @@ package enum MQTTEvent: Sendable {
   /// Seconds without traffic after which either side sends a ping.
   private static let keepAliveSeconds: CInt = 15
 
-  /// Handler of messages: topic, payload, whether the broker retained it. Called within `turn`, before the
-  /// message is acknowledged. After that the broker forgets it. If the process is then killed, the publisher
-  /// resends the rows, because no receipt confirmed them.
+  /// Handler of messages: topic, payload, and whether the broker had retained the message. It is called
+  /// within `turn`, before the message is acknowledged; after the acknowledgement the broker discards the
+  /// message. If the process is killed then, the publisher resends the rows, because no receipt has confirmed
+  /// them.
   package var onMessage: (String, Span<UInt8>, Bool) -> Void = { _, _, _ in }
   private var events: [MQTTEvent] = []
   private var problems: [String] = []
@@ -103,8 +105,8 @@ package enum MQTTEvent: Sendable {
     unsafe table.deallocate()
   }
 
-  /// Connects to the host. This may take minutes if the host does not respond. The broker's own response is
-  /// an event.
+  /// Connects to the host. This may take minutes if the host does not respond. The broker's response is
+  /// delivered as an event.
   package func connect() throws(MQTTError) {
     problems.removeAll()
     // SAFETY: the client exists until this object is deinitialized.
@@ -113,7 +115,7 @@ package enum MQTTEvent: Sendable {
     if code != 0 { throw error(code, number) }
   }
 
-  /// Sends pending data, and waits up to `milliseconds` for something to arrive.
+  /// Sends pending data, and waits up to `milliseconds` for data to arrive.
   ///
   /// - Returns: the events that occurred.
   package func turn(milliseconds: Int) -> [MQTTEvent] {
@@ -129,7 +131,9 @@ package enum MQTTEvent: Sendable {
     events.contains { if case .ended = $0 { true } else { false } }
   }
 
-  /// - Returns: the message number that the broker's acknowledgement will carry.
+  /// Publishes a message.
+  ///
+  /// - Returns: the message number that the broker's acknowledgement will have.
   package func publish(_ octets: Span<UInt8>, to topic: String, isRetained: Bool = false) throws(MQTTError)
     -> Int
   {
@@ -154,9 +158,9 @@ package enum MQTTEvent: Sendable {
     if code != 0 { throw error(code, lastError()) }
   }
 
-  /// Disconnects, and waits until the packet has been sent.
+  /// Disconnects. Waits until the packet has been sent.
   ///
-  /// - Parameter publishesWill: makes the broker publish the will, as for a lost connection.
+  /// - Parameter publishesWill: whether the broker publishes the will, as for a lost connection.
   package func disconnect(publishesWill: Bool = false) {
     // SAFETY: as above.
     if unsafe ringtap_mqtt_disconnect(client, publishesWill) == 0 { _ = turn(milliseconds: 100) }

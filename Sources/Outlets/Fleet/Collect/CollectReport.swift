@@ -4,15 +4,15 @@ package import JSONText
 public struct CollectReport: Sendable {
   public struct Table: Hashable, Sendable {
     public var name: String
-    /// Rows in the file.
+    /// Number of rows in the file.
     public var rows: Int
-    /// Rows written by this run.
+    /// Number of rows written by this run.
     public var received: Int
-    /// Rows that were received again and dropped.
+    /// Number of rows that were received again and dropped.
     public var duplicated: Int
-    /// Rows that are known to exist and are not in the file.
+    /// Number of rows that are known to exist but are not in the file.
     public var missing: Int
-    /// Number of times that the publisher was asked to resend rows.
+    /// Number of requests to the publisher to resend rows.
     public var requests: Int
   }
 
@@ -21,7 +21,7 @@ public struct CollectReport: Sendable {
     public var session: String
     /// `online`, `offline`, `ended` or `unknown`.
     public var state: String
-    /// Whether all rows that the publisher had were collected.
+    /// Whether all rows that the publisher had have been collected.
     public var isComplete: Bool
     public var tables: [Table] = []
 
@@ -31,15 +31,16 @@ public struct CollectReport: Sendable {
     public var missing: Int { tables.reduce(0) { $0 + $1.missing } }
   }
 
-  /// Sessions still in memory. The totals below include the others.
+  /// Sessions that are still in memory. The following totals include all other sessions.
   public var sessions: [Session] = []
   public var received: Int
   public var duplicated: Int
-  /// Number of times that a session was set aside to make room for others. Its files remain.
+  /// Number of times that a session was set aside: removed from memory to make room for others. Its files
+  /// remain.
   public var setAside: Int
-  /// Rows missing from sessions when they were set aside.
+  /// Number of rows that were missing from sessions when these were set aside.
   public var setAsideMissing: Int
-  /// Rejected messages: invalid ones, and those of a publisher that exceeded its share.
+  /// Rejected messages: invalid messages, and messages of a publisher that exceeded its share.
   package var refusals: Refusals
   public var connections = 0
 
@@ -52,7 +53,7 @@ public struct CollectReport: Sendable {
     self.refusals = refusals
   }
 
-  /// Encodes the report as one JSON object with a line end.
+  /// Encodes the report as one JSON object with a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("received", received)

@@ -2,17 +2,17 @@ public import BLELinux
 import BLEWire
 import Synchronization
 
-/// Collects publishers' messages on its own thread.
+/// Collects the messages of publishers on its own thread.
 public final class CollectRun: Sendable {
   public struct Plan: Sendable {
     public var broker: BrokerAddress
-    /// PEM file of CA certificates; `nil` for the system's.
+    /// PEM file of CA certificates; `nil` for the system's certificates.
     public var certificates: String?
     public var directory: String
     /// Name of the collector. The broker queues messages for this name while the collector is disconnected.
     public var name: String
-    /// Group of collectors that share the publishers, each with its own name. `nil` if this collector has all
-    /// publishers.
+    /// Name of a group of collectors that share the publishers. Each collector needs its own `name`. `nil` if
+    /// this collector handles all publishers.
     public var group: String?
     public var duration: Duration?
     /// Ends the run after this many rows.
@@ -34,23 +34,24 @@ public final class CollectRun: Sendable {
     public var duplicated: Int
   }
 
-  /// The largest message is the end of a session: its document, the line before it, and its topic.
+  /// Allows for the largest message, the end of a session: its document, the line before the document, and
+  /// its topic.
   static let packetByteCount = Limit(
     2_105_344, "bytes of a message to a collector", by: .broker,
     whenFull:
       "an MQTT 5 broker does not forward it; with 3.1.1 it is read into memory and refused",
     counted: "by the broker; with 3.1.1 a warning at the start")
 
-  /// Time that the broker queues messages for a disconnected collector: one week.
+  /// How long the broker queues messages for a disconnected collector, in seconds: one week.
   private static let sessionSeconds = 7 * 24 * 3600
   private static let longestPause = Duration.seconds(10)
   private static let turnMilliseconds = 200
   private static let progressPeriod = Duration.milliseconds(500)
-  /// Poll interval while a publisher may wait for the receipts of a sync, and while the last receipts are
-  /// sent.
+  /// Maximum duration of a turn in milliseconds, while a publisher may be waiting for a sync, and while the
+  /// last receipts are sent.
   private static let shortTurnMilliseconds = 10
-  /// Maximum time to send the last receipts; shorter after Ctrl-C. Publishers resend rows that were not
-  /// confirmed by a receipt, and the collector detects the duplicates.
+  /// Time limit for sending the last receipts, and the shorter limit after Ctrl-C. Publishers resend rows for
+  /// which they got no receipt, and the collector detects the duplicates.
   private static let farewellPeriod = Duration.seconds(3)
   private static let shortFarewellPeriod = Duration.milliseconds(400)
   static let unansweredLimit = Limit(
@@ -69,7 +70,7 @@ public final class CollectRun: Sendable {
   /// - Parameters:
   ///   - plan: the broker and the directory for captures.
   ///   - note: called with a line of text when the state of the broker changes.
-  ///   - progress: called twice a second with the progress.
+  ///   - progress: called twice per second.
   public init(
     _ plan: Plan, note: @escaping @Sendable (String) -> Void, progress: @escaping @Sendable (Progress) -> Void
   ) throws(SystemError) {
@@ -81,7 +82,7 @@ public final class CollectRun: Sendable {
 
   /// Collects until a limit of the plan is reached or its task is cancelled.
   ///
-  /// - Throws: if the broker refuses the first connection, or a file cannot be written.
+  /// - Throws: an error if the broker rejects the first connection, or if a file cannot be written.
   public func run() async throws(PublishProblem) -> CollectReport {
     do throws(SystemError) {
       try Files.createDirectory(plan.directory)
@@ -110,7 +111,8 @@ public final class CollectRun: Sendable {
       let ended = Result { () throws(PublishProblem) in
         try run(&collector, CollectorCommits(disk), &connections)
       }
-      // Everything received is in files, even if not yet synced: the report counts it.
+      // Everything that was received is written to files, even if not yet synced, because the report counts
+      // it.
       disk.waitForWrites()
       do throws(CollectProblem) { try collector.write() } catch {
         if case .system(let error) = error { throw PublishProblem.system(error) }
@@ -143,7 +145,7 @@ public final class CollectRun: Sendable {
           note("\(error); \(ProtocolVersion.warning)")
           continue
         }
-        // The first connection fails at once so that the user sees the error. Later connections are retried.
+        // The first connection fails at once, so that the user sees the error. Later connections are retried.
         guard connections > 0, case .broker(let text) = error else { throw error }
         if told != text { note("\(text); waiting for it") }
         told = text
@@ -175,7 +177,7 @@ public final class CollectRun: Sendable {
     options.isVersion5 = version.is5
     (options.user, options.password) = (plan.broker.user, plan.broker.password)
     (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
-    // In a group, the other collectors take over at once.
+    // In a group the broker need not queue messages: the other collectors take over at once.
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
@@ -200,7 +202,7 @@ public final class CollectRun: Sendable {
     client.disconnect(publishesWill: intake.group != nil)
   }
 
-  /// Sends the last receipts: publishers wait for confirmation that all rows are on the disk.
+  /// Sends the last receipts, which confirm to publishers that their rows are on the disk.
   private func sayFarewell(
     _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>, _ connected: () -> Void
   ) throws(PublishProblem) {
@@ -254,7 +256,7 @@ public final class CollectRun: Sendable {
     }
   }
 
-  /// Carries out the actions that the group requested.
+  /// Carries out the group's actions.
   private func act(
     _ actions: CollectorGroup.Actions, _ client: MQTTClient, _ intake: Intake
   ) throws(PublishProblem) {
@@ -282,10 +284,10 @@ public final class CollectRun: Sendable {
   }
 }
 
-/// Receives messages within a turn of the connection. Used by one thread.
+/// Receives messages during a turn of the connection. Used by one thread.
 private final class Intake {
   var collector: Collector
-  /// The collector group; `nil` if the collector has all publishers.
+  /// The collector group; `nil` if this collector handles all publishers.
   var group: CollectorGroup?
   let commits: CollectorCommits
   private let prefix: String
@@ -303,8 +305,8 @@ private final class Intake {
   }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {
-    // Messages from here on get no receipt, so publishers resend them. After Ctrl-C a thousand messages may
-    // still be in flight.
+    // Messages received from now on get no receipt, so publishers resend them. After Ctrl-C, a thousand
+    // messages may still be in flight.
     guard problem == nil, !isEnding(), isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
@@ -315,7 +317,7 @@ private final class Intake {
     }
   }
 
-  /// Returns whether this collector handles the message. In a group each collector has its own publishers.
+  /// Whether this collector must handle the message. In a group each collector has its own publishers.
   private func isOurs(_ topic: String, _ payload: Span<UInt8>) -> Bool {
     guard group != nil else { return true }
     if group?.take(topic, payload) == true { return false }

@@ -2,10 +2,11 @@ import BLELinux
 import BLEWire
 import JSONText
 
-/// A session being collected: its tables, the state that its publisher reported, and pending receipts.
+/// A session that is being collected: its tables, the state that its publisher reported, and pending
+/// receipts.
 ///
-/// Its memory is small and independent of the received data: only the hash of a header is kept, and documents
-/// are files.
+/// Its memory is small and independent of the amount of data: only the hashes of table headers are kept, and
+/// documents are stored in files.
 struct CollectedSession {
   /// Row counts of a table, from the end-of-session message.
   struct Told: Hashable, Sendable {
@@ -13,7 +14,7 @@ struct CollectedSession {
     var from: Int
   }
 
-  /// Name of `session.json` until all rows have arrived. It cannot be the name of a table.
+  /// Name of `session.json` until all rows have arrived. A table cannot have this name.
   static let documentName = ".session.json"
 
   /// Schedule of resend requests for a table's missing rows.
@@ -22,8 +23,8 @@ struct CollectedSession {
     var pause = Collector.requestPeriod
   }
 
-  /// Memory of a session without its tables, and of a table, in bytes: dictionaries and strings, measured
-  /// with 5,000 sessions.
+  /// Memory of a session without its tables, and memory of a table, in bytes. It includes dictionaries and
+  /// strings, and was measured with 5,000 sessions.
   private static let ownByteCount = 900
   private static let tableByteCount = 300
 
@@ -33,17 +34,17 @@ struct CollectedSession {
   var state: PublisherStatus.State?
   private(set) var end: [String: Told]?
   private(set) var isComplete = false
-  /// Number of times that the session became complete, and how many of those were synced. The sync renames
+  /// Number of times that the session became complete, and how many of these were synced. The sync renames
   /// the document to `session.json`.
   private var completions = (begun: 0, synced: 0)
-  /// Whether the session's folder has new names that a power failure could remove.
+  /// Whether the session's folder has new entries that a power failure could remove.
   private var hasNewNames = false
-  /// Whether a receipt is due to the publisher.
+  /// Whether a receipt must be sent to the publisher.
   var isNews = false
   var receiptAt: MonotonicTime?
   /// Time of the last message for this session.
   var heardAt: MonotonicTime
-  /// Missing rows by table, as in `collect.json`.
+  /// Number of missing rows by table, as in `collect.json`.
   private var missing: [String: Int] = [:]
 
   init(_ path: String, _ now: MonotonicTime) {
@@ -52,14 +53,14 @@ struct CollectedSession {
     if Files.exists(path) { missing = Self.missing(in: path) }
   }
 
-  /// Share of the collector's memory that the session uses.
+  /// The collector's memory used by the session.
   var room: Room {
     tables.keys.reduce(Self.room(of: path)) { $0 + Self.room(ofTable: $1, in: path) }
   }
 
   /// Memory of a session without tables.
   static func room(of path: String) -> Room {
-    // The path, and the names of publisher and session used as keys.
+    // The path, and the names of publisher and session, which are keys of dictionaries.
     Room(places: 1, byteCount: ownByteCount + 2 * path.utf8.count)
   }
 
@@ -67,12 +68,12 @@ struct CollectedSession {
     Room(places: 1, byteCount: tableByteCount + path.utf8.count + 4 * name.utf8.count)
   }
 
-  /// Returns the additional memory that the session needs with these tables.
+  /// Returns the additional memory that the session needs to have these tables.
   func room(with names: some Sequence<String>) -> Room {
     names.reduce(Room()) { tables[$1] == nil ? $0 + Self.room(ofTable: $1, in: path) : $0 }
   }
 
-  /// Rows that are known to exist and are not in the files.
+  /// Number of rows that are known to exist but are not in the files.
   var missingRows: Int { tables.keys.reduce(0) { $0 + missingRows(of: $1) } }
 
   func missingRows(of name: String) -> Int {
@@ -80,15 +81,15 @@ struct CollectedSession {
     return table.counts.missing + max(0, max(table.seen, end?[name]?.rows ?? 0) - table.next)
   }
 
-  /// Returns the tables whose missing rows should be requested now. A publisher resends from the row given in
-  /// the receipt, so all rows before it must be synced first.
+  /// Returns the tables whose missing rows should be requested now. A publisher resends from the row in the
+  /// receipt, so all rows before it must be synced first.
   func holes(_ now: MonotonicTime) -> [String] {
     holes.filter { name, hole in
       hole.askAt <= now && tables[name].map { $0.synced == $0.next } == true
     }.map(\.key)
   }
 
-  /// Records a resend request for a table. The interval doubles until rows arrive.
+  /// Records that a table's missing rows were requested. The interval doubles until rows arrive.
   mutating func isAsked(_ name: String, _ now: MonotonicTime) {
     guard var hole = holes[name] else { return }
     hole.askAt = now.advanced(by: hole.pause)
@@ -104,7 +105,7 @@ struct CollectedSession {
     completions.begun > completions.synced || tables.values.contains(where: \.isUnsynced)
   }
 
-  /// Whether a publisher waits for the sync because the session is complete.
+  /// Whether the session is complete and a publisher is waiting for the sync.
   var isSyncUrgent: Bool { isComplete && completions.begun > completions.synced }
 
   /// Starts a sync.
@@ -123,19 +124,19 @@ struct CollectedSession {
     return (sync, writes)
   }
 
-  /// Writes all rows to their files, and renames the document to `session.json` if all rows have arrived.
+  /// Writes all rows to their files. If all rows have arrived, renames the document to `session.json`.
   func write() throws(SystemError) {
     for table in tables.values { try table.write() }
     let draft = "\(path)/\(Self.documentName)"
     if isComplete, Files.exists(draft) { try? Files.rename(draft, to: "\(path)/session.json") }
   }
 
-  /// Rows not yet written by a sync.
+  /// Rows that no sync has written yet.
   var unwritten: [CollectorSync.Write] { tables.values.compactMap(\.unwritten) }
 
-  /// Ends a sync: the disk has all rows that the sync started with.
+  /// Ends a sync. All rows that it started with are now on the disk.
   ///
-  /// - Parameter missing: files that were removed meanwhile; their rows are lost.
+  /// - Parameter missing: files that were removed during the sync. Their rows are lost.
   mutating func endSync(_ sync: CollectorSync.Session, missing: Set<String>) {
     for (name, row) in sync.tables where !missing.contains(sync.file(name)) {
       if tables[name]?.endSync(row) == true { isNews = true }
@@ -145,7 +146,7 @@ struct CollectedSession {
     (isNews, receiptAt) = (true, nil)
   }
 
-  /// Whether the disk has all rows that the end-of-session message announced.
+  /// Whether all rows announced by the end-of-session message are on the disk.
   var isCompleteOnDisk: Bool {
     guard isComplete, completions.synced == completions.begun, let end else { return false }
     return end.allSatisfy { tables[$0.key].map(\.synced) ?? 0 >= $0.value.rows }
@@ -171,7 +172,7 @@ struct CollectedSession {
     try open(batch.table, batch.header)
     guard var table = tables[batch.table] else { return }
     table.seen = max(table.seen, batch.row + batch.count)
-    // The publisher cannot send earlier rows any more, or will not because it has disconnected.
+    // The publisher can no longer send earlier rows, or has disconnected.
     let isAlone = state == .offline || state == .ended
     let first = isAlone ? batch.row : batch.from
     if table.next < first, batch.row >= first {
@@ -184,7 +185,7 @@ struct CollectedSession {
     }
     let known = min(batch.count, table.next - batch.row)
     table.counts.duplicated += known
-    // The publisher has no receipt for these rows. New rows are confirmed once they are synced.
+    // The publisher has no receipt for these rows, so send one. New rows are confirmed after their sync.
     if known == batch.count { isNews = true }
     if known < batch.count {
       table.append(batch.rows(after: known), count: batch.count - known)
@@ -222,8 +223,8 @@ struct CollectedSession {
     }
   }
 
-  /// Stores `session.json` under a temporary name. It is renamed once the document and all rows are on the
-  /// disk.
+  /// Stores `session.json` under a temporary name. It gets its final name when the document and all rows are
+  /// on the disk.
   private func keep(_ document: [UInt8]) throws(CollectProblem) {
     let draft = "\(path)/\(Self.documentName).new"
     do throws(SystemError) {
@@ -243,7 +244,7 @@ struct CollectedSession {
     try complete()
   }
 
-  /// Checks whether all announced rows have arrived. If so, the next sync renames the document to
+  /// Checks whether all announced rows have arrived. If they have, the next sync renames the document to
   /// `session.json`.
   private mutating func complete() throws(CollectProblem) {
     guard let end, !isComplete else { return }

@@ -2,38 +2,38 @@ package import BLELinux
 
 /// The file of a collected table, with counts of its rows, duplicates and missing rows.
 ///
-/// The number of the next row is the number of rows in the file plus the number of missing rows. The latter
-/// is therefore stored in `collect.json`.
+/// The number of the next row is the number of rows in the file plus the number of missing rows.
+/// `collect.json` stores the number of missing rows for this reason.
 struct CollectedTable {
   struct Counts: Hashable, Sendable {
-    /// Rows written by this run.
+    /// Number of rows written by this run.
     var received = 0
-    /// Rows that were received again and dropped.
+    /// Number of rows that were received again and dropped.
     var duplicated = 0
-    /// Rows that will never arrive.
+    /// Number of rows that will never arrive.
     var missing = 0
-    /// Number of times that the publisher was asked to resend missing rows.
+    /// Number of requests to the publisher to resend missing rows.
     var requests = 0
   }
 
   private static let pieceByteCount = 1 << 16
 
   let path: String
-  /// Hash of the header. Valid within one run only, as the hash is seeded per process; a peer cannot
-  /// construct a collision.
+  /// Hash of the header. It is valid within one run only, because each process has its own hash seed. A peer
+  /// can therefore not construct a collision.
   let headerHash: Int
-  /// Rows in the file, including those that the next sync writes.
+  /// Number of rows in the file, including those that the next sync writes.
   private(set) var rows = 0
   /// Size of the file's complete lines in bytes, including those that the next sync writes.
   private var byteCount = 0
-  /// Rows for the next sync, and rows of the sync in progress. One thread writes and syncs them together:
-  /// after a power failure, a file system that stored the new length before the data leaves zeros.
+  /// Rows for the next sync, and rows of the sync in progress. One thread writes and syncs the rows together:
+  /// if a file system stores the new length before the data, a power failure leaves zeros.
   private var pending: [UInt8] = []
   private var underWay: [UInt8] = []
   var counts = Counts()
-  /// Number of rows announced by at least one message.
+  /// Number of rows that the received messages have announced.
   var seen = 0
-  /// Number of the first row that is not synced. Receipts confirm only rows before it.
+  /// Number of the first row that has not been synced. Receipts confirm only the rows before it.
   private(set) var synced = 0
   /// Whether a power failure could lose rows or the file itself.
   private(set) var isUnsynced = true
@@ -41,10 +41,10 @@ struct CollectedTable {
   /// Number of the next row.
   var next: Int { rows + counts.missing }
 
-  /// Opens an existing file, or creates it. An incomplete last row, left by a kill or a power failure, is
-  /// removed.
+  /// Opens an existing file, or creates it. Removes an incomplete last row, left by a kill or a power
+  /// failure.
   ///
-  /// - Throws: `Refusal` if the file has another header.
+  /// - Throws: `Refusal` if the file has a different header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
     self.path = path
     headerHash = header.hashValue
@@ -72,7 +72,7 @@ struct CollectedTable {
           lines += 1
           end = place + index + 1
         } else if !Batch.isText(piece[index]) {
-          // A power failure may leave zeros if the disk has the new length of a file but not its data.
+          // If the disk has a file's new length but not its data, a power failure leaves zeros.
           isText = false
           break
         }
@@ -86,7 +86,7 @@ struct CollectedTable {
     if end < length {
       do throws(SystemError) { try Files.cut(path, to: end) } catch { throw .system(error) }
     }
-    // A file without a complete line is started anew.
+    // A file without a complete line is restarted.
     (rows, byteCount) = (max(0, lines - 1), end)
   }
 
@@ -105,7 +105,7 @@ struct CollectedTable {
 
   // MARK: The disk
 
-  /// Rows not yet written by a sync.
+  /// Rows that no sync has written yet.
   var unwritten: CollectorSync.Write? {
     pending.isEmpty
       ? nil : CollectorSync.Write(path: path, offset: byteCount - pending.count, octets: pending)
@@ -113,7 +113,7 @@ struct CollectedTable {
 
   /// Starts a sync of all rows received so far.
   ///
-  /// - Returns: the number of the row after them, and the data to write.
+  /// - Returns: the number of the row after the last synced row, and the data to write.
   mutating func beginSync() -> (row: Int, write: CollectorSync.Write?) {
     let write = unwritten
     isUnsynced = false
@@ -121,7 +121,7 @@ struct CollectedTable {
     return (next, write)
   }
 
-  /// Ends a sync: all rows before `row` are on the disk.
+  /// Ends a sync. All rows before `row` are now on the disk.
   ///
   /// - Returns: whether this confirms rows that were not synced before.
   mutating func endSync(_ row: Int) -> Bool {
@@ -141,12 +141,12 @@ struct CollectedTable {
     if !pending.isEmpty { try Files.write(pending.span, to: path, at: byteCount - pending.count) }
   }
 
-  /// Records missing rows through `body`, after syncing all rows before them, because the numbers of all
-  /// later rows depend on it.
+  /// Calls `body` to store the number of missing rows. First syncs all rows before them, because the numbers
+  /// of all later rows depend on it.
   mutating func skip(
     _ count: Int, in folder: String, _ body: () throws(CollectProblem) -> Void
   ) throws(CollectProblem) {
-    // A sync in progress writes the same bytes to the same offset.
+    // If a sync is in progress, it writes the same bytes to the same offset.
     let octets = underWay + pending
     do throws(SystemError) {
       if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
@@ -159,9 +159,9 @@ struct CollectedTable {
   }
 }
 
-/// Reason why a message, or everything, cannot be collected.
+/// Why a message cannot be collected, or why nothing can be collected.
 package enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A message is rejected.
+  /// The message is rejected.
   case refused(Batch.Refusal)
   /// A file cannot be written, so nothing can be collected.
   case system(SystemError)

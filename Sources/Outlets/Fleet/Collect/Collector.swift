@@ -1,15 +1,16 @@
 import BLELinux
 package import BLEWire
 
-/// Turns publishers' messages into capture directories, `DIR/PUBLISHER/SESSION`. Does no network I/O.
+/// Converts messages of publishers to capture directories, `DIR/PUBLISHER/SESSION`. Does no network I/O.
 ///
-/// Its input comes from the network: names are validated before they become paths, and everything is limited.
+/// The input comes from the network: names are validated before they become paths, and all sizes and counts
+/// are limited.
 package struct Collector {
-  /// Interval between resend requests for a table. It doubles after each request that brings no rows, up to
-  /// `longestRequestPeriod`, because a disconnected publisher does not respond.
+  /// Interval between requests to resend a table's rows. It doubles after each request without a result, up
+  /// to `longestRequestPeriod`, because a disconnected publisher does not respond.
   static let requestPeriod = Duration.seconds(1)
   static let longestRequestPeriod = Duration.seconds(30)
-  /// Interval between receipts that only update row counts.
+  /// Interval between receipts that only update the number of rows.
   static let receiptPeriod = Duration.seconds(1)
 
   let directory: String
@@ -32,7 +33,7 @@ package struct Collector {
     }
   }
 
-  /// Rows written, for progress reports.
+  /// Number of rows written, for progress reports.
   private(set) var received = 0
   private(set) var duplicated = 0
 
@@ -40,7 +41,7 @@ package struct Collector {
     self.init(directory, prefix: prefix, name: name, HeldSessions())
   }
 
-  /// - Parameter sessions: an empty set of sessions, with its limits.
+  /// - Parameter sessions: an empty set of sessions with the limits to apply.
   init(_ directory: String, prefix: String, name: String, _ sessions: HeldSessions) {
     self.directory = directory
     self.prefix = prefix
@@ -54,14 +55,14 @@ package struct Collector {
   /// Number of sessions and tables in memory.
   var places: Int { sessions.room.places }
 
-  /// Returns a line about rejected messages, if one is due.
+  /// Returns a line about rejected messages; `nil` if no line is due.
   mutating func refusalLine(_ now: MonotonicTime) -> String? { refusals.line(now) }
 
   // MARK: Messages
 
-  /// Handles a message. Its rows are written by the next sync.
+  /// Handles a message. The next sync writes its rows.
   ///
-  /// - Throws: `system` if a file cannot be written; no other case.
+  /// - Throws: only `system`, if a file cannot be written.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime)
     throws(CollectProblem)
   {
@@ -88,7 +89,7 @@ package struct Collector {
           try session.take(end)
         }
       case .status(let publisher):
-        // An empty payload removes the retained status.
+        // An empty payload means that the retained status was removed.
         guard !payload.isEmpty else { return }
         let status = try PublisherStatus(parsing: payload)
         let name = SessionName(publisher: publisher, session: status.session)
@@ -101,9 +102,11 @@ package struct Collector {
     } catch { throw .refused(Batch.Refusal("\(error)")) }
   }
 
+  /// Changes a session.
+  ///
   /// - Parameters:
-  ///   - tables: tables that the session will have.
-  ///   - makes: also creates the session's directory.
+  ///   - tables: tables that the session must have room for.
+  ///   - makes: whether to create the session's directory.
   private mutating func change(
     _ name: SessionName, tables: some Sequence<String>, makes: Bool = true, _ now: MonotonicTime,
     _ body: (inout CollectedSession) throws(CollectProblem) -> Void
@@ -147,13 +150,13 @@ package struct Collector {
 
   // MARK: The disk
 
-  /// Whether a publisher waits only for a sync.
+  /// Whether a publisher is waiting only for a sync.
   private(set) var isSyncUrgent = false
   var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty || !sessions.unwritten.isEmpty }
-  /// Bytes of rows received since the last sync started.
+  /// Number of bytes of rows received since the last sync started.
   private(set) var pendingByteCount = 0
 
-  /// Starts a sync of everything received so far. Receipts for it are sent when the sync has ended.
+  /// Starts a sync of everything received so far. Its receipts are sent after the sync has ended.
   mutating func beginSync() -> CollectorSync {
     var sync = CollectorSync(writes: sessions.takeUnwritten(), folders: unsyncedFolders)
     for name in unsynced {
@@ -179,8 +182,7 @@ package struct Collector {
     }
   }
 
-  /// Writes everything to its files without waiting for the disk. Rows of a sync in progress are already
-  /// written.
+  /// Writes everything to files without syncing. Rows of a sync in progress have already been written.
   mutating func write() throws(CollectProblem) {
     do throws(SystemError) {
       for write in sessions.takeUnwritten() {
@@ -198,9 +200,9 @@ package struct Collector {
 
   // MARK: Receipts
 
-  /// Returns the receipts that are due. They confirm only synced rows.
+  /// Returns the receipts that are due. Receipts confirm only synced rows.
   ///
-  /// - Parameter limit: maximum number of receipts; the rest is returned by the next call.
+  /// - Parameter limit: maximum number of receipts. The next call returns the remaining ones.
   package mutating func receipts(_ now: MonotonicTime, limit: Int = .max) -> [(
     topic: String, octets: [UInt8]
   )] {
@@ -227,8 +229,8 @@ package struct Collector {
     return receipts
   }
 
-  /// Returns a receipt that asks a publisher to resend everything, because its session was taken over from a
-  /// collector that has disconnected.
+  /// Returns a receipt that requests everything from a publisher again. Used when its session is taken over
+  /// from a collector that has disconnected.
   func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
     let known = sessions[SessionName(publisher: publisher, session: session)]
     let receipt = Receipt(
@@ -260,8 +262,7 @@ package struct Collector {
     return report
   }
 
-  /// Replaces control and non-ASCII bytes, because the text comes from the network and is shown on a
-  /// terminal.
+  /// Replaces control and non-ASCII bytes. The text comes from the network and is printed on a terminal.
   private static func printable(_ text: String) -> String {
     String(
       decoding: text.utf8.prefix(160).map { $0 >= 0x20 && $0 < 0x7F ? $0 : UInt8(ascii: "?") }, as: UTF8.self)

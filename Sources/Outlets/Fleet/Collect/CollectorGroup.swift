@@ -3,23 +3,24 @@ package import BLEWire
 
 /// Assigns publishers to the collectors of a group. Does no network I/O.
 ///
-/// Each publisher has one collector at a time, which collects all its tables. A shared subscription of MQTT 5
-/// would spread the messages of one table over the group. Instead, the collectors use retained messages to
-/// announce themselves and to claim publishers, and each subscribes only to the topics of its own publishers.
+/// Each publisher has one collector at a time, which collects all of its tables. A shared subscription of
+/// MQTT 5 would distribute the messages of one table among the group. The collectors therefore use retained
+/// messages to announce themselves and to claim publishers. Each collector subscribes only to the topics of
+/// its own publishers.
 ///
 /// | topic | payload |
 /// |---|---|
 /// | `PREFIX/.group/GROUP/members/COLLECTOR` | `online`; empty, as the last will, when it disconnects |
 /// | `PREFIX/.group/GROUP/claims/PUBLISHER` | the collector's name; empty once the publisher has ended |
 ///
-/// These topics cannot collide with those of publishers: names do not begin with a dot, and these topics have
-/// one level more.
+/// The topics of publishers never match these: their names do not begin with a dot, and they have one level
+/// fewer.
 ///
-/// A publisher that no connected collector has claimed goes to the collector whose name hashes highest
-/// together with the publisher's name (rendezvous hashing: Thaler and Ravishankar, Using Name-Based Mappings
-/// to Increase Hit Rates, IEEE/ACM Trans. Netw. 6(1), 1998). All collectors compute the same result without
-/// communication. If two collectors still claim the same publisher, because neither saw the other, the last
-/// claim at the broker wins.
+/// A publisher that no connected collector has claimed is assigned by rendezvous hashing: to the collector
+/// whose name has the highest hash together with the publisher's name (Thaler and Ravishankar, Using
+/// Name-Based Mappings to Increase Hit Rates, IEEE/ACM Trans. Netw. 6(1), 1998). All collectors compute the
+/// same result without communication. Two collectors may still claim the same publisher if neither has
+/// received the other's announcement. The claim that the broker receives last wins.
 package struct CollectorGroup: Sendable {
   static let memberLimit = Limit(
     256, "collectors of a group", by: .broker, whenFull: "further ones have no publishers",
@@ -27,10 +28,10 @@ package struct CollectorGroup: Sendable {
   static let publisherLimit = Limit(
     65_536, "publishers known to a collector of a group", by: .broker,
     whenFull: "further ones are not collected", counted: "nowhere: their rows wait at the publishers")
-  /// Time after the start in which the broker's retained messages arrive.
+  /// How long to wait after the start for the broker's retained messages.
   static let settlingPeriod = Duration.seconds(2)
-  /// The same after a lost connection. The other collectors may be disconnected too, for as long as they
-  /// pause between attempts.
+  /// How long to wait after a lost connection. The other collectors may be disconnected too, for as long as
+  /// their pause between attempts.
   static let resettlingPeriod = Duration.seconds(12)
 
   /// Actions for the caller to carry out.
@@ -39,7 +40,7 @@ package struct CollectorGroup: Sendable {
     package var messages: [Message] = []
     package var subscribe: [String] = []
     package var unsubscribe: [String] = []
-    /// Sessions that this collector took over, by publisher.
+    /// Sessions that this collector has taken over, by publisher.
     package var taken: [String: String] = [:]
   }
 
@@ -60,7 +61,7 @@ package struct CollectorGroup: Sendable {
   private var claims: [String: String] = [:]
   private var publishers: [String: Publisher] = [:]
   package private(set) var owned: Set<String> = []
-  /// Publishers that it had when the connection was lost.
+  /// Publishers that this collector had when the connection was lost.
   private var remembered: Set<String> = []
   private var settledAt: MonotonicTime?
   private var hasBeenConnected = false
@@ -71,7 +72,7 @@ package struct CollectorGroup: Sendable {
     root = "\(prefix)/.group/\(group)"
   }
 
-  /// The last will, published by the broker if the connection is lost.
+  /// The last will: the message that the broker publishes if the connection is lost.
   package var will: Message { Message(topic: "\(root)/members/\(me)", octets: []) }
 
   private func topics(of publisher: String) -> String { "\(prefix)/\(publisher)/+/+" }
@@ -82,7 +83,7 @@ package struct CollectorGroup: Sendable {
 
   // MARK: Input
 
-  /// Resets the state for a new connection, which has no subscriptions yet.
+  /// Resets the state for a new connection. The connection has no subscriptions yet.
   package mutating func connected(_ now: MonotonicTime) -> Actions {
     if hasBeenConnected { remembered.formUnion(owned) }
     settledAt = now.advanced(by: hasBeenConnected ? Self.resettlingPeriod : Self.settlingPeriod)
@@ -94,9 +95,9 @@ package struct CollectorGroup: Sendable {
     return actions
   }
 
-  /// Handles a message if it is one of the group's.
+  /// Handles a message if it belongs to the group.
   ///
-  /// - Returns: whether it was.
+  /// - Returns: whether the message belongs to the group.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>) -> Bool {
     guard topic.hasPrefix(root + "/") else { return false }
     let levels = topic.dropFirst(root.count + 1).split(separator: "/").map(String.init)
@@ -107,7 +108,7 @@ package struct CollectorGroup: Sendable {
     switch levels[0] {
     case "members":
       if octets.isEmpty {
-        // The will of an earlier connection of this collector, which is online now.
+        // This is the will of an earlier connection of this collector, which is online now.
         if levels[1] != me { members.remove(levels[1]) }
       } else if members.count < Self.memberLimit.count {
         members.insert(levels[1])
@@ -141,12 +142,13 @@ package struct CollectorGroup: Sendable {
 
   // MARK: Decisions
 
-  /// Returns the actions that follow from the messages received, once the settling period has ended.
+  /// Returns the actions that follow from the messages received so far. Publishers without a claim are assigned
+  /// only after the settling period.
   package mutating func decide(_ now: MonotonicTime) -> Actions {
     guard isChanged, let settledAt else { return Actions() }
     var actions = Actions()
-    // Publishers that it had before and that no other collector claimed need not wait for the settling
-    // period.
+    // The settling period does not apply to a publisher that this collector had before, if no other collector
+    // has claimed it.
     let isSettled = now >= settledAt
     for (name, publisher) in publishers.sorted(by: { $0.key < $1.key }) {
       if publisher.state == .ended {
@@ -187,7 +189,7 @@ package struct CollectorGroup: Sendable {
     }
   }
 
-  /// FNV-1a, then the last step of SplitMix64, because the high bits of FNV depend little on the last bytes.
+  /// FNV-1a, then the last step of SplitMix64, because the last bytes hardly affect the high bits of FNV.
   private static func number(_ member: String, _ publisher: String) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for octet in Array(member.utf8) + [0] + Array(publisher.utf8) {

@@ -2,7 +2,7 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// One sync: rows, files and folders of any number of sessions that must be on the disk before receipts
+/// One sync: rows, files and folders of any number of sessions. They must be on the disk before receipts
 /// confirm them.
 struct CollectorSync: Sendable {
   /// Rows to write at an offset of a file.
@@ -15,13 +15,13 @@ struct CollectorSync: Sendable {
   /// One session's part of the sync.
   struct Session: Sendable {
     let path: String
-    /// Whether its folder has new entries.
+    /// Whether the session's folder has new entries.
     let hasNewNames: Bool
-    /// Whether all rows have arrived, so that the document, if received, is renamed to `session.json`.
+    /// Whether all rows have arrived. If so, the document, if received, is renamed to `session.json`.
     let hasDocument: Bool
-    /// Number of times that the session had become complete.
+    /// Number of times that the session had become complete when the sync started.
     let completions: Int
-    /// Number of the row after the last one in the sync, by table.
+    /// Number of the row after the last row of the sync, by table.
     var tables: [String: Int] = [:]
 
     func file(_ table: String) -> String { "\(path)/\(table).csv" }
@@ -29,7 +29,7 @@ struct CollectorSync: Sendable {
     var document: String { "\(path)/session.json" }
   }
 
-  /// Applied in this order.
+  /// Writes, in the order in which they are carried out.
   var writes: [Write] = []
 
   var sessions: [Collector.SessionName: Session] = [:]
@@ -38,16 +38,16 @@ struct CollectorSync: Sendable {
 
   var isEmpty: Bool { sessions.isEmpty && folders.isEmpty && writes.isEmpty }
 
-  /// Writes the rows and syncs the files and folders.
+  /// Writes the rows, and syncs the files and folders.
   ///
-  /// - Parameter didWrite: called once all rows are in their files.
-  /// - Returns: files that no longer exist.
+  /// - Parameter didWrite: called when all rows are in their files.
+  /// - Returns: the files that no longer exist.
   func run(_ didWrite: () -> Void = {}) throws(SystemError) -> Set<String> {
     for write in writes { try Files.write(write.octets.span, to: write.path, at: write.offset) }
     didWrite()
     let tables = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
     let complete = sessions.values.filter(\.hasDocument)
-    // A document that already has its final name may be newer than the last sync.
+    // A document with its final name may have been replaced since the last sync.
     let documents = complete.flatMap { [$0.draft, $0.document] }
     let missing = try Files.sync(files: (tables + documents).sorted(), folders: [])
     for session in complete where !missing.contains(session.draft) {
@@ -59,10 +59,10 @@ struct CollectorSync: Sendable {
   }
 }
 
-/// Schedules the syncs of a collector, each for many sessions: at a limited rate, but soon if a publisher
-/// waits for one.
+/// Schedules a collector's syncs. Each sync covers many sessions. Their rate is limited, but a sync starts
+/// early if a publisher is waiting for it.
 final class CollectorCommits {
-  /// Interval between the starts of two syncs.
+  /// Minimum interval between the starts of two syncs.
   private static let period = Duration.milliseconds(500)
   static let pendingLimit = Limit(
     8_388_608, "bytes of rows that wait for a collector's disk", by: .broker,
@@ -78,7 +78,7 @@ final class CollectorCommits {
   /// Whether a sync is in progress.
   var isBusy: Bool { sync != nil }
 
-  /// Passes a finished sync to the collector, and starts the next one if it is due.
+  /// Passes the result of a finished sync to the collector. Starts the next sync if it is due.
   ///
   /// - Throws: `system` if writing or syncing failed.
   func turn(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) {
@@ -115,7 +115,7 @@ final class CollectorCommits {
     disk.begin(next)
   }
 
-  /// Waits for the disk if too many rows are pending. The broker queues messages meanwhile.
+  /// Waits for the disk if too many rows are pending. Meanwhile the broker queues messages.
   func holdBack(_ collector: inout Collector) throws(PublishProblem) {
     while collector.pendingByteCount > Self.pendingLimit.count {
       disk.wait()
@@ -159,7 +159,7 @@ final class CollectorDisk: Sendable {
     }
   }
 
-  /// Starts a sync. The previous one must have ended, and `take` must have returned its result.
+  /// Starts a sync. The previous sync must have ended, and `take` must have returned its result.
   func begin(_ sync: CollectorSync) {
     state.withLock { ($0.sync, $0.hasWritten) = (sync, false) }
     wake.signal()
@@ -171,7 +171,8 @@ final class CollectorDisk: Sendable {
   /// Waits until the sync in progress, if any, has written its rows.
   func waitForWrites() { ended.sleep { state.withLock { $0.sync != nil && !$0.hasWritten } } }
 
-  /// Returns the result of the last sync; `nil` until it has ended.
+  /// Returns the result of the last sync; `nil` while the sync is in progress, or if the result was already
+  /// returned.
   func take() -> Result<Set<String>, SystemError>? {
     state.withLock { state in
       defer { state.result = nil }

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// Memory used by sessions of a collector.
+/// Memory used by a collector's sessions.
 struct Room: Hashable, Sendable {
-  /// One per session and one per table.
+  /// Number of places: one for each session and one for each table.
   var places = 0
-  /// Bytes, including names.
+  /// Number of bytes, including names.
   var byteCount = 0
 
   static func + (a: Room, b: Room) -> Room {
@@ -16,12 +16,13 @@ struct Room: Hashable, Sendable {
   }
 }
 
-/// The sessions that a collector has in memory, by publisher. Each session takes one place, plus one per
+/// The sessions that a collector has in memory, by publisher. A session uses one place, and one more for each
 /// table.
 ///
-/// A publisher cannot exhaust the memory: each is limited to a share. If all places or all memory is used, a
-/// session of the publisher with the most gives way to a publisher with fewer. Such a session is *set aside*:
-/// its files remain, and its next message reopens it from them if there is room.
+/// A publisher cannot exhaust the memory, because its share is limited. If all places or all bytes are used,
+/// a session is removed from memory in favour of a publisher with fewer places. It is a session of the
+/// publisher with the most places. The removed session is *set aside*: its files remain, and its next message
+/// loads it again if there is room.
 struct HeldSessions {
   static let limit = Limit(
     32_768, "sessions of a collector, and their tables", by: .broker,
@@ -37,16 +38,16 @@ struct HeldSessions {
     whenFull: "as with the number of sessions", counted: "`setAside` and `refusals` of `collect`")
   /// Time without messages after which a session may be set aside.
   static let silence = Duration.seconds(60)
-  /// Time for which a failed search for room is remembered.
+  /// How long the result of a failed search for room remains valid.
   private static let searchPeriod = Duration.seconds(1)
 
   private struct Held {
     var sessions: [String: CollectedSession] = [:]
     var places = 0
-    /// No session of the publisher becomes silent before this time.
+    /// Time before which none of the publisher's sessions becomes silent.
     var silentFrom = MonotonicTime(nanoseconds: 0)
 
-    /// Returns the session, other than `name`, that has been silent longest.
+    /// Returns the session that has been silent longest, except `name`.
     func oldest(except name: String?) -> (name: String, heardAt: MonotonicTime)? {
       sessions.lazy.filter { $0.key != name }.min { $0.value.heardAt < $1.value.heardAt }
         .map { ($0.key, $0.value.heardAt) }
@@ -56,12 +57,12 @@ struct HeldSessions {
   private var publishers: [String: Held] = [:]
   private(set) var room = Room()
   private(set) var completeCount = 0
-  /// Number of times that sessions were set aside.
+  /// Number of times that a session was set aside.
   private(set) var setAside = 0
-  /// Rows missing from those sessions at that time.
+  /// Number of rows that were missing from sessions when these were set aside.
   private(set) var setAsideMissing = 0
-  /// The last failed search for room: until that time, a publisher with at least this many places finds none
-  /// either.
+  /// The last failed search for room. Until `until`, a search for a publisher with at least this many places
+  /// would fail, too.
   private var noRoom: (until: MonotonicTime, places: Int)?
   private let placeLimit: Int
   private let shareLimit: Int
@@ -92,7 +93,7 @@ struct HeldSessions {
     }
   }
 
-  /// Makes room for a session to grow by `needed`.
+  /// Makes room for a session that needs `needed` in addition.
   ///
   /// - Throws: `refused` if there is no room.
   mutating func makeRoom(
@@ -121,7 +122,7 @@ struct HeldSessions {
     }
   }
 
-  /// Rows of sessions that were set aside before the rows were written.
+  /// Rows of sessions that were set aside before their rows were written.
   private(set) var unwritten: [CollectorSync.Write] = []
 
   mutating func takeUnwritten() -> [CollectorSync.Write] {
@@ -136,7 +137,7 @@ struct HeldSessions {
     self[name] = nil
   }
 
-  /// Returns a silent session of the same publisher.
+  /// Returns a session of the same publisher that may be set aside; `nil` if none is silent.
   private mutating func silent(
     for name: Collector.SessionName, _ now: MonotonicTime
   ) -> Collector.SessionName? {
@@ -151,8 +152,9 @@ struct HeldSessions {
     return Collector.SessionName(publisher: name.publisher, session: oldest.name)
   }
 
-  /// Returns a session of the publisher with the most places, if that publisher still has no fewer without
-  /// it. Otherwise returns the session that has been silent longest.
+  /// Returns a session to set aside. It belongs to the publisher with the most places, if that publisher will
+  /// not have fewer places than the other one afterwards. Otherwise it is the session that has been silent
+  /// longest; `nil` if that session may not be set aside.
   private mutating func yielding(
     to name: Collector.SessionName, _ needed: Int, _ now: MonotonicTime
   ) -> Collector.SessionName? {

@@ -2,27 +2,27 @@ import BLEWire
 
 /// Counts of rejected messages by publisher and reason.
 ///
-/// The sender of a message chooses its publisher name, so only the latest publishers have their own entries.
-/// The total includes all.
+/// The sender of a message chooses the publisher's name, so only the latest publishers have their own
+/// entries. The total includes all messages.
 package struct Refusals: Sendable {
   package enum Reason: String, Hashable, Sendable {
-    /// The topic is not one of a publisher.
+    /// The topic is not a publisher's topic.
     case topic
     /// The message is malformed.
     case malformed
-    /// The table exists with other columns.
+    /// The table exists, but with other columns.
     case columns
-    /// The session has the maximum number of tables.
+    /// The session already has the maximum number of tables.
     case tables
-    /// The publisher has used up its share.
+    /// The publisher has used all of its share.
     case share
-    /// All places are taken, by publishers that have no more than this one.
+    /// All places are used, and no other publisher has more places than this one.
     case full
   }
 
-  /// Rejected messages of one publisher for one reason.
+  /// The rejected messages of one publisher, for one reason.
   package struct Entry: Hashable, Sendable {
-    /// `nil` if the topic names no publisher.
+    /// Name of the publisher; `nil` if the topic contains no publisher.
     package var publisher: String?
     package var reason: Reason
     package var count = 0
@@ -45,13 +45,13 @@ package struct Refusals: Sendable {
 
   package private(set) var count = 0
   package private(set) var last: String?
-  /// Rejected messages whose publisher no longer has an entry.
+  /// Number of rejected messages whose publisher no longer has an entry.
   package private(set) var forgotten = 0
   private var table: [Key: Entry] = [:]
   private var untold = 0
   private var toldAt: MonotonicTime?
 
-  /// Entries, the largest count first.
+  /// The entries, largest count first.
   package var entries: [Entry] {
     table.values.sorted { ($1.count, $0.publisher ?? "") < ($0.count, $1.publisher ?? "") }
   }
@@ -74,8 +74,8 @@ package struct Refusals: Sendable {
     table[key] = entry
   }
 
-  /// Returns a line about the messages rejected since the last line: at once for the first, then once per
-  /// period.
+  /// Returns a line about the messages rejected since the last line. The first rejection is reported at once,
+  /// the following ones once per period.
   ///
   /// - Returns: `nil` if no line is due.
   mutating func line(_ now: MonotonicTime) -> String? {

@@ -11,13 +11,13 @@ package struct PublishCursor: Hashable, Sendable {
   private static let byteCountLimit = 1 << 16
 
   struct Table: Hashable, Sendable {
-    /// Rows that were acknowledged by the broker or skipped.
+    /// Number of rows that a collector has confirmed, or that were skipped.
     var rows: Int
     /// Offset of the next row in the file, in bytes.
     var octets: Int
-    /// Rows that were skipped because the backlog was too large.
+    /// Number of rows that were skipped because the backlog was too large.
     var skipped = 0
-    /// The first row that can still be sent.
+    /// Number of the first row that can still be sent.
     var from = 0
   }
 
@@ -25,7 +25,7 @@ package struct PublishCursor: Hashable, Sendable {
   var session: String
   var publisher: String
   var tables: [String: Table] = [:]
-  /// Whether everything was sent when the capture ended.
+  /// Whether everything had been sent when the capture ended.
   package var isComplete = false
 
   static func newSession() -> String {
@@ -66,7 +66,9 @@ package struct PublishCursor: Hashable, Sendable {
     try Files.replace(directory + "/" + Self.fileName, with: octets.span)
   }
 
-  /// - Returns: `nil` if nothing was published yet.
+  /// Reads the progress of a capture.
+  ///
+  /// - Returns: `nil` if nothing has been published yet.
   /// - Throws: `damaged` if the file is invalid.
   package static func read(in directory: String) throws(PublishProblem) -> PublishCursor? {
     let path = directory + "/" + fileName

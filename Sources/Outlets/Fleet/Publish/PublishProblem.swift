@@ -2,24 +2,24 @@ import BLEHost
 public import BLELinux
 import Glibc
 
-/// Error that prevents publishing or collecting. The message says what happened, then what to do.
+/// An error that prevents publishing or collecting. The message has the problem first, then the advice.
 public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A message about the broker.
+  /// A problem with the broker.
   case broker(String)
-  /// A message about the broker; retrying does not help.
+  /// A problem with the broker that a retry cannot solve.
   case final(String)
   /// The broker does not support MQTT 5.
   case oldBroker(String)
   case system(SystemError)
   /// `publish.json` is invalid.
   case damaged(String)
-  /// A table is not the one that was published before.
+  /// A table differs from the one that was published before.
   case otherCapture(String)
   /// A file is not a text table.
   case noTable(String)
   case noCapture(String)
 
-  /// Whether the problem affects every capture rather than this one.
+  /// Whether the problem is the broker's and affects every capture.
   var isBrokers: Bool {
     switch self {
     case .broker, .final, .oldBroker: true
@@ -42,7 +42,7 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// MQTT version to use with a broker: 5, until the broker reports that it does not support it.
+/// MQTT version to use with a broker: 5, or 3.1.1 after the broker has reported that it does not support 5.
 package struct ProtocolVersion {
   /// Text for the user after falling back to 3.1.1.
   package static let warning =
@@ -53,6 +53,8 @@ package struct ProtocolVersion {
 
   package init() {}
 
+  /// Switches to the older version if the broker does not support MQTT 5.
+  ///
   /// - Returns: whether to retry with the older version.
   package mutating func fallsBack(after problem: PublishProblem) -> Bool {
     guard is5, case .oldBroker = problem else { return false }
@@ -62,11 +64,11 @@ package struct ProtocolVersion {
 }
 
 extension BrokerAddress {
-  /// Turns an error into a message with what the broker or the connection refused, and what to do.
+  /// Converts an error to a message with the problem and advice.
   ///
   /// - Parameters:
-  ///   - certificates: the certificate file that the user gave.
-  ///   - option: the option that names the broker; names of related options begin with it.
+  ///   - certificates: the certificate file given by the user.
+  ///   - option: the option with the broker's URL. The names of related options begin with it.
   package func problem(
     _ error: MQTTError, certificates: String?, option: String = "--publish"
   ) -> PublishProblem {
@@ -127,7 +129,7 @@ extension BrokerAddress {
 }
 
 extension String {
-  /// Returns whether the text contains a word.
+  /// Whether the text contains a word.
   fileprivate func has(_ word: String) -> Bool {
     let (text, word) = (Array(utf8), Array(word.utf8))
     guard text.count >= word.count else { return false }

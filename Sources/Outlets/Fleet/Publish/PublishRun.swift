@@ -2,18 +2,19 @@ public import BLELinux
 import BLEWire
 import Synchronization
 
-/// Publishes a capture directory on its own thread. Recording neither waits for it nor fails with it.
+/// Publishes a capture's directory on its own thread. A recording does not wait for it, and is not affected
+/// by its errors.
 public final class PublishRun: Sendable {
   /// Broker, publisher name and limits.
   public struct Plan: Hashable, Sendable {
     public var broker: BrokerAddress
-    /// PEM file of CA certificates; `nil` for the system's.
+    /// PEM file of CA certificates; `nil` for the system's certificates.
     public var certificates: String?
-    /// Name of the publisher; `nil` for the names of this machine and the device.
+    /// Name of the publisher; `nil` to combine the names of this machine and the device.
     public var name: String?
-    /// Maximum size of table data that waits to be sent, in bytes. Beyond it, the oldest rows are skipped.
+    /// Maximum size of the unsent rows of a table, in bytes. If it is exceeded, the oldest rows are skipped.
     public var backlogByteCount = 1 << 30
-    /// Timeout at the end: the time without progress after which publishing stops.
+    /// Time without progress after which publishing stops at the end.
     public var patience = Duration.seconds(10)
 
     public init(_ broker: BrokerAddress) { self.broker = broker }
@@ -28,7 +29,7 @@ public final class PublishRun: Sendable {
   }
 
   private static let longestPause = Duration.seconds(10)
-  /// Maximum time between two turns of the connection.
+  /// Maximum duration of a turn of the connection, in milliseconds.
   private static let turnMilliseconds = 200
 
   public let directory: String
@@ -51,13 +52,13 @@ public final class PublishRun: Sendable {
     wake = try WakeEvent()
   }
 
-  /// Starts publishing. The capture's directory may be created later.
+  /// Starts publishing. The capture's directory need not exist yet.
   public func start() throws(SystemError) {
     try SystemThread.start(named: "publisher", as: .patient) { self.main() }
   }
 
-  /// Waits until all rows are published and confirmed by a collector, or until progress stops. The capture
-  /// must have ended.
+  /// Waits until a collector has confirmed all rows, or until progress stops. Call this after the capture has
+  /// ended.
   ///
   /// - Returns: `nil` if there was nothing to publish.
   public func finish() async -> PublishReport? {
@@ -78,19 +79,20 @@ public final class PublishRun: Sendable {
     return state.withLock { $0.report }
   }
 
-  /// Ends as soon as possible. Unpublished rows remain in the directory.
+  /// Ends the run as soon as possible. Unpublished rows remain in the directory.
   public func abandon() {
     state.withLock { $0.isAbandoned = true }
     wake.interrupt()
   }
 
-  /// Whether the thread hangs: connecting to a host that does not respond may exceed the timeout.
+  /// Whether the thread is stuck: connecting to a host that does not respond may take longer than the time
+  /// limit.
   private var isStuck: Bool {
     let limit = SystemClock.monotonic()
     return state.withLock { $0.turnedAt.advanced(by: plan.patience + .seconds(2)) <= limit }
   }
 
-  /// Progress; `nil` before publishing has started.
+  /// Progress; `nil` if publishing has not started.
   public var report: PublishReport? { state.withLock { $0.report } }
 
   // MARK: The thread
@@ -100,7 +102,7 @@ public final class PublishRun: Sendable {
 
   private func main() {
     defer { over.set(()) }
-    // The capture creates the file when it has identified the device.
+    // The capture creates the file once it has identified the device.
     while !Files.exists(directory + "/session.json"), !isEnding {
       wake.sleep(milliseconds: 100) { !isEnding }
     }
@@ -135,7 +137,7 @@ public final class PublishRun: Sendable {
     note(text)
   }
 
-  /// Connects repeatedly until everything is published.
+  /// Connects, and reconnects, until everything is published.
   private func run(_ publisher: inout Publisher) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
     var version = ProtocolVersion()
@@ -156,7 +158,7 @@ public final class PublishRun: Sendable {
           throw error
         }
         if publisher.refusal != nil { text = why(publisher, "") }
-        // Waiting rows are counted while disconnected too.
+        // Waiting rows are also counted while there is no connection.
         try publisher.look(SystemClock.monotonic())
         keep(publisher.report)
         if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
@@ -196,7 +198,7 @@ public final class PublishRun: Sendable {
     }
   }
 
-  /// Returns whether to stop although not everything is published.
+  /// Whether to stop before everything is published.
   private func isOver(_ publisher: inout Publisher) -> Bool {
     let now = SystemClock.monotonic()
     state.withLock { $0.turnedAt = now }
@@ -232,7 +234,7 @@ public final class PublishRun: Sendable {
           connected()
           try attempt { () throws(MQTTError) in try client.subscribe(to: publisher.receiptTopic) }
         case .acknowledged(let message, let reason): publisher.acknowledged(message, reason: reason, now)
-        // Without receipts, the broker's acknowledgements have to suffice.
+        // If the subscription fails, there are no receipts, only the broker's acknowledgements.
         case .subscribed: break
         case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
         }
@@ -250,6 +252,8 @@ public final class PublishRun: Sendable {
     client.disconnect(publishesWill: !publisher.isDone)
   }
 
+  /// Sends the messages that are due.
+  ///
   /// - Returns: how long the connection may wait, in milliseconds.
   private func send(
     _ publisher: inout Publisher, _ client: MQTTClient, _ isConnected: Bool
@@ -266,7 +270,7 @@ public final class PublishRun: Sendable {
     return Self.turnMilliseconds
   }
 
-  /// Reports each change of `reception` once.
+  /// Notifies the user of each change of `reception`, once.
   private func tell(_ told: inout Publisher.Reception, _ publisher: Publisher) {
     guard publisher.reception != told else { return }
     told = publisher.reception
@@ -284,7 +288,7 @@ public final class PublishRun: Sendable {
   }
 }
 
-/// Messages that arrived within a turn of the connection. Used by one thread.
+/// Messages received during a turn of the connection. Used by one thread.
 final class ReceivedMessages {
   static let byteCountLimit = Limit(
     69_632, "bytes of a message to a publisher", by: .broker,

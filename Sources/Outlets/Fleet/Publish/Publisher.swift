@@ -3,24 +3,24 @@ package import BLEWire
 import JSONText
 import Recording
 
-/// Decides which part of a capture is sent to the broker next. Has no connection and no clock.
+/// Decides which part of a capture to send to the broker next. It has no connection and no clock.
 ///
-/// The capture's tables are the spool: rows are read from them when they are sent, and read again when they
-/// are resent. Rows count as sent when the broker acknowledges them, and are resent if a collector lacks
-/// them. Rows count as published when a collector's receipt confirms them, because a broker acknowledges a
-/// message as soon as anyone is subscribed, and may then forget it.
+/// The capture's tables are the spool: rows are read from them when they are sent, and again when they are
+/// resent. Rows count as sent when the broker acknowledges them, and are resent if a collector is missing
+/// them. Rows count as published when a collector's receipt confirms them: a broker acknowledges a message as
+/// soon as there is a subscriber, and may lose it afterwards.
 package struct Publisher {
   /// Maximum number of batches that the broker has not acknowledged.
   static let inFlightLimit = 16
   /// Interval between checks of the tables for new rows.
   static let lookPeriod = Duration.seconds(1)
   static let statusPeriod = Duration.seconds(10)
-  /// Interval between writes of the cursor. A run that is killed resends the rows confirmed since the last
-  /// write, which costs less than waking a memory card more often.
+  /// Interval between writes of the cursor. If a run is killed, the next run resends the rows confirmed since
+  /// the last write. This costs less than waking a memory card more often.
   static let cursorPeriod = Duration.seconds(30)
-  /// Pause after the broker reported no subscribers, or refused a message.
+  /// Pause after the broker has reported that there are no subscribers, or has rejected a message.
   static let pausePeriod = Duration.seconds(1)
-  /// Time without a receipt after which the user is told that the publisher is waiting.
+  /// Time without a receipt after which the user is notified.
   static let silencePeriod = Duration.seconds(2)
   /// Minimum interval between responses to a collector's resend requests.
   static let rewindPeriod = Duration.milliseconds(500)
@@ -30,7 +30,7 @@ package struct Publisher {
     by: .broker,
     whenFull: "it ends after its patience time", counted: "exit status 4; `resent` of `publish`")
 
-  /// A message, and what to do when it is acknowledged.
+  /// A message to send, and what its acknowledgement means.
   package struct Outgoing: Sendable {
     enum Purpose: Hashable, Sendable {
       case batch(table: String, end: TableFollower.Position, generation: Int)
@@ -44,12 +44,12 @@ package struct Publisher {
     var purpose: Purpose
   }
 
-  /// The broker's responses to our messages.
+  /// How the broker responds to the messages.
   enum Reception: Hashable, Sendable {
     case good
     /// The broker accepts messages, but there are no subscribers.
     case nobody
-    /// The broker refuses messages.
+    /// The broker rejects messages.
     case refused(reason: Int, topic: String)
   }
 
@@ -59,10 +59,10 @@ package struct Publisher {
   private(set) var cursor: PublishCursor
   package private(set) var report: PublishReport
   private(set) var reception = Reception.good
-  /// The last refusal since a batch was accepted. A broker may end the connection along with it.
+  /// The last rejection since a batch was accepted. The broker may end the connection at the same time.
   private(set) var refusal: Reception?
-  /// Sends one message at a time until the broker accepts a batch. If a broker refuses a message and ends the
-  /// connection at once, its response would otherwise be lost behind pending output.
+  /// Whether only one message is sent at a time, until the broker accepts a batch. With more messages, the
+  /// broker's response could be lost if it rejects a message and ends the connection at once.
   private var isProbing = true
   private(set) var lastProgress: MonotonicTime
   private var tables: [TableFollower] = []
@@ -74,18 +74,18 @@ package struct Publisher {
   private var cursorAt: MonotonicTime
   private var writtenCursor: PublishCursor?
   private var rewoundAt: MonotonicTime?
-  /// The highest number of confirmed rows, and how often a table was rewound since then.
+  /// The highest number of confirmed rows, and the number of rewinds of tables since it was reached.
   private var confirmedMost = 0
   private var rewinds = 0
   private var device: String?
 
-  /// Remaining steps once no more rows come.
+  /// The remaining steps after the end of the capture.
   private enum Ending: Hashable {
     case no, rows, end, receipt(since: MonotonicTime), status, done
   }
   private var ending = Ending.no
 
-  /// - Parameter name: name of the publisher, used if this directory was not published before.
+  /// - Parameter name: name of the publisher, used if this directory has not been published before.
   /// - Throws: `damaged` if `publish.json` is invalid; `system` if it cannot be written.
   package init(
     _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
@@ -104,19 +104,19 @@ package struct Publisher {
     report = PublishReport(publisher: cursor.publisher, session: cursor.session)
     (pausedUntil, lookAt, statusAt, cursorAt, lastProgress) = (now, now, now, now, now)
     try look(now)
-    // Written before anything of the session is sent.
+    // The cursor must be stored before any message of the session is sent.
     try writeCursor()
   }
 
-  /// Returns the names of this machine and the device, such as `ward-3-70-CB-0D-00-A1-B2`, or the directory's
-  /// name if the device is unknown.
+  /// Returns a name made of the names of this machine and the device, such as `ward-3-70-CB-0D-00-A1-B2`. If
+  /// the device is unknown, the directory's name replaces its name.
   private static func name(of directory: String, device: String?) -> String {
     let path = Files.absolute(directory) ?? directory
     let part = device ?? path.split(separator: "/").last.map(String.init) ?? "capture"
     return FleetName.made(of: "\(ProcessFacts.hostName)-\(part)")
   }
 
-  /// The last will, published by the broker if the connection is lost.
+  /// The last will: the message that the broker publishes if the connection is lost.
   var will: (topic: String, octets: [UInt8]) {
     let status = PublisherStatus(state: .offline, session: cursor.session, device: device)
     return (FleetTopic.status(publisher: cursor.publisher).text(below: prefix), status.octets)
@@ -125,7 +125,7 @@ package struct Publisher {
   var receiptTopic: String { FleetTopic.receipt(publisher: cursor.publisher).text(below: prefix) }
   var isDone: Bool { ending == .done }
   var isEnding: Bool { ending != .no }
-  /// Whether the broker has acknowledged all rows seen so far.
+  /// Whether the broker has acknowledged all rows found so far.
   var isDrained: Bool { tables.allSatisfy(\.isDrained) }
   var waitingByteCount: Int { tables.reduce(0) { $0 + $1.waitingByteCount } }
 
@@ -164,8 +164,8 @@ package struct Publisher {
     }
   }
 
-  /// Stores what a collector confirmed, after syncing those rows of the tables. The cursor therefore never
-  /// points past the synced end of a file.
+  /// Stores which rows a collector has confirmed. First syncs those rows of the tables, so that the cursor
+  /// never points past the synced end of a file.
   mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
     for table in tables { cursor.tables[table.name] = table.cursor }
     if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
@@ -177,7 +177,7 @@ package struct Publisher {
     writtenCursor = cursor
   }
 
-  /// Marks the end of the capture: no more rows come.
+  /// Marks the end of the capture: no further rows are recorded.
   package mutating func end(_ now: MonotonicTime) {
     guard ending == .no else { return }
     ending = .rows
@@ -186,7 +186,8 @@ package struct Publisher {
 
   // MARK: The connection
 
-  /// Resets the state for a new connection. Unacknowledged messages of the last connection are sent again.
+  /// Resets the state for a new connection. Messages that were not acknowledged on the previous connection
+  /// are sent again.
   package mutating func connected(_ now: MonotonicTime) {
     for index in tables.indices { tables[index].takeBack() }
     inFlight = [:]
@@ -199,7 +200,7 @@ package struct Publisher {
     if ending == .end || ending == .status { ending = .rows }
   }
 
-  /// Returns the next message, if one is due.
+  /// Returns the next message; `nil` if none is due.
   package mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
     guard now >= pausedUntil, ending != .done else { return nil }
     if now >= statusAt {
@@ -250,7 +251,7 @@ package struct Publisher {
     return Outgoing(topic: topic.text(below: prefix), octets: message.octets, purpose: .end)
   }
 
-  /// Returns whether everything is sent but no collector has confirmed it for a while.
+  /// Whether everything has been sent, but no collector has confirmed it for a while.
   func isWaiting(_ now: MonotonicTime) -> Bool {
     guard case .receipt(let since) = ending, !report.isConfirmed else { return false }
     return since.advanced(by: Self.silencePeriod) <= now
@@ -282,21 +283,22 @@ package struct Publisher {
 
   // MARK: Answers
 
-  /// Records that a message was sent under this number.
+  /// Records that a message was sent with this number.
   package mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
 
-  /// Handles the broker's acknowledgement: 0, 0x10 if there are no subscribers, or an error (MQTT 5.0,
-  /// 3.4.2.1).
+  /// Handles the broker's acknowledgement. The reason is 0, 0x10 if there are no subscribers, or an error
+  /// (MQTT 5.0, 3.4.2.1).
   package mutating func acknowledged(_ message: Int, reason: Int, _ now: MonotonicTime) {
     guard let purpose = inFlight.removeValue(forKey: message) else { return }
     switch purpose {
     case .status(.ended): (ending, cursor.isComplete) = (.done, true)
-    // A retained message is kept for later subscribers.
+    // The broker retains the message for later subscribers.
     case .status: break
     case .batch(let name, let end, let generation):
       guard reason == 0 else { return hold(reason, name, now) }
       (reception, refusal, isProbing) = (.good, nil, false)
-      // A collector that requests the same rows forever must not keep the publisher running.
+      // If a collector requests the same rows again and again, this must not count as progress, so that the
+      // publisher can end.
       if rewinds <= Self.rewindLimit.count { lastProgress = now }
       guard let index = tables.firstIndex(where: { $0.name == name }) else { return }
       tables[index].acknowledge(end, generation)
@@ -313,7 +315,7 @@ package struct Publisher {
     }
   }
 
-  /// Pauses: rows wait in their tables until a subscriber is there.
+  /// Pauses sending. Rows wait in their tables until there is a subscriber.
   private mutating func hold(_ reason: Int, _ table: String, _ now: MonotonicTime) {
     let topic = "\(prefix)/\(cursor.publisher)/\(cursor.session)/\(table)"
     reception = reason == 0x10 ? .nobody : .refused(reason: reason, topic: topic)
@@ -322,7 +324,7 @@ package struct Publisher {
     for index in tables.indices { tables[index].takeBack() }
   }
 
-  /// Handles a collector's receipt: how many rows it has, and the tables to resend.
+  /// Handles a collector's receipt: the number of rows that the collector has, and the tables to resend.
   package mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
     guard let receipt = try? Receipt(parsing: payload), receipt.session == cursor.session else { return }
     report.collector = receipt.collector
@@ -330,7 +332,7 @@ package struct Publisher {
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
-    // A collector that takes over from a disconnected one knows no tables yet.
+    // A collector that has taken over from a disconnected one has no tables yet.
     let isAll = receipt.resend.contains(Receipt.all)
     for index in tables.indices where isAll || receipt.resend.contains(tables[index].name) {
       guard let rows = receipt.tables[tables[index].name] ?? (isAll ? 0 : nil) else { continue }
@@ -342,7 +344,7 @@ package struct Publisher {
     }
     tellTables()
     report.isConfirmed = false
-    // The end is sent again after the resent rows.
+    // After the resent rows, the end-of-session message is sent again.
     if case .receipt = ending { ending = .rows }
   }
 
@@ -352,7 +354,7 @@ package struct Publisher {
     }
     tellTables()
     if confirmedRows > confirmedMost { (confirmedMost, rewinds, lastProgress) = (confirmedRows, 0, now) }
-    // A receipt from before the end may refer to an earlier end.
+    // A receipt that was sent before the latest end-of-session message may refer to an earlier one.
     guard receipt.isComplete, tables.allSatisfy({ receipt.tables[$0.name] ?? 0 >= $0.sent.row }) else {
       return
     }

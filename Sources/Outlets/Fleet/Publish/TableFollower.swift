@@ -1,14 +1,14 @@
 import BLELinux
 import BLEWire
 
-/// Follows one table's file, which may still grow: tracks which rows were sent and which the broker
-/// acknowledged.
+/// Reads a table's file, which may still be growing. Tracks which rows were sent and which ones the broker
+/// has acknowledged.
 ///
-/// Handles only complete lines. No part of the file is kept in memory.
+/// Handles complete lines only. No part of the file is kept in memory.
 struct TableFollower {
   /// A position between two rows.
   struct Position: Hashable, Sendable {
-    /// Number of the row that starts here.
+    /// Number of the row that starts at this position.
     var row: Int
     /// Offset in the file, in bytes.
     var octet: Int
@@ -21,17 +21,18 @@ struct TableFollower {
     var rows: [UInt8]
     /// Position after the rows.
     var end: Position
-    /// The follower's generation when the rows were read. Acknowledgements from before a rewind are ignored.
+    /// The follower's generation when the rows were read. An acknowledgement of an older generation is
+    /// ignored.
     var generation: Int
   }
 
   private static let pieceByteCount = 1 << 16
-  /// Maximum number of batch ends kept; a receipt can move the cursor to one of them.
+  /// Maximum number of batch ends kept in memory. A receipt can move the cursor to one of them.
   private static let unconfirmedLimit = Limit(
     1_024, "unconfirmed places of a published table", by: .broker,
     whenFull: "every other one is dropped: a later run resends more rows",
     counted: "`duplicated` of `collect`")
-  /// Maximum number of bytes per check in which waiting rows are counted.
+  /// Maximum number of bytes read per check to count waiting rows.
   private static let countedByteCount = 1 << 22
 
   let name: String
@@ -39,25 +40,27 @@ struct TableFollower {
   let path: String
   private let start: Position
   private(set) var acknowledged: Position
-  /// The collector's position, as far as known: where a later run starts.
+  /// The confirmed position, from which a later run starts.
   private(set) var confirmed: Position
-  /// Number of rows confirmed by receipts.
+  /// Number of rows that receipts have confirmed.
   private var told: Int
-  /// Ends of acknowledged batches that no receipt has confirmed.
+  /// Ends of batches that the broker has acknowledged but no receipt has confirmed.
   private var unconfirmed: [Position] = []
   private(set) var sent: Position
-  /// The first row that can still be sent.
+  /// Number of the first row that can still be sent.
   private(set) var from: Int
   private(set) var skipped: Int
   private(set) var generation = 0
   /// Size of the file in bytes at the last check.
   private var byteCount: Int
-  /// Position up to which unsent rows are counted.
+  /// Position up to which unsent rows have been counted.
   private var counted: Position
-  /// Batches that were sent and not acknowledged, in order.
+  /// Batches that were sent but not acknowledged yet, in order.
   private var waiting: [(end: Position, isAcknowledged: Bool)] = []
 
-  /// - Parameter cursor: progress of an earlier run.
+  /// Opens a table.
+  ///
+  /// - Parameter cursor: progress of an earlier run; `nil` if there was none.
   /// - Returns: `nil` if the file has no complete header yet.
   init?(
     _ name: String, in directory: String, _ cursor: PublishCursor.Table?
@@ -76,7 +79,7 @@ struct TableFollower {
     (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
     (sent, confirmed, counted, told) = (acknowledged, acknowledged, acknowledged, acknowledged.row)
     byteCount = sent.octet
-    // The cursor must point between two lines of this file.
+    // Check that the cursor points between two lines of this file.
     let isPlace =
       acknowledged.octet >= start.octet
       ? try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")] : false
@@ -84,11 +87,10 @@ struct TableFollower {
     try look()
   }
 
-  /// Moves back to the end of a file that a power failure has left with fewer rows than a collector has
-  /// confirmed. Rows may be published before the capture syncs them.
+  /// Moves back to the end of the file. Needed if a power failure has left fewer rows in the file than a
+  /// collector has confirmed, because rows may be published before the capture syncs them.
   ///
-  /// - Throws: `otherCapture` if the file has that many rows but the cursor does not point between two of
-  ///   them.
+  /// - Throws: `otherCapture` if the file has enough rows, but the cursor does not point between two of them.
   private mutating func stepBack() throws(PublishProblem) {
     var (end, place) = (start, start.octet)
     while true {
@@ -107,36 +109,36 @@ struct TableFollower {
     skipped = min(skipped, from)
   }
 
-  /// Returns the bytes before the first zero. A power failure leaves zeros if the disk has the new length of
-  /// a file but not its data.
+  /// Returns the bytes before the first zero. If the disk has a file's new length but not its data, a power
+  /// failure leaves zeros.
   private static func written(_ octets: [UInt8]) -> ArraySlice<UInt8> { octets.prefix { $0 != 0 } }
 
   var cursor: PublishCursor.Table {
     PublishCursor.Table(rows: confirmed.row, octets: confirmed.octet, skipped: skipped, from: from)
   }
 
-  /// Whether all complete lines seen so far are acknowledged.
+  /// Whether the broker has acknowledged all complete lines found so far.
   var isDrained: Bool { waiting.isEmpty && sent == acknowledged }
 
-  /// Bytes that the broker has not acknowledged.
+  /// Number of bytes that the broker has not acknowledged.
   var waitingByteCount: Int { byteCount - acknowledged.octet }
 
-  /// Counted rows of the file that no collector has confirmed.
+  /// Number of rows that no collector has confirmed, as far as they have been counted.
   var unconfirmedRows: Int { max(sent.row, counted.row) - confirmed.row }
 
-  /// Checks how far the file has grown.
+  /// Checks how much the file has grown.
   ///
-  /// - Throws: `otherCapture` if it is shorter than what was already sent.
+  /// - Throws: `otherCapture` if the file is shorter than the part that was already sent.
   mutating func look() throws(PublishProblem) {
     guard let count = Files.byteCount(of: path), count >= sent.octet else { throw .otherCapture(path) }
     if counted.octet < sent.octet { counted = sent }
-    // Count rows that were there at the last check and still wait. Newer rows are counted when they are sent.
+    // Count only rows that were already waiting at the last check. Newer rows are counted when they are sent.
     let end = min(byteCount, counted.octet + Self.countedByteCount)
     if counted.octet < end { counted = try advance(from: counted, to: end) { _ in false } }
     byteCount = count
   }
 
-  /// Returns the next rows, as many as fit into a batch.
+  /// Returns as many rows as fit into a batch.
   ///
   /// - Returns: `nil` if no complete line is waiting.
   mutating func next() throws(PublishProblem) -> Cut? {
@@ -173,7 +175,7 @@ struct TableFollower {
     settle()
   }
 
-  /// Handles a receipt: a collector has this many rows in files.
+  /// Handles a receipt: a collector has this number of rows in files.
   mutating func confirm(_ rows: Int) {
     told = max(told, rows)
     settle()
@@ -186,16 +188,16 @@ struct TableFollower {
     unconfirmed.removeSubrange(..<count)
   }
 
-  /// Rewinds to the first row that is not acknowledged.
+  /// Moves back to the first row that the broker has not acknowledged.
   mutating func takeBack() {
     sent = acknowledged
     waiting = []
     generation += 1
   }
 
-  /// Continues from an earlier row, or from the first one that is not skipped.
+  /// Moves back to an earlier row, or to the first row that was not skipped.
   ///
-  /// - Returns: whether there is anything to resend.
+  /// - Returns: whether there are rows to resend.
   mutating func rewind(to row: Int) throws(PublishProblem) -> Bool {
     let target = max(row, from)
     guard target < sent.row else { return false }
@@ -209,15 +211,15 @@ struct TableFollower {
     return true
   }
 
-  /// Skips the oldest rows if more than `limit` bytes wait. Skips down to three quarters of the limit, so
-  /// that it happens rarely.
+  /// Skips the oldest rows if more than `limit` bytes are waiting. Reduces them to three quarters of the
+  /// limit, so that this is rarely necessary.
   mutating func bound(byteCount limit: Int) throws(PublishProblem) {
     guard waitingByteCount > limit else { return }
     takeBack()
     let target = byteCount - limit / 4 * 3
     let before = acknowledged.row
     acknowledged = try advance(from: acknowledged) { $0.octet >= target }
-    // Skipped rows cannot be confirmed.
+    // Skipped rows can no longer be confirmed.
     (sent, confirmed, unconfirmed) = (acknowledged, acknowledged, [])
     told = max(told, acknowledged.row)
     from = acknowledged.row
