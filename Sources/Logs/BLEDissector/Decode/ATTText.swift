@@ -10,7 +10,7 @@ enum ATTText {
       text.malformed(8, "\(problem)", att.parameters)
       return
     }
-    // Each case reads only what the decoder has validated, or validates it again.
+    // Each case reads only what the decoder has validated, or validates the rest itself.
     if !printList(att, into: &text) { printValue(att, into: &text) }
   }
 
@@ -34,7 +34,7 @@ enum ATTText {
     return "\(number) \(PacketText.uuid(uuid))"
   }
 
-  /// Prints PDUs other than those with the value of a single attribute.
+  /// Prints a PDU that is not about the value of a single attribute.
   private static func printList(_ att: borrowing DecodedATT, into text: inout PacketText) -> Bool {
     let octets = att.parameters
     switch att.opcode {

@@ -1,8 +1,10 @@
 import BLEWire
 import JSONText
 
-/// The AD structures of an advertisement. Core 5.4, Vol 3, Part C, 11, and its supplement, Part A.
+/// Dissects the AD structures of an advertisement. Core 5.4, Vol 3, Part C, 11, and its supplement, Part A.
 enum AdvertisingDissector {
+  /// Appends the fields of advertising data.
+  ///
   /// - Parameter offset: offset of the data in the dissected bytes.
   static func dissect(_ data: Span<UInt8>, at offset: Int, into list: inout FieldList) {
     var structures = FieldList(for: list.reader)
@@ -24,7 +26,7 @@ enum AdvertisingDissector {
       Field("data", .list, .none, octets: offset..<offset + data.count, children: structures.fields))
   }
 
-  /// Dissects data joined from several reports.
+  /// Dissects data that was joined from several reports.
   static func joined(_ data: Span<UInt8>, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("byteCount", data.count, .hidden)
@@ -80,7 +82,7 @@ enum AdvertisingDissector {
     fields.append(data(value.extracting(2...), "octets"))
   }
 
-  /// Manufacturer or service data: a separate line in text, a separate member in JSON.
+  /// Returns the field for manufacturer or service data: a separate line in text, a separate member in JSON.
   private static func data(_ octets: Span<UInt8>, _ name: String?) -> Field {
     Field(name, .octets(octets.indices.map { octets[$0] }), name == nil ? .words("Data") : .hidden)
   }
@@ -114,7 +116,7 @@ enum AdvertisingDissector {
 }
 
 extension FieldList {
-  /// Appends an object whose members are on lines of their own.
+  /// Appends an object whose members have their own lines in text.
   fileprivate mutating func structure(_ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)
     members(&list)

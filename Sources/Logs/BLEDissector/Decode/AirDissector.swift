@@ -2,9 +2,9 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// Metadata and PDU of an air packet.
+/// Dissects the metadata and the PDU of an air packet.
 enum AirDissector {
-  /// Returns the members of `air` in JSON, which form one line of text.
+  /// Returns the members of `air` in JSON. In text they form one line.
   static func dissect(_ packet: AirPacket, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("pdu", packet.pdu.name)
@@ -29,7 +29,7 @@ enum AirDissector {
     return list.fields
   }
 
-  /// Returns the metadata as text for people, without the usual values.
+  /// Returns the metadata as text. Omits the usual values.
   static func words(_ packet: AirPacket) -> String {
     var words = [PacketText.hex(UInt64(packet.accessAddress), digits: 8)]
     if let channel = packet.channel { words.append("channel \(channel)") }
@@ -43,7 +43,7 @@ enum AirDissector {
     return words.joined(separator: ", ")
   }
 
-  /// Returns the first line for a packet that no HCI packet expresses.
+  /// Returns the first line of text for a packet that has no HCI equivalent.
   static func title(_ packet: AirPacket, _ octets: Span<UInt8>) -> String {
     let mark =
       switch packet.direction {

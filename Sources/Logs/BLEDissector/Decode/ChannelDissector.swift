@@ -1,9 +1,11 @@
 import BLEWire
 import JSONText
 
-/// PDUs of the LE signalling channel and of the Security Manager.
+/// Dissects PDUs of the LE signalling channel and of the Security Manager.
 enum ChannelDissector {
-  /// - Returns: a line of text and its fields, which are the members of `l2cap` or `smp` in JSON; `nil` for
+  /// Dissects the payload of a frame.
+  ///
+  /// - Returns: a title for text and the fields, which are the members of `l2cap` or `smp` in JSON; `nil` for
   ///   any other channel.
   static func dissect(_ payload: Span<UInt8>, of channelID: UInt16, for reader: FieldList.Reader)
     -> (title: String, fields: [Field])?
@@ -54,7 +56,7 @@ enum ChannelDissector {
 }
 
 extension FieldList {
-  /// Adds the members that text has in the title.
+  /// Adds the members whose values text has in the title.
   fileprivate mutating func head(_ code: UInt8, _ layout: PacketLayout?) {
     member("code", code, .hidden)
     if let layout { member("name", layout.name, .hidden) }

@@ -1,7 +1,7 @@
-/// HCI commands with their parameters and the return parameters of their Command Complete.
+/// HCI commands with their parameters, and the return parameters in their Command Complete events.
 ///
-/// Core 5.4, Vol 4, Part E, 7. Names are those of `btmon` 5.66; the last few, which `btmon` lacks, have the
-/// specification's names. Commands without fields concern BR/EDR and are shown in hexadecimal.
+/// Core 5.4, Vol 4, Part E, 7. Names are those of `btmon` 5.66, or the specification's if `btmon` has no
+/// name. The parameters of commands without fields, which concern BR/EDR, are shown in hexadecimal.
 enum HCICommandTable {
   static let layouts = PacketLayout.table(text)
 

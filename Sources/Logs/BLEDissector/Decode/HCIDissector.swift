@@ -3,12 +3,12 @@ import JSONText
 
 /// Parameters of a command or an event, with the fields of their layout.
 struct HCIParameters: ~Escapable {
-  /// Number of further commands that the controller accepts, for events that contain it.
+  /// Number of further commands that the controller accepts; `nil` if the event does not contain it.
   private(set) var credits: UInt8?
   private(set) var summary = HCISummary()
-  /// `nil` if the layout is unknown.
+  /// The fields; `nil` if the layout is unknown.
   private(set) var fields: [PacketField]?
-  /// The bytes of the fields and of anything after them.
+  /// The bytes of the fields, and any bytes after them.
   let octets: Span<UInt8>
 
   /// - Parameter packet: a command without its H4 type byte.
@@ -51,7 +51,7 @@ struct HCIParameters: ~Escapable {
     summary.event = event.code
   }
 
-  /// Line of text above the fields: the completed command, or the subevent.
+  /// The line of text above the fields: the completed command, or the subevent; `nil` for other packets.
   var title: String? {
     if let subevent = summary.subevent { return "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))" }
     guard let credits, let opcode = summary.opcode else { return nil }
@@ -70,7 +70,7 @@ struct HCIParameters: ~Escapable {
 
   private mutating func readReturned() {
     guard let layout = summary.opcode.flatMap({ HCICommandTable.layouts[$0.rawValue] }) else {
-      // Nearly every command returns a status first.
+      // Nearly every command returns a status as its first parameter.
       if !octets.isEmpty { takeStatusOnly() }
       return
     }
@@ -94,8 +94,11 @@ struct HCIParameters: ~Escapable {
 
 /// Dissects commands and events.
 enum HCIDissector {
+  /// Dissects a packet.
+  ///
   /// - Parameter packet: a command or an event.
-  /// - Returns: a line of text above the fields, and the fields, which are in `parameters` in JSON.
+  /// - Returns: a line of text above the fields, and the fields, which are the members of `parameters` in
+  ///   JSON.
   static func dissect(
     _ packet: borrowing DecodedPacket, for reader: FieldList.Reader
   ) -> (title: String?, fields: [Field]) {
@@ -109,7 +112,7 @@ enum HCIDissector {
       LayoutDissector.dissect(parameters.fields, parameters.octets, into: &list)
       return (list.words(parameters.title), list.fields)
     } catch {
-      // In JSON, the packet has its own member for the problem and members for its header.
+      // In JSON, the packet has separate members for the problem and the header, so only the rest is listed.
       let start = headerByteCount(packet.type)
       list.append(Field(nil, .problem("\(error)"), .none))
       list.append(Field(nil, .octets(octets.indices.map { octets[$0] }), .none))
@@ -123,7 +126,7 @@ enum HCIDissector {
     type == .command ? HCICommandPacket.headerByteCount : HCIEventPacket.headerByteCount
   }
 
-  /// Returns the header line.
+  /// Returns the packet's header line.
   static func title(_ packet: borrowing DecodedPacket) -> String {
     let octets = packet.packet
     switch packet.type {

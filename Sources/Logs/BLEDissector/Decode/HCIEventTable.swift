@@ -1,10 +1,11 @@
 /// HCI events and LE subevents with their parameters.
 ///
 /// Core 5.4, Vol 4, Part E, 7.7. Names are those of `btmon` 5.66, or the specification's if `btmon` has no
-/// name. Command Complete and Command Status take their fields from `HCICommandTable`.
+/// name. The fields of Command Complete and Command Status are in `HCICommandTable`.
 enum HCIEventTable {
   static let layouts = PacketLayout.table(text)
-  /// Layouts by subevent code, the first parameter of an LE Meta event. Core 5.4, Vol 4, Part E, 7.7.65.
+  /// Layouts by subevent code, which is the first parameter of an LE Meta event. Core 5.4, Vol 4, Part E,
+  /// 7.7.65.
   static let subevents = PacketLayout.table(subeventText)
 
   private static let text = """

@@ -1,15 +1,15 @@
 public import BLEWire
 
-/// Main facts about a command or an event: type, link and status.
+/// Summary of a command or an event: type, link and status.
 public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
-  /// Opcode of a command, or of the command that a Command Complete or Command Status refers to.
+  /// Opcode of a command, or of the command to which a Command Complete or Command Status refers.
   public internal(set) var opcode: HCIOpcode?
   public internal(set) var event: HCIEventCode?
   public internal(set) var subevent: LESubevent?
   public internal(set) var status: HCIStatus?
-  /// The first connection handle in the parameters.
+  /// The first connection handle among the parameters.
   var handle: UInt16?
-  /// Reason why parameters are missing.
+  /// Why parameters are missing.
   var problem: WireError?
 
   init() {}
@@ -34,7 +34,7 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Reads the link and the status from the fields.
+  /// Reads the connection handle and the status from the fields.
   mutating func read(
     _ fields: [PacketField]?, _ minimum: Int?, _ parameters: Span<UInt8>, _ layer: WireError.Layer
   ) {
@@ -50,7 +50,7 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension HCIOpcode {
-  /// Name as printed by `btmon`.
+  /// The command's name as printed by `btmon`.
   package var logName: String {
     HCICommandTable.layouts[rawValue]?.name ?? (rawValue >> 10 == 0x3F ? "Vendor" : "Unknown")
   }

@@ -2,20 +2,23 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// Dissects records of format 2001 other than HCI packets, as `btmon` text and as JSON members.
+/// Dissects records of format 2001 other than HCI packets, as text in the style of `btmon` and as JSON
+/// members.
 ///
-/// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. It remembers the address of each adapter
-/// and the program of each channel, because later records contain only their numbers.
+/// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. The dissector stores the address of each
+/// adapter and the program of each channel, because later records contain only their numbers.
 struct MonitorNotes {
-  /// Maximum number of channels remembered.
+  /// Maximum number of channels stored.
   static let maximumChannels = 256
 
   private var addresses: [UInt16: DeviceAddress] = [:]
-  /// Type and program of each open channel, by its cookie.
+  /// Type and program of each open channel, by the channel's cookie.
   private var channels: [UInt32: (kind: String, program: String)] = [:]
 
-  /// - Returns: the title of the record, and its fields. Most fields are part of the title, and separate
-  ///   members only in JSON.
+  /// Dissects a record.
+  ///
+  /// - Returns: the title of the record, and its fields. In text, most fields are part of the title and have
+  ///   no separate lines.
   mutating func dissect(
     _ opcode: MonitorOpcode, _ octets: Span<UInt8>, adapter: UInt16
   ) -> (title: String, fields: [Field]) {
@@ -45,7 +48,7 @@ struct MonitorNotes {
     return "\(title) (len \(octets.count))"
   }
 
-  /// Returns the adapter's address, from this record at `offset` or from an earlier one.
+  /// Returns the adapter's address, from this record at `offset`, or from an earlier record.
   private mutating func address(
     _ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16, _ fields: inout FieldList
   ) -> String {
@@ -54,7 +57,7 @@ struct MonitorNotes {
     return ": " + fields.said("address", "\(address)")
   }
 
-  /// Type, bus, address and name: `(Primary,Virtual,hci0)`.
+  /// Dissects type, bus, address and name. The title ends with, for example, `(Primary,Virtual,hci0)`.
   private mutating func newIndex(
     _ octets: Span<UInt8>, _ adapter: UInt16, _ fields: inout FieldList
   ) -> String {
@@ -89,7 +92,7 @@ struct MonitorNotes {
     return " (\(fields.said("manufacturerName", name)))"
   }
 
-  /// Priority, length of the identifier, identifier, text.
+  /// Dissects a log message: priority, length of the identifier, identifier, text.
   private static func logging(_ octets: Span<UInt8>, _ fields: inout FieldList) -> String {
     guard octets.count >= 2, octets.count >= 2 + Int(octets[1]) else {
       fields.member("octets", hex: octets, .hidden)
@@ -101,7 +104,8 @@ struct MonitorNotes {
     return "= \(program): \(fields.said("text", PacketText.string(octets.extracting(end...))))"
   }
 
-  /// Cookie, channel type, version, revision, flags, length of the program's name, name.
+  /// Dissects an opened channel: cookie, channel type, version, revision, flags, length of the program's
+  /// name, name.
   private mutating func open(_ octets: Span<UInt8>, _ fields: inout FieldList) -> String {
     guard octets.count >= 14 else { return Self.unknown("@ Open", octets, &fields) }
     let cookie = octets.u32(at: 0)
@@ -134,7 +138,7 @@ struct MonitorNotes {
     return "@ \(channel?.kind ?? "Channel") Close: \(channel?.program ?? "unknown") \(Self.mark(cookie))"
   }
 
-  /// Cookie, number and parameters of a management message.
+  /// Dissects a management message: cookie, number and parameters.
   private func control(
     _ word: String, _ names: [UInt16: String], _ octets: Span<UInt8>, _ fields: inout FieldList
   ) -> String {
@@ -150,12 +154,12 @@ struct MonitorNotes {
     return "@ \(kind) \(word): \(name) plen \(octets.count - 6) \(Self.mark(cookie))"
   }
 
-  /// The number of a channel, such as `{0x0002}`.
+  /// A channel's cookie as text, such as `{0x0002}`.
   private static func mark(_ cookie: UInt32) -> String { "{\(PacketText.hex(UInt64(cookie), digits: 4))}" }
 }
 
 extension FieldList {
-  /// Adds a member to JSON only, and returns its text for the title.
+  /// Adds a member to JSON only, and returns its text for use in the title.
   fileprivate mutating func said(_ name: String, _ text: String) -> String {
     member(name, text, .hidden)
     return text

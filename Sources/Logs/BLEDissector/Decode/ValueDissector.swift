@@ -2,18 +2,21 @@ package import BLEWire
 import ColmiRing
 package import JSONText
 
-/// Decodes attribute values with a known format, defined by the SIG, the sensor's manufacturer or the ring's
-/// protocol. The result matches that of `ringtap decode` and `ringtap ring decode`.
+/// Decodes attribute values whose format is defined by the SIG, the sensor's manufacturer or the ring's
+/// protocol. The result is the same as that of `ringtap decode` and `ringtap ring decode`.
 enum ValueDissector {
+  /// Decodes a value.
+  ///
   /// - Parameters:
-  ///   - uuid: `nil` if the log does not contain it. A ring's value is then recognized by its checksum.
-  ///   - opcode: opcode of the PDU. A write to a ring is a command, even if it looks like a sample.
+  ///   - uuid: the attribute's type; `nil` if the log does not contain it. A ring's value is then recognized
+  ///     by its checksum.
+  ///   - opcode: opcode of the PDU. A value written to a ring is a command, even if it looks like a sample.
   static func said(
     _ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode, for reader: FieldList.Reader
   ) -> Field? {
     let isSent = opcode == .writeRequest || opcode == .writeCommand
     if let ring = RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost) { return ring.field }
-    // A part of a ring's message cannot be decoded alone.
+    // A fragment of a ring's message cannot be decoded on its own.
     guard let uuid, RingTranscript([], of: uuid) == nil else { return nil }
     if let short = uuid.short, let fields = attribute(value, short, reader) { return said(fields) }
     var context = SensorDecoder.Context()
@@ -80,7 +83,7 @@ enum ValueDissector {
 }
 
 extension DecodedATT {
-  /// Returns the decoded value; `nil` if it is only a part of a value or its format is unknown.
+  /// Returns the decoded value; `nil` if the PDU has only a part of the value, or if the format is unknown.
   func said(for reader: FieldList.Reader) -> Field? {
     guard let value, offset == nil, opcode != .readBlobResponse else { return nil }
     return ValueDissector.said(value, uuid, in: opcode, for: reader)

@@ -1,9 +1,9 @@
 import BLEWire
 import JSONText
 
-/// Renders fields as lines for people. `JSONLine` is the other renderer of `Field`.
+/// Prints fields as lines of text. `JSONLine` writes the same fields as JSON.
 extension PacketText {
-  /// Maximum number of list elements shown; the rest is counted.
+  /// Maximum number of list elements shown. Further elements are only counted.
   private static let shownElements = 16
 
   mutating func print(_ fields: [Field], _ indent: Int) {
@@ -30,7 +30,7 @@ extension PacketText {
     }
   }
 
-  /// Prints scalars on one line, and other fields below it.
+  /// Prints scalar members on one line, and the other members below it.
   private mutating func printSentence(_ field: Field, _ label: String, _ indent: Int) {
     var parts: [String] = []
     for child in field.children where child.isScalar && child.isShown {
@@ -63,7 +63,7 @@ extension PacketText {
     return rest > 0 ? "\(shown) and \(rest) more" : shown
   }
 
-  /// Returns label and value, such as `level 78 %` or `not charging`.
+  /// Returns label and value as text, such as `level 78 %` or `not charging`.
   private static func part(_ field: Field) -> String {
     let label = words(of: field)
     if case .flag(let flag) = field.value { return flag ? label : "not " + label }
@@ -78,7 +78,7 @@ extension PacketText {
     }
   }
 
-  /// Returns the label with a capital first letter.
+  /// Returns the label, starting with a capital letter.
   private static func label(of field: Field) -> String {
     let words = words(of: field)
     return words.first.map { $0.uppercased() + words.dropFirst() } ?? ""
@@ -103,7 +103,7 @@ extension PacketText {
 }
 
 extension Field {
-  /// Empty fields are not shown.
+  /// Whether the field is shown. Empty fields are not.
   fileprivate var isShown: Bool { label != .hidden && (value != .null || words != nil) }
 
   /// Whether the field is a list of scalars.

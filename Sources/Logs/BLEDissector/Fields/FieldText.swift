@@ -1,10 +1,12 @@
 import BLEWire
 
-/// Text after the label of a field.
+/// Text for the values of fields, printed after the label.
 enum FieldText {
+  /// Returns the value as text.
+  ///
   /// - Parameters:
   ///   - value: exactly the bytes of the field.
-  ///   - type: address type from the last address type field before.
+  ///   - type: address type from the last address type field before this field.
   static func text(_ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType) -> String {
     let number = number(value)
     let digits = PacketText.hex(number, digits: 2 * value.count)
@@ -30,7 +32,7 @@ enum FieldText {
     }
   }
 
-  /// Returns the name of a value, for fields whose values have names.
+  /// Returns the name of a value; `nil` if the field's values have no names.
   static func word(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> String? {
     switch kind {
     case .status, .reason: HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))
@@ -43,7 +45,7 @@ enum FieldText {
     }
   }
 
-  /// Returns the names of the bits that are set; `nil` if the field is not a bit mask.
+  /// Returns the names of the set bits; `nil` if the field is not a bit mask.
   static func names(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String]? {
     switch kind {
     case .features: words(of: value.u64(at: 0), features)
@@ -54,7 +56,7 @@ enum FieldText {
     }
   }
 
-  /// 127 dBm means "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
+  /// Whether a power in dBm is known. 127 means "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
   static func isKnownPower(_ octet: UInt8) -> Bool { octet != 0x7F }
 
   static func address(_ address: DeviceAddress) -> String {

@@ -1,6 +1,6 @@
-/// Names of the values of enumeration fields. Core 5.4, Vol 4, Part E, 7; names of `btmon` 5.66.
+/// Names for the values of enumeration fields. Core 5.4, Vol 4, Part E, 7. Names are those of `btmon` 5.66.
 enum FieldWords {
-  /// Names by the identifier that a layout uses after its equals sign.
+  /// Names of values, by the identifier that follows the equals sign in a layout.
   static let byName: [String: [UInt16: String]] = {
     var all: [String: [UInt16: String]] = [:]
     for section in text.split(separator: "@") {

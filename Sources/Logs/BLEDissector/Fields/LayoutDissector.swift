@@ -1,7 +1,7 @@
 import BLEWire
 import JSONText
 
-/// Dissects the bytes of a packet by the fields of its layout.
+/// Dissects the bytes of a packet according to the fields of its layout.
 ///
 /// A field's key is its label in lower camel case, with its unit at the end:
 ///
@@ -19,8 +19,8 @@ import JSONText
 /// | repeated fields | `key`: an array of objects |
 /// | advertising data | `data`: an array with an object for each AD structure |
 ///
-/// A status is not part of the parameters: it is a member beside them. Bytes without a field are in `octets`,
-/// and `problem` has the reason if a field does not fit. In text each field is a line, in the style of
+/// The status is not one of the parameters: it is a separate member beside them. Bytes without a field are in
+/// `octets`. If a field does not fit, `problem` has the reason. In text, each field is a line in the style of
 /// `btmon`.
 struct LayoutDissector {
   private var cursor = 0
@@ -29,7 +29,9 @@ struct LayoutDissector {
 
   private init() {}
 
-  /// - Parameter fields: `nil` if the layout is unknown.
+  /// Appends the fields to `list`.
+  ///
+  /// - Parameter fields: the layout's fields; `nil` if the layout is unknown.
   static func dissect(_ fields: [PacketField]?, _ bytes: Span<UInt8>, into list: inout FieldList) {
     var dissector = LayoutDissector()
     guard dissector.dissect(fields ?? [], from: 0, bytes, into: &list) else { return }
@@ -40,7 +42,9 @@ struct LayoutDissector {
     if cursor < bytes.count { list.octets(bytes, cursor..<bytes.count) }
   }
 
-  /// - Returns: whether all fields fit.
+  /// Dissects the fields from index `first` on.
+  ///
+  /// - Returns: whether all fields fit into the bytes.
   private mutating func dissect(
     _ fields: [PacketField], from first: Int, _ bytes: Span<UInt8>, into list: inout FieldList
   ) -> Bool {
@@ -72,7 +76,8 @@ struct LayoutDissector {
     return false
   }
 
-  /// Dissects the fields after the one at `index`, as often as its value says.
+  /// Dissects the fields after the one at `index` repeatedly. The field at `index` has the number of
+  /// repetitions.
   private mutating func dissectEach(
     _ fields: [PacketField], _ index: Int, _ bytes: Span<UInt8>, into list: inout FieldList
   ) -> Bool {
@@ -140,6 +145,8 @@ struct LayoutDissector {
     }
   }
 
+  /// Returns the value of a field.
+  ///
   /// - Parameter value: exactly the bytes of the field.
   private static func value(
     _ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType
@@ -162,7 +169,7 @@ struct LayoutDissector {
 }
 
 extension FieldList {
-  /// Appends bytes with unknown meaning.
+  /// Appends bytes that no field describes.
   mutating func octets(_ bytes: Span<UInt8>, _ range: Range<Int>) {
     append(Field("octets", .octets(range.map { bytes[$0] }), .none, octets: range))
   }

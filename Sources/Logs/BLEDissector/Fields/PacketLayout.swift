@@ -1,56 +1,55 @@
 /// One field of a packet: its encoding and its label.
 struct PacketField: Sendable {
   enum Kind: Sendable {
-    /// A little-endian number of this many bytes, in decimal or in hexadecimal.
+    /// A little-endian number of this many bytes, shown in decimal or in hexadecimal.
     case number(Int), hexadecimal(Int)
-    /// Two bytes, in decimal and hexadecimal.
+    /// A number of two bytes, shown in decimal and in hexadecimal.
     case both
-    /// This many bytes in transmission order.
+    /// This many bytes, shown in transmission order.
     case octets(Int)
     case status, reason, connectionHandle
     /// A signed byte; 127 means "not available".
     case dBm, rssi
     /// A number of this many bytes, in microseconds.
     case microseconds(Int)
-    /// A number of this many bytes in units of 625 µs; two bytes in units of 1.25 ms; two bytes in units of
-    /// 10 ms.
+    /// Numbers in units of 625 µs (this many bytes), 1.25 ms (two bytes), and 10 ms (two bytes).
     case slots(Int), connectionIntervals, centiseconds
     case addressType, address, randomAddress, publicAddress
     /// A number of this many bytes, with names for its values.
     case enumeration([UInt16: String], Int)
     /// Eight bytes of LE features. Core 5.4, Vol 6, Part B, 4.6.
     case features
-    /// Eight bytes: bit n stands for the event, or the LE subevent, with the number n + 1. Core 5.4, Vol 4,
-    /// Part E, 7.3.1 and 7.8.1.
+    /// Eight bytes. Bit n represents the event, or the LE subevent, with number n + 1. Core 5.4, Vol 4, Part
+    /// E, 7.3.1 and 7.8.1.
     case eventMask, subeventMask
-    /// This many bytes, of which only the number of set bits is shown.
+    /// A bit mask of this many bytes. Only the number of set bits is shown.
     case bitCount(Int)
-    /// Bits for the advertising channels 37 to 39.
+    /// A bit mask of the advertising channels 37 to 39.
     case channels
-    /// Event type bits of an extended advertising report.
+    /// Bits of the event type of an extended advertising report.
     case extendedEventType
     /// Bits of the Security Manager. Core 5.4, Vol 3, Part H, 3.5.1 and 3.6.1.
     case authentication, keyDistribution
-    /// UTF-8 up to the end or the first zero.
+    /// UTF-8 text up to the end or the first zero byte.
     case name
-    /// A length byte, and this many bytes of advertising data.
+    /// A length byte, followed by advertising data of that length.
     case advertisingData
-    /// Advertising data up to the end.
+    /// Advertising data up to the end of the packet.
     case structures
-    /// Seconds in two bytes.
+    /// A number of seconds in two bytes.
     case seconds
-    /// Remaining bytes, which have no meaning.
+    /// The remaining bytes, which have no meaning.
     case padding
-    /// A byte with the number of occurrences of the following fields; or a bit mask in which each set bit is
-    /// one occurrence.
+    /// A byte with the number of repetitions of the following fields, or a bit mask with one repetition for
+    /// each set bit.
     case times, timesByBits
-    /// The following fields repeat until the end.
+    /// The following fields repeat until the end of the packet.
     case untilEnd
   }
 
   let kind: Kind
   let label: String
-  /// Its key in JSON, and the key for the name of its value.
+  /// The field's key in JSON, and the key of the value's name.
   let key: String
   let nameKey: String
 
@@ -83,7 +82,7 @@ struct PacketField: Sendable {
 }
 
 extension PacketField.Kind {
-  /// Suffix of the field's key.
+  /// Suffix of the field's key: the unit.
   fileprivate var unit: String {
     switch self {
     case .slots, .connectionIntervals, .centiseconds: "Ms"
@@ -113,7 +112,7 @@ enum JSONKey {
     return String(decoding: key, as: UTF8.self)
   }
 
-  /// Converts `Num reports` to `reports`, because an array needs no count.
+  /// Converts `Num reports` to `reports`: an array has no separate count.
   static func counted(_ label: Substring) -> Substring {
     for words in ["Num ", "Number of "] where label.hasPrefix(words) { return label.dropFirst(words.count) }
     return label
@@ -123,29 +122,29 @@ enum JSONKey {
     lowerCaseBit(octet) != 0 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(octet)
   }
 
-  /// Returns the bit that distinguishes lower case from upper case; 0 for non-letters.
+  /// Returns the bit that distinguishes lower case from upper case; 0 if the byte is not a letter.
   private static func lowerCaseBit(_ octet: UInt8) -> UInt8 {
     (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(octet | 0x20) ? 0x20 : 0
   }
 }
 
-/// Fields of one packet type, from a line of a table.
+/// The fields of one packet type, parsed from a line of a table.
 ///
-/// A line is `NUMBER NAME | FIELDS | RETURNED FIELDS`, with the number in hexadecimal and the fields
-/// separated by commas. Without a bar the fields are unknown. A field is a word of `kind(_:)` and its label.
-/// A line without a second bar returns only a status.
+/// A line is `NUMBER NAME | FIELDS | RETURNED FIELDS`. The number is in hexadecimal, and the fields are
+/// separated by commas. A field is a word of `kind(_:)`, followed by its label. In a line without a bar, the
+/// fields are unknown. In a line without a second bar, the command returns only a status.
 struct PacketLayout: Sendable {
   let name: String
-  /// `nil` if unknown; the bytes are then shown in hexadecimal.
+  /// The fields; `nil` if they are unknown. The bytes are then shown in hexadecimal.
   let fields: [PacketField]?
   /// For a command: the return parameters of its Command Complete.
   let returned: [PacketField]
 
-  /// Number of bytes of the fixed fields, up to the first repeated one.
+  /// Number of bytes of the fixed fields before the first repeated field.
   let minimumByteCount: Int
   let minimumReturnedByteCount: Int
 
-  /// Return parameters if there is only a status, or if nothing else is known.
+  /// Return parameters of commands that return only a status, or whose return parameters are unknown.
   static let status = fields("status")
 
   private init(_ columns: [Substring], name: Substring) {
@@ -156,7 +155,7 @@ struct PacketLayout: Sendable {
     minimumReturnedByteCount = Self.minimum(returned)
   }
 
-  /// Returns the offset of the first connection handle.
+  /// Returns the offset of the first connection handle; `nil` if there is none.
   static func handleOffset(_ fields: [PacketField]) -> Int? {
     var offset = 0
     for field in fields {
@@ -190,7 +189,7 @@ struct PacketLayout: Sendable {
     return table
   }
 
-  /// Parses lines of a number and a name.
+  /// Parses lines that consist of a number and a name.
   static func names(_ text: String) -> [UInt16: String] {
     var names: [UInt16: String] = [:]
     for line in text.split(separator: "\n") {
@@ -222,7 +221,7 @@ struct PacketLayout: Sendable {
     }
   }
 
-  /// Returns the kind for a word of a table, and the default label.
+  /// Returns the kind for a word of a table, and its default label.
   private static func kind(_ word: Substring) -> (PacketField.Kind, String) {
     switch word {
     case "status": (.status, "Status")
@@ -267,8 +266,8 @@ struct PacketLayout: Sendable {
     }
   }
 
-  /// Parses `=NAME` and `==NAME`, a number of one or two bytes with names from `FieldWords`; and `hexN` and
-  /// `onesN`.
+  /// Parses words with a parameter: `=NAME` and `==NAME`, which are numbers of one and two bytes with names
+  /// from `FieldWords`, and `hexN` and `onesN`.
   private static func sizedKind(_ word: Substring) -> (PacketField.Kind, String) {
     if word.hasPrefix("=") {
       let name = word.drop { $0 == "=" }

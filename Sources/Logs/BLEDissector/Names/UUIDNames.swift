@@ -3,11 +3,13 @@ import ColmiRing
 
 /// Names of the SIG's 16-bit UUIDs and of the ring's UUIDs.
 ///
-/// Bluetooth Assigned Numbers, 3.4 to 3.8; names of `btmon` 5.66.
+/// Bluetooth Assigned Numbers, 3.4 to 3.8. Names are those of `btmon` 5.66.
 package enum UUIDNames {
   /// Names by 16-bit UUID.
   static let assigned = PacketLayout.names(text)
 
+  /// Returns the name of a UUID.
+  ///
   /// - Returns: `nil` for a UUID without a name.
   package static func name(of uuid: BluetoothUUID) -> String? {
     if let short = uuid.short { return assigned[short] }

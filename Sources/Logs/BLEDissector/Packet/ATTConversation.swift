@@ -1,7 +1,7 @@
 package import BLEWire
 
-/// ATT traffic between two devices as text. Each PDU has a row, but consecutive PDUs of the same type for the
-/// same attribute, such as a stream of notifications, share one.
+/// ATT traffic between two devices, as text. Each PDU has a row. Consecutive PDUs of the same type for the
+/// same attribute, such as a stream of notifications, share one row.
 package struct ATTConversation: Sendable {
   package struct Row: Sendable {
     package var first: ReceiveTime
@@ -16,19 +16,19 @@ package struct ATTConversation: Sendable {
     fileprivate var handle: AttributeHandle?
   }
 
-  /// Maximum number of rows kept; the rest is counted.
+  /// Maximum number of rows kept. Further rows are only counted.
   package static let rowLimit = 5_000
   /// Maximum length of a row's text, in characters.
   private static let textLimit = 400
 
   package private(set) var rows: [Row] = []
   package private(set) var omittedRows = 0
-  /// The last row omitted because the limit was reached.
+  /// The last row that was omitted because the limit was reached.
   private var lastOmitted: (ATTOpcode, AttributeHandle?, HCIDirection)?
 
   package init() {}
 
-  /// Handles a packet that completes an ATT PDU; ignores others.
+  /// Adds a packet. Ignores packets that do not complete an ATT PDU.
   package mutating func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att else { return }
     if let row = rows.last, lastOmitted == nil, Self.isStream(att.opcode), row.opcode == att.opcode,
@@ -68,11 +68,11 @@ package struct ATTConversation: Sendable {
 }
 
 extension ATTText {
-  /// Returns the PDU's name, and its contents on one line.
+  /// Returns the PDU's name, and the contents of the PDU on one line.
   fileprivate static func words(_ att: borrowing DecodedATT) -> (name: String, text: String) {
     var text = PacketText(isColored: false)
     print(att, into: &text)
-    // The first line only repeats the name.
+    // The first line repeats the name.
     let lines = text.octets.split(separator: UInt8(ascii: "\n")).dropFirst().map { line in
       String(decoding: line.drop { $0 == UInt8(ascii: " ") }, as: UTF8.self)
     }

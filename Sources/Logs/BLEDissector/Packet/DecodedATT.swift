@@ -15,28 +15,28 @@ public import BLEWire
 /// | lists of handles: Find Information, Find By Type Value, Read By (Group) Type Response, Read Multiple Request, Multiple Handle Value Notification | the first in the list | none |
 /// | all others | none | none |
 ///
-/// This corresponds to the first `btatt.handle` and to `btatt.value` of `tshark`, except that `tshark` omits
-/// values that it dissects into fields of their own. Everything else, such as the handle range of a request,
-/// is in `parameters`.
+/// `handle` and `value` correspond to the first `btatt.handle` and to `btatt.value` of `tshark`, except that
+/// `tshark` omits values that it dissects into separate fields. All other data, such as the handle range of a
+/// request, is in `parameters`.
 public struct DecodedATT: ~Escapable {
   public let opcode: ATTOpcode
   public let handle: AttributeHandle?
-  /// Offset of a partial value in the attribute's value.
+  /// Offset of the PDU's bytes within the attribute's value; `nil` if the PDU has no offset.
   public let offset: UInt16?
-  /// The attribute's bytes, if the PDU carries those of a single attribute.
+  /// The attribute's bytes, if the PDU contains the bytes of a single attribute.
   public let value: Span<UInt8>?
-  /// All bytes after the opcode.
+  /// All bytes that follow the opcode.
   public let parameters: Span<UInt8>
-  /// Reason why handle and value are missing although the opcode has them.
+  /// Why handle and value are missing although the opcode has them.
   public let problem: WireError?
-  /// Type of the attribute `handle`, if known from discovery in the log.
+  /// Type of the attribute with this handle, if the log contains its discovery.
   public internal(set) var uuid: BluetoothUUID?
-  /// In a discovery response: the attribute type from the pending request.
+  /// The attribute type in the pending request, for a discovery response.
   var askedType: BluetoothUUID?
-  /// In a response to Find By Type Value: the service from the request.
+  /// The service in the pending request, for a Find By Type Value Response.
   var askedService: BluetoothUUID?
 
-  /// Whether the parameters contain more than handle, offset and value.
+  /// Whether the parameters contain more than the handle, offset and value.
   public var hasOtherParameters: Bool {
     guard !parameters.isEmpty else { return false }
     switch opcode {
@@ -46,8 +46,10 @@ public struct DecodedATT: ~Escapable {
     }
   }
 
-  /// - Parameter askedHandle: handle of the pending request or indication, for responses that do not repeat
-  ///   it.
+  /// Decodes a PDU.
+  ///
+  /// - Parameter askedHandle: handle of the pending request or indication. Used for responses that do not
+  ///   repeat the handle.
   @_lifetime(copy pdu)
   init(_ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?) {
     guard !pdu.isEmpty else {
@@ -124,7 +126,7 @@ public struct DecodedATT: ~Escapable {
     }
   }
 
-  /// Returns the first handle of a list PDU, or `nil` if the opcode has no list.
+  /// Returns the first handle of a PDU with a list of handles; `nil` if the opcode has no list.
   private static func firstHandle(_ pdu: Span<UInt8>) throws(WireError) -> AttributeHandle? {
     switch ATTOpcode(rawValue: pdu[0]) {
     case .findInformationResponse: return try FindInformationResponse(validating: pdu)[0].handle

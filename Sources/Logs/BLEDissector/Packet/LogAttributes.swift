@@ -4,14 +4,15 @@ package import BLEWire
 /// The device of a packet in a log.
 package enum LogDevice: Hashable, Sendable {
   case peer(DeviceAddress)
-  /// Adapter and handle, if the log does not contain the start of the link.
+  /// A link without a known peer: its adapter and handle. Used if the log does not contain the start of the
+  /// link.
   case link(adapter: UInt16, ConnectionHandle)
 
   package init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {
     self = peer.map { .peer($0) } ?? .link(adapter: adapter, handle)
   }
 
-  /// `nil` if the log does not contain it.
+  /// The peer's address; `nil` if the log does not contain it.
   package var address: DeviceAddress? {
     if case .peer(let address) = self { address } else { nil }
   }
@@ -19,8 +20,8 @@ package enum LogDevice: Hashable, Sendable {
 
 /// Attribute types of the devices in a log, from discovery in the log and from other sources.
 ///
-/// Reading a log twice with the same instance makes all discovered types available from the first packet of
-/// the second pass.
+/// To have all discovered types available from the first packet on, read the log twice with the same
+/// instance.
 package final class LogAttributes {
   private static let deviceLimit = Limit(
     64, "devices of a log whose attributes are known", by: .file, whenFull: "the first is dropped",
@@ -31,7 +32,9 @@ package final class LogAttributes {
   private var known: [(device: LogDevice, types: AttributeTypes)] = []
   private let told: [(handle: AttributeHandle, uuid: BluetoothUUID)]
 
-  /// - Parameter told: attribute types given by the user, for every device.
+  /// Creates a set of attribute types.
+  ///
+  /// - Parameter told: attribute types given by the user. They apply to every device.
   package init(_ told: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []) { self.told = told }
 
   func types(of device: LogDevice) -> AttributeTypes {
@@ -43,15 +46,17 @@ package final class LogAttributes {
     return types
   }
 
-  /// - Returns: the type, and its source.
+  /// Returns the type of an attribute.
+  ///
+  /// - Returns: the type and its source; `nil` if the type is unknown.
   package func type(
     of handle: AttributeHandle, _ device: LogDevice
   ) -> (uuid: BluetoothUUID, source: AttributeSource)? {
     known.first { $0.device == device }?.types.known(handle)
   }
 
-  /// Adds a type that is not in the log. Discovered types take precedence. A type from a payload is ignored
-  /// if it contradicts other knowledge.
+  /// Adds a type that the log does not contain. Discovered types take precedence. A type inferred from a
+  /// payload is ignored if it contradicts a more reliable one.
   package func assume(
     _ uuid: BluetoothUUID, at handle: AttributeHandle, of device: LogDevice, by source: AttributeSource
   ) {
@@ -61,27 +66,28 @@ package final class LogAttributes {
   }
 }
 
-/// Source of an attribute type, the most reliable first.
+/// Source of an attribute type. The most reliable source is first.
 package enum AttributeSource: String, CaseIterable, Hashable, Sendable {
   /// Given by the user.
   case file
-  /// Discovery in the log, on this or another link to the device.
+  /// Discovered in the log, on this link or another link to the device.
   case discovery
-  /// From an earlier connection of this program to the device.
+  /// Discovered on an earlier connection of this program to the device.
   case knownDevice
-  /// Inferred from the distinctive format of its values, without contradicting other knowledge of the device.
+  /// Inferred from the distinctive format of the values, unless this contradicts other information about the
+  /// device.
   case payload
 }
 
 /// Known attribute types of one server.
 final class AttributeTypes {
-  /// More than servers have. The limit protects memory against invalid logs.
+  /// More attributes than a real server has. The limit protects memory against invalid logs.
   private static let limit = Limit(
     4_096, "attributes of a device in a log", by: .file, whenFull: "further ones stay unknown",
     counted: "attributes shown as handles only")
 
   private var types: [AttributeHandle: (uuid: BluetoothUUID, source: AttributeSource)] = [:]
-  /// Discovered services by their first handle.
+  /// Discovered services, by their first handle.
   private var services: [AttributeHandle: (end: AttributeHandle, uuid: BluetoothUUID)] = [:]
 
   subscript(handle: AttributeHandle) -> BluetoothUUID? { types[handle]?.uuid }
@@ -93,8 +99,8 @@ final class AttributeTypes {
     put(uuid, at: handle, source)
   }
 
-  /// Returns whether more reliable knowledge contradicts the type: the attribute is in another service, or
-  /// the device has this attribute at another handle.
+  /// Whether a more reliable source contradicts the type: the attribute belongs to another service, or the
+  /// device has this type at another handle.
   func contradicts(_ uuid: BluetoothUUID, at handle: AttributeHandle) -> Bool {
     if types.contains(where: { $0.key != handle && $0.value.uuid == uuid && $0.value.source != .payload }) {
       return true
@@ -118,7 +124,7 @@ final class AttributeTypes {
     if types[handle]?.source != .file { put(type, at: handle, .discovery) }
   }
 
-  /// Learns from a server's response. Core 5.4, Vol 3, Part G, 4.4 to 4.7.
+  /// Stores the types in a server's discovery response. Core 5.4, Vol 3, Part G, 4.4 to 4.7.
   func learn(from att: borrowing DecodedATT, _ pdu: Span<UInt8>) {
     switch att.opcode {
     case .findInformationResponse:

@@ -2,24 +2,24 @@ public import BLEPacketLog
 import BLEStack
 public import BLEWire
 
-/// One packet of a log, with the ATT PDU that it completes.
+/// One packet of a log, and the ATT PDU that it completes.
 public struct DecodedPacket: ~Escapable {
-  /// Record number in the log, from 1, as in other tools.
+  /// The record's number in the log, starting at 1, as in other tools.
   public let index: Int
   public let time: ReceiveTime
   public let direction: HCIDirection
   public let type: HCIPacketType
-  /// The `0` of `hci0`; 0 in formats without an adapter.
+  /// The adapter's number, such as the 0 of `hci0`; 0 in formats without adapters.
   public let adapter: UInt16
-  /// Metadata of the air packet from which the packet was made.
+  /// Metadata of the air packet from which this packet was derived; `nil` in other logs.
   public let air: AirPacket?
-  /// The link of data, or of a command or event with a connection handle.
+  /// The link of a data packet, or of a command or event with a connection handle.
   public internal(set) var connectionHandle: ConnectionHandle?
-  /// The peer of the link, if the log contains the start of the link.
+  /// The link's peer, if the log contains the start of the link.
   public internal(set) var peer: DeviceAddress?
-  /// The device of the packet, if the packet belongs to a link.
+  /// The device of the link; `nil` if the packet belongs to no link.
   package var device: LogDevice? { connectionHandle.map { LogDevice(adapter, $0, peer) } }
-  /// Whether the packet reports a new link.
+  /// Whether the packet is an event that reports a new link.
   package internal(set) var beginsLink = false
   /// The packet without its H4 type byte.
   public let packet: Span<UInt8>
@@ -27,19 +27,20 @@ public struct DecodedPacket: ~Escapable {
   public internal(set) var hci: HCISummary?
   /// L2CAP channel of the frame that this packet completes.
   public internal(set) var channelID: UInt16?
-  /// Payload of that frame. For the last of several extended advertising reports: the joined data of all.
+  /// Payload of that frame. In the last of several extended advertising reports, the joined data of all
+  /// reports.
   public let payload: Span<UInt8>?
   /// The PDU in the payload.
   public let att: DecodedATT?
-  /// Size of the original packet in bytes; larger than `packet` if the record was cut.
+  /// Size of the original packet in bytes. It is larger than `packet` if the record was truncated.
   public let originalByteCount: Int
-  /// Whether the log's writer cut the record.
+  /// Whether the program that wrote the log truncated the record.
   public var isCut: Bool { packet.count < originalByteCount }
-  /// Whether the packet loses a frame that no earlier packet has already lost.
+  /// Whether a frame is lost because of this packet, and was not lost already because of an earlier packet.
   package internal(set) var losesFrame = false
-  /// The start of an ATT PDU that was cut; its value may be incomplete.
+  /// The start of a truncated ATT PDU. Its value may be incomplete.
   package let cutATT: DecodedATT?
-  /// Problem with the packet. Problems never end the log.
+  /// A problem with the packet. Decoding continues after a problem.
   public internal(set) var problem: WireError?
 
   @_lifetime(copy record, copy payload, copy att, copy cutATT)
@@ -66,23 +67,23 @@ public struct DecodedPacket: ~Escapable {
   }
 }
 
-/// Follows the links of a log and reassembles their ATT PDUs.
+/// Tracks the links of a log and reassembles their ATT PDUs.
 ///
-/// Each direction of each link is reassembled separately. Only the fixed ATT channel is read: channels of
-/// enhanced bearers are unknown unless the log contains their setup.
+/// Each direction of each link is reassembled separately. Only the fixed ATT channel is decoded, because the
+/// channels of enhanced bearers are known only if the log contains their setup.
 public struct PacketDecoder: ~Copyable {
-  /// Maximum number of links followed at the same time; the least recently used one is replaced. Controllers
-  /// support fewer.
+  /// Maximum number of links tracked at the same time. A further link replaces the least recently used one.
+  /// Controllers support fewer links.
   public static let maximumLinks = 32
 
-  /// Packets whose fields are inconsistent, or that break a frame.
+  /// Number of packets whose fields are inconsistent, or that break a frame.
   public private(set) var malformedPackets = 0
-  /// Links that were dropped because of the limit.
+  /// Number of links that were dropped because of the limit.
   public private(set) var evictedLinks = 0
 
-  /// Time after the end of a link in which data still belong to it, in nanoseconds.
+  /// How long after the end of a link data still belongs to the link, in nanoseconds.
   private static let lateDataTime: Int64 = 1_000_000_000
-  /// Number of recently ended links kept to assign late data.
+  /// Number of recently ended links that are kept for late data.
   private static let endedLinks = 8
 
   private var links: [TrackedLink] = []
@@ -92,7 +93,7 @@ public struct PacketDecoder: ~Copyable {
 
   public init() { attributes = LogAttributes() }
 
-  /// - Parameter attributes: known attribute types of the devices; learns those in the log.
+  /// - Parameter attributes: known attribute types of the devices. Types discovered in the log are added.
   package init(_ attributes: LogAttributes) { self.attributes = attributes }
 
   /// Decodes one record and passes it to `body`. Skips records that are not HCI packets.
@@ -111,7 +112,7 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
-  /// Decodes an event with an extended advertising report, if it is the last of several.
+  /// Decodes an event if it is the last of several extended advertising reports.
   private mutating func decodeReport(
     _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) -> Bool {
@@ -144,7 +145,7 @@ public struct PacketDecoder: ~Copyable {
     let summary = type == .command ? HCISummary(command: record.packet) : HCISummary(event: record.packet)
     var packet = DecodedPacket(record, type: type)
     packet.hci = summary
-    // In a cut packet, problems are a consequence of the cut.
+    // If the packet was truncated, problems result from that.
     packet.problem = record.isCut ? nil : summary.problem
     if packet.problem != nil { malformedPackets += 1 }
     if type == .event { packet.beginsLink = noteConnection(record) }
@@ -158,7 +159,7 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
-  /// Decodes a data packet that was cut. For a notification, the handle and the start of the value may be
+  /// Decodes a truncated data packet. For a notification, the handle and the start of the value may be
   /// available.
   private mutating func decodeCut(
     _ fragment: borrowing ACLPacket, _ record: borrowing PacketRecord,
@@ -229,7 +230,7 @@ public struct PacketDecoder: ~Copyable {
     body(packet)
   }
 
-  /// Resets the state of a link when it starts or ends, because its handle may be reused for another peer.
+  /// Resets the state of a link when it starts or ends, because another peer may get the same handle.
   ///
   /// - Returns: whether a link starts.
   private mutating func noteConnection(_ record: borrowing PacketRecord) -> Bool {
@@ -250,7 +251,7 @@ public struct PacketDecoder: ~Copyable {
     links.last { $0.handle == handle && $0.adapter == adapter }
   }
 
-  /// Returns the link of `handle`, moved to the end: the list is in the order of use.
+  /// Returns the link of `handle`, and moves it to the end of the list. The list is in order of use.
   private mutating func link(
     _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
   ) -> TrackedLink {
@@ -260,8 +261,8 @@ public struct PacketDecoder: ~Copyable {
       links.append(link)
       return link
     }
-    // Late data belong to the same device, but continue neither fragments nor requests, which ended with the
-    // link.
+    // Late data belongs to the same device. It does not continue fragments or requests, because these ended
+    // with the link.
     let late = ended.last {
       $0.link.handle == handle && $0.link.adapter == adapter
         && TimeSpan(from: $0.time.nanoseconds, to: time.nanoseconds).nanoseconds < Self.lateDataTime

@@ -1,16 +1,16 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// Selects the packets of a log that meet all given conditions.
+/// Selects the packets of a log that meet all conditions.
 package struct PacketFilter: Sendable {
-  /// Protocol layer. A packet belongs to each layer of which it carries a complete unit.
+  /// A protocol layer. A packet belongs to each layer of which it contains a complete unit.
   package enum Layer: String, CaseIterable, Sendable {
     /// Commands and events.
     case hci
-    /// Frames of any channel.
+    /// Frames of any L2CAP channel.
     case l2cap
     case att, smp
-    /// Air packets, whatever they carry.
+    /// Air packets with any contents.
     case ll
   }
 
@@ -27,27 +27,27 @@ package struct PacketFilter: Sendable {
   }
 
   package var since: Instant?
-  /// The last time that is included.
+  /// The end of the time range, inclusive.
   package var until: Instant?
   package var adapter: UInt16?
   package var handle: ConnectionHandle?
-  /// Peer of the packet's link, or an address in a command or event. The address type is ignored.
+  /// Peer of the packet's link, or an address in a command or event. The address type does not matter.
   package var address: DeviceAddress?
   package var direction: HCIDirection?
   package var layers: [Layer] = []
   package var attOpcodes: [ATTOpcode] = []
   package var attributes: [Attribute] = []
-  /// Bytes to find in the packet or in the frame that it completes.
+  /// Bytes to find in the packet, or in the frame that the packet completes.
   package var pattern: [UInt8] = []
 
   private var firstTime: Int64?
 
   package init() {}
 
-  /// Sets the time of the first record, from which `fromStart` counts.
+  /// Sets the time of the first record. Times `fromStart` are relative to it.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
-  /// Returns whether a record that is not a packet passes the filter.
+  /// Whether a record that is not a packet passes the filter.
   package func passesNote(_ record: borrowing PacketRecord) -> Bool {
     let isOfLayer = layers.isEmpty || layers.contains(.ll) && record.header.air != nil
     return isInTime(record.time) && isOf(record.adapter) && isOfLayer && handle == nil && address == nil

@@ -1,7 +1,7 @@
 package import BLEWire
 
-// Names for people and for JSON. They are here, with the printer, because the wire layer does not need them.
-// They are `String`, not `StaticString`: a literal is printed without an allocation.
+// Names for text and JSON. They are in this module because the wire layer does not need them. They are
+// `String`, not `StaticString`, because printing a `String` literal needs no allocation.
 
 extension HCIDirection {
   /// Value of `direction` in JSON.

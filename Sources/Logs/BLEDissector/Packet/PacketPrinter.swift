@@ -2,12 +2,13 @@ package import BLEPacketLog
 package import BLEWire
 import JSONText
 
-/// Prints decoded packets as JSON or text into a buffer. The caller writes out the buffer and empties it.
+/// Prints decoded packets into a buffer, as JSON or text. The caller writes the buffer to the output and
+/// empties it.
 package struct PacketPrinter {
   package enum Style: Hashable, Sendable {
     /// One JSON object per line, with the keys of `log show --json`.
     case json
-    /// A header line for each packet with its contents below, in the style of `btmon`.
+    /// A header line for each packet and its contents below it, in the style of `btmon`.
     case text
     /// Text with terminal escape sequences.
     case coloredText
@@ -17,13 +18,13 @@ package struct PacketPrinter {
   private let columns: Int?
   private var line = JSONLine()
   private var text: PacketText
-  /// Start of the times in the text form.
+  /// The time from which times in text are counted.
   private var firstTime: Int64?
   private var notes = MonitorNotes()
   /// Whether the log contains adapter numbers.
   private var namesAdapters = false
 
-  /// - Parameter columns: width of the terminal, to which header lines are shortened; `nil` for no limit.
+  /// - Parameter columns: width of the terminal. Longer header lines are shortened; `nil` for no limit.
   package init(style: Style, columns: Int? = nil) {
     self.style = style
     self.columns = columns
@@ -38,7 +39,7 @@ package struct PacketPrinter {
     text.removeAll()
   }
 
-  /// Makes times of the text form count from `time` instead of the first printed packet.
+  /// Makes `time` the start of times in text, instead of the first printed packet.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
   package mutating func print(_ packet: borrowing DecodedPacket) {
@@ -48,7 +49,7 @@ package struct PacketPrinter {
     }
   }
 
-  /// Prints a record that is not a packet. Notes have no direction, and notes about the whole system have no
+  /// Prints a record that is not a packet. Notes have no direction. Notes about the whole system have no
   /// adapter.
   package mutating func print(note record: borrowing PacketRecord) {
     if let air = record.header.air { return print(air, record) }
@@ -175,7 +176,7 @@ package struct PacketPrinter {
     line.object { $0.members(said.fields) }
   }
 
-  /// - Parameter isCut: the value may be incomplete and is not decoded.
+  /// - Parameter isCut: whether the value may be incomplete. If so, it is not decoded.
   private static func print(_ att: borrowing DecodedATT, isCut: Bool = false, into line: inout JSONLine) {
     line.key("att")
     line.object { line in
@@ -217,13 +218,13 @@ package struct PacketPrinter {
       }
     case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
-      // A fragment; the packet that completes the frame shows its contents.
+      // A fragment. Its contents are printed with the packet that completes the frame.
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
     }
   }
 
-  /// Prints a packet that was cut.
+  /// Prints a truncated packet.
   private mutating func printCut(_ packet: borrowing DecodedPacket) {
     if let att = packet.cutATT, let handle = att.handle {
       text.line(
@@ -253,7 +254,7 @@ package struct PacketPrinter {
   /// Width of the header line, as in `btmon`.
   private static let usualColumns = 80
 
-  /// Returns the title, with number and time at the end of the line.
+  /// Returns a header line: the title, with number and time at the end of the line.
   private mutating func header(
     _ title: String, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16
   ) -> String {
@@ -268,7 +269,7 @@ package struct PacketPrinter {
     return title + String(repeating: " ", count: gap) + clock
   }
 
-  /// Shortens a long name as `btmon` does, but keeps the number after it.
+  /// Shortens a long name as `btmon` does, but keeps the number that follows it.
   private static func shortened(_ title: String, to count: Int) -> String {
     let excess = title.utf8.count - count
     guard excess > 0, let number = title.lastIndex(of: "(") else { return title }

@@ -4,7 +4,7 @@ import JSONText
 /// Lines of text in the style of `btmon`.
 struct PacketText {
   private(set) var octets: [UInt8] = []
-  /// Whether terminal escape sequences are used for colors.
+  /// Whether the text has terminal escape sequences for colours.
   let isColored: Bool
 
   init(isColored: Bool) { self.isColored = isColored }
@@ -88,7 +88,7 @@ struct PacketText {
 
   static func hex(_ handle: AttributeHandle) -> String { hex(UInt64(handle.rawValue), digits: 4) }
 
-  /// Formats a number in units of 10 to the power of −`places` as a decimal.
+  /// Formats a number in units of 10 to the power of −`places` as a decimal number.
   static func decimal(_ number: Int64, places: Int) -> String {
     let digits = String(number.magnitude)
     let padded = String(repeating: "0", count: max(0, places + 1 - digits.utf8.count)) + digits

@@ -1,18 +1,18 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// Prints the packets that pass a filter, with packets around them, into a buffer. The caller writes out the
-/// buffer and empties it.
+/// Prints the packets that pass a filter, and the packets around them, into a buffer. The caller writes the
+/// buffer to the output and empties it.
 ///
-/// In text, groups that are not consecutive are separated by a line `--`, as in `grep`.
+/// In text, a line `--` separates groups that are not consecutive, as in `grep`.
 package struct PacketView {
   private var filter: PacketFilter
   private var printer: PacketPrinter
   /// Number of packets to show before and after a match.
   private let context: Int
-  /// The last packets before a match in printed form; at most `context`.
+  /// The last packets before a match, in printed form. At most `context` packets.
   private var before: [[UInt8]] = []
-  /// Number of packets still to show after a match.
+  /// Number of packets that are still to be shown after a match.
   private var following = 0
   private var hasStarted = false
   /// Whether the previous packet was shown.
@@ -20,10 +20,10 @@ package struct PacketView {
   private var output: [UInt8] = []
   /// Number of packets that passed the filter.
   package private(set) var matches = 0
-  /// Whether nothing passed the filter, including notes.
+  /// Whether no packet and no note has passed the filter.
   package private(set) var isEmpty = true
 
-  /// - Parameter columns: width of the terminal, to which header lines are shortened.
+  /// - Parameter columns: width of the terminal. Longer header lines are shortened.
   package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int, columns: Int? = nil) {
     self.filter = filter
     self.context = context
@@ -38,7 +38,7 @@ package struct PacketView {
     output.removeAll(keepingCapacity: true)
   }
 
-  /// Makes times count from the first record of the log. Call it for every record, before the packet or note.
+  /// Makes the log's first record the start of times. Call this for every record, before the packet or note.
   package mutating func note(_ time: ReceiveTime) {
     guard !hasStarted else { return }
     hasStarted = true
@@ -65,7 +65,7 @@ package struct PacketView {
     if context > 0 { place(isMatch) }
   }
 
-  /// Moves the printed packet to the output, keeps it as context of a later match, or drops it.
+  /// Moves the printed packet to the output, keeps it for the context of a later match, or drops it.
   private mutating func place(_ isMatch: Bool) {
     let printed = printer.octets
     printer.removeAll()

@@ -1,18 +1,19 @@
 import BLEStack
 import BLEWire
 
-/// State of one link: a partial frame, a pending request and a pending indication in each direction.
+/// State of one link. For each direction: a partial frame, a pending request and a pending indication.
 final class TrackedLink {
-  /// A PDU that awaits a response. Requests and indications are independent of each other.
+  /// A PDU whose response is pending. Requests and indications are independent of each other.
   private struct Asked {
     var opcode: ATTOpcode
     var handle: AttributeHandle?
-    /// Attribute type in a discovery request.
+    /// The attribute type in a discovery request.
     var type: BluetoothUUID?
-    /// Service in a Find By Type Value Request.
+    /// The service in a Find By Type Value Request.
     var service: BluetoothUUID?
 
-    /// The opcode of a response or confirmation is one more than that of the request or indication.
+    /// Whether the opcode belongs to the response. The opcode of a response or confirmation is one more than
+    /// that of its request or indication.
     func isAnswered(by opcode: UInt8) -> Bool { Int(self.opcode.rawValue) + 1 == Int(opcode) }
   }
 
@@ -54,7 +55,7 @@ final class TrackedLink {
     }
   }
 
-  /// Handles a fragment that was cut, and passes the known part of its frame, with its header, to `body`.
+  /// Handles a truncated fragment. Passes the available part of its frame, including the header, to `body`.
   func receive(
     cut packet: borrowing ACLPacket, _ direction: HCIDirection, _ body: (Span<UInt8>) -> Void
   ) {
@@ -64,7 +65,7 @@ final class TrackedLink {
     }
   }
 
-  /// Decodes the start of a PDU sent in `direction`. Nothing is learned from it.
+  /// Decodes the start of a PDU sent in `direction`. Does not store attribute types.
   @_lifetime(copy pdu)
   func decode(cut pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
     var att = DecodedATT(pdu, answering: asked(answeredBy: pdu, direction)?.handle)
@@ -76,7 +77,7 @@ final class TrackedLink {
     return att
   }
 
-  /// Decodes a PDU sent in `direction`, and learns from it.
+  /// Decodes a PDU sent in `direction`. Stores the attribute types in a discovery response.
   @_lifetime(copy pdu)
   func decode(_ pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
     let asked = asked(answeredBy: pdu, direction)
@@ -92,7 +93,7 @@ final class TrackedLink {
     return att
   }
 
-  /// Returns the attributes that the PDU's handles refer to: those of the server's side.
+  /// Returns the attributes to which the PDU's handles refer: those of the server.
   private func server(of kind: ATTOpcode.Kind, _ direction: HCIDirection) -> AttributeTypes {
     switch kind {
     case .request, .command, .confirmation: direction == .hostToController ? remote : local
@@ -100,7 +101,7 @@ final class TrackedLink {
     }
   }
 
-  /// Returns the pending PDU that `pdu`, sent in `direction`, responds to.
+  /// Returns the pending request or indication to which `pdu`, sent in `direction`, is the response.
   private func asked(answeredBy pdu: Span<UInt8>, _ direction: HCIDirection) -> Asked? {
     guard !pdu.isEmpty else { return nil }
     let asking = direction == .hostToController ? controller : host

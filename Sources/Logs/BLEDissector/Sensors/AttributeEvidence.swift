@@ -2,12 +2,12 @@ import BLESensors
 package import BLEWire
 import ColmiRing
 
-/// Infers attribute types from values, for attributes whose types are not in the log.
+/// Infers attribute types from values, for attributes whose types the log does not contain.
 ///
-/// A format is accepted only if every value of the attribute matches, and if it is distinctive. A ring's
-/// frame has 16 bytes with a checksum and a known command. A ring's big data message has a length and a CRC.
-/// A heart rate must satisfy `HeartRateEvidence`, for one attribute only. A Polar frame has a time that
-/// advances like the log's.
+/// A format is accepted only if it is distinctive and every value of the attribute matches it. A ring's frame
+/// has 16 bytes with a checksum and a known command. A ring's big data message has a length and a CRC. A
+/// heart rate must satisfy `HeartRateEvidence`, and only one attribute may do so. The timestamps of Polar
+/// frames must advance at the same rate as the log's timestamps.
 package struct AttributeEvidence {
   private static let limit = Limit(
     256, "attributes of a device in a log that are identified by their values", by: .file,
@@ -15,7 +15,7 @@ package struct AttributeEvidence {
 
   fileprivate struct Attribute {
     var values = 0
-    /// Number of ring frames with a known command, and of all ring frames.
+    /// Number of ring frames with a known command, and number of all ring frames.
     var knownFrames = 0
     var frames = 0
     var bigMessages = 0
@@ -23,12 +23,12 @@ package struct AttributeEvidence {
     var heartRate = HeartRateEvidence()
     var polarFrames = 0
     var polarTimes: [UInt8: (device: UInt64, time: ReceiveTime)] = [:]
-    /// Nanoseconds elapsed from frame to frame, by the sensor's clock and by the log's.
+    /// Total time between frames, in nanoseconds, according to the sensor's clock and to the log.
     var polarElapsed: (device: Int64, log: Int64) = (0, 0)
     var polarAnswers = 0
   }
 
-  /// Values that the device sent, and values that were written to it.
+  /// Attributes by handle: those with values that the device sent, and those with values that were written.
   private var sent: [AttributeHandle: Attribute] = [:]
   private var written: [AttributeHandle: Attribute] = [:]
 
@@ -72,7 +72,8 @@ package struct AttributeEvidence {
     {
       types += attributes.filter { isOne($0.value) }.map { ($0.key, uuid) }
     }
-    // Requires frames in both directions, or many in one: an 8-bit checksum alone may match by chance.
+    // Frames in both directions are required, or many in one direction, because an 8-bit checksum may match
+    // by chance.
     let frames = Self.frames(sent)
     let asked = Self.frames(written)
     if frames > 0 && asked > 0 && frames + asked >= 3 || frames >= 16 {
@@ -81,7 +82,8 @@ package struct AttributeEvidence {
     }
     add(RingUUID.bigDataNotify, sent, \.isBigData)
     add(RingUUID.bigDataWrite, written, \.isBigData)
-    // A service has only one: if two attributes match, at least one is something else.
+    // A heart rate service has only one measurement attribute. If two attributes match, at least one is
+    // something else.
     if sent.values.count(where: \.heartRate.isProven) == 1 {
       add(.heartRateMeasurement, sent, \.heartRate.isProven)
     }
@@ -121,7 +123,7 @@ extension AttributeEvidence.Attribute {
     }
     let former = polarTimes.updateValue((frame.timestampNanoseconds, time), forKey: frame.type.rawValue)
     guard let former else { return polarFrames += 1 }
-    // The sensor's time and the log's advance equally, except for delays of the link.
+    // The sensor's time and the log's time must advance equally, except for delays of the link.
     let (device, isBackward) = frame.timestampNanoseconds.subtractingReportingOverflow(former.device)
     let log = TimeSpan(from: former.time.nanoseconds, to: time.nanoseconds).nanoseconds
     guard !isBackward, (5_000_000..<60_000_000_000).contains(device), log < 600_000_000_000,
@@ -132,7 +134,7 @@ extension AttributeEvidence.Attribute {
   }
 
   fileprivate var isRing: Bool { values > 0 && frames == values && knownFrames * 2 >= frames }
-  /// A 16-bit CRC after a matching length.
+  /// Whether a message had a matching length and a matching 16-bit CRC.
   fileprivate var isBigData: Bool { bigMessages > 0 && frames < values }
 
   fileprivate var isPolarData: Bool {
@@ -141,13 +143,13 @@ extension AttributeEvidence.Attribute {
   }
 }
 
-/// Service and characteristic properties of an attribute that `AttributeEvidence` can infer.
+/// Service and properties of a characteristic that `AttributeEvidence` can infer.
 package struct AttributeDeclaration: Hashable, Sendable {
   package let service: BluetoothUUID
   /// Core 5.4, Vol 3, Part G, 3.3.1.1.
   package let properties: CharacteristicProperties
 
-  /// `nil` for types that cannot be inferred from values.
+  /// Returns `nil` for types that cannot be inferred from values.
   package init?(of type: BluetoothUUID) {
     switch type {
     case RingUUID.commandNotify: (service, properties) = (RingUUID.commandService, .notify)

@@ -81,7 +81,9 @@ extension SensorControlPoint: SensorValueFields {
 }
 
 extension OximeterReading {
-  /// - Parameter prefix: `fast`, `slow` or empty.
+  /// Adds the fields of a measurement.
+  ///
+  /// - Parameter prefix: `fast`, `slow`, or an empty string.
   fileprivate func describe(_ prefix: String, into fields: inout FieldList) {
     fields.member(prefix.isEmpty ? "spo2Percent" : prefix + "Spo2Percent", spO2)
     fields.member(prefix.isEmpty ? "pulseRateBpm" : prefix + "PulseRateBpm", pulseRate)

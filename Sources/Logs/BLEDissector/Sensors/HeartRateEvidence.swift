@@ -3,16 +3,16 @@ import BLEWire
 
 /// Determines whether the notified values of one attribute can only be heart rates.
 ///
-/// Each value must have the length that its flags imply, the same layout of the rate, and a physiologically
-/// possible rate, energy and intervals. One value that does not fit refutes the attribute permanently.
-/// Intervals that agree with the rate prove it. Without intervals, the rates must change like a heart rate,
-/// because a counter, an oxygen saturation or a temperature in tenths of a degree also fits the two bytes of
-/// a plain heart rate. Doubtful attributes are rejected.
+/// Each value must have the length that its flags indicate, the same layout of the rate as the other values,
+/// and a physiologically possible rate, energy and intervals. One value that does not fit rules the attribute
+/// out permanently. Intervals that agree with the rate are sufficient evidence. Without intervals, the rates
+/// must change like a heart rate, because a counter, an oxygen saturation or a temperature in tenths of a
+/// degree also fits the two bytes of a plain heart rate. In case of doubt, the attribute is rejected.
 struct HeartRateEvidence {
   private static let fewestValues = 8
-  /// Possible rates in beats per minute; a sensor without contact sends 0.
+  /// Possible rates in beats per minute. A sensor without contact sends 0.
   private static let rates = 25...240
-  /// Maximum change from one value to the next, unless there is a pause in between.
+  /// Maximum change from one value to the next, unless there was a pause between them.
   private static let largestStep = 40
   private static let largestMeanStep = 8
   /// Time between two values that counts as a pause, in nanoseconds.
@@ -21,17 +21,17 @@ struct HeartRateEvidence {
   private static let spacing: ClosedRange<Int64> = 500_000_000...3_000_000_000
   /// Possible RR intervals, in units of 1/1024 s.
   private static let intervalTicks: ClosedRange<UInt16> = 200...3_000
-  /// Allowed ratio of the rate from the intervals to the reported rate, which is an average: for one value
-  /// and for all.
+  /// Allowed ratio of the rate computed from the intervals to the reported rate, which is an average.
+  /// `agreement` applies to one value, `meanAgreement` to all values together.
   private static let agreement = 0.5...2.0
   private static let meanAgreement = 0.7...1.4
-  /// Maximum energy rate in kilojoules per second, twice what an athlete can spend.
+  /// Maximum energy in kilojoules per second: twice what an athlete can spend.
   private static let mostPower = 4.0
-  /// Range of an oxygen saturation, in percent.
+  /// Values in this range could be oxygen saturations, in percent.
   private static let saturation = 88...100
-  /// Maximum mean rate without further evidence; a room temperature in tenths of a degree is above it.
+  /// Maximum mean rate without further evidence. A room temperature in tenths of a degree is higher.
   private static let mostMeanRate = 180
-  /// Without further evidence, at least one step in this many must be a change: temperatures and percentages
+  /// Without further evidence, at least one in this many steps must be a change. Temperatures and percentages
   /// change less often.
   private static let stepsForAChange = 5
 
@@ -39,9 +39,9 @@ struct HeartRateEvidence {
   private var values = 0
   private var lastTime: ReceiveTime?
   private var firstTime: ReceiveTime?
-  /// Sum of the times between values without pauses, in nanoseconds, and their number.
+  /// Sum and number of the times between values, in nanoseconds, without pauses.
   private var spacings: (sum: Int64, count: Int64) = (0, 0)
-  /// Format of the rate and support for contact detection, which are constant for a sensor.
+  /// Format of the rate, and support for contact detection. Both are constant for a sensor.
   private var layout: HeartRateMeasurement.Flags?
 
   /// Number of values with skin contact.
@@ -55,13 +55,16 @@ struct HeartRateEvidence {
   private var steps: (rises: Int, falls: Int, count: Int, sum: Int) = (0, 0, 0, 0)
 
   private var energy: (kilojoules: UInt16, time: ReceiveTime)?
-  /// All RR intervals: their number, and their sum in units of 1/1024 s.
+  /// Number of all RR intervals, and their sum in units of 1/1024 s.
   private var intervals: (count: Int, ticks: Int) = (0, 0)
-  /// Values with RR intervals: their number, the sum of their rates, and the number whose rate disagrees.
+  /// Values with RR intervals: number of values, sum of their rates, and number of values whose rate
+  /// disagrees with the intervals.
   private var beside: (values: Int, rateSum: Int, disagreements: Int) = (0, 0, 0)
 
-  /// - Parameter value: value of a notification. `nil` for any other operation on the attribute, because
-  ///   Heart Rate Measurement can only be notified (Heart Rate Service 1.0, 3.1).
+  /// Checks a value.
+  ///
+  /// - Parameter value: the value of a notification; `nil` for any other operation on the attribute. Heart
+  ///   Rate Measurement can only be notified (Heart Rate Service 1.0, 3.1), so `nil` rules the attribute out.
   mutating func take(_ value: Span<UInt8>?, at time: ReceiveTime) {
     guard !isRefuted else { return }
     guard let value, let measurement = Self.measurement(value) else { return isRefuted = true }
@@ -81,7 +84,7 @@ struct HeartRateEvidence {
     layout = flags
   }
 
-  /// Returns `nil` unless the length matches the flags and no reserved flag is set.
+  /// Returns the measurement; `nil` if the length does not match the flags, or if a reserved flag is set.
   private static func measurement(_ value: Span<UInt8>) -> HeartRateMeasurement? {
     guard value.count >= 2, value[0] & 0xE0 == 0,
       let measurement = try? HeartRateMeasurement(decoding: value),
@@ -106,7 +109,7 @@ struct HeartRateEvidence {
     return abs(step) <= Self.largestStep
   }
 
-  /// The energy is a counter that may be reset to 0.
+  /// Checks the energy. It is a counter that may be reset to 0.
   private mutating func takeEnergy(_ kilojoules: UInt16?, at time: ReceiveTime) -> Bool {
     guard let kilojoules else { return true }
     defer { energy = (kilojoules, time) }
@@ -125,7 +128,7 @@ struct HeartRateEvidence {
       sum += Int(found[index])
     }
     intervals = (intervals.count + found.count, intervals.ticks + sum)
-    // Their total duration cannot exceed the elapsed time.
+    // The total duration of the intervals cannot exceed the elapsed time.
     guard let firstTime, Double(intervals.ticks) / 1024 <= (time - firstTime).seconds * 1.1 + 10 else {
       return false
     }
@@ -152,9 +155,9 @@ struct HeartRateEvidence {
     }
     let changes = steps.rises + steps.falls
     guard changes > 0 else { return false }
-    // Contact flags that are set are stronger evidence than flags that are not.
+    // Contact flags that are set are stronger evidence than flags that are not set.
     if contacts * 2 >= values { return true }
-    // A counter changes with each value, in one direction.
+    // A counter changes with each value, and only in one direction.
     let isCounter = (steps.rises == 0 || steps.falls == 0) && changes * 10 >= steps.count * 9
     if layout?.contains(.contactSupported) ?? false || energy != nil { return !isCounter }
     return steps.rises > 0 && steps.falls > 0 && highest - lowest >= 3

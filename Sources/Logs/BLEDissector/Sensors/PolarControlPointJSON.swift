@@ -4,8 +4,11 @@ package import JSONText
 
 /// Values written to, read from and indicated by the control point of a Polar sensor.
 enum PolarControlPointJSON {
-  /// - Parameter operation: operation of the value. If it is unknown, the bytes decide: features and
-  ///   responses have a distinctive first byte, and a list of several stopped streams cannot be a request.
+  /// Adds the fields of a value.
+  ///
+  /// - Parameter operation: the operation that transferred the value. If it is unknown, the bytes decide:
+  ///   features and responses have a distinctive first byte, and a list of several stopped streams cannot be
+  ///   a request.
   static func write(
     _ frames: [[UInt8]], _ operation: SensorDecoder.Operation?, into fields: inout FieldList
   ) throws(WireError) {
@@ -137,7 +140,7 @@ extension PolarMeasurementType {
 extension PolarSetting {
   fileprivate enum Count { case one, several }
 
-  /// A range is in g only for acceleration.
+  /// Returns the key of a setting. A range is in g only for acceleration.
   fileprivate func key(_ type: PolarMeasurementType, _ count: Count) -> String {
     let plural = count == .several ? "s" : ""
     return switch kind {

@@ -2,14 +2,14 @@ import BLESensors
 import BLEWire
 import JSONText
 
-/// Raw data frames of a Polar sensor.
+/// Decodes raw data frames of a Polar sensor.
 ///
-/// The keys depend on what is known: `sampleCount` is present if the frame declares its samples in blocks or
-/// if the rate gives their times. Samples in units are present beside `rawSamples` if a factor or the frame
-/// type gives the unit.
+/// The keys depend on what is known. `sampleCount` is present if the frame declares its samples in blocks, or
+/// if the sample rate determines their times. Samples in units are present beside `rawSamples` if a factor or
+/// the frame type determines the unit.
 struct PolarFramesJSON {
-  /// Maximum number of samples for which compressed acceleration is shown in counts and in units. In longer
-  /// frames only the first sample is also shown in units, unless a count is a milli-g.
+  /// Maximum number of samples for which compressed acceleration is shown both in counts and in units. In
+  /// longer frames, only the first sample is also shown in units, unless one count is one milli-g.
   private static let repeatedSampleLimit = 32
 
   private let factor: Double
@@ -69,12 +69,12 @@ struct PolarFramesJSON {
       return
     }
     fields.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
-    // Two frames alone do not show the period, so the nominal one is used.
+    // Two frames alone do not determine the period, so the nominal period is used.
     let missing = timing.missingSampleCount + (previous == nil ? 0 : clock.doubtfulSampleCount)
     if missing > 0 { fields.member("missingSamples", missing) }
   }
 
-  /// Returns the mean interval between the last samples of the first and the last frame.
+  /// Returns the mean interval between samples, from the timestamps of the first and the last frame.
   private func meanInterval(_ frames: [[UInt8]]) -> Double? {
     var first: UInt64?
     var last: UInt64 = 0
@@ -134,7 +134,7 @@ struct PolarFramesJSON {
     }
   }
 
-  /// Writes the samples in units, and fields under their names.
+  /// Adds the samples in units, and the other channels under their own names.
   private func writeUnits(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
@@ -181,7 +181,7 @@ struct PolarFramesJSON {
   }
 
   private func writeAcceleration(_ frame: borrowing PolarFrame, into fields: inout FieldList) {
-    // In frame type 0, only the factor gives the unit of a count.
+    // In frame type 0, only the factor determines the unit of a count.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.accelerometerMilliG(
       frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor)
@@ -202,7 +202,7 @@ struct PolarFramesJSON {
   private func writeMagneticField(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
-    // As for acceleration.
+    // The same rule as for acceleration.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
     fields.scaledSamples("samplesGauss", frame, scale, channels: 3)
@@ -270,7 +270,9 @@ extension FieldList {
     member(name) { list in frame.forEachSample { sample in body(&list, sample) } }
   }
 
-  /// - Parameter channels: number of leading channels to write; `nil` for all.
+  /// Adds samples in units.
+  ///
+  /// - Parameter channels: number of channels to write, from the first one on; `nil` for all channels.
   fileprivate mutating func scaledSamples(
     _ name: String, _ frame: borrowing PolarFrame, _ scale: Double, channels: Int? = nil
   ) {

@@ -5,14 +5,14 @@ package import JSONText
 
 /// Decodes values of known characteristics into fields, for `ringtap decode` and `ringtap log show`.
 package struct SensorDecoder {
-  /// Source of a value.
+  /// The origin of a value.
   package enum Source: Hashable, Sendable {
     case characteristic(BluetoothUUID)
-    /// Manufacturer-specific data of an advertisement, starting with the company identifier.
+    /// Manufacturer-specific data of an advertisement. It starts with the company identifier.
     case manufacturerData
   }
 
-  /// Operation that transferred a value. It distinguishes requests from responses if the first byte does not.
+  /// Operation that transferred a value. It distinguishes requests from responses if the first byte cannot.
   package enum Operation: String, Sendable {
     case read, write, notify, indicate
   }
@@ -20,11 +20,11 @@ package struct SensorDecoder {
   /// Information beyond the bytes of the value.
   package struct Context: Sendable {
     package var operation: Operation?
-    /// Factor from a Polar sensor's response to the start command.
+    /// The factor in a Polar sensor's response to the start command.
     package var factor: Double?
-    /// Timestamp of the Polar frame before the first one.
+    /// Timestamp of the Polar frame that preceded the first frame.
     package var previousTimestampNanoseconds: UInt64?
-    /// Nominal rate of a Polar stream in hertz; above 0.
+    /// Nominal sample rate of a Polar stream in hertz; above 0.
     package var sampleRate: UInt16?
 
     package init() {}
@@ -32,10 +32,10 @@ package struct SensorDecoder {
 
   package init() {}
 
-  /// Appends one object: the decoded value, or the problem under `error`.
+  /// Appends one object: the decoded value, or an object with `error`.
   ///
-  /// - Parameter frames: parts of one value, or several values in order; at least one.
-  /// - Returns: `false` if the source is unknown; nothing is appended then.
+  /// - Parameter frames: parts of one value, or several values in order. Must not be empty.
+  /// - Returns: `false` if the source is unknown. In this case nothing is appended.
   package func decode(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), into line: inout JSONLine
   ) -> Bool {
@@ -44,7 +44,7 @@ package struct SensorDecoder {
     return true
   }
 
-  /// Returns the members of that object, which are also lines of text; `nil` if the source is unknown.
+  /// Returns the members of that object, which are also used for text; `nil` if the source is unknown.
   package func fields(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), for reader: FieldList.Reader
   ) -> FieldList? {
@@ -74,7 +74,7 @@ package struct SensorDecoder {
     }
   }
 
-  /// Characteristics whose values have the same format for each operation.
+  /// Characteristics whose values have the same format in each operation.
   private static let types: [BluetoothUUID: any SensorValueFields.Type] = [
     .heartRateMeasurement: HeartRateMeasurement.self, .bodySensorLocation: BodySensorLocation.self,
     .heartRateControlPoint: HeartRateCommand.self,
@@ -121,7 +121,7 @@ package struct SensorDecoder {
       fields = object
       return
     }
-    // Responses that do not belong to one log of the ring: each is decoded separately.
+    // The responses do not belong to one log of the ring, so each one is decoded separately.
     fields.member("frames") { list in
       for packet in transcript.packets {
         var alone = transcript
@@ -183,7 +183,7 @@ package struct SensorDecoder {
   }
 }
 
-/// A characteristic value that can be written as fields, with units in their names.
+/// A characteristic value that can be written as fields. The names of the fields include units.
 package protocol SensorValueFields: CharacteristicValue, FieldSource {}
 
 extension FieldList {

@@ -16,7 +16,7 @@ extension IEEE11073Special {
 
 extension TemperatureMeasurement.Unit {
   var jsonName: String { self == .celsius ? "celsius" : "fahrenheit" }
-  /// Suffix of a key.
+  /// Suffix of keys for temperatures in this unit.
   var keySuffix: String { self == .celsius ? "Celsius" : "Fahrenheit" }
 }
 
@@ -33,7 +33,7 @@ extension TemperatureMeasurement: SensorValueFields {
     fields.members(trailing: trailingByteCount)
   }
 
-  /// All digits, because they show the precision.
+  /// The temperature with all digits, because they indicate its precision.
   private var words: String {
     let unit = unit == .celsius ? "°C" : "°F"
     let (mantissa, exponent) = (temperature.mantissa, temperature.exponent)
@@ -68,8 +68,8 @@ extension MeasurementIntervalRange: SensorValueFields {
 }
 
 extension FieldList {
-  /// Adds a date such as `2024-02-29T23:59:58`. An incomplete date becomes an object with its parts, unknown
-  /// ones as `null`.
+  /// Adds a date such as `2024-02-29T23:59:58`. An incomplete date is added as an object with its parts.
+  /// Unknown parts are `null`.
   mutating func member(_ name: String, _ time: DateTime) {
     guard !time.isComplete else { return member(name, Self.text(time)) }
     object(name) { fields in

@@ -2,7 +2,7 @@ import BLEPacketLog
 import BLEWire
 import JSONText
 
-/// Prints the report about a sniffer log as tables.
+/// Prints the report about a sniffer's log as tables.
 enum AirText {
   static func lines(_ report: AirReport, from start: ReceiveTime?) -> [String] {
     var lines = ["", "On the air: \(report.packets) packets"]
@@ -76,7 +76,7 @@ enum AirText {
 }
 
 extension AirReport {
-  /// PDU types, the most frequent first.
+  /// PDU types, most frequent first.
   var sortedKinds: [(pdu: AirPDU, count: Int)] {
     kinds.map { ($0.key, $0.value) }.sorted {
       ($1.count, $0.pdu.kind.rawValue, $0.pdu.code) < ($0.count, $1.pdu.kind.rawValue, $1.pdu.code)
@@ -85,7 +85,7 @@ extension AirReport {
 }
 
 extension JSONLine {
-  /// Writes `air` of `ringtap log stats --json`.
+  /// Writes the object `air` of `ringtap log stats --json`.
   mutating func value(_ report: AirReport) {
     object { line in
       line.member("packets", report.packets)

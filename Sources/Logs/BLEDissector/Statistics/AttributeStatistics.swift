@@ -11,7 +11,7 @@ struct AttributeStatistics {
   private var jitter = LogLinearHistogram()
   private var lastTime: ReceiveTime?
   private var lastInterval: Int64?
-  /// The longest intervals, unsorted. Which of them are gaps depends on the final median.
+  /// The longest intervals, unsorted. The median at the end decides which of them are gaps.
   private var longest: [AttributeReport.Gap] = []
   private var shortestOfLongest = Int64.max
 
@@ -21,6 +21,8 @@ struct AttributeStatistics {
     self.direction = direction
   }
 
+  /// Counts an update.
+  ///
   /// - Parameter byteCount: size of the value in bytes.
   mutating func add(byteCount: Int, at time: ReceiveTime) {
     count += 1
@@ -28,7 +30,8 @@ struct AttributeStatistics {
     defer { lastTime = time }
     guard let lastTime else { return }
     guard time >= lastTime else {
-      // The clock was set: this is not an interval, and the next interval has no predecessor to compare with.
+      // The clock was set back. This is not an interval, and there is no previous interval to compare the
+      // next one with.
       lastInterval = nil
       return
     }
@@ -67,7 +70,7 @@ struct AttributeStatistics {
   private static func whole(_ nanoseconds: Double) -> Int64 { Int64(min(nanoseconds, 9e18)) }
 }
 
-/// Requests of one opcode from one side during a connection.
+/// Requests with one opcode from one side during a connection.
 struct RequestStatistics {
   let opcode: ATTOpcode
   let direction: HCIDirection

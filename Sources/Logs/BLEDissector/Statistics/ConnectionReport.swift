@@ -5,31 +5,31 @@ package struct ConnectionReport: Sendable {
   package enum Transport: Hashable, Sendable { case lowEnergy, classic }
 
   package enum Origin: Hashable, Sendable {
-    /// The log contains its Connection Complete.
+    /// The log contains the connection's Connection Complete event.
     case connected
-    /// The log contains data for a handle, but no Connection Complete event.
+    /// The log contains data with the connection's handle, but no Connection Complete event.
     case middle
   }
 
   package enum End: Hashable, Sendable {
-    /// Disconnection Complete, with its reason.
+    /// The log contains the Disconnection Complete event, with this reason.
     case disconnected(HCIStatus)
-    /// The log lacks the end of the connection: its handle was reused for a new one.
+    /// The log does not contain the end of the connection. Its handle was reused for a new connection.
     case replaced
-    /// The limit of open connections was reached, and this one was least recently used.
+    /// The maximum number of open connections was reached, and this was the least recently used one.
     case evicted
-    /// The log ends before the connection.
+    /// The connection was open at the end of the log.
     case endOfLog
   }
 
-  /// Traffic in one direction across the host–controller interface: ACL packets, and bytes of data in them
+  /// Traffic in one direction between host and controller: ACL packets, and the bytes of data in them,
   /// including L2CAP headers.
   package struct Traffic: Hashable, Sendable {
     package var packets = 0
     package var octets = 0
   }
 
-  /// Maximum number of parameter changes listed; the rest is counted.
+  /// Maximum number of parameter changes listed. Further changes are only counted.
   package static let maximumChanges = 32
 
   package var adapter: UInt16
@@ -48,29 +48,29 @@ package struct ConnectionReport: Sendable {
   package var omittedChanges = 0
   package var sent = Traffic()
   package var received = Traffic()
-  /// Packets returned by Number Of Completed Packets; `nil` if the log has no events at all.
+  /// Number of packets in Number Of Completed Packets events; `nil` if the log contains no events.
   package var completedPackets: Int?
   package var attributes: [AttributeReport] = []
-  /// Notifications and indications of attributes beyond the limit.
+  /// Number of notifications and indications of attributes that are not listed because of the limit.
   package var omittedUpdates = 0
   package var requests: [RequestReport] = []
-  /// Responses and confirmations without a pending request or indication.
+  /// Number of responses and confirmations without a pending request or indication.
   package var unaskedResponses = 0
   package var malformed = 0
-  /// Frames that were cut by the log's writer.
+  /// Number of frames that the program that wrote the log truncated.
   package var cut = 0
-  /// Packets that the log's writer lost during the connection, of any connection.
+  /// Number of packets, of any connection, that the program that wrote the log lost during this connection.
   package var drops = 0
-  /// Notifications and indications over time, from `startTime`.
+  /// Notifications and indications over time, starting at `startTime`.
   package var timeline = RateTimeline()
 
   /// Duration in nanoseconds.
   package var duration: Int64 { nanoseconds(from: startTime, to: endTime) }
 
-  /// ACL packets still in the controller at the end; `nil` if unknown.
+  /// Number of ACL packets still in the controller at the end; `nil` if unknown.
   package var uncompletedPackets: Int? { completedPackets.map { max(0, sent.packets - $0) } }
 
-  /// Returns bytes per second; 0 for a duration of 0.
+  /// Returns the number of bytes per second; 0 if the duration is 0.
   package func throughput(_ traffic: Traffic) -> Double {
     duration > 0 ? Double(traffic.octets) * 1e9 / Double(duration) : 0
   }
@@ -80,13 +80,13 @@ package struct ConnectionReport: Sendable {
 package struct ParameterChange: Hashable, Sendable {
   package enum Value: Hashable, Sendable {
     case timing(LinkParameters)
-    /// Raw values of `LEPHY`, as in the event.
+    /// Raw values of `LEPHY` from the event.
     case phy(transmit: UInt8, receive: UInt8)
-    /// Maximum payload of a data packet, in bytes.
+    /// Maximum payload sizes of a data packet, in bytes.
     case dataLength(transmit: UInt16, receive: UInt16)
-    /// ATT_MTU in bytes: the smaller of the two sides' values. Core 5.4, Vol 3, Part F, 3.4.2.2.
+    /// ATT_MTU in bytes: the smaller value of the two sides. Core 5.4, Vol 3, Part F, 3.4.2.2.
     case mtu(Int)
-    /// A rejected or failed parameter request.
+    /// A request for parameters was rejected or failed.
     case refused(HCIStatus)
   }
 
@@ -104,37 +104,38 @@ package struct AttributeReport: Sendable {
     package var duration: Int64
   }
 
-  /// Maximum number of pauses listed.
+  /// Maximum number of gaps listed.
   package static let maximumGaps = 10
-  /// A gap is longer than this multiple of the median interval, or of the mean interval if that is longer. In
-  /// a stream that arrives in bursts, the median is the interval within a burst.
+  /// Minimum duration of a gap, as a multiple of the median interval, or of the mean interval if that is
+  /// longer. In a stream that arrives in bursts, the median is the interval within a burst.
   package static let gapFactor = 5.0
 
   package var handle: AttributeHandle
-  /// Handle Value Notification (including the Multiple form) or Indication.
+  /// Opcode: Handle Value Notification (including Multiple Handle Value Notification) or Handle Value
+  /// Indication.
   package var opcode: ATTOpcode
   package var direction: HCIDirection
   package var count: Int
   /// Total size of the values, in bytes.
   package var octets: Int
-  /// Time between consecutive updates.
+  /// Intervals between consecutive updates.
   package var intervals: DurationSummary?
   package var intervalHistogram: LogLinearHistogram
   /// Absolute difference between consecutive intervals: |D(i−1, i)| of RFC 3550, 6.4.1.
   package var jitter: DurationSummary?
-  /// Number of gaps, to the resolution of the histogram.
+  /// Number of gaps. Its accuracy is limited by the buckets of the histogram.
   package var gapCount: Int
-  /// The longest first.
+  /// The longest gaps, longest first.
   package var gaps: [Gap]
 }
 
-/// Requests of one opcode from one side, or indications with their confirmations.
+/// Requests with one opcode from one side, or indications and their confirmations.
 package struct RequestReport: Sendable {
   package var opcode: ATTOpcode
   /// Direction of the request.
   package var direction: HCIDirection
   package var count: Int
-  /// Requests that got an Error Response.
+  /// Number of requests that were answered with an Error Response.
   package var errors: Int
   package var unanswered: Int
   /// Time from the packet that completes the request to the packet that completes the response.
@@ -142,7 +143,7 @@ package struct RequestReport: Sendable {
   package var latencyHistogram: LogLinearHistogram
 }
 
-/// Returns the time from `start` to `end`, or 0 if time went backwards.
+/// Returns the time from `start` to `end`; 0 if `end` is earlier.
 func nanoseconds(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
   let (difference, overflow) = end.nanoseconds.subtractingReportingOverflow(start.nanoseconds)
   if overflow { return end < start ? 0 : .max }

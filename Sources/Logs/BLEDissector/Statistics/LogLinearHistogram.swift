@@ -1,12 +1,12 @@
-/// Histogram of durations with buckets whose width grows with the duration, for percentiles of any number of
-/// durations in bounded memory.
+/// Histogram of durations, for percentiles of any number of durations in bounded memory. The width of the
+/// buckets grows with the duration.
 ///
 /// Each octave of nanoseconds has 64 buckets, so the error of a percentile is at most 1/128 of its value.
 /// Minimum, maximum, count and mean are exact. The layout is that of HdrHistogram.
 package struct LogLinearHistogram: Sendable {
   /// Half of a bucket's width divided by its start.
   package static let relativeError = 1.0 / 128
-  /// About 39 hours; longer durations count in the last bucket.
+  /// About 39 hours. Longer durations are counted in the last bucket.
   package static let maximumNanoseconds: Int64 = 1 << 47 - 1
 
   private static let subBucketBits = 6
@@ -16,12 +16,14 @@ package struct LogLinearHistogram: Sendable {
   package private(set) var minimum = Int64.max
   package private(set) var maximum: Int64 = 0
   private var sum = 0.0
-  /// Counts up to the highest bucket in use: at most 2,688 entries.
+  /// Counts of the buckets up to the highest one in use. At most 2,688 entries.
   private var counts: [UInt32] = []
 
   package init() {}
 
-  /// - Parameter nanoseconds: negative values count as zero.
+  /// Adds a duration.
+  ///
+  /// - Parameter nanoseconds: the duration; a negative value counts as 0.
   package mutating func add(_ nanoseconds: Int64) {
     let value = max(0, nanoseconds)
     count += 1
@@ -48,8 +50,8 @@ package struct LogLinearHistogram: Sendable {
 
   package var mean: Double { count == 0 ? 0 : sum / Double(count) }
 
-  /// Returns the smallest duration that is not exceeded by `perMille` thousandths of the durations (nearest
-  /// rank), or `nil` if there are no durations.
+  /// Returns the percentile by nearest rank: the smallest duration that at least `perMille` thousandths of
+  /// the durations do not exceed; `nil` if there are no durations.
   package func percentile(perMille: Int) -> Int64? {
     guard count > 0 else { return nil }
     let rank = max(1, (count * perMille + 999) / 1_000)
@@ -63,7 +65,7 @@ package struct LogLinearHistogram: Sendable {
     return maximum
   }
 
-  /// Returns the number of longer durations, to the resolution of the buckets.
+  /// Returns the number of longer durations, as exactly as the buckets allow.
   package func count(above nanoseconds: Int64) -> Int {
     guard nanoseconds >= 0 else { return count }
     let first = Self.index(min(nanoseconds, Self.maximumNanoseconds)) + 1
@@ -71,7 +73,7 @@ package struct LogLinearHistogram: Sendable {
     return counts[first...].reduce(0) { $0 + Int($1) }
   }
 
-  /// Buckets in use: start, end (exclusive) and count of each.
+  /// The buckets in use, with start, end (exclusive) and count.
   package var buckets: [(start: Int64, end: Int64, count: Int)] {
     counts.indices.filter { counts[$0] > 0 }.map {
       (Self.start(of: $0), Self.start(of: $0) + Self.width(of: $0), Int(counts[$0]))
@@ -84,7 +86,7 @@ package struct LogLinearHistogram: Sendable {
     return shift << subBucketBits + Int(value >> Int64(shift))
   }
 
-  /// Returns the octave of a bucket above the first one, in which buckets are one nanosecond wide.
+  /// Returns the octave of a bucket. In octave 0, buckets are one nanosecond wide.
   private static func shift(of index: Int) -> Int { max(0, index / subBuckets - 1) }
   private static func width(of index: Int) -> Int64 { 1 << Int64(shift(of: index)) }
   private static func middle(of index: Int) -> Int64 { start(of: index) + width(of: index) / 2 }
@@ -94,7 +96,7 @@ package struct LogLinearHistogram: Sendable {
   }
 }
 
-/// Summary of a set of durations, in nanoseconds. Percentiles have the precision of `LogLinearHistogram`.
+/// Summary of a set of durations, in nanoseconds. The percentiles have the precision of `LogLinearHistogram`.
 package struct DurationSummary: Hashable, Sendable {
   package var count: Int
   package var minimum: Int64
@@ -105,7 +107,7 @@ package struct DurationSummary: Hashable, Sendable {
   package var p999: Int64
   package var maximum: Int64
 
-  /// `nil` if the histogram is empty.
+  /// Returns `nil` if the histogram is empty.
   package init?(_ histogram: LogLinearHistogram) {
     guard let p50 = histogram.percentile(perMille: 500), let p90 = histogram.percentile(perMille: 900),
       let p99 = histogram.percentile(perMille: 990), let p999 = histogram.percentile(perMille: 999)

@@ -1,9 +1,9 @@
 package import BLEPacketLog
 package import BLEWire
 
-/// Statistics of a log, from `LogStatistics`.
+/// Statistics of a log, computed by `LogStatistics`.
 package struct LogReport: Sendable {
-  /// Packets of one type in each direction, and their size in bytes without the type byte.
+  /// Number of packets of one type in each direction, and their size in bytes without the type byte.
   package struct PacketCount: Hashable, Sendable {
     package var type: HCIPacketType
     package var sent = 0
@@ -43,37 +43,38 @@ package struct LogReport: Sendable {
   }
 
   package var records = 0
-  /// Records that are not packets: the notes of btsnoop format 2001.
+  /// Number of records that are not packets: the notes of btsnoop format 2001.
   package var notes = 0
   package var packets = PacketCounts()
   package var firstTime: ReceiveTime?
   package var lastTime: ReceiveTime?
-  /// Records older than the previous one.
+  /// Number of records that are older than the previous record.
   package var timeReversals = 0
-  /// Those of them, and those with an impossible time, that got the time of a neighbour.
+  /// Number of older records, and of records with an impossible time, whose time was replaced with that of a
+  /// neighbour.
   package private(set) var disorderedRecords = 0
-  /// Places at which the clock of the log's writer was set, or may have been. Timestamps are corrected for
-  /// steps that are certain.
+  /// Where the clock of the program that wrote the log was set, or may have been set. Timestamps are
+  /// corrected for certain steps only.
   package var clockSteps: [LogClockStep] = []
   package var clockStepCount = 0
   package var drops = 0
   package var malformed = 0
-  /// Records that were cut by the log's writer.
+  /// Number of records that the program that wrote the log truncated.
   package var cut = 0
-  /// Data that arrived up to a second after the end of their connection.
+  /// Number of data packets that arrived up to a second after the end of their connection.
   package var latePackets = 0
   /// Number of commands by opcode.
   package var commands: [UInt16: Int] = [:]
   package var commandErrors: [CommandError: Int] = [:]
   package var events: [Event: Int] = [:]
-  /// Connections in the order of their start.
+  /// Connections in order of their start.
   package var connections: [ConnectionReport] = []
   package var omittedConnections = 0
   /// Report about the air packets of a sniffer log.
   package var air: AirReport?
-  /// Time between consecutive updates of an attribute, over all connections.
+  /// Intervals between consecutive updates of an attribute, for all connections.
   package var intervals = LogLinearHistogram()
-  /// Requests over all connections.
+  /// Requests of all connections.
   private var requestStatistics: [RequestStatistics] = []
 
   package init() {}
@@ -100,7 +101,7 @@ package struct LogReport: Sendable {
     requestStatistics[index].latency.add(request.latency)
   }
 
-  /// Nanoseconds from the earliest record to the latest.
+  /// Time from the earliest record to the latest, in nanoseconds.
   package var duration: Int64 {
     guard let firstTime, let lastTime else { return 0 }
     return nanoseconds(from: firstTime, to: lastTime)

@@ -9,20 +9,21 @@ import BLEWire
 /// let report = statistics.finish()
 /// ```
 package struct LogStatistics: ~Copyable {
-  /// Maximum number of connections followed at the same time; the least recently used one is replaced.
+  /// Maximum number of connections tracked at the same time. A further connection replaces the least recently
+  /// used one.
   package static let maximumOpenConnections = 32
-  /// Maximum number of connections reported; later ones are only counted.
+  /// Maximum number of connections reported. Further connections are only counted.
   package static let maximumConnections = 512
-  /// Maximum number of failed commands counted separately, by opcode and status.
+  /// Maximum number of combinations of opcode and status for which failed commands are counted separately.
   static let maximumCommandErrors = 1_024
-  /// Time after the end of a connection in which data count as late, instead of as another connection, in
-  /// nanoseconds.
+  /// How long after the end of a connection data counts as late data of that connection and not as a new
+  /// connection, in nanoseconds.
   static let lateDataTime: Int64 = 1_000_000_000
 
   private var log = LogReport()
-  /// Connections in the order of use: the last is checked first.
+  /// Open connections, least recently used first.
   private var open: [TrackedConnection] = []
-  /// The last few connections that ended, to recognize late data.
+  /// The connections that ended most recently, for recognizing late data.
   private var ended: [(adapter: UInt16, handle: ConnectionHandle, time: ReceiveTime)] = []
   private var lastDrops: UInt32 = 0
   private var lastTime: ReceiveTime?
@@ -70,7 +71,7 @@ package struct LogStatistics: ~Copyable {
     log.lastTime = log.lastTime.map { max($0, time) } ?? time
   }
 
-  /// The counter restarts if one log follows another in a file.
+  /// Adds lost packets. The counter starts again if a file contains several logs, one after the other.
   private mutating func take(drops: UInt32) {
     if drops != lastDrops { log.drops += Int(drops > lastDrops ? drops - lastDrops : drops) }
     lastDrops = drops
@@ -97,7 +98,7 @@ package struct LogStatistics: ~Copyable {
     }
   }
 
-  /// Returns the connection of a data packet, or `nil` if the connection has just ended.
+  /// Returns the connection of a data packet; `nil` if the connection has just ended.
   private mutating func connection(
     _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
   ) -> TrackedConnection? {
@@ -194,7 +195,7 @@ package struct LogStatistics: ~Copyable {
     ended.append((adapter, end.handle, time))
   }
 
-  /// Connection Complete: status, handle, address. Core 5.4, Vol 4, Part E, 7.7.3.
+  /// Handles Connection Complete: status, handle, address. Core 5.4, Vol 4, Part E, 7.7.3.
   private mutating func takeClassicConnection(
     _ parameters: Span<UInt8>, _ adapter: UInt16, at time: ReceiveTime
   ) throws(WireError) {

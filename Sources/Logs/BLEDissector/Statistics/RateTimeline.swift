@@ -1,7 +1,7 @@
-/// Number of events over time, in a bounded number of equal bins. When the last bin is full, pairs of bins
-/// are merged.
+/// Number of events over time, in a bounded number of equal bins. When all bins are in use, pairs of bins are
+/// merged.
 package struct RateTimeline: Sendable {
-  /// Twice as many as fit into a picture.
+  /// Maximum number of bins: twice as many as a picture can show.
   package static let maximumBins = 512
 
   /// Width of a bin in nanoseconds; initially 125 ms.
@@ -10,7 +10,9 @@ package struct RateTimeline: Sendable {
 
   package init() {}
 
-  /// - Parameter offset: nanoseconds since the start; negative values count as 0.
+  /// Adds an event.
+  ///
+  /// - Parameter offset: nanoseconds since the start; a negative value counts as 0.
   package mutating func add(at offset: Int64) {
     var index = max(0, offset) / binWidth
     while index >= Self.maximumBins {

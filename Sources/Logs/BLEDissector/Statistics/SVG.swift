@@ -1,6 +1,6 @@
 import JSONText
 
-/// Building blocks of SVG 1.1 pictures without scripts and without external fonts or images.
+/// Building blocks of SVG 1.1 pictures. These have no scripts, external fonts or images.
 package enum SVG {
   /// Returns a white page, 960 pixels wide.
   package static func page(_ body: String, height: Double) -> [UInt8] {
@@ -23,10 +23,10 @@ package enum SVG {
       + "\(text.markup)</text>\n"
   }
 
-  /// Formats a number with the precision of a hundredth of a pixel.
+  /// Formats a number, rounded to hundredths of a pixel.
   package static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 
-  /// Returns a step for an axis: the smallest of 1, 2 and 5 times a power of ten that is not below `wanted`.
+  /// Returns a step for an axis: 1, 2 or 5 times a power of ten, and at least `wanted`.
   package static func niceStep(_ wanted: Double) -> Double {
     guard wanted > 0, wanted.isFinite else { return 0 }
     var power = 1e-3

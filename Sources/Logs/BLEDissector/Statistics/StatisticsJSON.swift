@@ -19,7 +19,8 @@ extension JSONLine {
     }
   }
 
-  /// Writes the object of `ringtap log stats --json`: durations in nanoseconds, times since the Unix epoch.
+  /// Writes the object of `ringtap log stats --json`. Durations are in nanoseconds, and times are relative to
+  /// the Unix epoch.
   package mutating func value(_ report: LogReport) {
     object { line in
       line.member("records", report.records)

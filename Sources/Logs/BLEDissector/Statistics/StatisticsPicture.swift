@@ -1,9 +1,10 @@
 import BLEWire
 
-/// Draws a `LogReport` as an SVG file: updates over time for each connection, and the histogram of the
-/// intervals between them. SVG 1.1; no scripts, and no external fonts or images.
+/// Draws a `LogReport` as an SVG file: the updates of each connection over time, and a histogram of the
+/// intervals between updates. The file is SVG 1.1, without scripts, external fonts or images.
 package struct StatisticsPicture {
-  /// Maximum number of connections drawn, those with the most updates; a note counts the others.
+  /// Maximum number of connections drawn. Those with the most updates are selected, and a note has the number
+  /// of the others.
   package static let maximumConnections = 24
 
   private static let width = 960.0
@@ -21,7 +22,7 @@ package struct StatisticsPicture {
       Self.left, y, "\(report.records) records in \(StatisticsText.seconds(report.duration)) s", size: 15)
     y += 16
     drawLegend()
-    // Drawn in the order of the log, although selected by traffic.
+    // The connections are selected by traffic, but drawn in the order of the log.
     let chosen = report.connections.enumerated().sorted {
       Self.updates($0.element) > Self.updates($1.element)
     }
@@ -35,7 +36,7 @@ package struct StatisticsPicture {
     drawHistogram(report.intervals)
   }
 
-  /// Contents of the file.
+  /// Contents of the SVG file.
   package var octets: [UInt8] { SVG.page(body, height: y + 10) }
 
   private static func updates(_ connection: ConnectionReport) -> Int {
@@ -80,7 +81,7 @@ package struct StatisticsPicture {
     y += Self.panelHeight
   }
 
-  /// Draws a lane for each attribute with gaps, because one may pause while another continues.
+  /// Draws a lane for each attribute with gaps, because one attribute may pause while another continues.
   private mutating func drawGaps(_ connection: ConnectionReport, top: Double, x: (Int64) -> Double) {
     let attributes = connection.attributes.filter { !$0.gaps.isEmpty }.prefix(6)
     let height = Self.plotHeight / Double(max(1, attributes.count))
@@ -102,7 +103,7 @@ package struct StatisticsPicture {
   /// Draws a step for each time bin.
   private mutating func drawRate(_ connection: ConnectionReport, top: Double, span: Double) {
     var timeline = connection.timeline
-    // With bins shorter than a second, one notification would look like eight per second.
+    // In bins shorter than a second, one notification would look like several per second.
     while timeline.binWidth < 1_000_000_000, Double(timeline.binWidth) * 40 < span { timeline.halve() }
     guard let highest = timeline.counts.max() else { return }
     let perSecond = 1e9 / Double(timeline.binWidth)
@@ -134,7 +135,7 @@ package struct StatisticsPicture {
       let label = Self.label(change.value)
       let labelWidth = Double(label.utf8.count) * 5.6 + 8
       row = at < nextFree ? row + 1 : 0
-      // Labels that do not fit are in the table.
+      // Labels that do not fit are omitted. The table lists them.
       guard row < 3 else { continue }
       let isRight = at + labelWidth > Self.left + Self.plotWidth
       text(isRight ? at - 4 : at + 4, top + 11 + row * 12, label, size: 10, anchor: isRight ? "end" : "start")
@@ -200,11 +201,11 @@ package struct StatisticsPicture {
   /// Width of a column as a fraction of an octave.
   private static let octave = 0.25
 
-  /// Returns counts by the logarithm of the interval. `start` is in quarters of an octave above one
+  /// Returns counts by the logarithm of the interval. `start` is the number of quarter octaves above one
   /// nanosecond.
   private static func columns(_ intervals: LogLinearHistogram) -> (start: Int, counts: [Int]) {
     func column(_ nanoseconds: Int64) -> Int { Int(logarithm(Double(max(1, nanoseconds))) / octave) }
-    // Intervals below a microsecond count as one microsecond: few timestamps are more precise.
+    // Intervals below one microsecond count as one microsecond, because few timestamps are more precise.
     let buckets = intervals.buckets.map { (column(max(1_000, $0.start)), $0.count) }
     let start = (buckets.first?.0 ?? 0) - 1
     var counts = [Int](repeating: 0, count: (buckets.last?.0 ?? 0) - start + 2)
@@ -212,8 +213,8 @@ package struct StatisticsPicture {
     return (start, counts)
   }
 
-  /// Returns the logarithm to the base 2, interpolated linearly within an octave from the number's exponent
-  /// and significand.
+  /// Returns the logarithm to base 2, from the number's exponent and significand. Interpolates linearly
+  /// within an octave.
   private static func logarithm(_ number: Double) -> Double {
     Double(number.exponent) + number.significand - 1
   }

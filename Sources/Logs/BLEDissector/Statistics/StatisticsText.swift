@@ -1,7 +1,7 @@
 import BLEPacketLog
 package import BLEWire
 
-/// Prints a `LogReport` as tables for people.
+/// Prints a `LogReport` as tables.
 package struct StatisticsText {
   private var text = ""
 
@@ -59,7 +59,7 @@ package struct StatisticsText {
     }
   }
 
-  /// Returns sentences for the user about steps of the log's clock.
+  /// Returns sentences about steps of the log's clock, for the user.
   package static func clockSteps(_ report: LogReport) -> [String] {
     var texts = report.clockSteps.map { step in
       let span = step.span.nanoseconds
@@ -232,7 +232,7 @@ package struct StatisticsText {
     }
   }
 
-  /// Formats with three decimals, because most logs have microseconds.
+  /// Formats milliseconds with three decimals, because most logs have a precision of microseconds.
   static func milliseconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e6, 3) }
   static func seconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e9, 3) }
 
@@ -264,7 +264,7 @@ package struct StatisticsText {
 }
 
 extension LogReport {
-  /// Events, the most frequent first.
+  /// Events, most frequent first.
   var sortedEvents: [(event: Event, count: Int)] {
     events.map { ($0.key, $0.value) }.sorted {
       ($1.count, $0.event.code.rawValue, $0.event.subevent ?? 0)

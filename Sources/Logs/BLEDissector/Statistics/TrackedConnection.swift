@@ -3,21 +3,24 @@ import BLEWire
 
 /// An open connection in a log.
 ///
-/// Each direction is reassembled separately. Only the fixed ATT channel is read.
+/// Each direction is reassembled separately. Only the fixed ATT channel is decoded.
 final class TrackedConnection {
   let adapter: UInt16
   let handle: ConnectionHandle
-  /// A single value, so that a packet needs two dynamic exclusivity checks instead of nine.
+  /// All mutable state in one value, so that a packet needs two dynamic exclusivity checks instead of nine.
   var account: ConnectionAccount
   private var fromHost = L2CAPRecombiner()
   private var fromController = L2CAPRecombiner()
 
-  /// - Parameter dropsAtStart: number of packets that the log's writer had lost when the connection started.
+  /// - Parameter dropsAtStart: number of packets that the program that wrote the log had lost before the
+  ///   connection started.
   init(_ report: ConnectionReport, dropsAtStart: Int) {
     (adapter, handle) = (report.adapter, report.handle)
     account = ConnectionAccount(report, dropsAtStart: dropsAtStart)
   }
 
+  /// Handles a data packet.
+  ///
   /// - Throws: the problem with the packet.
   func receive(
     _ packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime
@@ -35,7 +38,7 @@ final class TrackedConnection {
 }
 
 extension TrackedConnection {
-  /// Handles a fragment that was cut. An update counts if its handle is present.
+  /// Handles a truncated fragment. An update is counted if its handle is available.
   func receive(cut packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime) {
     account.count(packet, direction, at: time)
     switch direction {
@@ -45,20 +48,21 @@ extension TrackedConnection {
   }
 }
 
-/// Statistics of a connection so far.
+/// The statistics of a connection so far.
 struct ConnectionAccount {
-  /// Maximum number of attributes with updates, and of request opcodes, counted separately.
+  /// Maximum number of attributes with updates, and maximum number of request opcodes, for which separate
+  /// counts are kept.
   static let maximumAttributes = 24
   static let maximumRequestKinds = 32
 
-  /// A request or indication that awaits its response. ATT allows one of each from each side at a time. Core
-  /// 5.4, Vol 3, Part F, 3.3.2 and 3.3.3.
+  /// A request or indication whose response is pending. ATT allows each side one of each at a time. Core 5.4,
+  /// Vol 3, Part F, 3.3.2 and 3.3.3.
   private struct Pending {
     var opcode: ATTOpcode
     var time: ReceiveTime
-    /// Index of its counts, or `nil` for an opcode beyond the limit.
+    /// Index of the opcode's counts; `nil` if there are too many opcodes.
     var kind: Int?
-    /// MTU in an Exchange MTU Request.
+    /// The MTU in an Exchange MTU Request.
     var offeredMTU: Int?
   }
 
@@ -103,7 +107,9 @@ struct ConnectionAccount {
     } catch { return error }
   }
 
-  /// - Parameter frame: the start of a frame, including its header.
+  /// Handles the start of a truncated frame.
+  ///
+  /// - Parameter frame: the available bytes of the frame, including its header.
   fileprivate mutating func take(cut frame: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) {
     report.cut += 1
     let header = L2CAPFrame.headerByteCount
@@ -143,7 +149,7 @@ struct ConnectionAccount {
 
   // MARK: Updates
 
-  /// A list of handle, length and value. Core 5.4, Vol 3, Part F, 3.4.7.4.
+  /// Handles a list of handle, length and value. Core 5.4, Vol 3, Part F, 3.4.7.4.
   private mutating func takeMultiple(
     _ pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime
   ) throws(WireError) {
@@ -169,7 +175,7 @@ struct ConnectionAccount {
     attributes[index].add(byteCount: byteCount, at: time)
   }
 
-  /// Returns the index of an attribute's statistics, usually the same as for the last update.
+  /// Returns the index of an attribute's statistics. Usually it is the same as for the previous update.
   private mutating func attribute(
     _ handle: AttributeHandle, _ opcode: ATTOpcode, _ direction: HCIDirection
   ) -> Int? {
@@ -229,7 +235,7 @@ struct ConnectionAccount {
     return requests.count - 1
   }
 
-  /// - Parameter direction: direction of the response; the request had the opposite one.
+  /// - Parameter direction: direction of the response. Its request was sent in the opposite direction.
   private mutating func answer(
     _ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime
   ) {
@@ -255,8 +261,8 @@ struct ConnectionAccount {
     }
   }
 
-  /// The opcode of a response is one more than that of its request; an Error Response contains the request's
-  /// opcode.
+  /// Whether a PDU is the response to a request. The opcode of a response is one more than that of its
+  /// request, and an Error Response contains the request's opcode.
   private static func isAnswer(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, to asked: ATTOpcode) -> Bool {
     if opcode == .errorResponse { return pdu.count >= 2 && pdu[1] == asked.rawValue }
     return Int(asked.rawValue) + 1 == Int(opcode.rawValue)
