@@ -22,7 +22,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
 
   /// Parses an address.
   ///
-  /// - Parameter standard: the prefix to use if the text has none.
+  /// - Parameter standard: the prefix for a text without a prefix.
   public init(_ text: String, prefix standard: String = defaultPrefix) throws(ParseError) {
     prefix = standard
     var rest: Substring

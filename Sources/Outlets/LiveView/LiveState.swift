@@ -6,7 +6,7 @@ package import Recording
 package struct LiveState: Sendable {
   /// Adapter and access mode, such as `hci0, raw mode`.
   package var radio = ""
-  /// What is being searched for; `nil` if no search is running.
+  /// Description of the device being searched for; `nil` if no search is running.
   package var search: String?
   package var devices: [LiveDevice] = []
   /// Seconds since the first stream started.

@@ -119,7 +119,7 @@ struct LiveTable: Sendable {
   /// Returns an evenly spaced time for a sample. Samples arrive in bursts, one for each connection event.
   ///
   /// - Parameters:
-  ///   - last: time of the previous sample; `nil` if there is none.
+  ///   - last: time of the previous sample; `nil` for the first sample.
   ///   - period: sample period in nanoseconds; `nil` if unknown.
   ///   - pull: fraction of the delay by which to adjust; 0 if `last` is on the sensor's clock.
   private func even(

@@ -169,7 +169,7 @@ final class DaemonDevice: Sendable {
 
   /// Adds a capture's counts to the totals and reports the capture's end.
   ///
-  /// - Returns: the error because of which the next capture must wait.
+  /// - Returns: the error that delays the next capture; `nil` without an error.
   private func close(_ outcome: Outcome, _ directory: String) async -> HostError? {
     let failure: HostError?
     switch outcome {

@@ -52,7 +52,7 @@ public struct DoctorFacts: Sendable {
   public var folder = "."
   public var freeByteCount: Result<Int, SystemError> = .success(.max)
   public var time = ReceiveTime(nanoseconds: .max)
-  /// What the sockets do not report about received packets, with the error for each.
+  /// Facts about received packets that the sockets do not report, each with its error.
   public var untold: [ReceiveFact: SystemError] = [:]
 
   public init() {}

@@ -155,7 +155,7 @@ struct PacketLayout: Sendable {
     minimumReturnedByteCount = Self.minimum(returned)
   }
 
-  /// Returns the offset of the first connection handle; `nil` if there is none.
+  /// Returns the offset of the first connection handle; `nil` without a handle.
   static func handleOffset(_ fields: [PacketField]) -> Int? {
     var offset = 0
     for field in fields {

@@ -53,7 +53,7 @@ package struct LogReport: Sendable {
   /// Number of older records, and of records with an impossible time, whose time was replaced with that of a
   /// neighbour.
   package private(set) var disorderedRecords = 0
-  /// Where the clock of the program that wrote the log was set, or may have been set. Timestamps are
+  /// Places at which the clock of the program that wrote the log was set, or may have been set. Timestamps are
   /// corrected for certain steps only.
   package var clockSteps: [LogClockStep] = []
   package var clockStepCount = 0

@@ -60,7 +60,7 @@ struct TableFollower {
 
   /// Opens a table.
   ///
-  /// - Parameter cursor: progress of an earlier run; `nil` if there was none.
+  /// - Parameter cursor: progress of an earlier run; `nil` for the first run.
   /// - Returns: `nil` if the file has no complete header yet.
   init?(
     _ name: String, in directory: String, _ cursor: PublishCursor.Table?

@@ -1,6 +1,6 @@
 import JSONText
 
-/// Where to send lines: InfluxDB, VictoriaMetrics, Telegraf, or any server that accepts the line protocol
+/// Destination for lines: InfluxDB, VictoriaMetrics, Telegraf, or any server that accepts the line protocol
 /// over HTTP.
 package struct InfluxPlan: Hashable, Sendable {
   /// Error in the URL or the token.

@@ -147,7 +147,7 @@ package final class InfluxWriter: Sendable {
     }
   }
 
-  /// What a response means for a batch.
+  /// Meaning of a response for a batch.
   private enum Verdict {
     case taken
     case refused(String)

@@ -62,7 +62,7 @@ extension SampleStream {
   /// Maximum time to send the remaining samples after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// What happens to a recording when the reader closes standard output.
+  /// Effect on a recording when the reader closes standard output.
   package enum OutputEnd: Sendable {
     case goesOn
     /// The recording ends as after a first Ctrl-C, because it has no other purpose.

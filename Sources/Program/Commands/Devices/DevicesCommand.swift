@@ -41,7 +41,7 @@ struct DevicesCommand: ParsableCommand {
     return KnownDevices(in: folder) { Console.note($0) }
   }
 
-  /// Returns the devices with that name or address. Throws if there are none.
+  /// Returns the devices with that name or address. Throws if no device matches.
   fileprivate static func devices(_ text: String, in known: KnownDevices) throws -> [KnownDevice] {
     let devices = known.named(text)
     guard !devices.isEmpty else {

@@ -51,8 +51,8 @@ final class LogOutput {
 
 /// The progress line of a long log, on standard error if it is a terminal.
 struct LogProgress {
-  /// What is printed on standard output at the same time. If packets go to the same terminal, no progress
-  /// line is shown.
+  /// Data printed on standard output at the same time. If packets go to the same terminal, no progress line is
+  /// shown.
   enum Output { case packets, nothing }
 
   /// Total size of all logs in bytes, if known.

@@ -218,7 +218,7 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
 }
 
 extension RingOptions {
-  /// Fetches a day's log and prints it. If there is none, prints that nothing is stored.
+  /// Fetches a day's log and prints it. Without a log, prints that nothing is stored.
   fileprivate func show(
     _ kind: RingLogKind, _ day: RingDayOptions, _ unit: String,
     _ fetch: @escaping @Sendable (RingConversation, UInt8) async throws -> RingDayLog?
