@@ -29,7 +29,7 @@ struct CollectorSync: Sendable {
     var document: String { "\(path)/session.json" }
   }
 
-  /// Writes, in the order in which they are carried out.
+  /// The writes, in order.
   var writes: [Write] = []
 
   var sessions: [Collector.SessionName: Session] = [:]

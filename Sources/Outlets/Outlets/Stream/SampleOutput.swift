@@ -20,7 +20,8 @@ package protocol SampleOutput: AnyObject, Sendable {
   func take(_ cells: [UInt64], of table: Int)
   /// Delivers an event, after the rows that precede it.
   func take(_ event: SampleEvent)
-  /// Ends a turn. All pending samples have been delivered and may be sent.
+  /// Ends a turn, which is one pass of the thread that writes the files. All pending samples have been
+  /// delivered and may be sent.
   func endTurn()
 }
 

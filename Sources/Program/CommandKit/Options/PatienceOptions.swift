@@ -32,8 +32,8 @@ package enum GapText {
     return "\(gap.end) (0x\(digits.count < 2 ? "0" : "")\(digits), \(reason.name))"
   }
 
-  /// Why the link ended, and when the next attempt starts: `…; connecting again in 2 s: 5 links in a row
-  /// ended within 3 s`.
+  /// Why the link ended, and when the next attempt starts: `…; reconnecting in 2.0 s: 5 links in a row ended
+  /// within 3 s`.
   package static func lost(_ gap: SessionGap) -> String {
     let start = cause(gap) + "; reconnecting"
     guard gap.pause > .zero else { return start }

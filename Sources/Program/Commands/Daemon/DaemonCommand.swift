@@ -20,7 +20,7 @@ struct DaemonCommand: AsyncParsableCommand {
       after newCaptureHours, and deletes the oldest captures beyond the limits of age and size. Without an \
       adapter it waits for one. Events are printed on standard error, one per line.
 
-      The file is JSON. Required are directory and devices, and name, address and sensor of each device:
+      The file is JSON. It must have directory and devices, and each device must have name, address and sensor:
 
         {"directory": "/var/lib/ringtap/captures",
          "radio": {"adapter": "hci0", "mode": "auto"},
@@ -46,7 +46,7 @@ struct DaemonCommand: AsyncParsableCommand {
       capture or the daemon ends are sent later, while the capture is kept. A gigabyte is 10⁹ bytes.
 
       SIGHUP reloads the file: devices that are in both versions continue undisturbed, and an invalid file \
-      changes nothing. SIGTERM and Ctrl-C end every capture in order. Under systemd it is a service of \
+      changes nothing. SIGTERM and Ctrl-C end every capture properly. Under systemd it is a service of \
       Type=notify with a watchdog. `ringtap status` shows its state; metrics is a port for Prometheus.
 
       EXAMPLES

@@ -17,7 +17,7 @@ struct EmulatedSensorOptions: ParsableArguments {
   var count: Int?
 
   @Option(
-    help: "Make every n-th value shorter than its flags promise.", in: .count)
+    help: "Make every n-th value shorter than its flags indicate.", in: .count)
   var malformedEvery: Int?
 
   @Option(help: "Lose the link after this many values.", in: .count)

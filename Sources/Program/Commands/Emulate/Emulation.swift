@@ -69,7 +69,7 @@ package struct EmulationOptions: ParsableArguments {
       """)
   var ioCapability: Capability?
 
-  @Flag(help: "Pair in the legacy way, without Secure Connections.")
+  @Flag(help: "Use legacy pairing, without Secure Connections.")
   var legacyPairing = false
 
   @Flag(help: "Advertise under a resolvable private address that changes after each link.")

@@ -40,8 +40,8 @@ struct RingToolCommand: ParsableCommand {
           direction  "host->ring" or "ring->host"
           packets    values in hexadecimal digits: one frame, the frames of a log,
                      or the fragments of a big data message
-        Other keys are ignored. A damaged packet gives the kind "invalid"; an invalid line \
-        gives a message on standard error, and exit status 1 at the end.
+        Other keys are ignored. The kind of a damaged packet is "invalid". For an invalid \
+        line, a message is printed on standard error, and the exit status is 1 at the end.
 
         EXAMPLES
           ringtap ring decode < packets.ndjson

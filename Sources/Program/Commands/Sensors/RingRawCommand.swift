@@ -16,7 +16,7 @@ struct RingRawCommand: AsyncParsableCommand {
       stream. ringtap reconnects if the link is lost. Lines are CSV: arrival of the sample (nanoseconds \
       since the Unix epoch, the kernel's receive timestamp), its stream, and the columns of the tables of \
       `ringtap capture`. Columns of other streams are empty, and so is a reading that the ring dropped. \
-      `ringtap capture` records, with proof of what was lost.
+      `ringtap capture` records, and reports what was lost.
 
       EXAMPLES
         ringtap ring raw --count 300 > samples.csv
