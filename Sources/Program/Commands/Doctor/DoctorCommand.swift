@@ -25,7 +25,7 @@ struct DoctorCommand: AsyncParsableCommand {
             fault.btsnoop, in which addresses, names and keys are replaced
       """)
 
-  @Option(help: "Check only this adapter, such as hci0 (default: the first that is up).")
+  @Option(help: "Check only this adapter, such as hci0 (default: all adapters).")
   var adapter: String?
 
   @Option(help: ArgumentHelp("The directory for captures.", valueName: "path"))
