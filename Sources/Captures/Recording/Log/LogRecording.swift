@@ -160,10 +160,10 @@ public struct LogRecording: Sendable {
   }
 }
 
-extension LogWriter {
+extension PacketLogFile {
   /// Queues a record of the kernel's monitor for the writer's thread, which `signal` wakes.
   package func push(opcode: UInt16, adapter: UInt16, time: ReceiveTime, _ packet: Span<UInt8>) {
-    queue.push(tag: Self.tag(opcode: opcode, adapter: adapter), time: time, packet)
+    queue.push(tag: LogRecords.tag(opcode: opcode, adapter: adapter), time: time, packet)
   }
 
   package func signal() { wake.signal() }
