@@ -64,7 +64,8 @@ let targets: [[Target]] = [
       .target(name: "CMallocCounter"),
       // Opens the library at run time; only its headers are needed here.
       .target(name: "CMosquitto"),
-      // `#embed`: Swift's own way makes a literal of each octet.
+      // `#embed`: Swift's own way makes a literal of each byte.
+      .target(name: "CNumberNames", exclude: ["appearances.txt", "companies.txt"]),
       .target(
         name: "CReportPage",
         exclude: [
@@ -99,7 +100,7 @@ let targets: [[Target]] = [
       library("BLEPacketLog", ["CCompression", "BLEWire", "BLEStack", "BLELinux"]),
       library(
         "BLEDissector",
-        ["BLEWire", "BLEStack", "JSONText", "BLESensors", "ColmiRing", "BLEPacketLog"]),
+        ["CNumberNames", "BLEWire", "BLEStack", "JSONText", "BLESensors", "ColmiRing", "BLEPacketLog"]),
       library(
         "BLEReplay",
         ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPacketLog", "BLEDissector"]),

@@ -89,4 +89,14 @@ import Testing
       #expect(try FileManager.default.contentsOfDirectory(atPath: folder + "/quiet") == ["packets.pcapng"])
     }
   }
+
+  /// Services and companies are printed with the names that the SIG assigned (Assigned Numbers, 3.4 and 7.1).
+  @Test func namesServicesAndCompanies() async throws {
+    let scan = ["scan", "--transport", "virtual:polar", "--duration", "1"]
+    let text = try await Ringtap.run(scan)
+    #expect(text.output.contains("Heart Rate (180d)") && text.output.contains("Polar Electro OY (0x006b): "))
+    let json = try await Ringtap.run(scan + ["--json"])
+    #expect(json.output.contains(#""serviceNames":["Heart Rate"]"#))
+    #expect(json.output.contains(#""manufacturerNames":{"0x006b":"Polar Electro OY"}"#))
+  }
 }

@@ -51,8 +51,7 @@ enum AdvertisingDissector {
         words: "\(PacketText.decimal(least, places: 2)) to \(PacketText.decimal(most, places: 2)) msec")
       fields.member("maxIntervalMs", Double(most) / 100, .hidden)
     case .appearance where value.count == 2:
-      let number = value.u16(at: 0)
-      fields.member("appearance", number, words: PacketText.hex(UInt64(number), digits: 4))
+      fields.appearance(value.u16(at: 0))
     case .manufacturerSpecificData where value.count >= 2: dissectCompany(value, into: &fields)
     default: dissectUUIDs(type, value, into: &fields)
     }
@@ -72,7 +71,7 @@ enum AdvertisingDissector {
 
   private static func dissectCompany(_ value: Span<UInt8>, into fields: inout FieldList) {
     let company = value.u16(at: 0)
-    let name = FieldWords.byName["company"]?[company]
+    let name = NumberNames.company(company)
     fields.append(
       Field(
         "company", .integer(Int64(company)),
@@ -116,6 +115,13 @@ enum AdvertisingDissector {
 }
 
 extension FieldList {
+  /// Appends an appearance, with its name if it has one.
+  mutating func appearance(_ number: UInt16) {
+    let (name, digits) = (NumberNames.appearance(number), PacketText.hex(UInt64(number), digits: 4))
+    member("appearance", number, words: name.map { "\($0) (\(digits))" } ?? digits)
+    if let name { member("appearanceName", name, .hidden) }
+  }
+
   /// Appends an object whose members have their own lines in text.
   fileprivate mutating func structure(_ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)

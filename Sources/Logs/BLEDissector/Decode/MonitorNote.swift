@@ -88,7 +88,7 @@ struct MonitorNotes {
     guard octets.count >= 8 else { return "" }
     let number = octets.u16(at: 6)
     fields.member("manufacturer", number, .hidden)
-    guard let name = FieldWords.byName["company"]?[number] else { return " (manufacturer \(number))" }
+    guard let name = NumberNames.company(number) else { return " (manufacturer \(number))" }
     return " (\(fields.said("manufacturerName", name)))"
   }
 

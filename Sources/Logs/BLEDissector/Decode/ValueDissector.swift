@@ -56,8 +56,7 @@ enum ValueDissector {
       let bits = value.u16(at: 0)
       fields.member("configuration", bits, words: configuration(bits))
     case 0x2A01 where value.count == 2:
-      let number = value.u16(at: 0)
-      fields.member("appearance", number, words: PacketText.hex(UInt64(number), digits: 4))
+      fields.appearance(value.u16(at: 0))
     case 0x2A04 where value.count == 8: fields.preferredParameters(value)
     case 0x2A05 where value.count == 4:
       let (start, end) = (value.handle(at: 0), value.handle(at: 2))

@@ -2,7 +2,7 @@
 enum FieldWords {
   /// Names of values, by the identifier that follows the equals sign in a layout.
   static let byName: [String: [UInt16: String]] = {
-    var all: [String: [UInt16: String]] = [:]
+    var all = ["company": NumberNames.companies]
     for section in text.split(separator: "@") {
       let lines = section.split(separator: "\n", maxSplits: 1)
       guard lines.count == 2 else { continue }
@@ -107,21 +107,6 @@ enum FieldWords {
     0b Bluetooth 5.2
     0c Bluetooth 5.3
     0d Bluetooth 5.4
-    @company
-    0002 Intel Corp.
-    0006 Microsoft
-    000d Texas Instruments Inc.
-    000f Broadcom Corporation
-    001d Qualcomm
-    0046 MediaTek, Inc.
-    004c Apple, Inc.
-    0059 Nordic Semiconductor ASA
-    005d Realtek Semiconductor Corporation
-    006b Polar Electro OY
-    0075 Samsung Electronics Co. Ltd.
-    0087 Garmin International, Inc.
-    00e0 Google
-    05f1 The Linux Foundation
     @io
     00 DisplayOnly
     01 DisplayYesNo

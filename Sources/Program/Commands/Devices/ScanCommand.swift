@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLEDissector
 import BLEHost
 import BLELinux
 import BLEWire
@@ -195,10 +196,15 @@ struct ScanCommand: AsyncParsableCommand {
     if advertiser.identity != nil { text += " (now \(advertiser.address))" }
     text += advertiser.rssi.map { "  \($0) dBm" } ?? "  no RSSI"
     if let name = advertiser.name { text += "  \(name.printable)" }
-    for uuid in advertiser.services { text += "  " + uuid.shortText }
-    for (company, data) in advertiser.manufacturerData.sorted(by: { $0.key < $1.key }) {
-      text += "  company \(company.handleText): \(data.hexText)"
+    for uuid in advertiser.services {
+      text += "  " + (UUIDNames.name(of: uuid).map { "\($0) (\(uuid.shortText))" } ?? uuid.shortText)
     }
+    for (company, data) in advertiser.manufacturerData.sorted(by: { $0.key < $1.key }) {
+      let digits = company.handleText
+      let name = NumberNames.company(company).map { "\($0) (\(digits))" } ?? "company \(digits)"
+      text += "  \(name): \(data.hexText)"
+    }
+    if let name = advertiser.appearance.flatMap({ NumberNames.appearance($0) }) { text += "  " + name }
     if !advertiser.isConnectable { text += "  (not connectable)" }
     return text
   }
@@ -219,10 +225,21 @@ extension JSONLine {
     member("services") { line in
       for uuid in advertiser.services { line.value(uuid.description) }
     }
+    member("serviceNames") { line in
+      for uuid in advertiser.services {
+        if let name = UUIDNames.name(of: uuid) { line.value(name) } else { line.null() }
+      }
+    }
     key("manufacturerData")
     object { line in
       for (company, data) in advertiser.manufacturerData.sorted(by: { $0.key < $1.key }) {
         line.member(company.handleText, hex: data.span)
+      }
+    }
+    key("manufacturerNames")
+    object { line in
+      for company in advertiser.manufacturerData.keys.sorted() {
+        if let name = NumberNames.company(company) { line.member(company.handleText, name) }
       }
     }
     key("serviceData")
@@ -232,7 +249,10 @@ extension JSONLine {
       }
     }
     if let power = advertiser.txPower { member("txPower", power) }
-    if let appearance = advertiser.appearance { member("appearance", appearance) }
+    if let appearance = advertiser.appearance {
+      member("appearance", appearance)
+      if let name = NumberNames.appearance(appearance) { member("appearanceName", name) }
+    }
     if let flags = advertiser.flags { member("flags", flags) }
     member("connectable", advertiser.isConnectable)
     member("timeNs", advertiser.latest)
