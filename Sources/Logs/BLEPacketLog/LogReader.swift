@@ -36,15 +36,10 @@ public final class LogReader: Sequence, IteratorProtocol {
   public private(set) var problem: Problem?
   /// Bytes read so far, after decompression.
   public private(set) var byteCount = 0
-  /// Whether the file contains air packets.
-  public private(set) var isFromAir = false
-  /// Findings about the log's clock; empty for times as written.
-  public private(set) var timeline = LogTimeline()
 
   private var input: CompressedInput?
   private var parser = PacketLogReader()
-  private var translator: AirTranslator
-  private let times: Times
+  private var stage: RecordStage
   private var hasEnded = false
   /// Records for `next`; those before `first` have been returned.
   private var records: [StoredPacketRecord] = []
@@ -74,8 +69,7 @@ public final class LogReader: Sequence, IteratorProtocol {
     _ path: String, _ keys: [AirKey], _ times: Times, _ open: () throws(SystemError) -> CompressedInput
   ) throws(Problem) {
     self.path = path
-    self.times = times
-    translator = AirTranslator(keys, passkeySearches: AirTranslator.passkeySearches.count)
+    stage = RecordStage(times, keys, passkeySearches: AirTranslator.passkeySearches.count)
     do throws(SystemError) { input = try open() } catch {
       throw Problem(path: path, cause: .unopened(error), records: 0, isTotal: true)
     }
@@ -90,8 +84,7 @@ public final class LogReader: Sequence, IteratorProtocol {
   ///   to a million attempts.
   package init(keys: [AirKey], passkeySearches: Int) {
     path = ""
-    times = .asWritten
-    translator = AirTranslator(keys, passkeySearches: passkeySearches)
+    stage = RecordStage(.asWritten, keys, passkeySearches: passkeySearches)
   }
 
   // MARK: Reading
@@ -149,14 +142,11 @@ public final class LogReader: Sequence, IteratorProtocol {
   /// - Throws: as `PacketLogReader.read`.
   public func take(_ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void) throws(WireError) {
     byteCount += chunk.count
-    try parser.read(chunk) { record in
-      if let air = record.header.air {
-        isFromAir = true
-        translator.take(record, air.linkType) { correct($0, body) }
-      } else {
-        correct(record, body)
-      }
-    }
+    // Moved out of this object during the call, so that a record costs no access to it.
+    var stage = RecordStage(.asWritten, [], passkeySearches: 0)
+    swap(&stage, &self.stage)
+    defer { swap(&stage, &self.stage) }
+    try parser.read(chunk) { stage.take($0, body) }
   }
 
   /// Ends the log.
@@ -165,20 +155,12 @@ public final class LogReader: Sequence, IteratorProtocol {
   /// - Throws: as `PacketLogReader.finish`, after those records.
   public func finish(_ body: (borrowing PacketRecord) -> Void = { _ in }) throws(WireError) {
     hasEnded = true
-    if isFromAir { translator.end { correct($0, body) } }
-    timeline.finish(body)
+    stage.end(body)
     try parser.finish()
   }
 
-  private func correct(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
-    switch times {
-    case .asWritten: body(record)
-    case .corrected: timeline.take(record, body)
-    }
-  }
-
   private func stop(_ cause: Problem.Cause, isTotal: Bool, _ body: (borrowing PacketRecord) -> Void) {
-    if !hasEnded { timeline.finish(body) }
+    if !hasEnded { stage.timeline.finish(body) }
     hasEnded = true
     problem = Problem(
       path: path, cause: cause, records: recordCount, isTotal: isTotal, foreignFile: parser.foreignFile)
@@ -192,6 +174,10 @@ public final class LogReader: Sequence, IteratorProtocol {
   public var recordCount: Int { parser.recordCount }
   /// Number of packets that the log's writer lost, as of the last record.
   public var cumulativeDrops: UInt32 { parser.cumulativeDrops }
+  /// Whether the file contains air packets.
+  public var isFromAir: Bool { stage.isFromAir }
+  /// Findings about the log's clock; empty for times as written.
+  public var timeline: LogTimeline { stage.timeline }
   /// Whether the file is compressed.
   public var isCompressed: Bool { input?.isCompressed ?? false }
 
@@ -282,5 +268,43 @@ public final class LogReader: Sequence, IteratorProtocol {
   public var isForeign: Bool { parser.foreignPackets > 0 && parser.foreignPackets == recordCount }
 
   /// Returns the report about air packets, including connections that are still up; `nil` for an HCI log.
-  public func airReport() -> AirReport? { isFromAir ? translator.finish() : nil }
+  public func airReport() -> AirReport? { isFromAir ? stage.translator.finish() : nil }
+}
+
+/// Makes the records that a reader returns of those in the file: packets of air packets, with corrected times
+/// if the caller wants them.
+private struct RecordStage: ~Copyable {
+  var translator: AirTranslator
+  var timeline = LogTimeline()
+  private(set) var isFromAir = false
+  private let times: LogReader.Times
+
+  init(_ times: LogReader.Times, _ keys: [AirKey], passkeySearches: Int) {
+    self.times = times
+    translator = AirTranslator(keys, passkeySearches: passkeySearches)
+  }
+
+  mutating func take(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
+    guard let air = record.header.air else {
+      if times == .asWritten { return body(record) }
+      return timeline.take(record, body)
+    }
+    isFromAir = true
+    if times == .asWritten { return translator.take(record, air.linkType, body) }
+    // Moved out of `self` during the call, which needs both.
+    var timeline = LogTimeline()
+    swap(&timeline, &self.timeline)
+    translator.take(record, air.linkType) { timeline.take($0, body) }
+    swap(&timeline, &self.timeline)
+  }
+
+  mutating func end(_ body: (borrowing PacketRecord) -> Void) {
+    if isFromAir {
+      var timeline = LogTimeline()
+      swap(&timeline, &self.timeline)
+      translator.end { if times == .asWritten { body($0) } else { timeline.take($0, body) } }
+      swap(&timeline, &self.timeline)
+    }
+    timeline.finish(body)
+  }
 }

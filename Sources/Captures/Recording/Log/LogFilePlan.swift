@@ -40,7 +40,7 @@ public struct LogFilePlan: Hashable, Sendable {
   public var rotateCount: Int?
   /// Number of files to keep; the oldest is deleted first.
   public var keptFiles: Int?
-  /// What the log's queue carries.
+  /// Content of the log's queue.
   var records = LogRecords.monitor
 
   public init(path: String) { self.path = path }

@@ -3,7 +3,7 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 
-/// What a log's queue carries: the meaning of a record's tag and bytes.
+/// Content of a log's queue: the meaning of a record's tag and bytes.
 enum LogRecords: Hashable, Sendable {
   /// Records of the kernel's monitor; the tag is opcode and adapter. They arrive in order.
   case monitor
@@ -16,7 +16,8 @@ enum LogRecords: Hashable, Sendable {
   static func tag(opcode: UInt16, adapter: UInt16) -> UInt32 { UInt32(adapter) << 16 | UInt32(opcode) }
 }
 
-/// Writes a packet log: sorts what a queue carries, encodes it, and begins a new file where the plan says so.
+/// Writes a packet log: sorts the records of a queue, encodes them, and begins a new file when the plan
+/// requires it.
 ///
 /// Used by one thread, which decides when to flush and to sync. After the first failure, further records are
 /// only counted as lost.
