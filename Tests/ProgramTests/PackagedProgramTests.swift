@@ -2,7 +2,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// The script that the Debian package installs as /usr/bin/ringtap; `Tools/package test` tries the whole package.
+/// The script that the Debian package installs as /usr/bin/ringtap, and its guides; `Tools/package test` tries
+/// the whole package.
 @Suite(.timeLimit(.minutes(1))) struct PackagedProgramTests {
   /// Exit status 126 of a shell: found, but not executable. POSIX.1-2017, XCU 2.8.2.
   private static let notExecutable: Int32 = 126
@@ -52,5 +53,24 @@ import Testing
     let result = try await run(mode: 0, exists: false, ["--version"])
     #expect(result.status == 127)
     #expect(!result.errors.contains("usermod"), "\(result.errors)")
+  }
+
+  /// The package's README and guides need no repository: their links lead to files of the package, and
+  /// programs are printed in full. Its example configuration is valid.
+  @Test func guidesStandAlone() async throws {
+    try await withFolder { folder in
+      let result = try await Program.run(Place.root + "/Tools/packaging/guides", [folder])
+      #expect(result.status == 0, "\(result.errors)")
+      let guides = try FileManager.default.contentsOfDirectory(atPath: folder + "/guides")
+      #expect(guides.contains("RingsAndFirmware.md"))
+      for guide in guides {
+        let text = try String(contentsOfFile: folder + "/guides/" + guide, encoding: .utf8)
+        #expect(!text.contains("@Snippet") && !text.contains("<doc:"), "\(guide)")
+      }
+      let pulse = try String(contentsOfFile: folder + "/guides/FromRingToPulse.md", encoding: .utf8)
+      #expect(pulse.contains("```swift\n") && pulse.contains("import RingTap"))
+      let check = try await Ringtap.run(["daemon", "--check", folder + "/examples/ringtap.json"])
+      #expect(check.status == 0 && check.output.hasSuffix("valid, 2 devices\n"), "\(check.errors)")
+    }
   }
 }
