@@ -67,11 +67,6 @@ extension InTestKernel {
       _ = try emulation.line(containing: "ready")
       let ring = try scene.start(
         Place.bumblePython(), [Place.peer("bumble_ring.py"), "tcp-client:127.0.0.1:6409", "--rate", "300"])
-      // The air starts when both hosts are connected, and ours waits at most two seconds for its controller,
-      // so it must not start before 6409 (0x1909) is connected. Each check starts a process, so this loop
-      // does not spin.
-      let isConnected = "^ *[0-9]+: [0-9A-F]+:1909 [0-9A-F]+:[0-9A-F]+ 01"
-      try scene.demand("bash", ["-c", "until grep -qE '\(isConnected)' /proc/net/tcp; do :; done"])
       let path = scene.path("capture")
       try scene.ringtap(
         "capture", "--transport", "tcp-client:127.0.0.1:6408", "--count", "900", "--output", path

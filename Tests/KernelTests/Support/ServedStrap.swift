@@ -91,9 +91,6 @@ extension Scene {
   /// Starts our controllers in one virtual air, for cases in which btvirt's single link per controller is not
   /// enough: one for a host at each place, then hci0, behind a serial line that the kernel makes an adapter.
   ///
-  /// The emulation starts when a host is connected at each place. The kernel connects last, because it waits
-  /// ten seconds for its first response.
-  ///
   /// - Parameter hosts: connects to each place.
   func airWithAdapter<Hosts>(
     _ places: [String], _ hosts: () async throws -> Hosts

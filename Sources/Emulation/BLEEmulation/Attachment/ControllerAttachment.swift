@@ -24,6 +24,9 @@ public actor ControllerAttachment {
   /// The first controller.
   private let controller: VirtualController
   private var ports: [Port] = []
+  /// Whether the air exists without hosts, too.
+  private let isPermanent: Bool
+  private var isDetached = false
   private let detached = OneShot<Void>()
   /// Error that ended the attachment; `nil` if the other end closed.
   public private(set) var failure: SystemError?
@@ -35,6 +38,8 @@ public actor ControllerAttachment {
     let controller: VirtualController
     let port: PacketPort
     var framer = H4Framer(from: .hostToController)
+    /// Set when the port is closed.
+    let closed = OneShot<Void>()
 
     init(_ controller: VirtualController, _ port: PacketPort) {
       self.controller = controller
@@ -73,6 +78,13 @@ public actor ControllerAttachment {
     return attachment
   }
 
+  /// Runs the air of a controller that has no host. `add` adds controllers, which come and go until `detach`.
+  package static func attach(
+    _ controller: sending VirtualController
+  ) throws(SystemError) -> ControllerAttachment {
+    try ControllerAttachment(controller, index: nil, isPermanent: true)
+  }
+
   /// Adds a controller to the air, attached to another kernel adapter, and brings that adapter up.
   ///
   /// - Returns: Index of the kernel's adapter.
@@ -89,16 +101,23 @@ public actor ControllerAttachment {
 
   /// Adds a controller to the air and attaches it to a descriptor. It is removed when its host closes the
   /// other end.
+  ///
+  /// - Returns: set when the controller was removed; at once if the attachment is detached.
+  @discardableResult
   package func add(
     _ configuration: VirtualController.Configuration, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing
-  ) throws(SystemError) {
+  ) throws(SystemError) -> OneShot<Void> {
+    guard !isDetached else { return detached }
     try open(VirtualController(configuration, in: controller.air), descriptor, framing)
+    return ports[ports.count - 1].closed
   }
 
   private init(
-    _ controller: sending VirtualController, index: UInt16?, on loop: EventLoop? = nil
+    _ controller: sending VirtualController, index: UInt16?, on loop: EventLoop? = nil,
+    isPermanent: Bool = false
   ) throws(SystemError) {
+    self.isPermanent = isPermanent
     ownsLoop = loop == nil
     if let loop { self.loop = loop } else { self.loop = try EventLoop(name: "controller") }
     self.controller = controller
@@ -132,9 +151,14 @@ public actor ControllerAttachment {
 
   /// Stops the controllers. Their kernel adapters are removed.
   public func detach() {
-    guard !ports.isEmpty else { return }
-    for port in ports { port.port.close() }
+    guard !isDetached else { return }
+    isDetached = true
+    let open = ports
     ports = []
+    for port in open {
+      port.port.close()
+      port.closed.set(())
+    }
     detached.set(())
   }
 
@@ -208,13 +232,14 @@ public actor ControllerAttachment {
     close(port)
   }
 
-  /// Closes a port. Closing the last one detaches.
+  /// Closes a port. Closing the last one detaches, unless the air is permanent.
   private func close(_ port: Port) {
     guard ports.contains(where: { $0 === port }) else { return }
-    if ports.count == 1 { return detach() }
+    if ports.count == 1, !isPermanent { return detach() }
     port.port.close()
     ports.removeAll { $0 === port }
     port.controller.leave()
+    port.closed.set(())
     send()
   }
 }

@@ -259,8 +259,8 @@ struct EmulateAirCommand: AsyncParsableCommand {
     commandName: "air",
     abstract: "Emulate controllers that are in range of each other only.",
     discussion: """
-      Each --transport is one controller and waits for its host; the simulation starts when all hosts have \
-      connected and ends when all have disconnected.
+      Each --transport is one controller. Hosts connect and disconnect at any time, in any order; each host \
+      finds its controller as after power-on. Runs until Ctrl-C.
 
       EXAMPLE
         ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 \\

@@ -224,7 +224,6 @@ struct Emulation: Sendable {
     try end(total.withLock { $0 }, options)
   }
 
-  /// Serves one set of hosts after another. Each set gets a new simulation with freshly reset controllers.
   private func serve(_ options: EmulationOptions, _ total: borrowing Mutex<Sent>) async throws {
     let specifications = try options.specifications()
     var names: [String] = []
@@ -235,23 +234,67 @@ struct Emulation: Sendable {
     }
     let bonds = try EmulatedBonds(options)
     try ready(names.joined(separator: ","), options)
+    // A pseudo-terminal has only one peer.
+    let isOnce = specifications.map { $0 == .pseudoTerminal }
+    if servers.count == 1 {
+      try await serve(servers[0], once: isOnce[0], options, bonds, total)
+    } else {
+      try await serve(Array(zip(servers, isOnce)), options, bonds, total)
+    }
+  }
+
+  /// Serves one host after another. Each gets a new simulation.
+  private func serve(
+    _ server: StreamServer, once: Bool, _ options: EmulationOptions, _ bonds: EmulatedBonds,
+    _ total: borrowing Mutex<Sent>
+  ) async throws {
     while !Task.isCancelled {
-      var peers: [StreamServer.Peer] = []
-      for server in servers {
-        peers.append(try await failing { () async throws(HostError) in try await server.next() })
-      }
-      let first = peers[0]
+      let peer = try await failing { () async throws(HostError) in try await server.next() }
       let emulation = try await failing { () async throws(SystemError) in
-        try await ControllerAttachment.attach(controller(options, bonds), to: first.take(), .stream)
-      }
-      for (number, peer) in peers.enumerated().dropFirst() {
-        try await failing { () async throws(SystemError) in
-          try await emulation.add(options.controller(number), to: peer.take(), .stream)
-        }
+        try await ControllerAttachment.attach(controller(options, bonds), to: peer.take(), .stream)
       }
       await untilEnded(emulation, total)
-      // A pseudo-terminal has only one peer.
-      if specifications.contains(.pseudoTerminal) { return }
+      if once { return }
+    }
+  }
+
+  /// Serves a host at each server, in one air. Hosts come and go at any time; each gets a controller that was
+  /// just switched on.
+  private func serve(
+    _ servers: [(server: StreamServer, once: Bool)], _ options: EmulationOptions, _ bonds: EmulatedBonds,
+    _ total: borrowing Mutex<Sent>
+  ) async throws {
+    let emulation = try failing { () throws(SystemError) in
+      try ControllerAttachment.attach(controller(options, bonds))
+    }
+    let serving = Task {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for (number, (server, once)) in servers.enumerated() {
+          group.addTask {
+            while !Task.isCancelled {
+              let peer = try await failing { () async throws(HostError) in try await server.next() }
+              let closed = try await failing { () async throws(SystemError) in
+                try await emulation.add(options.controller(number), to: peer.take(), .stream)
+              }
+              await closed.value()
+              if once { return }
+            }
+          }
+        }
+        defer { group.cancelAll() }
+        try await group.waitForAll()
+      }
+    }
+    // Ends the air if a server fails, or when all pseudo-terminals have closed.
+    let ending = Task {
+      _ = await serving.result
+      await emulation.detach()
+    }
+    await untilEnded(emulation, total)
+    serving.cancel()
+    await ending.value
+    do { try await serving.value } catch {
+      if !Task.isCancelled { throw error }
     }
   }
 
