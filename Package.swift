@@ -242,6 +242,10 @@ let package = Package(
       dependencies: ["BLEWire", "BLEPacketLog", "TestKit"],
       path: "Tests/LogKit",
       swiftSettings: languageSettings),
+    .target(
+      name: "CaptureKit",
+      dependencies: ["BLEWire", "BLELinux", "BLEHost", "ColmiRing", "SensorSessions", "Recording"],
+      path: "Tests/CaptureKit", swiftSettings: languageSettings),
     tests("BLEWireTests", ["BLEWire", "TestKit"]),
     tests("BLEStackTests", ["BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
@@ -268,12 +272,49 @@ let package = Package(
       ]),
     tests("BLEReplayTests", ["BLEWire", "BLEHost", "BLEReplay"]),
     tests(
-      "RingTapTests",
+      "SensorSessionsTests",
+      ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLESensors", "ColmiRing", "SensorSessions", "TestKit"]),
+    tests(
+      "RecordingTests",
       [
-        "CTestSystem", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology", "BLESensors",
-        "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording", "CaptureTools",
-        "LiveView", "Fleet", "Outlets", "Doctor", "Daemon", "HarnessKit", "TestKit", "TestPeer",
-      ], exclude: ["Fixtures", "Readers"]),
+        "CTestSystem", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "BLESensors", "ColmiRing",
+        "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording", "CaptureTools", "HarnessKit",
+        "TestKit",
+        "TestPeer", "CaptureKit",
+      ]),
+    tests(
+      "CaptureToolsTests",
+      [
+        "BLEWire", "BLELinux", "BLEHost", "JSONText", "Physiology", "BLESensors", "ColmiRing",
+        "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording", "CaptureTools", "TestKit",
+        "CaptureKit",
+      ], exclude: ["Fixtures"]),
+    tests(
+      "LiveViewTests",
+      [
+        "BLEWire", "BLELinux", "BLEHost", "Physiology", "BLESensors", "ColmiRing", "SensorSessions",
+        "BLEDissector", "Recording", "LiveView", "TestKit",
+      ]),
+    tests(
+      "FleetTests",
+      [
+        "CTestSystem", "BLEWire", "BLELinux", "JSONText", "BLEDissector", "Recording", "CaptureTools",
+        "Fleet",
+        "TestKit",
+      ]),
+    tests(
+      "OutletsTests",
+      [
+        "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "SensorSessions", "BLEDissector",
+        "Recording", "Outlets", "TestKit", "TestPeer", "CaptureKit",
+      ]),
+    tests("DoctorTests", ["BLEWire", "BLELinux", "BLEHost", "Doctor", "TestKit"]),
+    tests(
+      "DaemonTests",
+      [
+        "BLEWire", "BLELinux", "BLEHost", "BLESensors", "SensorSessions", "BLEDissector", "Recording",
+        "CaptureTools", "LiveView", "Fleet", "Daemon", "TestKit",
+      ]),
     tests(
       "VirtualLinkTests",
       [
@@ -311,7 +352,7 @@ let package = Package(
       exclude: ["Air/Fixtures"]),
     tests(
       "ProgramTests",
-      ["BLEWire", "BLEStack", "BLEHost", "SensorSessions", "BLEPacketLog", "TestKit", "LogKit"],
+      ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "SensorSessions", "BLEPacketLog", "TestKit", "LogKit"],
       exclude: ["LSL", "Python"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],

@@ -6,7 +6,7 @@ import Testing
 
 /// A vector of the protocol's reference: packets of hosts and rings with their meaning and source.
 struct RingRequestVector: Decodable, CustomTestStringConvertible {
-  /// Members from which requests are made. `RingTapTests` compares the meaning of replies as JSON.
+  /// Members from which requests are made. `ProgramTests` compares the meaning of replies as JSON.
   struct Expectation: Decodable {
     var kind: String
     var year: Int?

@@ -45,13 +45,30 @@ func withAbstractAddress<Value>(
 private func isFree(_ port: Int) -> Bool {
   let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
   defer { close(listener) }
+  var address = loopback(port)
+  return withUnsafePointer(to: &address) {
+    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+    }
+  }
+}
+
+private func loopback(_ port: Int) -> sockaddr_in {
   var address = sockaddr_in()
   address.sin_family = sa_family_t(AF_INET)
   address.sin_port = in_port_t(port).bigEndian
   address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-  return withUnsafePointer(to: &address) {
-    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-      bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+  return address
+}
+
+/// Whether somebody listens on a TCP port of this machine.
+package func canConnect(_ port: Int) -> Bool {
+  let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  defer { close(number) }
+  var address = loopback(port)
+  return withUnsafePointer(to: &address) { pointer in
+    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      connect(number, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
     }
   }
 }

@@ -138,7 +138,7 @@ class DamageTests(Case):
 
     def test_tables_of_format_1(self):
         """Text that was written before `session.json` had a version, and arrays with its columns."""
-        fixtures = pathlib.Path(__file__).resolve().parents[2] / "RingTapTests/Fixtures/format-1"
+        fixtures = pathlib.Path(__file__).resolve().parents[2] / "CaptureToolsTests/Fixtures/format-1"
         for device, tables in (("ring", ["ppg", "samples", "spo2"]), ("strap", ["accelerometer"])):
             capture = ringtap.load(fixtures / device)
             for name in tables:

@@ -34,7 +34,7 @@ package final class Recorder: Sendable {
   }
 
   /// Whether the source waits for the writer.
-  enum Pace: Hashable, Sendable { case held, free }
+  package enum Pace: Hashable, Sendable { case held, free }
 
   /// Size of the packet queue, in bytes: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
@@ -64,7 +64,7 @@ package final class Recorder: Sendable {
   ///   - live: watcher of the recording, if any.
   ///   - syncInterval: maximum age of data not yet on disk: at least a second, and for arrays at most 25 s.
   ///   - onRemoval: called on the writer's thread if files were removed.
-  static func start<Tables: SampleTables>(
+  package static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
     pace: Pace = .held, syncInterval: Duration = .seconds(1), live: (any RecordingWatcher)? = nil,
