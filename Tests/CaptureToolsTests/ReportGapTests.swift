@@ -97,13 +97,13 @@ import Testing
     }
   }
 
-  /// In the old format a value of 0 is a dropout.
+  /// An empty cell is a dropout.
   @Test func dropoutsInTheSummary() throws {
     try withFolder { folder in
-      var text = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
+      var text = "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts\n"
       for index in 0..<200 {
         text +=
-          "\(1_700_000_000_000_000_000 + index * 40_000_000),\(index % 50 == 0 ? 0 : 9_000),9500,8500,1000\n"
+          "\(1_700_000_000_000_000_000 + index * 40_000_000),\(index % 50 == 0 ? "" : "9000"),9500,8500,1000\n"
       }
       try write(text, folder + "/ppg.csv")
       let summary = try document(folder).sections[0].summary
