@@ -262,7 +262,7 @@ let package = Package(
       "ReceivePathTests",
       [
         "CMallocCounter", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "Physiology", "BLESensors",
-        "ColmiRing", "SensorSessions", "BLEDissector", "Recording", "BLEEmulation", "TestKit", "TestPeer",
+        "ColmiRing", "SensorSessions", "Recording", "BLEEmulation", "TestKit", "TestPeer",
       ]),
     tests(
       "BLEHostTests",
@@ -293,12 +293,12 @@ let package = Package(
       "LiveViewTests",
       [
         "BLEWire", "BLELinux", "BLEHost", "Physiology", "BLESensors", "ColmiRing", "SensorSessions",
-        "BLEDissector", "Recording", "LiveView", "TestKit",
+        "Recording", "LiveView", "TestKit",
       ]),
     tests(
       "FleetTests",
       [
-        "CTestSystem", "BLEWire", "BLELinux", "JSONText", "BLEDissector", "Recording", "CaptureTools",
+        "CTestSystem", "BLEWire", "BLELinux", "JSONText", "Recording", "CaptureTools",
         "Fleet",
         "TestKit",
       ]),
@@ -312,7 +312,7 @@ let package = Package(
     tests(
       "DaemonTests",
       [
-        "BLEWire", "BLELinux", "BLEHost", "BLESensors", "SensorSessions", "BLEDissector", "Recording",
+        "BLEWire", "BLELinux", "BLEHost", "BLESensors", "SensorSessions", "Recording",
         "CaptureTools", "LiveView", "Fleet", "Daemon", "TestKit",
       ]),
     tests(

@@ -6,7 +6,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEHost
+import BLEHost
 
 /// Use of attributes from an earlier link: which are used, after how many requests, and what ends their use.
 /// Core 5.4, Vol 3, Part G, 2.5.2.

@@ -6,7 +6,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEHost
+import BLEHost
 
 @Suite(.timeLimit(.minutes(1))) struct ConnectionEndTests {
   @Test func aHangUpFailsAllRequests() async throws {

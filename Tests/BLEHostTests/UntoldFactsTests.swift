@@ -6,7 +6,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEHost
+import BLEHost
 
 /// A kernel that does not report everything about received packets: only the missing information is lost.
 @Suite(.timeLimit(.minutes(1))) struct UntoldFactsTests {

@@ -5,7 +5,7 @@ import LogKit
 import TestKit
 import Testing
 
-@testable import BLEPacketLog
+import BLEPacketLog
 
 /// The fields of a packet's parameters.
 @Suite struct FieldTreeTests {

@@ -1,8 +1,8 @@
-@testable import BLEDissector
+import BLEDissector
 import TestKit
 import Testing
 
-@testable import BLEPacketLog
+import BLEPacketLog
 
 /// Exact percentiles by sorting, which needs all values in memory: the reference for the histogram.
 struct ExactDurations {

@@ -6,7 +6,7 @@ import LogKit
 import TestKit
 import Testing
 
-@testable import BLEPacketLog
+import BLEPacketLog
 
 #if canImport(FoundationXML)
   import FoundationXML

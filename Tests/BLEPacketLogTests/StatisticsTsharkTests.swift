@@ -4,7 +4,7 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEPacketLog
+import BLEPacketLog
 
 extension Tshark {
   /// One line per packet that passes the filter: the first occurrence of each field.

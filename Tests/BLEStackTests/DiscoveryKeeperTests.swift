@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BLEStack
+import BLEStack
 
 /// The order of events is Linux 6.1's in `btmon`; `net/bluetooth/mgmt.c` allows the others.
 @Suite struct DiscoveryKeeperTests {

@@ -1,7 +1,7 @@
 import BLEWire
 import Testing
 
-@testable import BLEStack
+import BLEStack
 
 /// The kernel's keys in the debugfs format of Linux 6.1.
 @Suite struct KernelKeysTests {

@@ -1,7 +1,7 @@
 import BLEWire
 import Testing
 
-@testable import BLEStack
+import BLEStack
 
 /// The order of commands is Linux 6.1's in `btmon` when a program connects during a raw scan.
 @Suite struct ScanInterruptionTests {

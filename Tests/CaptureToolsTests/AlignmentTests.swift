@@ -6,8 +6,8 @@ import Physiology
 import TestKit
 import Testing
 
-@testable import CaptureTools
-@testable import Recording
+import CaptureTools
+import Recording
 
 /// Synthetic captures of several sensors on one body, made with NumPy (`Tests/Readers/bodies.py`). `align` must
 /// recover the offsets and drifts that they were made with.

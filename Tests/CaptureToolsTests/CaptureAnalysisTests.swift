@@ -6,10 +6,9 @@ import Physiology
 import TestKit
 import Testing
 
-@testable import BLEDissector
-@testable import CaptureTools
-@testable import Recording
-@testable import SensorSessions
+import CaptureTools
+import Recording
+import SensorSessions
 
 /// Analyses synthetic captures: the results must match the values that went in.
 @Suite struct CaptureAnalysisTests {

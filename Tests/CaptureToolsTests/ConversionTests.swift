@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
-@testable import Recording
+import Recording
 
 /// Captures in which every value is known, read back by the programs that people use for these formats.
 @Suite(.timeLimit(.minutes(2)))

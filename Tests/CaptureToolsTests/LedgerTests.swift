@@ -1,4 +1,4 @@
-@testable import BLEDissector
+import BLEDissector
 import BLELinux
 import BLEPacketLog
 import BLESensors
@@ -10,8 +10,8 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// Losses that every command reports of a log whose losses the test knows. The bytes follow the formats:
 /// btsnoop, HCI, ATT, and the sensors' values.

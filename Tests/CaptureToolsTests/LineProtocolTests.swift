@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
-@testable import Recording
+import Recording
 
 /// Captures in InfluxDB's line protocol, read by VictoriaMetrics.
 @Suite(.timeLimit(.minutes(2))) struct LineProtocolTests {

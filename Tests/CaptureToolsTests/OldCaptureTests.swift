@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
-@testable import Recording
+import Recording
 
 /// Captures of format 1, made by the program before it had `formatVersion`: one error names their tables.
 @Suite struct OldCaptureTests {

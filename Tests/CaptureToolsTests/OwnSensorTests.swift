@@ -6,8 +6,8 @@ import SensorSessions
 import TestKit
 import Testing
 
-@testable import CaptureTools
-@testable import Recording
+import CaptureTools
+import Recording
 
 /// Recordings of a sensor that a program described itself can be read like those of the built-in kinds.
 @Suite struct OwnSensorTests {

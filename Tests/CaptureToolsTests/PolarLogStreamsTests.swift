@@ -3,7 +3,6 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import CaptureTools
 
 /// Streams of a Polar sensor found in a packet log, for frames that real sensors sent (reference

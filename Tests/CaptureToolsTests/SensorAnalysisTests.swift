@@ -6,7 +6,7 @@ import Physiology
 import TestKit
 import Testing
 
-@testable import Recording
+import Recording
 
 /// Analyses tables of each kind of sensor, made from known signals.
 @Suite struct SensorAnalysisTests {

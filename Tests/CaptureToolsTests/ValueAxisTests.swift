@@ -2,7 +2,7 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
-@testable import Recording
+import Recording
 
 /// Ranges of a plot's value axis, for numbers whose range is known by hand.
 @Suite struct ValueAxisTests {

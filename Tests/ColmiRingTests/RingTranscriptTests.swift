@@ -3,7 +3,7 @@ import JSONText
 import TestKit
 import Testing
 
-@testable import ColmiRing
+import ColmiRing
 
 /// Traffic of rings and hosts, compared with published captures and other programs' decodes.
 @Suite struct RingTranscriptTests {

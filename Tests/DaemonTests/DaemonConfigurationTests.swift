@@ -8,8 +8,7 @@ import SensorSessions
 import TestKit
 import Testing
 
-@testable import BLEDissector
-@testable import CaptureTools
+import CaptureTools
 @testable import Daemon
 
 /// The daemon's configuration file: accepted settings, and the messages for invalid ones.

@@ -4,9 +4,8 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Daemon
-@testable import LiveView
+import LiveView
 @testable import Recording
 
 /// The daemon's metrics, parsed by Prometheus' own Python client.

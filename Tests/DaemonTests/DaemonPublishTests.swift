@@ -5,7 +5,6 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Daemon
 @testable import Fleet
 

@@ -4,7 +4,6 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Fleet
 
 /// Hostile or unexpected publishers and subscribers, at a real broker.

@@ -4,7 +4,6 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Fleet
 
 /// Publisher and collector without a broker: the test delivers or drops each message itself.

@@ -5,7 +5,7 @@ import Recording
 import TestKit
 import Testing
 
-@testable import CaptureTools
+import CaptureTools
 
 /// Brokers that are unreachable or refuse: the message gives the remedy, and the capture is complete anyway.
 @Suite(.timeLimit(.minutes(2))) struct FleetRefusalTests {

@@ -4,7 +4,6 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Fleet
 
 /// Limits on what one publisher may use of a collector, and the handling of what exceeds them, without a

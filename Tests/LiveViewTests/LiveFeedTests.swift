@@ -6,10 +6,9 @@ import ColmiRing
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import LiveView
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// Live values from rows that a writer's thread took, made of frames that devices sent.
 struct LiveFeedTests {

@@ -3,9 +3,8 @@ import BLEWire
 import Recording
 import Testing
 
-@testable import BLEDissector
 @testable import LiveView
-@testable import Physiology
+import Physiology
 
 /// Screens of the live view, compared with screens written by hand.
 struct LiveScreenTests {

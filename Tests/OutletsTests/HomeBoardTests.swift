@@ -7,10 +7,10 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import BLEDissector
+import BLEDissector
 @testable import Outlets
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// Messages to a broker and their timing, without a broker and with the test's own clock.
 struct HomeBoardTests {

@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 @testable import Outlets
-@testable import Recording
+import Recording
 
 /// Recordings that are sent to a database while they are made.
 @Suite(.timeLimit(.minutes(3))) struct InfluxWriterTests {

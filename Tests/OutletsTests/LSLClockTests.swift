@@ -2,7 +2,7 @@ import BLEWire
 import Testing
 
 @testable import Outlets
-@testable import Recording
+import Recording
 
 /// Converts wall-clock times to LSL's clock, also across steps of the wall clock.
 @Suite struct LSLClockTests {

@@ -5,10 +5,9 @@ import Foundation
 import Physiology
 import Testing
 
-@testable import BLEDissector
 @testable import BLEEmulation
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// Frames to ticks, clock, pulse, breathing, movement and rest, without any allocation after initialisation.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))

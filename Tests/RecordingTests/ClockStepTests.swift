@@ -8,7 +8,7 @@ import Testing
 
 @testable import CaptureTools
 @testable import Recording
-@testable import SensorSessions
+import SensorSessions
 
 /// The wall clock is set while a ring streams, so its timestamps jump.
 @Suite(.timeLimit(.minutes(1))) struct ClockStepTests {

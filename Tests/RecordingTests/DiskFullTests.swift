@@ -8,9 +8,8 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEDissector
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// The disk is full when a capture starts, or when it completes `session.json`. See also `RecorderTests`,
 /// `RingCaptureTests` and, with a real full disk, `InterruptedCaptureTests`.

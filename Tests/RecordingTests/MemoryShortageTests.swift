@@ -9,7 +9,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import Recording
+import Recording
 
 /// System calls that fail because the kernel is out of memory. The test process makes them fail itself.
 @Suite(.timeLimit(.minutes(1))) struct MemoryShortageTests {

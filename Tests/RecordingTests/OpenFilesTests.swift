@@ -8,7 +8,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import Recording
+import Recording
 
 /// The process has reached its limit of open files.
 @Suite(.timeLimit(.minutes(2))) struct OpenFilesTests {

@@ -6,7 +6,6 @@ import HarnessKit
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Recording
 
 /// Appending to a pcapng file that was cut off by a kill or a power failure: a new section follows the last

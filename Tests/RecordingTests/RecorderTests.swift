@@ -11,7 +11,6 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEDissector
 @testable import Recording
 
 @Suite struct SyncIntervalTests {

@@ -9,7 +9,6 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import BLEDissector
 @testable import Recording
 
 /// A complete capture from a scripted ring at the other end of a socket.

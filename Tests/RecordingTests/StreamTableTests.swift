@@ -7,9 +7,9 @@ import JSONText
 import TestKit
 import Testing
 
-@testable import BLEDissector
-@testable import Recording
-@testable import SensorSessions
+import BLEDissector
+import Recording
+import SensorSessions
 
 /// Table rows for frames that real rings sent.
 @Suite struct StreamTableTests {

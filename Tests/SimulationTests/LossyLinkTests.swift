@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Simulation
+import Simulation
 
 /// The ring's ticks and clock over links that lose packets but not their content. `Tools/simulate --clock`
 /// runs all combinations, and prints the table of the guide `FromRingToPulse`.

@@ -10,7 +10,7 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import SensorSessions
+import SensorSessions
 
 /// A bonded device on links of our own host: found behind its private addresses, and written to with signed
 /// writes.

@@ -10,9 +10,8 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Recording
-@testable import SensorSessions
+import SensorSessions
 
 /// Reconnecting sessions: number of ATT round trips before the first sample, by the controller's log, and
 /// handling of attributes that changed. Core 5.4, Vol 3, Part G, 2.5.2.

@@ -9,7 +9,6 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import BLEDissector
 @testable import Daemon
 
 /// A day of a daemon in virtual time, with lost links, a full disk, and clock changes.

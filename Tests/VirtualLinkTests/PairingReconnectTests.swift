@@ -10,7 +10,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import SensorSessions
+import SensorSessions
 
 /// Thousands of links that pair, end and reconnect: host and device use no more resources afterwards than
 /// before (CVE-2024-6657: a controller runs out of a resource).

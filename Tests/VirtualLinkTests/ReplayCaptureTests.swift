@@ -9,7 +9,7 @@ import SensorSessions
 import TestKit
 import Testing
 
-@testable import BLEHost
+import BLEHost
 @testable import BLEReplay
 
 /// A capture replayed from the log of a capture gives the same tables.

@@ -7,7 +7,7 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import SensorSessions
+import SensorSessions
 
 /// A ring's history in tables.
 @Suite(.timeLimit(.minutes(2))) struct RingSyncTests {

@@ -5,9 +5,8 @@ import BLEStack
 import BLEWire
 import Testing
 
-@testable import BLEDissector
-@testable import Recording
-@testable import SensorSessions
+import Recording
+import SensorSessions
 
 /// Sessions that lose their link, in virtual time.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
