@@ -97,7 +97,7 @@ package final class SampleStream: Sendable {
     close()
     let readers = state.withLock(\.readers)
     await withTaskGroup(of: Void.self) { group in
-      for reader in readers { group.addTask { await reader.ended(within: Self.patience) } }
+      for reader in readers { group.addTask { await reader.finish(within: Self.patience) } }
     }
   }
 
