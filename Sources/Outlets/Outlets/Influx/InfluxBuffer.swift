@@ -4,14 +4,6 @@ import Synchronization
 /// Queue of lines for a database, with counts of confirmed, rejected and dropped lines. Adding lines never
 /// blocks.
 final class InfluxBuffer: Sendable {
-  enum Phase: Int, AtomicRepresentable, Sendable {
-    case open
-    /// No further lines are added. The queued lines are still sent.
-    case ending
-    /// The queue is discarded.
-    case abandoned
-  }
-
   /// Lines that are sent together.
   struct Batch: Sendable {
     var octets: [UInt8] = []
@@ -47,7 +39,6 @@ final class InfluxBuffer: Sendable {
   }
 
   private let state = Mutex(State())
-  private let current = Atomic<Phase>(.open)
 
   // MARK: Adding lines
 
@@ -73,11 +64,11 @@ final class InfluxBuffer: Sendable {
 
   // MARK: Sending lines
 
-  var isIdle: Bool { phase == .open && state.withLock(\.batches.isEmpty) }
+  var isEmpty: Bool { state.withLock(\.batches.isEmpty) }
 
-  /// Whether a batch is full, or no further lines are added.
+  /// Whether a batch is full.
   var isUrgent: Bool {
-    phase != .open || state.withLock { ($0.batches.first?.octets.count ?? 0) >= Self.batchByteCount }
+    state.withLock { ($0.batches.first?.octets.count ?? 0) >= Self.batchByteCount }
   }
 
   /// Removes the oldest batch. Its lines count as waiting until `settle` is called for the batch.
@@ -95,14 +86,4 @@ final class InfluxBuffer: Sendable {
   }
 
   var counts: Counts { state.withLock(\.counts) }
-
-  // MARK: The end
-
-  var phase: Phase { current.load(ordering: .sequentiallyConsistent) }
-
-  func end() {
-    _ = current.compareExchange(expected: .open, desired: .ending, ordering: .sequentiallyConsistent)
-  }
-
-  func abandon() { current.store(.abandoned, ordering: .sequentiallyConsistent) }
 }

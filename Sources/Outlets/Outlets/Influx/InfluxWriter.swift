@@ -1,4 +1,5 @@
 import BLELinux
+import Fleet
 import JSONText
 import Synchronization
 
@@ -10,8 +11,7 @@ import Synchronization
 package final class InfluxWriter: Sendable {
   /// How long lines gather, in milliseconds.
   private static let gatherMilliseconds = 1_000
-  /// Delay between retries in milliseconds, unless the server sends Retry-After.
-  private static let pauses = 250...10_000
+  /// Longest time in seconds that the server can request with Retry-After.
   private static let longestRetrySeconds = 60
   /// Time limit for finishing, and then for cancelling a post in progress.
   private static let patience = Duration.seconds(5)
@@ -35,24 +35,18 @@ package final class InfluxWriter: Sendable {
   private let endpoint: HTTPEndpoint
   private let note: @Sendable (String) -> Void
   private let told = Mutex(Told())
-  private let over = OneShot<Void>()
-  /// Wakes up the thread when lines are added.
-  private let gathering: WakeEvent
-  /// Wakes up the thread only when the writer ends.
-  private let pausing: WakeEvent
+  private let outbox: Outbox
 
   /// - Parameter note: called on the writer's thread with a line of text when the server starts or stops
   ///   accepting lines.
   package init(
     _ plan: InfluxPlan, note: @escaping @Sendable (String) -> Void
   ) throws(NoInfluxWriter) {
-    let buffer = InfluxBuffer()
-    (self.plan, self.buffer, self.note) = (plan, buffer, note)
-    endpoint = try HTTPEndpoint(plan)
+    let (buffer, endpoint) = (InfluxBuffer(), try HTTPEndpoint(plan))
+    (self.plan, self.buffer, self.endpoint, self.note) = (plan, buffer, endpoint, note)
     do throws(SystemError) {
-      gathering = try WakeEvent(urgent: { buffer.isUrgent })
-      pausing = try WakeEvent()
-      try SystemThread.start(named: "ringtap-influx", as: .patient) { self.main() }
+      outbox = Outbox(try WakeEvent(urgent: { buffer.isUrgent })) { endpoint.cancel() }
+      try outbox.start(named: "ringtap-influx") { self.main() }
     } catch { throw .system(error) }
   }
 
@@ -60,33 +54,21 @@ package final class InfluxWriter: Sendable {
   package func output(of device: SampleDevice) -> any SampleOutput { InfluxLines(device, to: self) }
 
   /// Wakes up the writer's thread to send new lines.
-  func wake() { gathering.signal() }
+  func wake() { outbox.wake.signal() }
 
   // MARK: The end
 
   /// Waits until everything is written, or until the time limit has passed.
   package func finish() async {
-    buffer.end()
-    gathering.interrupt()
-    pausing.interrupt()
-    let limit = Task { [self] in
-      try await Task.sleep(for: Self.patience)
-      await leave()
-    }
-    await over.value()
-    limit.cancel()
+    await outbox.finish(within: Self.patience)
+    await leave()
   }
 
   /// Ends the writer and waits for the post in progress, because libcurl must not run while the process
   /// exits.
   package func leave() async {
-    abandon()
-    let limit = Task { [over] in
-      try await Task.sleep(for: Self.cancelPatience)
-      over.set(())
-    }
-    await over.value()
-    limit.cancel()
+    outbox.abandon()
+    await outbox.wait(within: Self.cancelPatience)
   }
 
   /// Describes the lines that the server has not confirmed, and why; `nil` if it has confirmed all lines.
@@ -103,22 +85,16 @@ package final class InfluxWriter: Sendable {
   }
 
   /// Ends the writer as soon as possible, because nothing was recorded or the user cancelled.
-  package func abandon() {
-    buffer.abandon()
-    endpoint.cancel()
-    gathering.interrupt()
-    pausing.interrupt()
-  }
+  package func abandon() { outbox.abandon() }
 
   // MARK: The thread
 
   private func main() {
-    defer { over.set(()) }
     while true {
-      gathering.sleep { buffer.isIdle }
-      gathering.pause(milliseconds: Self.gatherMilliseconds)
+      outbox.wake.sleep { buffer.isEmpty && outbox.phase == .open }
+      if outbox.phase == .open { outbox.wake.pause(milliseconds: Self.gatherMilliseconds) }
       // Read the phase before taking a batch, so that lines added before the end are still sent.
-      let phase = buffer.phase
+      let phase = outbox.phase
       if phase == .abandoned { return }
       if let batch = buffer.take() { write(batch) } else if phase == .ending { return }
     }
@@ -126,9 +102,9 @@ package final class InfluxWriter: Sendable {
 
   /// Sends a batch. Retries until the server accepts or rejects it, or until the writer is abandoned.
   private func write(_ batch: InfluxBuffer.Batch) {
-    var pause = Self.pauses.lowerBound
+    var delay = Outbox.RetryDelay()
     while true {
-      let phase = buffer.phase
+      let phase = outbox.phase
       if phase == .abandoned { return }
       switch Verdict(endpoint.post(batch.octets)) {
       case .taken:
@@ -138,11 +114,10 @@ package final class InfluxWriter: Sendable {
         buffer.settle(batch, as: .refused)
         return tell(refusal: why)
       case .later(let why, let seconds):
-        if buffer.phase == .abandoned { return }
+        if outbox.phase == .abandoned { return }
         tell(why)
         let wanted = min(seconds, Self.longestRetrySeconds) * 1_000
-        pausing.sleep(milliseconds: max(pause, wanted)) { buffer.phase == phase }
-        pause = buffer.phase == phase ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
+        outbox.rest(milliseconds: max(delay.next(in: phase), wanted), in: phase)
       }
     }
   }
