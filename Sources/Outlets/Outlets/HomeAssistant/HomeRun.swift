@@ -7,13 +7,6 @@ import Synchronization
 /// Publishes one device to Home Assistant on its own thread. A recording does not wait for it, and is not
 /// affected by its errors.
 package final class HomeRun: Sendable {
-  private enum Phase: Int, AtomicRepresentable {
-    case open
-    /// There are no further values. Pending messages are sent if the broker is reachable.
-    case ending
-    case abandoned
-  }
-
   static let packetByteCount = Limit(
     4096, "bytes of a message from Home Assistant", by: .broker,
     whenFull: "an MQTT 5 broker does not forward it; with 3.1.1 it is read and ignored",
@@ -21,8 +14,6 @@ package final class HomeRun: Sendable {
 
   /// Maximum time between two runs of the connection's loop, in milliseconds.
   private static let turnMilliseconds = 200
-  /// Delay between connection attempts, in milliseconds.
-  private static let pauses = 250...10_000
   /// Time without an acknowledgement after which the user is notified.
   private static let slowness = Duration.seconds(5)
   /// Time limit for finishing.
@@ -32,11 +23,9 @@ package final class HomeRun: Sendable {
   private let feed: HomeFeed
   private let client: String
   private let note: @Sendable (String) -> Void
-  private let phase = Atomic<Phase>(.open)
   /// Why something cannot be published; `nil` if there is no problem.
   private let trouble = Mutex<String?>(nil)
-  private let over = OneShot<Void>()
-  private let wake: WakeEvent
+  private let outbox: Outbox
 
   init(
     _ device: HomeDevice, _ plan: HomePlan, note: @escaping @Sendable (String) -> Void
@@ -45,8 +34,8 @@ package final class HomeRun: Sendable {
     feed = HomeFeed(device)
     // The client ID is fixed, so that the broker drops an earlier, broken connection at once.
     client = "ringtap-ha-" + device.digits
-    wake = try WakeEvent()
-    try SystemThread.start(named: "home-assistant", as: .patient) { self.main() }
+    outbox = Outbox(try WakeEvent())
+    try outbox.start(named: "home-assistant") { self.main() }
   }
 
   /// The watcher for the recordings of the device, used by one recording after the other.
@@ -58,36 +47,19 @@ package final class HomeRun: Sendable {
   /// - Returns: why something was not published; `nil` if everything was published.
   package func finish() async -> String? {
     feed.withBoard { $0.end() }
-    _ = phase.compareExchange(expected: .open, desired: .ending, ordering: .sequentiallyConsistent)
-    wake.interrupt()
     // Connecting to a host that does not respond may take longer than the time limit.
-    let limit = Task {
-      try await Task.sleep(for: Self.patience)
-      abandon()
-      over.set(())
-    }
-    await withTaskCancellationHandler {
-      await over.value()
-    } onCancel: {
-      abandon()
-      over.set(())
-    }
-    limit.cancel()
+    await outbox.finish(within: Self.patience)
     let isSettled = feed.withBoard { $0.isSettled }
     return trouble.withLock { $0 } ?? (isSettled ? nil : "\(plan.broker) did not answer")
   }
 
   /// Ends the run as soon as possible.
-  func abandon() {
-    phase.store(.abandoned, ordering: .sequentiallyConsistent)
-    wake.interrupt()
-  }
+  func abandon() { outbox.abandon() }
 
   // MARK: The thread
 
-  private var isEnding: Bool { phase.load(ordering: .sequentiallyConsistent) != .open }
   private var isOver: Bool {
-    switch phase.load(ordering: .sequentiallyConsistent) {
+    switch outbox.phase {
     case .open: false
     case .ending: feed.withBoard { $0.isSettled }
     case .abandoned: true
@@ -95,11 +67,10 @@ package final class HomeRun: Sendable {
   }
 
   private func main() {
-    defer { over.set(()) }
-    var (pause, version) = (Self.pauses.lowerBound, ProtocolVersion())
+    var (delay, version) = (Outbox.RetryDelay(), ProtocolVersion())
     repeat {
       do throws(PublishProblem) {
-        try session(version) { pause = Self.pauses.lowerBound }
+        try session(version) { delay = Outbox.RetryDelay() }
       } catch {
         if version.fallsBack(after: error) {
           note("\(error); \(ProtocolVersion.warning)")
@@ -108,10 +79,9 @@ package final class HomeRun: Sendable {
         tell("\(error)")
         // A retry cannot succeed.
         if case .final = error { return }
-        wake.sleep(milliseconds: pause) { !isEnding }
-        pause = min(pause * 2, Self.pauses.upperBound)
+        outbox.rest(milliseconds: delay.next(in: .open), in: .open)
       }
-    } while !isEnding
+    } while outbox.phase == .open
   }
 
   /// Notifies the user of a change, once.
