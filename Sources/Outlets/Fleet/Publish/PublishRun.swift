@@ -20,24 +20,14 @@ public final class PublishRun: Sendable {
     public init(_ broker: BrokerAddress) { self.broker = broker }
   }
 
-  private struct State: Sendable {
-    var isEnding = false
-    var isAbandoned = false
-    var report: PublishReport?
-    /// Time of the thread's last turn.
-    var turnedAt = SystemClock.monotonic()
-  }
-
-  private static let longestPause = Duration.seconds(10)
   /// Maximum duration of a turn of the connection, in milliseconds.
   private static let turnMilliseconds = 200
 
   public let directory: String
   private let plan: Plan
   private let note: @Sendable (String) -> Void
-  private let state = Mutex(State())
-  private let over = OneShot<Void>()
-  private let wake: WakeEvent
+  private let latest = Mutex<PublishReport?>(nil)
+  private let outbox: Outbox
 
   /// - Parameters:
   ///   - directory: the capture's directory.
@@ -49,12 +39,12 @@ public final class PublishRun: Sendable {
     self.directory = directory
     self.plan = plan
     self.note = note
-    wake = try WakeEvent()
+    outbox = Outbox(try WakeEvent())
   }
 
   /// Starts publishing. The capture's directory need not exist yet.
   public func start() throws(SystemError) {
-    try SystemThread.start(named: "publisher", as: .patient) { self.main() }
+    try outbox.start(named: "publisher") { self.main() }
   }
 
   /// Waits until a collector has confirmed all rows, or until progress stops. Call this after the capture has
@@ -62,49 +52,26 @@ public final class PublishRun: Sendable {
   ///
   /// - Returns: `nil` if there was nothing to publish.
   public func finish() async -> PublishReport? {
-    state.withLock { $0.isEnding = true }
-    wake.interrupt()
-    let limit = Task {
-      while over.current == nil {
-        try await Task.sleep(for: .seconds(1))
-        if isStuck { over.set(()) }
-      }
-    }
-    await withTaskCancellationHandler {
-      await over.value()
-    } onCancel: {
-      abandon()
-    }
-    limit.cancel()
-    return state.withLock { $0.report }
+    // The thread ends without progress by itself, unless it is stuck: connecting to a host that does not
+    // respond may take longer than the time limit.
+    await outbox.finish(within: plan.patience + .seconds(2))
+    return report
   }
 
   /// Ends the run as soon as possible. Unpublished rows remain in the directory.
-  public func abandon() {
-    state.withLock { $0.isAbandoned = true }
-    wake.interrupt()
-  }
-
-  /// Whether the thread is stuck: connecting to a host that does not respond may take longer than the time
-  /// limit.
-  private var isStuck: Bool {
-    let limit = SystemClock.monotonic()
-    return state.withLock { $0.turnedAt.advanced(by: plan.patience + .seconds(2)) <= limit }
-  }
+  public func abandon() { outbox.abandon() }
 
   /// Progress; `nil` if publishing has not started.
-  public var report: PublishReport? { state.withLock { $0.report } }
+  public var report: PublishReport? { latest.withLock { $0 } }
 
   // MARK: The thread
 
-  private var isEnding: Bool { state.withLock { $0.isEnding || $0.isAbandoned } }
-  private var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
+  private var isEnding: Bool { outbox.phase != .open }
 
   private func main() {
-    defer { over.set(()) }
     // The capture creates the file once it has identified the device.
     while !Files.exists(directory + "/session.json"), !isEnding {
-      wake.sleep(milliseconds: 100) { !isEnding }
+      outbox.rest(milliseconds: 100, in: .open)
     }
     guard Files.exists(directory) else { return }
     do throws(PublishProblem) {
@@ -121,30 +88,29 @@ public final class PublishRun: Sendable {
   private func keep(_ report: PublishReport) {
     var report = report
     report.processorTime = .nanoseconds(ThreadUsage.current().processorNanoseconds)
-    state.withLock { state in
-      report.problem = report.problem ?? state.report?.problem
-      state.report = report
+    latest.withLock { latest in
+      report.problem = report.problem ?? latest?.problem
+      latest = report
     }
   }
 
   private func fail(_ problem: PublishProblem) {
     let text = "\(problem)"
-    state.withLock { state in
-      if state.report == nil { state.report = PublishReport(publisher: "", session: "") }
-      state.report?.problem = text
-      state.report?.isCapturesFault = !problem.isBrokers
+    latest.withLock { latest in
+      if latest == nil { latest = PublishReport(publisher: "", session: "") }
+      latest?.problem = text
+      latest?.isCapturesFault = !problem.isBrokers
     }
     note(text)
   }
 
   /// Connects, and reconnects, until everything is published.
   private func run(_ publisher: inout Publisher) throws(PublishProblem) {
-    var (pause, told) = (Duration.milliseconds(250), "")
-    var version = ProtocolVersion()
+    var (delay, version, told) = (Outbox.RetryDelay(), ProtocolVersion(), "")
     while !publisher.isDone, !isOver(&publisher) {
       do throws(PublishProblem) {
         try session(&publisher, version) {
-          pause = .milliseconds(250)
+          delay = Outbox.RetryDelay()
           if !told.isEmpty { note("\(plan.broker): connected") }
           told = ""
         }
@@ -164,13 +130,8 @@ public final class PublishRun: Sendable {
         if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
         told = text
         guard !isOver(&publisher) else { break }
-        wake.sleep(
-          milliseconds: Int(
-            pause.components.seconds * 1000 + pause.components.attoseconds / 1_000_000_000_000_000)
-        ) {
-          !isEnding || publisher.isEnding
-        }
-        pause = min(pause * 2, isEnding ? .seconds(1) : Self.longestPause)
+        let phase: Outbox.Phase = publisher.isEnding ? .ending : .open
+        outbox.rest(milliseconds: delay.next(in: phase), in: phase)
       }
     }
     try publisher.writeCursor()
@@ -201,9 +162,10 @@ public final class PublishRun: Sendable {
   /// Whether to stop before everything is published.
   private func isOver(_ publisher: inout Publisher) -> Bool {
     let now = SystemClock.monotonic()
-    state.withLock { $0.turnedAt = now }
-    if isEnding { publisher.end(now) }
-    if isAbandoned { return true }
+    outbox.noteProgress()
+    let phase = outbox.phase
+    if phase != .open { publisher.end(now) }
+    if phase == .abandoned { return true }
     return publisher.isEnding && publisher.lastProgress.advanced(by: plan.patience) <= now
   }
 
