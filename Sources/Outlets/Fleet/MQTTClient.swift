@@ -1,9 +1,9 @@
-package import BLELinux
+import BLELinux
 internal import CMosquitto
 import Glibc
 
-/// An error of the broker or of the connection to the broker.
-package enum MQTTError: Error, Hashable, Sendable {
+/// An error of the broker or of the connection to the broker, before it has a text for the user.
+enum MQTTError: Error, Hashable, Sendable {
   /// The client library is missing or too old. The text is the dynamic linker's message.
   case noLibrary(String)
   /// The host name does not resolve.
@@ -21,7 +21,7 @@ package enum MQTTError: Error, Hashable, Sendable {
 package enum MQTTEvent: Sendable {
   case connected
   /// The connection has ended and cannot be used any more.
-  case ended(MQTTError)
+  case ended(PublishProblem)
   /// The broker's response to a publication: 0, 0x10 (no subscribers), or an error.
   case acknowledged(message: Int, reason: Int)
   /// The broker's response to a subscription: the granted QoS, or an error.
@@ -38,20 +38,18 @@ package enum MQTTEvent: Sendable {
   /// Client ID, broker, and connection settings.
   package struct Options: Hashable, Sendable {
     package var client: String
-    package var host: String
-    package var port: Int
-    package var user: String?
-    package var password: String?
-    package var isEncrypted = false
+    package var broker: BrokerAddress
     /// PEM file of CA certificates; `nil` for the system's certificates.
-    package var certificateFile: String?
+    package var certificates: String?
+    /// The command-line option with the broker's URL, for messages. The names of related options begin with
+    /// it.
+    package var option = "--publish"
     /// How long the broker keeps the subscriptions and queues their messages after a disconnection, in
     /// seconds. 0 if they end with the connection.
     package var sessionSeconds = 0
     /// Maximum packet size in bytes. The broker drops larger packets instead of sending them. MQTT 5 only.
     package var packetByteCount: Int
-    /// Whether to use MQTT 5.0. If not, 3.1.1 is used, which has no packet limit and no reason codes.
-    package var isVersion5 = true
+    package var version: ProtocolVersion
     /// The last will. If the connection is lost, the broker publishes it as a retained message.
     package var will: (topic: String, octets: [UInt8])? {
       get { willTopic.map { ($0, willOctets) } }
@@ -60,11 +58,16 @@ package enum MQTTEvent: Sendable {
     private var willTopic: String?
     private var willOctets: [UInt8] = []
 
-    package init(client: String, host: String, port: Int, packetByteCount: Int) {
-      self.client = client
-      self.host = host
-      self.port = port
-      self.packetByteCount = packetByteCount
+    package init(
+      client: String, _ broker: BrokerAddress, certificates: String?, packetByteCount: Int,
+      _ version: ProtocolVersion
+    ) {
+      (self.client, self.broker, self.certificates) = (client, broker, certificates)
+      (self.packetByteCount, self.version) = (packetByteCount, version)
+    }
+
+    fileprivate func problem(_ error: MQTTError) -> PublishProblem {
+      broker.problem(error, certificates: certificates, option: option)
     }
   }
 
@@ -76,15 +79,19 @@ package enum MQTTEvent: Sendable {
   /// message. If the process is killed then, the publisher resends the rows, because no receipt has confirmed
   /// them.
   package var onMessage: (String, Span<UInt8>, Bool) -> Void = { _, _, _ in }
+  private let options: Options
   private var events: [MQTTEvent] = []
   private var problems: [String] = []
   private var client: OpaquePointer?
   private let table: UnsafeMutablePointer<ringtap_mqtt_events>
 
-  /// - Throws: `noLibrary`, or `tls` if the certificate file cannot be used.
-  package init(_ options: Options) throws(MQTTError) {
+  /// - Throws: if the client library is missing, or the certificate file cannot be used.
+  package init(_ options: Options) throws(PublishProblem) {
+    self.options = options
     // SAFETY: the text is constant.
-    if let problem = unsafe ringtap_mqtt_load() { throw .noLibrary(unsafe String(cString: problem)) }
+    if let problem = unsafe ringtap_mqtt_load() {
+      throw options.problem(.noLibrary(unsafe String(cString: problem)))
+    }
     unsafe table = .allocate(capacity: 1)
     unsafe table.initialize(to: Self.callbacks)
     // SAFETY: the context is used only within calls of this object's methods, so it is alive.
@@ -92,10 +99,10 @@ package enum MQTTEvent: Sendable {
     var code: CInt = 0
     unsafe client = Self.withOptions(options) { unsafe ringtap_mqtt_new($0, table, context, &code) }
     guard unsafe client != nil else {
-      if options.isEncrypted, code != 1 {
-        throw .tls("cannot read \(options.certificateFile ?? "/etc/ssl/certs")")
-      }
-      throw .other(Self.text(code))
+      let isUnreadable = options.broker.isEncrypted && code != 1
+      throw options.problem(
+        isUnreadable
+          ? .tls("cannot read \(options.certificates ?? "/etc/ssl/certs")") : .other(Self.text(code)))
     }
   }
 
@@ -107,7 +114,7 @@ package enum MQTTEvent: Sendable {
 
   /// Connects to the host. This may take minutes if the host does not respond. The broker's response is
   /// delivered as an event.
-  package func connect() throws(MQTTError) {
+  package func connect() throws(PublishProblem) {
     problems.removeAll()
     // SAFETY: the client exists until this object is deinitialized.
     let code = unsafe ringtap_mqtt_connect(client)
@@ -134,8 +141,8 @@ package enum MQTTEvent: Sendable {
   /// Publishes a message.
   ///
   /// - Returns: the message number that the broker's acknowledgement will have.
-  package func publish(_ octets: Span<UInt8>, to topic: String, isRetained: Bool = false) throws(MQTTError)
-    -> Int
+  package func publish(_ octets: Span<UInt8>, to topic: String, isRetained: Bool = false)
+    throws(PublishProblem) -> Int
   {
     var message: CInt = 0
     // SAFETY: topic and payload are copied by the call.
@@ -146,13 +153,13 @@ package enum MQTTEvent: Sendable {
     return Int(message)
   }
 
-  package func subscribe(to topic: String) throws(MQTTError) {
+  package func subscribe(to topic: String) throws(PublishProblem) {
     // SAFETY: the topic is copied by the call.
     let code = unsafe ringtap_mqtt_subscribe(client, topic)
     if code != 0 { throw error(code, lastError()) }
   }
 
-  package func unsubscribe(from topic: String) throws(MQTTError) {
+  package func unsubscribe(from topic: String) throws(PublishProblem) {
     // SAFETY: as above.
     let code = unsafe ringtap_mqtt_unsubscribe(client, topic)
     if code != 0 { throw error(code, lastError()) }
@@ -180,17 +187,21 @@ package enum MQTTEvent: Sendable {
     unsafe String(cString: ringtap_mqtt_error_text(code))
   }
 
-  private func error(_ code: CInt, _ number: CInt) -> MQTTError {
+  private func error(_ code: CInt, _ number: CInt) -> PublishProblem {
     defer { problems.removeAll() }
-    if code >= 0x80 { return .refused(reason: Int(code), name: Self.name(ofReason: Int(code))) }
+    if code >= 0x80 { return refusal(code) }
     if code == ringtap_mqtt_tls || !problems.isEmpty {
-      return .tls(problems.isEmpty ? Self.text(code) : problems.joined(separator: "; "))
+      return options.problem(.tls(problems.isEmpty ? Self.text(code) : problems.joined(separator: "; ")))
     }
-    if code == ringtap_mqtt_no_address { return .noAddress }
+    if code == ringtap_mqtt_no_address { return options.problem(.noAddress) }
     if code == ringtap_mqtt_errno, number != 0 {
-      return .system(SystemError(call: "connect", number: number))
+      return options.problem(.system(SystemError(call: "connect", number: number)))
     }
-    return .other(Self.text(code))
+    return options.problem(.other(Self.text(code)))
+  }
+
+  private func refusal(_ reason: CInt) -> PublishProblem {
+    options.problem(.refused(reason: Int(reason), name: Self.name(ofReason: Int(reason))))
   }
 
   // MARK: Callbacks
@@ -200,17 +211,18 @@ package enum MQTTEvent: Sendable {
   ) -> OpaquePointer? {
     // SAFETY: all pointers are used within `body`, inside the closures that provide them.
     unsafe options.client.withCString { client in
-      unsafe options.host.withCString { host in
-        unsafe withText(options.user) { user in
-          unsafe withText(options.password) { password in
-            unsafe withText(options.certificateFile) { file in
+      unsafe options.broker.host.withCString { host in
+        unsafe withText(options.broker.user) { user in
+          unsafe withText(options.broker.password) { password in
+            unsafe withText(options.certificates) { file in
               unsafe withText(options.will?.topic) { topic in
                 unsafe (options.will?.octets ?? []).withUnsafeBufferPointer { will in
                   var value = unsafe ringtap_mqtt_options(
-                    client: client, host: host, port: CInt(options.port), user: user, password: password,
-                    is_tls: options.isEncrypted, ca_file: file,
+                    client: client, host: host, port: CInt(options.broker.port), user: user,
+                    password: password,
+                    is_tls: options.broker.isEncrypted, ca_file: file,
                     session_seconds: UInt32(options.sessionSeconds),
-                    packet_byte_count: UInt32(options.packetByteCount), is_version_5: options.isVersion5,
+                    packet_byte_count: UInt32(options.packetByteCount), is_version_5: options.version.is5,
                     keep_alive_seconds: keepAliveSeconds, will_topic: topic, will: will.baseAddress,
                     will_count: will.count)
                   return unsafe body(&value)
@@ -237,10 +249,7 @@ package enum MQTTEvent: Sendable {
     unsafe ringtap_mqtt_events(
       connected: { context, reason in
         let client = unsafe MQTTClient.of(context)
-        guard reason == 0 else {
-          return client.events.append(
-            .ended(.refused(reason: Int(reason), name: MQTTClient.name(ofReason: Int(reason)))))
-        }
+        guard reason == 0 else { return client.events.append(.ended(client.refusal(reason))) }
         client.events.append(.connected)
       },
       disconnected: { context, code in

@@ -44,7 +44,6 @@ public final class CollectRun: Sendable {
 
   /// How long the broker queues messages for a disconnected collector, in seconds: one week.
   private static let sessionSeconds = 7 * 24 * 3600
-  private static let longestPause = Duration.seconds(10)
   private static let turnMilliseconds = 200
   private static let progressPeriod = Duration.milliseconds(500)
   /// Maximum duration of a turn in milliseconds, while a publisher may be waiting for a sync, and while the
@@ -127,34 +126,27 @@ public final class CollectRun: Sendable {
   private func run(
     _ collector: inout Collector, _ commits: CollectorCommits, _ connections: inout Int
   ) throws(PublishProblem) {
-    var (pause, told) = (Duration.milliseconds(250), "")
-    var version = ProtocolVersion()
+    var (delay, version, told) = (Outbox.RetryDelay(), ProtocolVersion(), "")
     var group = plan.group.map { CollectorGroup($0, member: plan.name, below: plan.broker.prefix) }
     while !isOver(collector) {
       do throws(PublishProblem) {
         try session(&collector, &group, commits, version) {
           connections += 1
-          pause = .milliseconds(250)
+          delay = Outbox.RetryDelay()
           note(
             told.isEmpty
               ? "collecting from \(plan.broker) into \(plan.directory)   (Ctrl-C ends)" : "connected again")
           told = ""
         }
       } catch {
-        if version.fallsBack(after: error) {
-          note("\(error); \(ProtocolVersion.warning)")
-          continue
-        }
+        if version.fallsBack(after: error, note) { continue }
         // The first connection fails at once, so that the user sees the error. Later connections are retried.
         guard connections > 0, case .broker(let text) = error else { throw error }
         if told != text { note("\(text); waiting for it") }
         told = text
         guard !isOver(collector) else { break }
         _ = try commits.last(&collector, SystemClock.monotonic())
-        let milliseconds =
-          pause.components.seconds * 1000 + pause.components.attoseconds / 1_000_000_000_000_000
-        wake.sleep(milliseconds: Int(milliseconds)) { !isEnding }
-        pause = min(pause * 2, Self.longestPause)
+        wake.sleep(milliseconds: delay.next(in: .open)) { !isEnding }
       }
     }
   }
@@ -172,19 +164,16 @@ public final class CollectRun: Sendable {
     _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
-      client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port,
-      packetByteCount: Self.packetByteCount.count)
-    options.isVersion5 = version.is5
-    (options.user, options.password) = (plan.broker.user, plan.broker.password)
-    (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
+      client: "ringtap-collect-\(plan.name)", plan.broker, certificates: plan.certificates,
+      packetByteCount: Self.packetByteCount.count, version)
     // In a group the broker need not queue messages: the other collectors take over at once.
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
-    let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
+    let client = try MQTTClient(options)
     let intake = Intake(collector, group, commits, below: plan.broker.prefix) { self.isEnding }
     client.onMessage = { topic, payload, _ in intake.take(topic, payload) }
     defer { (collector, group) = (intake.collector, intake.group) }
-    try attempt { () throws(MQTTError) in try client.connect() }
+    try client.connect()
     var unanswered: Set<Int> = []
     var progressAt = SystemClock.monotonic()
     while !isOver(intake.collector) {
@@ -227,8 +216,7 @@ public final class CollectRun: Sendable {
     let room = Self.unansweredLimit.count - unanswered.count
     for receipt in intake.isConnected && room > 0 ? intake.collector.receipts(now, limit: room) : [] {
       let octets = receipt.octets
-      unanswered.insert(
-        try attempt { () throws(MQTTError) in try client.publish(octets.span, to: receipt.topic) })
+      unanswered.insert(try client.publish(octets.span, to: receipt.topic))
     }
     let wait = intake.commits.isBusy ? min(milliseconds, Self.shortTurnMilliseconds) : milliseconds
     for event in client.turn(milliseconds: wait) {
@@ -240,14 +228,14 @@ public final class CollectRun: Sendable {
           try act(actions, client, intake)
         } else {
           for topic in FleetTopic.collected(below: plan.broker.prefix) {
-            try attempt { () throws(MQTTError) in try client.subscribe(to: topic) }
+            try client.subscribe(to: topic)
           }
         }
       case .subscribed(let reason) where reason >= 0x80:
         throw .final(refusal)
       case .subscribed: break
       case .acknowledged(let message, _): unanswered.remove(message)
-      case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
+      case .ended(let problem): throw problem
       }
     }
     if case .system(let error)? = intake.problem { throw .system(error) }
@@ -260,27 +248,19 @@ public final class CollectRun: Sendable {
   private func act(
     _ actions: CollectorGroup.Actions, _ client: MQTTClient, _ intake: Intake
   ) throws(PublishProblem) {
-    try attempt { () throws(MQTTError) in
-      for message in actions.messages {
-        _ = try client.publish(message.octets.span, to: message.topic, isRetained: true)
-      }
-      for topic in actions.unsubscribe { try client.unsubscribe(from: topic) }
-      for topic in actions.subscribe { try client.subscribe(to: topic) }
-      for (publisher, session) in actions.taken.sorted(by: { $0.key < $1.key }) {
-        let request = intake.collector.request(publisher, session: session)
-        _ = try client.publish(request.octets.span, to: request.topic)
-      }
+    for message in actions.messages {
+      _ = try client.publish(message.octets.span, to: message.topic, isRetained: true)
+    }
+    for topic in actions.unsubscribe { try client.unsubscribe(from: topic) }
+    for topic in actions.subscribe { try client.subscribe(to: topic) }
+    for (publisher, session) in actions.taken.sorted(by: { $0.key < $1.key }) {
+      let request = intake.collector.request(publisher, session: session)
+      _ = try client.publish(request.octets.span, to: request.topic)
     }
   }
 
   private var refusal: String {
     "the broker refuses the subscription to \(plan.broker.prefix)/#; allow it in the broker's access control"
-  }
-
-  private func attempt<Value>(_ body: () throws(MQTTError) -> Value) throws(PublishProblem) -> Value {
-    do throws(MQTTError) { return try body() } catch {
-      throw plan.broker.problem(error, certificates: plan.certificates)
-    }
   }
 }
 

@@ -42,23 +42,22 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// MQTT version to use with a broker: 5, or 3.1.1 after the broker has reported that it does not support 5.
-package struct ProtocolVersion {
-  /// Text for the user after falling back to 3.1.1.
-  package static let warning =
-    "continuing with MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such "
-    + "as Mosquitto 1.6 or later"
-
-  package private(set) var is5 = true
+/// MQTT version to use with a broker: 5.0, or 3.1.1, which has no packet limit and no reason codes, after the
+/// broker has reported that it does not support 5.
+package struct ProtocolVersion: Hashable, Sendable {
+  private(set) var is5 = true
 
   package init() {}
 
-  /// Switches to the older version if the broker does not support MQTT 5.
+  /// Switches to the older version, and tells the user, if the broker does not support MQTT 5.
   ///
   /// - Returns: whether to retry with the older version.
-  package mutating func fallsBack(after problem: PublishProblem) -> Bool {
+  package mutating func fallsBack(after problem: PublishProblem, _ note: (String) -> Void) -> Bool {
     guard is5, case .oldBroker = problem else { return false }
     is5 = false
+    note(
+      "\(problem); continuing with MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a "
+        + "broker such as Mosquitto 1.6 or later")
     return true
   }
 }
@@ -69,9 +68,7 @@ extension BrokerAddress {
   /// - Parameters:
   ///   - certificates: the certificate file given by the user.
   ///   - option: the option with the broker's URL. The names of related options begin with it.
-  package func problem(
-    _ error: MQTTError, certificates: String?, option: String = "--publish"
-  ) -> PublishProblem {
+  func problem(_ error: MQTTError, certificates: String?, option: String) -> PublishProblem {
     let text = text(error, certificates, option)
     return switch error {
     case .noLibrary, .refused(142, _): .final(text)

@@ -115,10 +115,7 @@ public final class PublishRun: Sendable {
           told = ""
         }
       } catch {
-        if version.fallsBack(after: error) {
-          note("\(error); \(ProtocolVersion.warning)")
-          continue
-        }
+        if version.fallsBack(after: error, note) { continue }
         guard case .broker(var text) = error else {
           try? publisher.writeCursor()
           throw error
@@ -174,16 +171,13 @@ public final class PublishRun: Sendable {
     _ publisher: inout Publisher, _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
-      client: "ringtap-\(publisher.cursor.session)", host: plan.broker.host, port: plan.broker.port,
-      packetByteCount: ReceivedMessages.byteCountLimit.count)
-    options.isVersion5 = version.is5
-    (options.user, options.password) = (plan.broker.user, plan.broker.password)
-    (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
+      client: "ringtap-\(publisher.cursor.session)", plan.broker, certificates: plan.certificates,
+      packetByteCount: ReceivedMessages.byteCountLimit.count, version)
     options.will = publisher.will
-    let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
+    let client = try MQTTClient(options)
     let received = ReceivedMessages()
     client.onMessage = { _, payload, _ in received.append(payload) }
-    try attempt { () throws(MQTTError) in try client.connect() }
+    try client.connect()
     var (isConnected, isWaiting) = (false, false)
     var reception = Publisher.Reception.good
     while !publisher.isDone, !isOver(&publisher) {
@@ -194,11 +188,11 @@ public final class PublishRun: Sendable {
           isConnected = true
           publisher.connected(now)
           connected()
-          try attempt { () throws(MQTTError) in try client.subscribe(to: publisher.receiptTopic) }
+          try client.subscribe(to: publisher.receiptTopic)
         case .acknowledged(let message, let reason): publisher.acknowledged(message, reason: reason, now)
         // If the subscription fails, there are no receipts, only the broker's acknowledgements.
         case .subscribed: break
-        case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
+        case .ended(let problem): throw problem
         }
       }
       for payload in received.take() { try publisher.receive(payload.span, SystemClock.monotonic()) }
@@ -224,9 +218,8 @@ public final class PublishRun: Sendable {
     try publisher.look(SystemClock.monotonic())
     while let outgoing = try publisher.next(SystemClock.monotonic()) {
       let octets = outgoing.octets
-      let message = try attempt { () throws(MQTTError) in
-        try client.publish(octets.span, to: outgoing.topic, isRetained: outgoing.isRetained)
-      }
+      let message = try client.publish(
+        octets.span, to: outgoing.topic, isRetained: outgoing.isRetained)
       publisher.left(message, outgoing)
     }
     return Self.turnMilliseconds
@@ -240,12 +233,6 @@ public final class PublishRun: Sendable {
       note("\(plan.broker): accepting rows")
     } else {
       note(why(publisher, "") + "; rows wait in \(directory)")
-    }
-  }
-
-  private func attempt<Value>(_ body: () throws(MQTTError) -> Value) throws(PublishProblem) -> Value {
-    do throws(MQTTError) { return try body() } catch {
-      throw plan.broker.problem(error, certificates: plan.certificates)
     }
   }
 }

@@ -72,10 +72,7 @@ package final class HomeRun: Sendable {
       do throws(PublishProblem) {
         try session(version) { delay = Outbox.RetryDelay() }
       } catch {
-        if version.fallsBack(after: error) {
-          note("\(error); \(ProtocolVersion.warning)")
-          continue
-        }
+        if version.fallsBack(after: error, note) { continue }
         tell("\(error)")
         // A retry cannot succeed.
         if case .final = error { return }
@@ -101,10 +98,14 @@ package final class HomeRun: Sendable {
   /// Runs one connection until it ends.
   private func session(_ version: ProtocolVersion, connected: () -> Void) throws(PublishProblem) {
     let board = feed.withBoard { $0 }
-    let client = try attempt { () throws(MQTTError) in try MQTTClient(options(version, board)) }
+    var options = MQTTClient.Options(
+      client: self.client, plan.broker, certificates: plan.certificates,
+      packetByteCount: Self.packetByteCount.count, version)
+    (options.option, options.will) = ("--home-assistant", board.will)
+    let client = try MQTTClient(options)
     let birth = HomeBirth(board.device.birthTopic)
     client.onMessage = { topic, payload, isRetained in birth.take(topic, payload, isRetained) }
-    try attempt { () throws(MQTTError) in try client.connect() }
+    try client.connect()
     var isConnected = false
     repeat {
       if isConnected { try send(client) }
@@ -114,13 +115,13 @@ package final class HomeRun: Sendable {
           isConnected = true
           connected()
           feed.withBoard { $0.connected() }
-          try attempt { () throws(MQTTError) in try client.subscribe(to: birth.topic) }
+          try client.subscribe(to: birth.topic)
         case .acknowledged(let message, let reason):
           feed.withBoard { $0.acknowledged(message, reason: reason) }
         // The subscription is optional: all messages are retained, so Home Assistant receives them when it
         // starts.
         case .subscribed: break
-        case .ended(let error): throw problem(error)
+        case .ended(let problem): throw problem
         }
       }
       if birth.hasCome() { feed.withBoard { $0.repeatAll() } }
@@ -129,24 +130,11 @@ package final class HomeRun: Sendable {
     client.disconnect(publishesWill: !feed.withBoard { $0.isSettled })
   }
 
-  private func options(_ version: ProtocolVersion, _ board: HomeBoard) -> MQTTClient.Options {
-    var options = MQTTClient.Options(
-      client: client, host: plan.broker.host, port: plan.broker.port,
-      packetByteCount: Self.packetByteCount.count)
-    options.isVersion5 = version.is5
-    (options.user, options.password) = (plan.broker.user, plan.broker.password)
-    (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
-    options.will = board.will
-    return options
-  }
-
   private func send(_ client: MQTTClient) throws(PublishProblem) {
     let now = SystemClock.monotonic()
     while let outgoing = feed.withBoard({ $0.next(now) }) {
       let octets = outgoing.octets
-      let message = try attempt { () throws(MQTTError) in
-        try client.publish(octets.span, to: outgoing.topic, isRetained: true)
-      }
+      let message = try client.publish(octets.span, to: outgoing.topic, isRetained: true)
       feed.withBoard { $0.left(message, outgoing, now) }
     }
   }
@@ -160,14 +148,6 @@ package final class HomeRun: Sendable {
     }
     guard let since, since.advanced(by: Self.slowness) <= SystemClock.monotonic() else { return nil }
     return "\(plan.broker) has not answered for \(Self.slowness.components.seconds) s"
-  }
-
-  private func attempt<Value>(_ body: () throws(MQTTError) -> Value) throws(PublishProblem) -> Value {
-    do throws(MQTTError) { return try body() } catch { throw problem(error) }
-  }
-
-  private func problem(_ error: MQTTError) -> PublishProblem {
-    plan.broker.problem(error, certificates: plan.certificates, option: "--home-assistant")
   }
 }
 
