@@ -4,8 +4,14 @@ import Synchronization
 
 /// One reader of a stream, with its queue of lines and the thread that sends them. Adding lines never blocks.
 final class StreamReader: Sendable {
+  private struct State: Sendable {
+    var queue = LineQueue()
+    /// Number of lines that were taken from the queue, but not sent completely.
+    var underWay = 0
+  }
+
   private let sink: any LineSink
-  private let queue = Mutex(LineQueue())
+  private let state = Mutex(State())
   private let outbox: Outbox
 
   init(_ sink: any LineSink) throws(SystemError) {
@@ -24,17 +30,17 @@ final class StreamReader: Sendable {
     }
   }
 
-  /// Number of lines that the reader did not get, whether or not this has been reported to it. At the end it
-  /// includes queued lines.
-  var missed: Int { queue.withLock { $0.missed + $0.waitingCount } }
+  /// Number of lines that the reader did not get, whether or not this has been reported to it. Includes lines
+  /// that are queued or being sent.
+  var missed: Int { state.withLock { $0.queue.missed + $0.queue.waitingCount + $0.underWay } }
 
   func offer(_ batch: LineBatch) {
-    queue.withLock { $0.append(batch) }
+    state.withLock { $0.queue.append(batch) }
     outbox.wake.signal()
   }
 
   func offer(_ line: [UInt8], _ kind: LineQueue.Kind) {
-    queue.withLock { $0.append(line, kind) }
+    state.withLock { $0.queue.append(line, kind) }
     outbox.wake.signal()
   }
 
@@ -59,10 +65,13 @@ final class StreamReader: Sendable {
     while outbox.phase != .abandoned {
       // Read the phase before taking lines, so that lines added before the end are still sent.
       let isEnding = outbox.phase != .open
-      queue.withLock { $0.take(into: &octets) }
+      state.withLock { state in
+        state.underWay = state.queue.waitingCount
+        state.queue.take(into: &octets)
+      }
       if octets.isEmpty, isEnding { return }
       try send(octets)
-      outbox.wake.sleep { queue.withLock(\.isEmpty) && outbox.phase == .open }
+      outbox.wake.sleep { state.withLock(\.queue.isEmpty) && outbox.phase == .open }
     }
   }
 
@@ -70,8 +79,12 @@ final class StreamReader: Sendable {
     var offset = 0
     while offset < octets.count, outbox.phase != .abandoned {
       let count = try sink.write(octets.span.extracting(offset...))
+      let lines = octets[offset..<offset + count].count { $0 == UInt8(ascii: "\n") }
       offset += count
-      queue.withLock { $0.noteSent(count) }
+      state.withLock { state in
+        state.queue.noteSent(count)
+        state.underWay -= lines
+      }
       outbox.noteProgress()
     }
   }
