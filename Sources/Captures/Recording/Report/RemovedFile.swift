@@ -1,6 +1,5 @@
 import BLELinux
 public import BLEWire
-import JSONText
 
 /// A file of a recording that was removed, replaced, cut or moved out of its directory during the recording.
 public struct RemovedFile: Hashable, Sendable {
@@ -62,24 +61,5 @@ public struct FileRemoval: Hashable, Sendable {
     names(files, directory) + " during the recording; lost with "
       + (files.count == 1 ? "it: " : "them: ") + files.map { "\($0.rows)" }.joined(separator: ", ")
       + " rows or packets"
-  }
-}
-
-extension SessionReport {
-  /// Encodes the member `removedFiles` of `session.json`, if there are any.
-  func encodeRemovedFiles(_ line: inout JSONLine) {
-    guard !removedFiles.isEmpty else { return }
-    line.member(
-      "removedFiles",
-      array: { line in
-        for file in removedFiles {
-          line.object { line in
-            line.member("file", file.name)
-            if file.change == .cut { line.member("change", file.change.rawValue) }
-            line.member("noticedAtNs", file.noticedAt)
-            line.member("rows", file.rows)
-          }
-        }
-      })
   }
 }

@@ -1,4 +1,5 @@
 public import BLEHost
+public import BLELinux
 public import BLEWire
 public import ColmiRing
 package import JSONText
@@ -313,6 +314,258 @@ extension SessionReport.Stream {
             line.member("name", column.name)
             if !column.unit.isEmpty { line.member("unit", column.unit) }
             if case .float64(let decimals) = column.kind { line.member("decimals", decimals) }
+          }
+        }
+      })
+  }
+}
+
+/// Effects of lost links: the members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`,
+/// `attRequests`, `medianRecoveryMs`, `unsubscribedValues` and `gaps` of `session.json`.
+extension SessionReport {
+  private func encodeGaps(_ line: inout JSONLine) {
+    line.member("links", linkCount)
+    if let time = firstSampleAt { line.member("firstSampleAtNs", time) }
+    if let time = lastSampleAt { line.member("lastSampleAtNs", time) }
+    if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
+    if let median = medianRecoveryNanoseconds {
+      line.member("medianRecoveryMs", Self.milliseconds(median))
+    }
+    line.member("attRequests") { line in
+      line.member("total", attRequests)
+      line.member(
+        "beforeFirstSample",
+        array: { line in for count in requestsBeforeFirstSample { line.value(count) } })
+      line.member("linksWithKnownAttributes", linksWithKnownAttributes)
+      line.member("strayResponses", strayResponses)
+    }
+    line.member("unsubscribedValues", unsubscribedValues)
+    if !remarks.isEmpty {
+      line.member("remarks", array: { line in for remark in remarks { line.value("\(remark)") } })
+    }
+    line.member("gapCount", gapCount)
+    line.member("gaps", array: { line in for gap in gaps { line.object { encode(gap, &$0) } } })
+  }
+
+  private func encode(_ gap: SessionGap, _ line: inout JSONLine) {
+    line.member("cause", "\(gap.end)")
+    if let reason = gap.reason { line.member("reason", reason) }
+    if let time = gap.lastSampleAt { line.member("lastSampleAtNs", time) }
+    line.member("lostAtNs", gap.lostAt)
+    if gap.pause > .zero {
+      line.member("pauseMs", Int(gap.pause / .milliseconds(1)))
+      line.member("shortLinks", gap.shortLinks)
+    }
+    line.member("attempts", gap.attempts)
+    line.member(
+      "failures",
+      array: { line in
+        for failure in gap.failures {
+          line.object { line in
+            line.member("timeNs", failure.time)
+            line.member("why", "\(failure.error)")
+            if let reason = failure.reason { line.member("reason", reason) }
+          }
+        }
+      })
+    if let time = gap.connectedAt { line.member("connectedAtNs", time) }
+    if let time = gap.firstSampleAt { line.member("firstSampleAtNs", time) }
+    if let count = gap.requestsBeforeFirstSample { line.member("attRequests", count) }
+    if let recovery = recoveryNanoseconds(gap) { line.member("recoveryMs", Self.milliseconds(recovery)) }
+    if let length = lengthNanoseconds(gap) { line.member("lengthMs", Self.milliseconds(length)) }
+  }
+
+  /// Converts nanoseconds to milliseconds, rounded to the microsecond.
+  static func milliseconds(_ nanoseconds: Int64) -> Double {
+    (Double(nanoseconds) / 1000).rounded() / 1000
+  }
+}
+
+/// Lengths of gaps, in nanoseconds, without the steps of a wall clock that was set meanwhile.
+extension SessionReport {
+  /// Time from the last sample before a gap to the first one after it; `nil` if either is missing.
+  package func lengthNanoseconds(_ gap: SessionGap) -> Int64? {
+    guard let start = gap.lastSampleAt, let end = gap.firstSampleAt else { return nil }
+    return elapsed(from: start, to: end)
+  }
+
+  /// Time from a loss to the first new sample; `nil` also if samples have the timestamps of a log.
+  func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
+    gap.firstSampleAt.map { elapsed(from: gap.lostAt, to: $0) }.flatMap { $0 < 0 ? nil : $0 }
+  }
+
+  /// Median time from a loss to the first new sample; `nil` if no gap has ended.
+  package var medianRecoveryNanoseconds: Int64? {
+    let sorted = gaps.compactMap(recoveryNanoseconds).sorted()
+    return sorted.isEmpty ? nil : sorted[sorted.count / 2]
+  }
+
+  /// Time that elapsed between two wall-clock times, without the steps of the clock between them. `end` is
+  /// later than `start`.
+  ///
+  /// A clock that was set back shows the same times twice. `start` is taken as the first occurrence of its
+  /// time, and `end` as the first occurrence that is not before `start`.
+  private func elapsed(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
+    // Times between the steps of the clock, and the clock's offset from its setting at the start.
+    var settings: [(times: ClosedRange<Int64>, offset: Int64)] = []
+    var (first, offset) = (min(startedAt, start).nanoseconds, 0 as Int64)
+    for step in clockSteps where step.isElapsedKnown {
+      let last = step.seenAt.nanoseconds &- step.span.nanoseconds
+      settings.append((first...max(first, last), offset))
+      offset &+= step.span.nanoseconds
+      first = step.seenAt.nanoseconds
+    }
+    settings.append((first...Int64.max, offset))
+    let before = settings.firstIndex { $0.times.contains(start.nanoseconds) } ?? 0
+    let after =
+      settings.indices[before...].first {
+        settings[$0].times.contains(end.nanoseconds)
+          && ($0 > before || end >= start)
+      } ?? settings.count - 1
+    return (end - start).nanoseconds &- (settings[after].offset &- settings[before].offset)
+  }
+}
+
+extension JSONLine {
+  mutating func member(_ name: String, _ reason: HCIStatus) {
+    member(name) { line in
+      line.member("code", reason.rawValue)
+      line.member("name", reason.name)
+    }
+  }
+}
+
+extension SessionReport {
+  /// Copies the properties of the links from a session that has ended.
+  mutating func take(_ session: DeviceSession) async {
+    let statistics = await session.statistics
+    malformed = statistics.malformed
+    lastMalformed = statistics.lastMalformed?.description
+    withoutKernelStamp = statistics.withoutKernelStamp
+    lost.kernelQueue = statistics.kernelQueueDrops
+    asked = session.plan.request
+    gaps = await session.gaps
+    gapCount = await session.gapCount
+    linkCount = await session.linkCount
+    attRequests = statistics.requests
+    strayResponses = statistics.strayResponses
+    unsubscribedValues = statistics.unsubscribed
+    remarks = await session.remarks
+    firstSampleAt = await session.firstSampleAt
+    lastSampleAt = await session.lastSampleAt
+    fill(await session.links)
+  }
+
+  private mutating func fill(_ links: [DeviceSession.LinkSummary]) {
+    // The same parameters are requested on each link, so repeated refusals are dropped.
+    for change in links.flatMap(\.changes) {
+      if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
+      changes.append(change)
+    }
+    requestsBeforeFirstSample = links.compactMap(\.requestsBeforeFirstSample)
+    linksWithKnownAttributes = links.count(where: \.usedEarlierDiscovery)
+    guard let last = links.last else { return }
+    mtu = last.mtu
+    connectionHandle = last.handle
+    receiveBufferByteCount = last.receiveBufferByteCount
+    disconnectReason = last.disconnectReason
+  }
+}
+
+/// Tuning of a receive thread, as shown in `session.json` and `ringtap bench`, because measurements depend on
+/// it.
+public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
+  public var tuning: LoopTuning
+  /// Whether the process's memory was locked.
+  public var locksMemory: Bool
+
+  /// - Returns: `nil` if the tuning is the default.
+  public init?(_ loop: EventLoop) {
+    guard !loop.tuning.isDefault else { return nil }
+    (tuning, locksMemory) = (loop.tuning, loop.locksMemory)
+  }
+
+  public var description: String {
+    var parts: [String] = []
+    if tuning.spinMicroseconds > 0 { parts.append("polls for \(tuning.spinMicroseconds) µs") }
+    if let processor = tuning.processor { parts.append("on processor \(processor)") }
+    if let priority = tuning.realTimePriority {
+      parts.append(
+        "SCHED_FIFO \(priority), memory " + (locksMemory ? "resident" : "not locked (CAP_IPC_LOCK)"))
+    }
+    return parts.joined(separator: ", ")
+  }
+
+  /// Encodes the member `receiveThread`.
+  package func encode(into line: inout JSONLine) {
+    line.member("receiveThread") { line in
+      if tuning.spinMicroseconds > 0 { line.member("spinMicroseconds", tuning.spinMicroseconds) }
+      if let processor = tuning.processor { line.member("processor", processor) }
+      if let priority = tuning.realTimePriority {
+        line.member("realTimePriority", priority)
+        line.member("locksMemory", locksMemory)
+      }
+    }
+  }
+}
+
+extension SessionReport {
+  mutating func takeTuning(of loop: EventLoop) { receiveThread = ReceiveThreadReport(loop) }
+}
+
+extension TickReport {
+  /// Encodes the members of `clock`.
+  package func encodeClock(into line: inout JSONLine) {
+    line.member("residualRmsNs", clock.residual)
+    line.member("meanLatenessNs", clock.meanLateness)
+    line.member("earliestNs", clock.earliest)
+    line.member("latestNs", clock.latest)
+    if let share = clock.rateUncertainty { line.member("rateUncertaintyPpm", share * 1e6) }
+    if let nanoseconds = clock.offsetUncertainty { line.member("offsetUncertaintyNs", nanoseconds) }
+    line.member("missingTicks", clock.missing)
+    if let ticks = clock.missingAtMost { line.member("missingTicksAtMost", ticks) }
+    line.member("linkTooSlow", clock.isLinkTooSlow)
+    line.member("gaps", clock.gaps)
+    line.member("longestGapTicks", clock.longestGap)
+    line.member("restarts", clock.restarts)
+    line.key("firstGaps")
+    line.array { line in
+      for gap in gaps {
+        line.object { line in
+          line.member("afterNs", gap.after)
+          line.member("beforeNs", gap.before)
+          line.member("ticks", gap.ticks)
+        }
+      }
+    }
+  }
+}
+
+extension TickReport.Part {
+  /// Encodes the members other than those of its stream.
+  package func encode(into line: inout JSONLine) {
+    guard samples > 0 else { return }
+    if let rate { line.member("rateHz", rate) }
+    line.member("residualRmsNs", residual)
+    line.member("residualP99Ns", residualP99)
+    // The count is omitted if further samples may be missing, because their number is unknown.
+    if !mayLackMore { line.member("missing", missing) }
+  }
+}
+
+extension SessionReport {
+  /// Encodes the member `removedFiles` of `session.json`, if there are any.
+  private func encodeRemovedFiles(_ line: inout JSONLine) {
+    guard !removedFiles.isEmpty else { return }
+    line.member(
+      "removedFiles",
+      array: { line in
+        for file in removedFiles {
+          line.object { line in
+            line.member("file", file.name)
+            if file.change == .cut { line.member("change", file.change.rawValue) }
+            line.member("noticedAtNs", file.noticedAt)
+            line.member("rows", file.rows)
           }
         }
       })
