@@ -1,5 +1,6 @@
-import BLELinux
-import Recording
+package import BLELinux
+package import JSONText
+package import Recording
 
 /// Output format of a conversion.
 package enum ConversionFormat: String, CaseIterable, Sendable {
@@ -18,7 +19,7 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
   }
 
   /// Whether the output is a folder.
-  var isFolder: Bool {
+  fileprivate var isFolder: Bool {
     switch self {
     case .csv, .npy, .wfdb: true
     case .edf, .bdf, .ndjson, .influx: false
@@ -57,5 +58,178 @@ package enum CaptureConversion {
     case .wfdb: try WFDBConversion.run(capture, to: output, &report, progress: progress)
     }
     return report
+  }
+}
+
+/// Results of a conversion.
+package struct ConversionReport: Sendable {
+  package struct Table: Hashable, Sendable {
+    package var name: String
+    package var rows: Int
+  }
+
+  package struct Signal: Hashable, Sendable {
+    package var label: String
+    package var unit: String
+    package var values: Int
+    /// Smallest step of the values in the file, in the signal's unit.
+    package var resolution: Double
+    /// Whether the file holds every value exactly as it was recorded.
+    package var isExact: Bool
+    /// Samples per second, as stated in the file and by the sensor's clock.
+    package var rate: Double
+    package var sensorRate: Double
+  }
+
+  /// The signals of one table in a signal file.
+  package struct Stream: Hashable, Sendable {
+    package var table: String
+    package var signals: Int
+    /// Samples of each signal, including missing ones.
+    package var samples: Int
+    /// Samples per second, as stated in the file.
+    package var rate: Double
+    /// Stretches with missing samples.
+    package var gaps: Int
+    /// Samples that the sensor sent without a reading.
+    package var dropouts: Int
+  }
+
+  package var format: ConversionFormat
+  package var output: String
+  package var tables: [Table] = []
+  /// Signals, for signal files.
+  package var signals: [Signal] = []
+  /// Tables, for signal files; the fastest first.
+  package var streams: [Stream] = []
+  /// Samples per second of the first stream, as stated in the file.
+  package var rate: Double? { streams.first?.rate }
+  /// Samples per second of the first stream by the sensor's clock.
+  package var sensorRate: Double?
+  package var recordSeconds: Double?
+  /// Time of the first sample, in nanoseconds since the Unix epoch.
+  package var start: Int64?
+  /// Samples of each signal of the first stream, including missing ones.
+  package var samples: Int { streams.first?.samples ?? 0 }
+  /// Stretches with missing samples, in all streams.
+  package var gaps: Int { streams.reduce(0) { $0 + $1.gaps } }
+  /// Samples that the sensor sent without a reading, in all streams.
+  package var dropouts: Int { streams.reduce(0) { $0 + $1.dropouts } }
+  /// Representation of missing samples.
+  package var missing: String?
+  package var notes = 0
+  /// Tables that the format cannot hold, and files that are not recorded tables, such as those of an
+  /// analysis.
+  package var leftOut: [String] = []
+  /// Tables that end early, with the place.
+  package var problems: [String] = []
+  /// Received and lost values, from `session.json`; `nil` if unknown.
+  package var ledger: Ledger?
+  /// The reason why the loss is unknown.
+  package var unknownLoss: String?
+  package var lacksSession = false
+
+  init(_ format: ConversionFormat, _ output: String) {
+    self.format = format
+    self.output = output
+  }
+
+  /// Adds a table to the report on a signal file; the fastest must come first.
+  ///
+  /// - Parameter rate: in samples per second, as stated in the file.
+  mutating func take(_ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], rate: Double) {
+    tables.append(Table(name: table.table.name, rows: scan.rows))
+    signals += channels.map {
+      Signal(
+        label: $0.signal.label, unit: $0.signal.unit, values: $0.values, resolution: $0.scale.step,
+        isExact: $0.scale.isExact, rate: rate, sensorRate: scan.rate)
+    }
+    streams.append(
+      Stream(
+        table: table.table.name, signals: channels.count, samples: scan.length, rate: rate,
+        gaps: scan.gapCount, dropouts: scan.dropouts))
+    sensorRate = sensorRate ?? scan.rate
+    start = min(start ?? scan.start, scan.start)
+    if let problem = scan.problem { problems.append(problem) }
+  }
+
+  /// Encodes the report as one JSON object and a line feed.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("format", format.rawValue)
+      line.member("output", output)
+      line.member("tables") { line in for table in tables { line.member(table.name, table.rows) } }
+      if !signals.isEmpty { encodeSignals(&line) }
+      if let ledger { ledger.encode(into: &line) }
+      line.member("leftOut", array: { line in for file in leftOut { line.value(file) } })
+      line.member("problems", array: { line in for problem in problems { line.value(problem) } })
+    }
+    line.endLine()
+  }
+
+  private func encodeSignals(_ line: inout JSONLine) {
+    if let start { line.member("startNs", nanoseconds: start) }
+    if let rate { line.member("rateHz", rate) }
+    if let sensorRate { line.member("sensorRateHz", sensorRate) }
+    if let recordSeconds { line.member("recordSeconds", recordSeconds) }
+    line.member("samples", samples)
+    line.member("gaps", gaps)
+    line.member("dropouts", dropouts)
+    if let missing { line.member("missing", missing) }
+    line.member("annotations", notes)
+    line.member(
+      "signals",
+      array: { line in
+        for signal in signals {
+          line.object { line in
+            line.member("label", signal.label)
+            line.member("unit", signal.unit)
+            line.member("values", signal.values)
+            line.member("resolution", signal.resolution)
+            line.member("exact", signal.isExact)
+            line.member("rateHz", signal.rate)
+            line.member("sensorRateHz", signal.sensorRate)
+          }
+        }
+      })
+  }
+}
+
+/// Progress of a conversion, for display.
+package struct ConversionProgress: Sendable {
+  /// Name of the table or step in progress, such as "ppg".
+  package var what: String
+  package var rows: Int
+
+  init(_ what: String, _ rows: Int) {
+    self.what = what
+    self.rows = rows
+  }
+}
+
+/// Error that prevents a conversion.
+package enum ConversionError: Error, Sendable, CustomStringConvertible {
+  /// The directory is not a capture.
+  case noCapture(directory: String, why: String)
+  /// Tables of format 1.
+  ///
+  /// - Parameter log: path of the capture's packet log; `nil` if there is none.
+  case oldFormat(directory: String, tables: [String], log: String?)
+  case outputExists(String)
+  /// The tables have nothing that the format can hold.
+  case unsuitable(String)
+  case output(SystemError)
+
+  package var description: String {
+    switch self {
+    case .noCapture(let directory, let why): "\(directory) is not a capture's directory: \(why)"
+    case .oldFormat(let directory, let tables, let log):
+      "\(directory) has tables of format 1 (\(tables.joined(separator: ", "))), which no release wrote and this version cannot read; "
+        + (log.map { "create new ones from its packet log: ringtap import \($0) --output NEW" }
+          ?? "import its packet log again, or build ringtap from commit a430ec80, the last that reads them")
+    case .outputExists(let path): "\(path) already exists; choose another --output"
+    case .unsuitable(let why): why
+    case .output(let error): "\(error)"
+    }
   }
 }
