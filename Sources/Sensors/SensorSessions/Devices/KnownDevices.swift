@@ -1,7 +1,7 @@
-public import BLEWire
 public import BLEHost
 public import BLELinux
 public import BLEStack
+public import BLEWire
 import JSONText
 
 /// The devices that ringtap has connected to, stored as a folder with a JSON file for each.
@@ -163,4 +163,24 @@ public struct KnownDevices: Sendable {
 extension DeviceAddress {
   /// Form of the address for file names: `70-CB-0D-00-A1-B2`.
   package var fileName: String { String(description.map { $0 == ":" ? "-" : $0 }) }
+}
+
+/// Folder for data that ringtap keeps between runs.
+public enum StateFolder {
+  /// `$XDG_STATE_HOME/ringtap`, or `$STATE_DIRECTORY` under systemd. Otherwise `/var/lib/ringtap` for root
+  /// and `~/.local/state/ringtap` for other users; `nil` without a home directory.
+  ///
+  /// XDG Base Directory Specification 0.8: relative paths are ignored.
+  public static var path: String? {
+    if let home = folder("XDG_STATE_HOME") { return home + "/ringtap" }
+    if let service = folder("STATE_DIRECTORY") { return service }
+    if ProcessFacts.isRoot { return "/var/lib/ringtap" }
+    return folder("HOME").map { $0 + "/.local/state/ringtap" }
+  }
+
+  private static func folder(_ name: String) -> String? {
+    guard let path = ProcessFacts.environment(name), path.hasPrefix("/") else { return nil }
+    // systemd separates several directories with colons, in the order of the unit; use the first.
+    return path.split(separator: ":").first.map(String.init)
+  }
 }

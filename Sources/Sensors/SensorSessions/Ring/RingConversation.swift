@@ -1,8 +1,9 @@
 public import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
+public import BLEWire
 public import ColmiRing
+package import JSONText
 
 /// Requests to a connected ring, and its answers.
 ///
@@ -13,13 +14,13 @@ public import ColmiRing
 public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
     /// Damaged frames and messages, which were skipped.
-    public internal(set) var malformed = 0
+    public fileprivate(set) var malformed = 0
     /// Replies that no request was waiting for: late replies, and replies to another command.
-    public internal(set) var foreign = 0
+    public fileprivate(set) var foreign = 0
     /// Unsolicited frames and messages from the ring.
-    public internal(set) var unasked = 0
+    public fileprivate(set) var unasked = 0
     /// Requests without an answer, and incomplete logs.
-    public internal(set) var timeouts = 0
+    public fileprivate(set) var timeouts = 0
   }
 
   /// Data received from the ring.
@@ -44,7 +45,7 @@ public actor RingConversation {
     case message(RingBigData)
   }
 
-  enum Ending: Hashable, Sendable {
+  private enum Ending: Hashable, Sendable {
     case answered, timedOut, interrupted
     case link(BearerEnd)
   }
@@ -64,13 +65,13 @@ public actor RingConversation {
   public nonisolated let connection: Connection
   public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
   public nonisolated let patience: Duration
-  let ring: RingLink
+  private let ring: RingLink
 
-  public internal(set) var counters = Counters()
+  public private(set) var counters = Counters()
   /// Description of the latest damaged frame.
   public private(set) var lastMalformed: String?
   /// Capabilities of the ring; `nil` until its time is set, because it reports them only then.
-  public internal(set) var capabilities: RingCapabilities?
+  public private(set) var capabilities: RingCapabilities?
 
   /// Unsolicited naps from the ring, each once; rings send them before the answer about nights.
   public private(set) var naps: [RingBigDataAnswer] = []
@@ -81,9 +82,9 @@ public actor RingConversation {
   private let turns = Turns()
   private var reassembler = RingBigDataReassembler()
   /// Called with each measurement frame while measuring.
-  var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
+  private var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
   /// Signalled when the measurement's time or the link ends.
-  var measurementEnd: OneShot<Void>?
+  private var measurementEnd: OneShot<Void>?
 
   private init(_ ring: RingLink, patience: Duration) {
     self.ring = ring
@@ -246,7 +247,7 @@ public actor RingConversation {
   }
 
   /// Sends a command without a reply.
-  func send(_ command: RingCommand) async throws(RingError) {
+  private func send(_ command: RingCommand) async throws(RingError) {
     do throws(GATTError) { try await ring.write(command) } catch { throw .host(.gatt(error)) }
   }
 
@@ -266,4 +267,540 @@ public actor RingConversation {
 
 private func copy(_ value: Span<UInt8>) -> [UInt8] {
   [UInt8](encoding: value.count) { $0.append(value) }
+}
+
+/// Requests to a ring. Sections are those of reference `colmi-ring-protocol.md`.
+extension RingConversation {
+  /// Sends a request that is answered with one frame.
+  ///
+  /// - Throws: `refused`, `noReply`, `host`, `interrupted`.
+  public func ask(_ request: RingRequest) async throws(RingError) -> RingReply {
+    let command = request.command
+    var answer: RingReply?
+    let isAnswered = try await exchange(.command(command)) { arrival in
+      guard case .reply(let reply, let frame) = arrival, Self.answers(reply, frame, command) else {
+        return .foreign
+      }
+      answer = reply
+      return .last
+    }
+    guard isAnswered, let answer else { throw unanswered(command) }
+    return try Self.accepted(answer)
+  }
+
+  /// Sends a request that some firmwares acknowledge and others execute silently.
+  ///
+  /// - Throws: `refused`, `host`, `interrupted`.
+  public func tell(_ request: RingRequest) async throws(RingError) {
+    let command = request.command
+    var answer: RingReply?
+    _ = try await exchange(.command(command), patience: .milliseconds(700)) { arrival in
+      guard case .reply(let reply, let frame) = arrival, Self.answers(reply, frame, command) else {
+        return .foreign
+      }
+      answer = reply
+      return .last
+    }
+    if let answer { _ = try Self.accepted(answer) }
+  }
+
+  /// Switches off, restarts or erases the ring; ask the user first. There is no reply.
+  public func order(_ request: RingDangerousRequest) async throws(RingError) {
+    try await send(request.command)
+  }
+
+  private static func answers(_ reply: RingReply, _ frame: [UInt8], _ command: RingCommand) -> Bool {
+    let opcode = command.octet(0)
+    if case .refused(let refused, _) = reply { return refused == opcode }
+    guard frame[0] == opcode else { return false }
+    guard let place = actionPlace(opcode) else { return true }
+    // The reply to a read may lack the action: an RT11CR's reply to 0x0A is all zero.
+    let isWrite = command.octet(place) == RingSettingAction.write.rawValue
+    return (frame[place] == RingSettingAction.write.rawValue) == isWrite
+  }
+
+  /// Index of the byte that distinguishes reading a setting from writing it.
+  private static func actionPlace(_ opcode: UInt8) -> Int? {
+    switch opcode {
+    case RingOpcode.preferences, RingOpcode.heartRateLogSettings: 1
+    case RingAutomaticSensor.temperature.rawValue, RingSetting.display.rawValue: 2
+    default:
+      RingAutomaticSensor(rawValue: opcode) != nil || RingSetting(rawValue: opcode) != nil ? 1 : nil
+    }
+  }
+
+  private static func accepted(_ reply: RingReply) throws(RingError) -> RingReply {
+    if case .refused(let opcode, let code) = reply { throw .refused(opcode: opcode, code: code) }
+    return reply
+  }
+
+  private func unanswered(_ command: RingCommand) -> RingError {
+    noReply(to: "command 0x" + String(command.octet(0), radix: 16))
+  }
+
+  private func noReply(to what: String) -> RingError {
+    .noReply(to: what, seconds: Double(patience.components.seconds))
+  }
+
+  // MARK: Time and capabilities
+
+  /// Sets the ring's clock. The reply includes the ring's capabilities, which are stored.
+  public func setTime(_ time: RingDateTime) async throws(RingError) -> RingTimeReply {
+    guard case .time(let reply) = try await ask(.setTime(time, language: .english)) else {
+      throw .senseless("no reply to setting the time")
+    }
+    var all = reply.capabilities
+    if case .deviceSupport(let support)? = try await optional(.deviceSupport) { all.formUnion(support) }
+    capabilities = all
+    return reply
+  }
+
+  /// Returns the answer, or `nil` if the ring does not support the request or does not reply.
+  public func optional(_ request: RingRequest) async throws(RingError) -> RingReply? {
+    do throws(RingError) { return try await ask(request) } catch {
+      switch error {
+      case .refused, .noReply: return nil
+      default: throw error
+      }
+    }
+  }
+
+  /// - Throws: `lacking` if the ring reported its capabilities and `capability` is not among them.
+  public func require(_ capability: RingCapabilities, _ name: String) throws(RingError) {
+    if let capabilities, capabilities.isDisjoint(with: capability) { throw .lacking(name) }
+  }
+
+  // MARK: Logs
+
+  /// Returns a day of heart rates, stress or heart rate variability.
+  ///
+  /// - Parameter date: by the ring's clock; may be today.
+  /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped
+  ///   early.
+  public func heartRateLog(of date: RingDate) async throws(RingError) -> RingDayLog? {
+    try await dayLog(.heartRate, .heartRateLog(timestamp: date.timestamp), .timestamp(date.timestamp))
+  }
+
+  public func stressLog(daysAgo: UInt8) async throws(RingError) -> RingDayLog? {
+    try require(.stress, "stress log")
+    return try await dayLog(.stress, .stressLog(daysAgo: daysAgo), .daysAgo(daysAgo))
+  }
+
+  public func heartRateVariabilityLog(daysAgo: UInt8) async throws(RingError) -> RingDayLog? {
+    try require(.heartRateVariability, "heart rate variability")
+    return try await dayLog(
+      .heartRateVariability, .heartRateVariabilityLog(daysAgo: daysAgo), .daysAgo(daysAgo))
+  }
+
+  /// Sends the request for a log of slots, and returns the log.
+  func dayLog(
+    _ kind: RingLogKind, _ request: RingRequest, _ day: RingDayLog.Day
+  ) async throws(RingError) -> RingDayLog? {
+    var progress = LogProgress<RingDayLog>()
+    var assembler = RingDayLogAssembler(kind, day: day)
+    // Whether a late log of another day is arriving. Its frames look the same, except for the echo in the
+    // second frame.
+    var isOther = false
+    let isAnswered = try await exchange(.command(request.command)) { arrival in
+      guard case .reply(_, let octets) = arrival, let frame = try? RingFrame(validating: octets.span) else {
+        return .foreign
+      }
+      if isOther, octets[0] == kind.rawValue, octets[1] != 0 { return .foreign }
+      isOther = false
+      let step = assembler.receive(frame)
+      if case .rejected(.otherDay) = step {
+        isOther = true
+        assembler = RingDayLogAssembler(kind, day: day)
+        return .foreign
+      }
+      // After the last frame, no more will arrive, even if earlier ones were lost.
+      return progress.take(step, isAtEnd: assembler.hasLastFrame)
+    }
+    if let refusal = progress.refusal { throw .refused(opcode: kind.rawValue, code: refusal) }
+    if progress.log == nil, let partial = assembler.finish() { return partial }
+    guard isAnswered else { throw unanswered(request.command) }
+    return progress.log
+  }
+
+  /// Returns the steps of a day.
+  public func activityLog(daysAgo: UInt8) async throws(RingError) -> RingActivityLog? {
+    var progress = LogProgress<RingActivityLog>()
+    var assembler = RingActivityLogAssembler()
+    let command = RingRequest.activityLog(daysAgo: daysAgo).command
+    let isAnswered = try await exchange(.command(command)) { arrival in
+      guard case .reply(_, let octets) = arrival, let frame = try? RingFrame(validating: octets.span) else {
+        return .foreign
+      }
+      return progress.take(assembler.receive(frame), isAtEnd: assembler.hasLastRecord)
+    }
+    if let refusal = progress.refusal { throw .refused(opcode: command.octet(0), code: refusal) }
+    if progress.log == nil, let partial = assembler.finish() { return partial }
+    guard isAnswered else { throw unanswered(command) }
+    return progress.log
+  }
+
+  /// Result of a log's assembler so far.
+  private struct LogProgress<Log: Sendable> {
+    var log: Log?
+    var refusal: UInt8?
+
+    mutating func take(_ step: RingLogStep<Log>, isAtEnd: Bool) -> Turn {
+      switch step {
+      case .incomplete: return isAtEnd ? .last : .part
+      case .complete(let log):
+        self.log = log
+        return .last
+      case .noData: return .last
+      case .refused(let code):
+        refusal = code
+        return .last
+      case .repeated, .rejected: return .known
+      case .foreign: return .foreign
+      }
+    }
+  }
+
+  // MARK: Big data
+
+  /// Sends a request on the big data channel. A message with a wrong checksum is counted and skipped.
+  ///
+  /// - Throws: `noBigData`, `noReply`, `senseless`, `host`, `interrupted`.
+  public func ask(_ request: RingBigDataRequest) async throws(RingError) -> RingBigDataAnswer {
+    let message = request.message
+    let id = message.id == RingBigDataID.lastSync ? RingBigDataID.lastSyncReply : message.id
+    var answer: RingBigData?
+    let isAnswered = try await exchange(.message(message)) { arrival in
+      guard case .message(let message) = arrival, message.id == id else { return .foreign }
+      answer = message
+      return .last
+    }
+    guard isAnswered, let answer else { throw noReply(to: "big data 0x" + String(id, radix: 16)) }
+    do throws(WireError) {
+      return RingBigDataAnswer(message: answer, reply: try RingBigDataReply(decoding: answer))
+    } catch { throw .senseless("\(error)") }
+  }
+
+  /// Tries each form of a request until the ring answers one, because firmwares differ.
+  private func ask(anyOf requests: [RingBigDataRequest]) async throws(RingError) -> RingBigDataAnswer {
+    var latest = RingError.noBigData
+    for request in requests {
+      do throws(RingError) { return try await ask(request) } catch {
+        guard case .noReply = error else { throw error }
+        latest = error
+      }
+    }
+    throw latest
+  }
+
+  /// Returns all nights that the ring stores. Today's night is requested separately, because the ring omits
+  /// it from the others.
+  public func nights() async throws(RingError) -> [RingBigDataAnswer] {
+    let days: [RingBigDataRequest] = [.sleepLog(.day(daysAgo: 0xFF)), .sleepLog(.all), .sleepLog(.plain)]
+    let past = try await ask(anyOf: days)
+    do throws(RingError) { return [past, try await ask(.sleepLog(.day(daysAgo: 0)))] } catch {
+      guard case .noReply = error else { throw error }
+      return [past]
+    }
+  }
+
+  public func oxygen() async throws(RingError) -> RingBigDataAnswer {
+    try require(.bloodOxygen, "blood oxygen")
+    return try await ask(anyOf: [.spO2(.all), .spO2(.plain)])
+  }
+
+  /// Heart rates that were measured on demand.
+  public func manualHeartRates(daysAgo: UInt8) async throws(RingError) -> RingBigDataAnswer {
+    try await ask(.manualHeartRate(daysAgo: daysAgo))
+  }
+
+  public func temperature(days: UInt8) async throws(RingError) -> RingBigDataAnswer {
+    try require([.temperature, .intervalTemperature], "temperature")
+    return try await ask(.temperature(days: days))
+  }
+
+  /// Returns a day's temperatures at the ring's own interval, requested packet by packet.
+  ///
+  /// - Returns: an incomplete log if a packet is missing or contradicts earlier ones; `nil` if the ring has
+  ///   no data for the day.
+  /// - Throws: `lacking` if the ring's capabilities exclude it, `noReply` if it does not answer the first
+  ///   request.
+  public func intervalTemperature(
+    daysAgo: UInt8
+  ) async throws(RingError) -> RingIntervalTemperatureLog? {
+    if let support = try await support(), !support.contains(.intervalTemperature) {
+      throw .lacking("interval temperature")
+    }
+    var assembler = RingIntervalTemperatureAssembler(daysAgo: daysAgo)
+    while let packet = assembler.nextPacket {
+      let answer: RingBigDataAnswer
+      do throws(RingError) {
+        answer = try await ask(.intervalTemperature(daysAgo: daysAgo, packet: packet))
+      } catch {
+        guard case .noReply = error, let partial = assembler.finish() else { throw error }
+        return partial
+      }
+      guard case .intervalTemperature(let received) = answer.reply else {
+        throw .senseless("it is not a temperature packet")
+      }
+      // A log of zero packets means that the ring has no data.
+      if received.packetCount == 0 { return nil }
+      switch assembler.receive(received) {
+      case .complete(let log): return log
+      case .incomplete: break
+      case .repeated, .rejected, .foreign, .noData, .refused:
+        guard let partial = assembler.finish() else {
+          throw .senseless("packet \(packet) of the day's temperatures is another's")
+        }
+        return partial
+      }
+    }
+    return assembler.finish()
+  }
+
+  /// Capabilities that the ring reports even if its clock was not set: whether it requires a bond, and has
+  /// interval temperature. `nil` if it does not report them.
+  private func support() async throws(RingError) -> RingCapabilities? {
+    if let capabilities { return capabilities }
+    guard case .deviceSupport(let support)? = try await optional(.deviceSupport) else { return nil }
+    return support
+  }
+}
+
+/// A decoded message of the big data channel.
+public struct RingBigDataAnswer: Hashable, Sendable {
+  public let message: RingBigData
+  public let reply: RingBigDataReply
+}
+
+/// Measurements on demand. Section 3, 0x69 and 0x6A.
+extension RingConversation {
+  /// Interval between keep-alives. Without them, a measurement ends after about a minute.
+  private static let keepAliveInterval = Duration.seconds(20)
+
+  /// Measures for a duration or until the task is cancelled. The measurement is stopped in every case.
+  ///
+  /// - Parameters:
+  ///   - measurement: the quantity to measure.
+  ///   - duration: `nil` to measure until cancelled.
+  ///   - body: called with each frame, on the loop's thread: it must not block.
+  /// - Throws: `lacking`, `refused` or `noReply` if it does not start, and `host` if the link ends meanwhile.
+  public func measure(
+    _ measurement: RingMeasurement, for duration: Duration?,
+    _ body: @escaping @Sendable (RingMeasurementFrame, ReceiveTime) -> Void
+  ) async throws(RingError) {
+    try requireSensor(of: measurement)
+    var lastValue: UInt8 = 0
+    measurementListener = { frame, time in
+      guard frame.measurement == measurement else { return }
+      if frame.value != 0 { lastValue = frame.value }
+      body(frame, time)
+    }
+    var failure: RingError?
+    do throws(RingError) {
+      try await start(measurement)
+      await lasting(measurement, duration)
+    } catch { failure = error }
+    measurementListener = nil
+    let value = lastValue
+    let isOpen = await connection.end == nil
+    // The ring must receive the stop even if the task is cancelled.
+    if isOpen {
+      await connection.loop.uninterrupted { await self.stop(measurement, value) }
+    }
+    if let failure { throw failure }
+    if let end = await connection.end { throw .host(.gatt(.closed(end))) }
+  }
+
+  private func requireSensor(of measurement: RingMeasurement) throws(RingError) {
+    switch measurement {
+    case .spO2: try require(.bloodOxygen, "blood oxygen")
+    case .stress: try require(.stress, "stress")
+    case .heartRateVariability: try require(.heartRateVariability, "heart rate variability")
+    default: break
+    }
+  }
+
+  private func start(_ measurement: RingMeasurement) async throws(RingError) {
+    // Use the same actions as the vendor's app.
+    let action: RingMeasurementAction = measurement == .heartRate ? .start0 : .start25
+    let command = RingRequest.measure(measurement, action).command
+    var refusal: UInt8?
+    let isAnswered = try await exchange(.command(command)) { arrival in
+      switch arrival {
+      case .reply(.measurement(let frame), _) where frame.measurement == measurement: return .last
+      case .reply(.refused(RingOpcode.measure, let code), _):
+        refusal = code
+        return .last
+      default: return .foreign
+      }
+    }
+    if let refusal { throw .refused(opcode: RingOpcode.measure, code: refusal) }
+    guard isAnswered else {
+      throw .noReply(to: "measurement \(measurement.rawValue)", seconds: Double(patience.components.seconds))
+    }
+  }
+
+  /// Returns when the duration has elapsed, the task is cancelled or the link has ended.
+  private func lasting(_ measurement: RingMeasurement, _ duration: Duration?) async {
+    let loop = connection.loop
+    let keepAlive = loop.task { [weak self] in
+      while (try? await loop.wait(for: Self.keepAliveInterval)) != nil {
+        try? await self?.send(RingRequest.measure(measurement, .resume).command)
+      }
+    }
+    defer { keepAlive.cancel() }
+    let over = OneShot<Void>()
+    measurementEnd = over
+    defer { measurementEnd = nil }
+    // Check this now that `linkEnded` can see the measurement, so that the end of the link is not missed.
+    guard await connection.end == nil else { return }
+    let timer = duration.map { loop.after($0) { over.set(()) } }
+    await over.value(ifCancelled: ())
+    timer?.cancel()
+  }
+
+  private func stop(_ measurement: RingMeasurement, _ lastValue: UInt8) async {
+    let command = RingRequest.stopMeasuring(measurement, lastValue: lastValue).command
+    _ = try? await exchange(.command(command)) { arrival in
+      switch arrival {
+      case .reply(.measurementStopped(measurement, _), _), .reply(.refused(RingOpcode.stopMeasuring, _), _):
+        .last
+      // The last frames may arrive before the reply.
+      case .reply(.measurement, _): .known
+      default: .foreign
+      }
+    }
+  }
+}
+
+/// Checks that combine several answers.
+extension RingConversation {
+  /// The revisions in the Device Information service; `nil` for those that the ring lacks.
+  public func revisions() async throws(RingError) -> (hardware: String?, firmware: String?) {
+    do throws(GATTError) {
+      let database = GATTDatabase(services: try await connection.discoverServices(.deviceInformation))
+      var texts: [String?] = []
+      for uuid in [BluetoothUUID.hardwareRevision, .firmwareRevision] {
+        if let characteristic = database.characteristic(uuid, in: .deviceInformation, with: .read) {
+          let octets = try await ring.client.read(characteristic.valueHandle)
+          texts.append(String(decoding: octets.prefix { $0 != 0 }, as: UTF8.self))
+        } else {
+          texts.append(nil)
+        }
+      }
+      return (texts[0], texts[1])
+    } catch { throw .host(.gatt(error)) }
+  }
+
+  /// Compares the newest entries of today's logs with the expected time of the ring's clock.
+  ///
+  /// Heart rates are ignored, because their slots after the current time may be outdated.
+  public func judgeClock(
+    _ now: RingDateTime, localOffsetMinutes: Int
+  ) async throws(RingError) -> RingClockCheck.Finding {
+    var entries: [(time: RingDateTime, slotMinutes: Int)] = []
+    if let entry = try await newestStep() { entries.append((entry, 60)) }
+    if let entry = try await newestStress(now.date) { entries.append(entry) }
+    let findings = entries.map { entry in
+      RingClockCheck(now: now, utcOffsetMinutes: localOffsetMinutes, slotMinutes: entry.slotMinutes)
+        .judge(entry.time, .newest)
+    }
+    return findings.first { $0 != .undecided && $0 != .inStep } ?? findings.first { $0 == .inStep }
+      ?? .undecided
+  }
+
+  private func newestStep() async throws(RingError) -> RingDateTime? {
+    guard
+      let log = try await unlessLacking({ () async throws(RingError) in try await activityLog(daysAgo: 0) }),
+      let record = log.records.max(by: { $0.slot < $1.slot }), case .valid(let date) = record.date,
+      let minute = record.startMinute
+    else { return nil }
+    return try? RingDateTime(date: date, hour: minute / 60, minute: minute % 60)
+  }
+
+  /// Assumes that the ring's today is `date`.
+  private func newestStress(_ date: RingDate) async throws(RingError) -> (
+    time: RingDateTime, slotMinutes: Int
+  )? {
+    guard
+      let log = try await unlessLacking({ () async throws(RingError) in try await stressLog(daysAgo: 0) }),
+      let slot = log.entries.last?.slot
+    else { return nil }
+    let minute = slot * log.intervalMinutes
+    guard let time = try? RingDateTime(date: date, hour: minute / 60, minute: minute % 60) else { return nil }
+    return (time, log.intervalMinutes)
+  }
+
+  /// Returns `nil` if the ring does not answer the request.
+  private func unlessLacking<Value: Sendable>(
+    _ body: () async throws(RingError) -> Value?
+  ) async throws(RingError) -> Value? {
+    do throws(RingError) { return try await body() } catch {
+      switch error {
+      case .refused, .noReply, .lacking: return nil
+      default: throw error
+      }
+    }
+  }
+}
+
+/// A ring's answer, output as one JSON object per line with the keys of `ringtap ring decode`.
+package enum RingAnswer: FieldSource, Sendable {
+  case reply(RingReply)
+  case dayLog(RingDayLog)
+  case activityLog(RingActivityLog)
+  case bigData(RingBigDataAnswer)
+  case intervalTemperature(RingIntervalTemperatureLog)
+  /// The ring has no log for the day.
+  case noData(RingLogKind)
+
+  package func append(to line: inout JSONLine) {
+    line.objectLine { $0.members(of: self) }
+  }
+
+  package func describe(into fields: inout FieldList) {
+    switch self {
+    case .reply(let reply): fields.members(of: reply)
+    case .dayLog(let log): fields.members(of: log)
+    case .activityLog(let log): fields.members(of: log)
+    case .intervalTemperature(let log): fields.members(of: log)
+    case .bigData(let answer): fields.members(of: answer.reply, answer.message)
+    case .noData(let kind): fields.members(of: RingReply.noData(kind))
+    }
+  }
+}
+
+/// An error of a request to a ring.
+public enum RingError: Error, Hashable, Sendable {
+  case host(HostError)
+  /// The ring does not support the command; 0xEE is the only code observed.
+  case refused(opcode: UInt8, code: UInt8)
+  /// No reply arrived within the timeout.
+  case noReply(to: String, seconds: Double)
+  /// The ring's capabilities do not include the feature.
+  case lacking(String)
+  /// The device has no big data channel.
+  case noBigData
+  /// The content of a reply is invalid.
+  case senseless(String)
+  /// The task was cancelled.
+  case interrupted
+}
+
+extension RingError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .host(let error): "\(error)"
+    case .refused(let opcode, let code):
+      "the ring does not support command 0x\(String(opcode, radix: 16)) (code 0x\(String(code, radix: 16))); "
+        + "its firmware lacks it"
+    case .noReply(let what, let seconds):
+      "the ring did not answer within \(seconds) s (\(what)); bring it near and try again; some firmware "
+        + "does not answer unsupported requests"
+    case .lacking(let what): "the ring reports that it has no \(what)"
+    case .noBigData: "the ring has no big data channel, which is needed to read this"
+    case .senseless(let what): "the ring's reply is invalid: \(what)"
+    case .interrupted: "interrupted"
+    }
+  }
 }

@@ -9,11 +9,11 @@ import JSONText
 /// of logs and messages may be interleaved with other frames. If parts are missing, the received rows are
 /// kept and the log is marked incomplete.
 package struct RingStory {
-  package internal(set) var counts = Counts()
+  package private(set) var counts = Counts()
   /// Offset of the ring's clock from the log's, in seconds, since the host set it; `nil` before.
   package var clockOffset: Int64? { clock.offset }
 
-  var clock: RingStoryClock
+  private var clock: RingStoryClock
   var tables = RingStoryTables()
   private var logs: [RingLogKind: RingOpenLog] = [:]
   private var requests: [RingLogKind: Request] = [:]
@@ -365,4 +365,82 @@ extension RingLogKind {
     case .unnamed: nil
     }
   }
+}
+
+extension RingStory {
+  /// Counts of values by type.
+  package struct Counts: Hashable, Sendable {
+    /// An unknown command byte or data ID.
+    package struct Unknown: Hashable, Sendable {
+      package let channel: RingTranscript.Channel
+      package let direction: RingTranscript.Direction
+      package let code: UInt8
+    }
+
+    /// All values received. Each is also counted in one of `frames`, `messages`, `logFrames`, `pieces`,
+    /// `unknown`, `invalid` and `rawFrames`.
+    package var values = 0
+    /// Single frames of the command channel, by their `kind` in JSON.
+    package var frames: [String: Int] = [:]
+    /// Messages of the big data channel, by their `kind` in JSON.
+    package var messages: [String: Int] = [:]
+    /// Values that were part of a message, which was completed later or never.
+    package var pieces = 0
+    package var logFrames: [RingLogKind: Int] = [:]
+    package var rawFrames = 0
+    package var unknown: [Unknown: Int] = [:]
+    /// Invalid values by reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that
+    /// contradicts its log.
+    package var invalid: [String: Int] = [:]
+
+    /// Assembled logs, by their `kind` in JSON.
+    package var logs: [String: Int] = [:]
+    /// Number of incomplete logs among them.
+    package var incompleteLogs = 0
+    /// Logs of an unknown day; their rows are not in the tables.
+    package var undatedLogs = 0
+    /// Rows dropped because the tables were full.
+    package var droppedRows = 0
+  }
+}
+
+/// Time shown by a ring's clock during a recording.
+private struct RingStoryClock: Sendable {
+  /// Time zone of the ring's clock.
+  private(set) var calendar: RingCalendar
+  /// Offset of the ring's clock from the log's, in seconds, since the host set it.
+  private(set) var offset: Int64?
+  private let isGiven: Bool
+
+  /// Maximum offset of a time zone from UTC.
+  private static let farthestZoneSeconds: Int64 = 14 * 3600
+  /// Offsets of time zones are multiples of this.
+  private static let zoneStepSeconds: Int64 = 15 * 60
+
+  /// - Parameter isGiven: whether to keep the calendar when the host sets the ring's clock.
+  init(calendar: RingCalendar, isGiven: Bool) {
+    self.calendar = calendar
+    self.isGiven = isGiven
+  }
+
+  mutating func set(to shown: RingDateTime, at time: ReceiveTime) {
+    let offset = Int64(shown.timestamp) - time.seconds
+    self.offset = offset
+    guard !isGiven else { return }
+    let steps = Int64((Double(offset) / Double(Self.zoneStepSeconds)).rounded())
+    let zone = steps * Self.zoneStepSeconds
+    // A larger offset means that the host's clock or the log's was never set.
+    guard zone.magnitude <= Self.farthestZoneSeconds else { return }
+    calendar = RingCalendar { _ in Int32(zone) }
+  }
+
+  /// Time that the ring's clock shows at an instant; `nil` outside its range of years.
+  func shown(at time: ReceiveTime) -> RingDateTime? {
+    guard let offset else { return try? calendar.clock(at: time) }
+    return try? RingDateTime(secondsSince1970: time.seconds + offset, convention: .utc)
+  }
+}
+
+extension ReceiveTime {
+  fileprivate var seconds: Int64 { nanoseconds / 1_000_000_000 }
 }
