@@ -5,7 +5,7 @@ import Synchronization
 /// A thread that delivers to a program or server that may be slow or unreachable, and the rules for retrying
 /// and ending.
 ///
-/// The owner holds what is to be delivered, bounded and merged as its destination requires, and counts what
+/// The owner holds the pending work, bounded and merged as its destination requires, and counts what
 /// was not delivered. Adding work never blocks: the owner stores it and signals `wake`.
 package final class Outbox: Sendable {
   package enum Phase: Hashable, Sendable {
