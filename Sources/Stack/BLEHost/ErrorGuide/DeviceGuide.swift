@@ -6,7 +6,7 @@ extension ErrorGuide {
     02 | the attribute cannot be read | use `ringtap notify` or `ringtap write`, whichever `ringtap gatt ADDRESS` lists for it
     03 | the attribute cannot be written | read it, or choose one that `ringtap gatt ADDRESS` lists as writable
     04 | the device does not understand the request | look for newer firmware of the device
-    05 | the device requires pairing with a passkey | pair with it (`ringtap pair ADDRESS --authenticated`)
+    05 | the device requires pairing, perhaps with a passkey | pair with it (`ringtap pair ADDRESS`; if that is not enough, with --authenticated)
     06 | the device does not support that request | use another one: read instead of a long read, write instead of a prepared write
     07 | the offset is beyond the value's end | read the value from its start
     08 | the device needs its user's permission | allow it on the device
@@ -33,7 +33,7 @@ extension ErrorGuide {
     """
     01 | no passkey was given, or its entry was cancelled | give it with --passkey, or answer on a terminal
     02 | out-of-band data is required, but one side has none | pair by passkey or comparison instead
-    03 | one side requires more protection than the other's keyboard and display allow | leave out --authenticated, or use a device with a display
+    03 | one side requires more protection than the other's keyboard and display allow | leave out --authenticated, use a device with a display, or forget an earlier bond on both sides
     04 | wrong passkey, or an attacker in the middle | try again with the passkey that the device shows
     05 | the device does not support pairing, or not now | put the device into pairing mode, or use it without pairing
     06 | the key would be shorter than one side requires | look for newer device firmware
