@@ -40,7 +40,7 @@ import Testing
     let octets = octets ?? log(Self.dialogue)
     var reader = PacketLogReader()
     var decoder = PacketDecoder()
-    var view = PacketView(filter, style: style, context: context)
+    var view = PacketView(filter, PacketPrinter(style: style), context: context)
     try reader.read(octets.span) { record in
       view.note(record.time)
       if record.type == nil { view.take(note: record) } else { decoder.decode(record) { view.take($0) } }

@@ -64,7 +64,7 @@ private struct Counterpart {
   }
 
   private func lines(_ log: [UInt8]) throws -> [Int: [String: Any]] {
-    var view = PacketView(PacketFilter(), style: .json, context: 0)
+    var view = PacketView(PacketFilter(), PacketPrinter(style: .json), context: 0)
     var reader = PacketLogReader()
     var decoder = PacketDecoder()
     try reader.read(log.span) { record in

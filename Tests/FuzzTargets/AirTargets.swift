@@ -32,7 +32,9 @@ func fuzzAirLog(_ input: Span<UInt8>) {
   precondition(whole.records.count >= whole.frames, "a frame is no record")
   var decoder = PacketDecoder()
   var statistics = LogStatistics()
-  var views = [PacketPrinter.Style.json, .text].map { PacketView(PacketFilter(), style: $0, context: 0) }
+  var views = [PacketPrinter.Style.json, .text].map {
+    PacketView(PacketFilter(), PacketPrinter(style: $0), context: 0)
+  }
   for stored in whole.records {
     stored.withRecord { record in
       statistics.take(record)

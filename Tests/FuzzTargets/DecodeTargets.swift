@@ -9,7 +9,7 @@ func fuzzDecoder(_ input: Span<UInt8>) {
   var (text, json) = (PacketPrinter(style: .text), PacketPrinter(style: .json))
   var filter = PacketFilter()
   filter.layers = [.att, .smp]
-  var view = PacketView(filter, style: .text, context: 1)
+  var view = PacketView(filter, PacketPrinter(style: .text), context: 1)
   var packets = 0
   forEachRecord(input) { record in
     view.note(record.time)

@@ -1,4 +1,5 @@
 import BLELinux
+import BLEWire
 
 /// Writes the signals of a capture as continuous EDF+ or BDF+. A missing sample is the signal's lowest
 /// integer, which no value uses, and has a note. If tables have different rates, each has its own number of

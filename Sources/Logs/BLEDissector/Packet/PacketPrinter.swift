@@ -14,8 +14,21 @@ package struct PacketPrinter {
     case coloredText
   }
 
+  /// Times of packets in text. JSON has nanoseconds since the Unix epoch.
+  package enum Times: String, Hashable, Sendable, CaseIterable {
+    /// Seconds since the log's first record.
+    case relative
+    /// Date and time of day in UTC.
+    case absolute
+    /// Seconds since the previous printed packet.
+    case delta
+  }
+
   private let style: Style
   private let columns: Int?
+  private let times: Times
+  /// Whether to print the bytes of each packet.
+  private let showsBytes: Bool
   private var line = JSONLine()
   private var text: PacketText
   /// The time from which times in text are counted.
@@ -24,11 +37,19 @@ package struct PacketPrinter {
   /// Whether the log contains adapter numbers.
   private var namesAdapters = false
 
-  /// - Parameter columns: width of the terminal. Longer header lines are shortened; `nil` for no limit.
-  package init(style: Style, columns: Int? = nil) {
+  /// - Parameters:
+  ///   - isBrief: whether text has one line per packet.
+  ///   - showsBytes: whether to print the bytes of each packet: in text below its lines, in JSON as `bytes`.
+  ///   - columns: width of the terminal. Longer header lines are shortened; `nil` for no limit.
+  package init(
+    style: Style, isBrief: Bool = false, showsBytes: Bool = false, times: Times = .relative,
+    columns: Int? = nil
+  ) {
     self.style = style
     self.columns = columns
-    text = PacketText(isColored: style == .coloredText)
+    self.times = times
+    self.showsBytes = showsBytes
+    text = PacketText(isColored: style == .coloredText, isBrief: isBrief, columns: columns)
   }
 
   /// Output since the last `removeAll`.
@@ -45,8 +66,16 @@ package struct PacketPrinter {
   package mutating func print(_ packet: borrowing DecodedPacket) {
     switch style {
     case .json: printJSON(packet)
-    case .text, .coloredText: printText(packet)
+    case .text, .coloredText:
+      printText(packet)
+      end(packet.packet)
     }
+  }
+
+  /// Ends the packet's line in brief text, and prints its bytes.
+  private mutating func end(_ packet: Span<UInt8>) {
+    text.endPacket()
+    if showsBytes { text.dump(8, packet) }
   }
 
   /// Prints a record that is not a packet. Notes have no direction. Notes about the whole system have no
@@ -57,8 +86,10 @@ package struct PacketPrinter {
     let (title, fields) = notes.dissect(opcode, record.packet, adapter: record.adapter)
     guard style == .json else {
       namesAdapters = true
-      text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
-      return text.print(fields, 8)
+      begin(
+        title, brief: String(title.dropFirst(2)), record.index, record.time, record.adapter, color: .note)
+      text.print(fields, 8)
+      return end(record.packet)
     }
     line.object { line in
       line.member("index", record.index)
@@ -67,6 +98,7 @@ package struct PacketPrinter {
       if opcode.name == "unknown" { line.member("opcode", opcode.rawValue) }
       if record.adapter != 0xFFFF { line.member("adapter", record.adapter) }
       line.members(fields)
+      if showsBytes { line.member("bytes", hex: record.packet) }
     }
     line.endLine()
   }
@@ -75,11 +107,13 @@ package struct PacketPrinter {
   private mutating func print(_ air: AirPacket, _ record: borrowing PacketRecord) {
     let parameters = AirDissector.parameters(air, record.packet, for: style == .json ? .programs : .anyone)
     guard style == .json else {
-      text.line(
-        0, header(AirDissector.title(air, record.packet), record.index, record.time, record.adapter),
+      let title = AirDissector.title(air, record.packet)
+      begin(
+        title, brief: String(title.dropFirst(2)), record.index, record.time, record.adapter,
         color: air.crc == .bad ? .problem : .note)
       text.line(6, AirDissector.words(air))
-      return text.print(parameters, 8)
+      text.print(parameters, 8)
+      return end(record.packet)
     }
     line.object { line in
       line.member("index", record.index)
@@ -88,6 +122,7 @@ package struct PacketPrinter {
       Self.print(air, into: &line)
       line.key("parameters")
       line.object { $0.members(parameters) }
+      if showsBytes { line.member("bytes", hex: record.packet) }
     }
     line.endLine()
   }
@@ -134,6 +169,7 @@ package struct PacketPrinter {
         }
       }
       if let problem = packet.problem { line.member("problem", problem.description) }
+      if showsBytes { line.member("bytes", hex: packet.packet) }
     }
     line.endLine()
   }
@@ -196,15 +232,16 @@ package struct PacketPrinter {
   // MARK: Text
 
   private mutating func printText(_ packet: borrowing DecodedPacket) {
-    let mark = packet.direction == .hostToController ? "< " : "> "
+    let mark = packet.direction == .hostToController ? "<" : ">"
     let color: PacketText.Color =
       switch packet.type {
       case .command: .command
       case .event: .event
       default: .data
       }
-    text.line(
-      0, header(mark + HCIDissector.title(packet), packet.index, packet.time, packet.adapter), color: color)
+    begin(
+      "\(mark) \(HCIDissector.title(packet))", brief: Self.brief(packet), packet.index, packet.time,
+      packet.adapter, handle: packet.connectionHandle, color: color)
     if let air = packet.air { text.line(6, "Air: \(air.pdu.name), \(AirDissector.words(air))") }
     if packet.isCut, packet.payload == nil { return printCut(packet) }
     switch packet.type {
@@ -254,18 +291,56 @@ package struct PacketPrinter {
   /// Width of the header line, as in `btmon`.
   private static let usualColumns = 80
 
-  /// Returns a header line: the title, with number and time at the end of the line.
-  private mutating func header(
-    _ title: String, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16
-  ) -> String {
-    let start = firstTime ?? time.nanoseconds
-    firstTime = start
-    let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start)
+  /// Starts a packet: in full text with a header line, which has number and time at its end; in brief text
+  /// with number, time, mark and link, before the title.
+  ///
+  /// - Parameters:
+  ///   - title: the title, after its mark (`<`, `>`, `=` or `@`) and a space.
+  ///   - brief: the title in brief text; `nil` if the next line is the title.
+  private mutating func begin(
+    _ title: String, brief: String?, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16,
+    handle: ConnectionHandle? = nil, color: PacketText.Color
+  ) {
     let isNamed = (adapter != 0 || namesAdapters) && adapter != 0xFFFF
     let device = isNamed ? "[hci\(adapter)] " : ""
-    let clock = "#\(index) \(device)\(overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6))"
-    let title = columns.map { Self.shortened(title, to: $0 - clock.utf8.count - 1) } ?? title
-    let gap = max(1, (columns ?? Self.usualColumns) - title.utf8.count - clock.utf8.count)
+    let clock = clock(time)
+    guard text.isBrief else {
+      return text.line(0, Self.header(title, "#\(index) \(device)\(clock)", columns), color: color)
+    }
+    let link = Self.padded(handle.map { "\($0.rawValue)" } ?? "", 4)
+    text.begin(
+      "\(Self.padded("\(index)", 6)) \(Self.padded(clock, 11)) \(title.prefix(1)) \(device)\(link)  ", brief,
+      color: color)
+  }
+
+  /// Returns the title in brief text; `nil` for a packet that its contents describe better.
+  private static func brief(_ packet: borrowing DecodedPacket) -> String? {
+    switch packet.type {
+    case .command, .event:
+      return packet.hci?.subevent == nil || packet.isCut
+        ? String(HCIDissector.title(packet).trimmingPrefix("HCI ")) : nil
+    case .acl where packet.payload != nil: return nil
+    case .acl: return "ACL fragment of \(max(0, packet.packet.count - 4)) bytes"
+    default: return HCIDissector.title(packet)
+    }
+  }
+
+  private static func padded(_ text: String, _ count: Int) -> String {
+    String(repeating: " ", count: max(0, count - text.utf8.count)) + text
+  }
+
+  private mutating func clock(_ time: ReceiveTime) -> String {
+    if times == .absolute { return UTCText(time.nanoseconds).rfc3339 }
+    let start = firstTime ?? time.nanoseconds
+    firstTime = times == .delta ? time.nanoseconds : start
+    let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start)
+    return overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6)
+  }
+
+  /// Returns a header line, with number and time at the end of the line.
+  private static func header(_ title: String, _ clock: String, _ columns: Int?) -> String {
+    let title = columns.map { shortened(title, to: $0 - clock.utf8.count - 1) } ?? title
+    let gap = max(1, (columns ?? usualColumns) - title.utf8.count - clock.utf8.count)
     return title + String(repeating: " ", count: gap) + clock
   }
 

@@ -1,13 +1,22 @@
 import BLEWire
 import JSONText
 
-/// Lines of text in the style of `btmon`.
+/// Lines of text in the style of `btmon`, or one line for each packet, which joins them.
 struct PacketText {
   private(set) var octets: [UInt8] = []
   /// Whether the text has terminal escape sequences for colours.
   let isColored: Bool
+  let isBrief: Bool
+  private let columns: Int?
+  /// In brief text: the parts of the packet that is being printed, and its colour; `nil` between packets.
+  private var brief: (parts: [String], color: Color)?
 
-  init(isColored: Bool) { self.isColored = isColored }
+  /// - Parameter columns: width of the terminal, to which lines of brief text are cut; `nil` for no limit.
+  init(isColored: Bool, isBrief: Bool = false, columns: Int? = nil) {
+    self.isColored = isColored
+    self.isBrief = isBrief
+    self.columns = columns
+  }
 
   mutating func removeAll() { octets.removeAll(keepingCapacity: true) }
 
@@ -20,13 +29,57 @@ struct PacketText {
   // MARK: Lines
 
   mutating func line(_ indent: Int, _ text: String) {
+    guard brief == nil else { return note(text) }
     space(indent)
     octets.append(contentsOf: text.utf8)
     octets.append(UInt8(ascii: "\n"))
   }
 
   mutating func line(_ indent: Int, _ text: String, color: Color) {
-    line(indent, isColored ? color.rawValue + text + Color.reset : text)
+    line(indent, isColored && brief == nil ? color.rawValue + text + Color.reset : text)
+  }
+
+  // MARK: Brief text
+
+  /// Starts the line of a packet. The lines that follow become parts of it, up to `endPacket`.
+  ///
+  /// - Parameter title: the title; `nil` if the next line is one.
+  mutating func begin(_ prefix: String, _ title: String?, color: Color) {
+    brief = ([prefix], color)
+    if let title { note(title) }
+  }
+
+  /// Ends the line of a packet. Without effect in full text.
+  mutating func endPacket() {
+    guard let (parts, color) = brief else { return }
+    brief = nil
+    let text = parts[0] + parts.dropFirst().joined(separator: ", ")
+    let isCut = columns.map { text.count > $0 } ?? false
+    line(0, isCut ? text.prefix(max(1, (columns ?? 0) - 1)) + "…" : text, color: color)
+  }
+
+  private mutating func note(_ text: String) {
+    let text = Self.abridged(text)
+    if !text.isEmpty { brief?.parts.append(text) }
+  }
+
+  /// Drops what only the full text needs: the numbers and lengths at the end of a title, the labels of an
+  /// attribute's handle and value, and the UUID of an attribute that has a name.
+  private static func abridged(_ text: String) -> String {
+    let text = String(text.trimmingPrefix(text.hasPrefix("Handle: 0x") ? "Handle: " : "Data: "))
+    let octets = Array(text.utf8)
+    guard let open = octets.indices.first(where: { octets[$0...].starts(with: " (".utf8) }) else {
+      return text.hasSuffix(":") ? "" : text
+    }
+    let start = text[..<text.utf8.index(text.startIndex, offsetBy: open)]
+    guard let close = octets[open...].firstIndex(of: UInt8(ascii: ")")) else { return text }
+    let inner = octets[(open + 2)..<close]
+    let rest = text[text.utf8.index(text.startIndex, offsetBy: close + 1)...]
+    let isUUID = inner.count == 36 && inner.filter { $0 == UInt8(ascii: "-") }.count == 4
+    if isUUID { return start.hasSuffix("Vendor specific") ? text : String(start + rest) }
+    let isNumber = inner.starts(with: "0x".utf8)
+    let isCount = [" len ", " plen ", " dlen ", " ncmd ", " ident "].contains { rest.hasPrefix($0) }
+    return isNumber && (rest.isEmpty || isCount) ? String(start) : text
   }
 
   enum Color: String {
@@ -38,8 +91,15 @@ struct PacketText {
     static let reset = "\u{1B}[0m"
   }
 
+  /// Number of bytes of a hex dump that brief text shows.
+  private static let briefByteCount = 16
+
   /// Prints a hex dump: sixteen bytes per line, with their ASCII characters.
   mutating func dump(_ indent: Int, _ bytes: Span<UInt8>) {
+    guard brief == nil else {
+      let shown = min(bytes.count, Self.briefByteCount)
+      return note(Self.hex(bytes.extracting(first: shown)) + (shown < bytes.count ? "…" : ""))
+    }
     var start = 0
     while start < bytes.count {
       let end = min(start + 16, bytes.count)

@@ -23,11 +23,10 @@ package struct PacketView {
   /// Whether no packet and no note has passed the filter.
   package private(set) var isEmpty = true
 
-  /// - Parameter columns: width of the terminal. Longer header lines are shortened.
-  package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int, columns: Int? = nil) {
+  package init(_ filter: PacketFilter, _ printer: PacketPrinter, context: Int) {
     self.filter = filter
     self.context = context
-    printer = PacketPrinter(style: style, columns: columns)
+    self.printer = printer
   }
 
   /// Output since the last `removeAll`.

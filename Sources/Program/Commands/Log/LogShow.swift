@@ -14,6 +14,10 @@ extension LogCommand {
           ringtap log show packets.btsnoop
               each packet in btmon's format: '<' to the controller, '>' from it
 
+          ringtap log show packets.btsnoop --brief --time absolute
+              one line per packet: number, time, direction ('<' to the
+              controller, '>' from it, '=' note), link, contents
+
           ringtap log show packets.btsnoop --att-opcode notification --attribute 2a37
               the heart rates
 
@@ -57,6 +61,19 @@ extension LogCommand {
     @Flag(help: "Print one JSON object per line.")
     var json = false
 
+    @Flag(help: "Print one line per packet, cut to the terminal's width.")
+    var brief = false
+
+    @Option(
+      help: """
+        Times: relative (seconds since the log's start), absolute (UTC, in a form that --since takes) or delta \
+        (seconds since the packet shown before).
+        """)
+    var time: PacketPrinter.Times = .relative
+
+    @Flag(name: [.customShort("x"), .customLong("hex")], help: "Print each packet's bytes, too.")
+    var hex = false
+
     @OptionGroup(title: "Which packets") var selection: LogSelection
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
@@ -94,6 +111,14 @@ extension LogCommand {
       }
     }
 
+    func validate() throws {
+      if json, brief { throw ValidationError("--brief does not go with --json, which has a line per packet") }
+      if json, time != .relative { throw ValidationError("--time does not go with --json; see timeNs") }
+      if time == .delta, selection.context > 0 {
+        throw ValidationError("--time delta does not go with --context: use relative or absolute")
+      }
+    }
+
     private var style: PacketPrinter.Style {
       if json { return .json }
       return switch color {
@@ -106,8 +131,9 @@ extension LogCommand {
     /// - Returns: whether nothing was shown.
     private func show(_ log: inout LogReader, _ output: LogOutput) throws -> Bool {
       var decoder = PacketDecoder()
-      var view = try PacketView(
-        selection.filter(), style: style, context: selection.context, columns: output.columns)
+      let printer = PacketPrinter(
+        style: style, isBrief: brief, showsBytes: hex, times: time, columns: output.columns)
+      var view = try PacketView(selection.filter(), printer, context: selection.context)
       var progress = LogProgress(log.isCompressed ? [] : [file], beside: .packets)
       defer { progress.finish() }
       let rest = follow ? try WakeEvent() : nil
@@ -145,3 +171,5 @@ extension LogCommand {
     }
   }
 }
+
+extension PacketPrinter.Times: ExpressibleByArgument {}

@@ -33,7 +33,7 @@ struct LogSelection: ParsableArguments {
   var attribute: [String] = []
 
   @Option(help: "Only packets that contain these bytes, such as 'a1 04'.")
-  var hex: String?
+  var contains: String?
 
   @Option(help: "Number of packets to show around each match.", in: NumberRange(0...1_000_000))
   var context = 0
@@ -78,8 +78,8 @@ struct LogSelection: ParsableArguments {
         PacketFilter.Attribute(text), "--attribute: '\(text)' is neither 0x and a handle nor a UUID")
     }
     filter.pattern =
-      try hex.map { text in
-        try Self.required([UInt8](hex: text), "--hex: '\(text)' is not pairs of hexadecimal digits")
+      try contains.map { text in
+        try Self.required([UInt8](hex: text), "--contains: '\(text)' is not pairs of hexadecimal digits")
       } ?? []
     return filter
   }

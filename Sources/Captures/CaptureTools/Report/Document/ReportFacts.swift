@@ -1,4 +1,5 @@
 import BLEHost
+import BLEWire
 import JSONText
 import Recording
 
