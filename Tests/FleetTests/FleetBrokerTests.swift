@@ -49,7 +49,7 @@ import Testing
         "mosquitto_sub",
         ["-p", "\(broker.port)", "-V", "5", "-q", "1", "-t", "#", "-F", "%t %q %r %l"], in: folder)
       let capture = try Running(
-        Self.capture(folder, count: 900, ["--publish", broker.url, "--publish-as", "ward-3"]), in: folder)
+        Self.capture(folder, count: 900, ["--to", broker.url + "?name=ward-3"]), in: folder)
       #expect(try await capture.status("capture") == 0, "\(capture.said)")
       #expect(try await collect.status("collect") == 0, "\(collect.said)")
       #expect(capture.said.contains("; test has everything"))
@@ -93,7 +93,7 @@ import Testing
       try await broker.start()
       let collect = try Running(Self.collect(broker, folder, ["--sessions", "1"]), in: folder)
       try await eventually("it collects") { collect.said.contains("collecting from") }
-      let capture = try Running(Self.capture(folder, count: 2700, ["--publish", broker.url]), in: folder)
+      let capture = try Running(Self.capture(folder, count: 2700, ["--to", broker.url]), in: folder)
       for restart in 1...2 {
         let seen = restart * 500
         try await eventually("\(seen) rows are collected") { Self.collectedRows(folder) >= seen }
@@ -136,7 +136,7 @@ import Testing
       try await broker.start()
       let collect = try Running(Self.collect(broker, folder, ["--sessions", "1"]), in: folder)
       try await eventually("it collects") { collect.said.contains("collecting from") }
-      let capture = try Running(Self.capture(folder, count: 100_000, ["--publish", broker.url]), in: folder)
+      let capture = try Running(Self.capture(folder, count: 100_000, ["--to", broker.url]), in: folder)
       try await eventually("rows are collected") { Self.collectedRows(folder) >= 300 }
       try await capture.kill()
       let publish = try Running(["publish", folder + "/walk", broker.url, "--json"], in: folder)
@@ -156,7 +156,7 @@ import Testing
       try await broker.start()
       let first = try Running(Self.collect(broker, folder, []), in: folder)
       try await eventually("it collects") { first.said.contains("collecting from") }
-      let capture = try Running(Self.capture(folder, count: 1500, ["--publish", broker.url]), in: folder)
+      let capture = try Running(Self.capture(folder, count: 1500, ["--to", broker.url]), in: folder)
       try await eventually("rows are collected") { Self.collectedRows(folder) >= 300 }
       try await first.kill()
       let before = Self.recordedRows(folder)
@@ -189,7 +189,7 @@ import Testing
         [
           "capture", "--transport", "virtual:ring,devices=5,rate=100", "--rings", "5", "--duration", "5",
           "--output",
-          folder + "/group", "--publish", broker.url,
+          folder + "/group", "--to", broker.url,
         ], in: folder)
       #expect(try await capture.status("capture") == 0, "\(capture.said)")
       #expect(try await collect.status("collect") == 0, "\(collect.said)")

@@ -25,7 +25,7 @@ import Testing
         [
           "capture", "--transport", "virtual:ring,devices=6,rate=60,real-time", "--rings", "6", "--duration",
           "30",
-          "--output", folder + "/walk", "--publish", broker.url, "--publish-patience", "60",
+          "--output", folder + "/walk", "--to", broker.url + "?patience=60",
         ], in: folder)
       func sessions(_ name: String) -> Int { Self.files("\(folder)/\(name)", "ppg.csv").count }
       try await eventually("all are collected", within: .seconds(30)) {

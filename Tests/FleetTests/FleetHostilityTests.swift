@@ -35,7 +35,7 @@ import Testing
     let run = try Running(
       [
         "capture", "--transport", "virtual:ring,rate=300", "--count", "90", "--output", folder + "/walk",
-        "--publish", url, "--publish-as", "honest", "--publish-patience", patience,
+        "--to", "\(url)?name=honest&patience=\(patience)",
       ], in: folder)
     return (try await run.status("capture"), run.said)
   }

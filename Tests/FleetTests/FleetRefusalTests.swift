@@ -15,7 +15,6 @@ import CaptureTools
     let run = try Running(
       [
         "capture", "--transport", "virtual:ring,rate=300", "--count", "90", "--output", folder + "/walk",
-        "--publish-patience", "1",
       ] + more, in: folder, environment: environment)
     let status = try await run.status("capture")
     // The recording is complete whether or not publishing worked.
@@ -28,7 +27,7 @@ import CaptureTools
   @Test func nobodyListens() async throws {
     try await withFolder { folder in
       let port = try freePort()
-      let (status, said) = try await Self.capture(folder, ["--publish", "mqtt://127.0.0.1:\(port)"])
+      let (status, said) = try await Self.capture(folder, ["--to", "mqtt://127.0.0.1:\(port)?patience=1"])
       #expect(status == 4)
       #expect(
         said.contains(
@@ -46,7 +45,7 @@ import CaptureTools
     try await withFolder { folder in
       let broker = try MosquittoBroker(in: folder)
       try await broker.start()
-      let (status, said) = try await Self.capture(folder, ["--publish", broker.url])
+      let (status, said) = try await Self.capture(folder, ["--to", broker.url + "?patience=1"])
       #expect(status == 4)
       #expect(said.contains("no collector is subscribed to \(broker.url); start `ringtap collect"), "\(said)")
     }
@@ -62,9 +61,9 @@ import CaptureTools
       try await broker.start()
       let url = broker.url.replacingOccurrences(of: "//", with: "//nurse@")
       let (status, said) = try await Self.capture(
-        folder, ["--publish", url], environment: ["RINGTAP_MQTT_PASSWORD": "wrong"])
+        folder, ["--to", url + "?patience=1"], environment: ["RINGTAP_MQTT_PASSWORD": "wrong"])
       #expect(status == 4)
-      #expect(said.contains("refuses user 'nurse'") && said.contains("--publish-password-file"), "\(said)")
+      #expect(said.contains("refuses user 'nurse'") && said.contains("password-file=FILE"), "\(said)")
       #expect(!said.contains("wrong"))
       // The correct password, read from a file, sends the pending data.
       try "right\n".write(toFile: folder + "/password", atomically: true, encoding: .utf8)
@@ -89,7 +88,7 @@ import CaptureTools
         toFile: folder + "/acl", atomically: true, encoding: .utf8)
       let broker = try MosquittoBroker(in: folder, ["allow_anonymous true", "acl_file \(folder)/acl"])
       try await broker.start()
-      let (status, said) = try await Self.capture(folder, ["--publish", broker.url, "--publish-as", "p"])
+      let (status, said) = try await Self.capture(folder, ["--to", broker.url + "?name=p&patience=1"])
       #expect(status == 4)
       #expect(said.contains("the broker refuses messages to fleet/p/"), "\(said)")
       #expect(said.contains("allow it in the broker's access control"))
@@ -132,7 +131,7 @@ import CaptureTools
         in: folder)
       try await eventually("it collects") { collect.said.contains("collecting from") }
       let (status, said) = try await Self.capture(
-        folder, ["--publish", url, "--publish-ca", folder + "/ca.pem", "--publish-patience", "10"])
+        folder, ["--to", "\(url)?ca=\(folder)/ca.pem&patience=10"])
       #expect(status == 0, "\(said)")
       #expect(try await collect.status("collect") == 0)
       try expectCollected(folder + "/walk", in: folder + "/collected")
@@ -146,7 +145,7 @@ import CaptureTools
       try await broker.start()
       let url = broker.url.replacingOccurrences(of: "127.0.0.1", with: "localhost")
       let (status, said) = try await Self.capture(
-        folder, ["--publish", url, "--publish-ca", folder + "/ca.pem"])
+        folder, ["--to", "\(url)?ca=\(folder)/ca.pem&patience=1"])
       #expect(status == 4)
       #expect(
         said.contains("is for another host than 'localhost'; use the name in the certificate"), "\(said)")
@@ -176,6 +175,22 @@ import CaptureTools
   // MARK: Usage
 
   @Test(arguments: [
+    (["capture", "--to", "broker.local"], "mqtt://"),
+    (["capture", "--to", "mqtt://h:99999"], "not a port"),
+    (["capture", "--to", "mqtt://h?name=../x"], "not a name"),
+    (["capture", "--to", "mqtt://h?backlog=x"], "4k to 1048576G bytes"),
+    (["capture", "--to", "mqtt://h?patience=0"], "above 0, at most 1000000 seconds"),
+    (["capture", "--to", "mqtt://h?as=x"], "fleet or home-assistant"),
+    (["capture", "--to", "mqtt://h?as=home-assistant&name=x"], "no parameter 'name'"),
+    (["capture", "--to", "mqtt://h?ca"], "'ca' has no value"),
+    (["capture", "--to", "mqtt://h?ca=a&ca=b"], "'ca' is given twice"),
+    (["capture", "--to", "mqtt://h", "--to", "mqtt://i"], "at most one"),
+    (["capture", "--to", "mqtt://h", "--format", "npy"], "--format csv"),
+    (["capture", "--to", "influx+http://h"], "no path"),
+    (["capture", "--to", "lsl"], "lsl:"), (["capture", "--to", "lsl:", "--to", "lsl:"], "given twice"),
+    (["capture", "--to", "mqtt://u:secret@h?x=1"], "no parameter 'x'"),
+    (["cycling", "--to", "mqtt://h"], "--output"),
+    // The spellings of version 0.2.
     (["capture", "--publish", "broker.local"], "mqtt://"),
     (["capture", "--publish", "mqtt://h:99999"], "not a port"),
     (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "not a name"),
@@ -191,6 +206,25 @@ import CaptureTools
     let run = try await Ringtap.run(arguments)
     #expect(run.status == 2)
     #expect(run.errorLines.contains { $0.contains(word) }, "\(run.errorLines)")
+    #expect(!run.errors.contains("secret"))
+  }
+
+  /// The spellings of version 0.2 work, and say what to type instead.
+  @Test func formerSpellings() async throws {
+    try await withFolder { folder in
+      let run = try await Ringtap.run([
+        "capture", "--transport", "virtual:ring", "--output", folder + "/walk", "--count", "30", "--stream",
+        "-",
+        "--influx", "http://127.0.0.1:1/write",
+      ])
+      #expect(run.status == 4, "\(run.errors)")
+      #expect(run.output.contains(#""table":"ppg""#))
+      for (former, now) in [("--stream", "--to -"), ("--influx", "--to influx+http://…")] {
+        #expect(
+          run.errorLines.contains { $0.contains("\(former) is now \(now), see `ringtap help outputs`") },
+          "\(run.errors)")
+      }
+    }
   }
 
   @Test func nothingToPublish() async throws {

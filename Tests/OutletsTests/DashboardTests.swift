@@ -35,8 +35,8 @@ import Testing
         [
           "capture", "ring", "heart-rate", "thermometer", "cycling", "polar:ecg,acc", "--output",
           folder + "/group",
-          "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--duration", "6", "--influx",
-          database.writeURL,
+          "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--duration", "6", "--to",
+          "influx+" + database.writeURL,
         ], in: folder)
       try await Self.addMetrics(to: database, folder)
       #expect(try await group.status("capture") == 0, "\(group.said)")

@@ -16,7 +16,7 @@ import Testing
     try Running(
       [
         "heart-rate", "--transport", "virtual:heart-rate\(options)", "--output", folder + "/ride",
-        "--home-assistant", broker.homeURL,
+        "--to", broker.homeURL + "?as=home-assistant",
       ] + more, in: folder)
   }
 
@@ -47,8 +47,8 @@ import Testing
       let capture = try Running(
         [
           "capture", "ring", "heart-rate", "thermometer", "cycling", "polar", "--output", folder + "/group",
-          "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--home-assistant",
-          broker.homeURL,
+          "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--to",
+          broker.homeURL + "?as=home-assistant",
         ], in: folder)
       let wanted: [String: [String?]] = [
         "sensor.r02_a1b2_heart_rate": ["bpm", nil, "measurement"],
@@ -279,7 +279,7 @@ import Testing
       try await strict.start()
       let other = try Self.strap(strict, folder + "/walk", "", ["--count", "2"])
       #expect(try await other.status("capture") == 4)
-      #expect(other.said.contains("or --home-assistant-password-file"), "\(other.said)")
+      #expect(other.said.contains("password-file=FILE in the URL of --to"), "\(other.said)")
     }
   }
 
@@ -297,7 +297,10 @@ import Testing
       let strap = try Ringtap.start(["emulate", "heart-rate", "--name", name] + reach)
       try await strap.line(containing: "ready")
       let capture = try Running(
-        ["heart-rate", "--name", name, "--output", folder + "/ride", "--home-assistant", broker.homeURL]
+        [
+          "heart-rate", "--name", name, "--output", folder + "/ride", "--to",
+          broker.homeURL + "?as=home-assistant",
+        ]
           + reach,
         in: folder)
       try await eventually("a rate") { witness.text.contains("/heart_rate/state ") }

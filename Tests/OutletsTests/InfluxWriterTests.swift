@@ -14,7 +14,8 @@ import Recording
   /// Starts a recording of a strap that runs until it is stopped.
   private static func record(_ url: String, _ folder: String, _ more: String...) throws -> Running {
     try Running(
-      ["heart-rate", "--transport", strap, "--output", folder + "/ride", "--influx", url] + more, in: folder)
+      ["heart-rate", "--transport", strap, "--output", folder + "/ride", "--to", "influx+" + url] + more,
+      in: folder)
   }
 
   private static func recorded(_ folder: String) -> Int {
@@ -96,7 +97,7 @@ import Recording
           folder + "/group",
           "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--format", "npy",
           "--duration", "4",
-          "--influx", server.url,
+          "--to", "influx+" + server.url,
         ], in: folder)
       #expect(try await group.status("capture") == 0, "\(group.said)")
       var wanted: Set<String> = []
@@ -209,7 +210,8 @@ import Recording
     try await withFolder { folder in
       try "s3cret-token==\nanother line\n".write(toFile: folder + "/token", atomically: true, encoding: .utf8)
       let server = try await Endpoint(in: folder, "204")
-      let ride = try Self.record(server.url, folder, "--count", "5", "--influx-token", folder + "/token")
+      let ride = try Self.record(
+        server.url + "?token-file=\(folder)/token", folder, "--count", "5")
       #expect(try await ride.status("ride") == 0, "\(ride.said)")
       let posts = try server.posts
       #expect(!posts.isEmpty && posts.allSatisfy { $0.authorization == "Token s3cret-token==" })
@@ -238,7 +240,7 @@ import Recording
       #expect(try server.posts.isEmpty)
       // The same server, with its certificate trusted.
       let trusting = try Self.record(
-        url, folder + "/again", "--count", "5", "--influx-ca", folder + "/cert.pem")
+        url + "?ca=\(folder)/cert.pem", folder + "/again", "--count", "5")
       #expect(try await trusting.status("ride") == 0, "\(trusting.said)")
       #expect(server.lines.filter { $0.hasPrefix("heart_rate,") }.count == 5)
     }
@@ -277,12 +279,13 @@ import Recording
       }
       let ride = try Running(
         [
-          "heart-rate", "--transport", Self.strap, "--output", folder + "/ride", "--count", "1", "--influx",
-          "http://127.0.0.1:1/write",
+          "heart-rate", "--transport", Self.strap, "--output", folder + "/ride", "--count", "1", "--to",
+          "influx+http://127.0.0.1:1/write",
         ], in: folder, environment: ["LD_LIBRARY_PATH": folder])
       #expect(try await ride.status("ride") == 1)
       #expect(
-        ride.said.contains("--influx needs libcurl (") && ride.said.contains("apt install libcurl4"),
+        ride.said.contains("writing to a database needs libcurl (")
+          && ride.said.contains("apt install libcurl4"),
         "\(ride.said)")
       #expect(!Files.exists(folder + "/ride"))
     }
@@ -301,8 +304,8 @@ import Recording
 
   @Test(arguments: [
     ("ftp://h/write", "begin with http"), ("h:8428/write", "begin with http"), ("http://h:8428", "no path"),
-    ("http://h:8428/", "no path"), ("http:///write", "no host"), ("http://u:pass@h/write", "--influx-token"),
-    ("http://h/write?u=a&p=pass", "--influx-token"), ("http://h/write?precision=ms", "nanoseconds"),
+    ("http://h:8428/", "no path"), ("http:///write", "no host"), ("http://u:pass@h/write", "token-file=FILE"),
+    ("http://h/write?u=a&p=pass", "token-file=FILE"), ("http://h/write?precision=ms", "nanoseconds"),
     ("http://h/wr ite", "space"), ("http://h/write#x", "'#'"), ("", "begin with http"),
   ]) func refusesURLs(_ text: String, _ why: String) {
     let error = #expect(throws: InfluxPlan.ParseError.self) {

@@ -25,7 +25,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["modes", "permissions", "formats", "commands"]) func topics(_ name: String) async throws {
+  @Test(arguments: ["modes", "permissions", "formats", "outputs", "link", "commands"]) func topics(
+    _ name: String
+  ) async throws {
     let run = try await Ringtap.run(["help", name])
     #expect(run.status == 0)
     #expect(run.outputLines.first == name.uppercased())
@@ -54,7 +56,7 @@ import Testing
   }
 
   /// A recording cannot be written to a stream: this is reported before the radio is opened.
-  @Test(arguments: [("capture", "--stream -"), ("heart-rate", "--json")])
+  @Test(arguments: [("capture", "--to -"), ("heart-rate", "--json")])
   func standardOutputIsNoDirectory(_ command: String, _ instead: String) async throws {
     let run = try await Ringtap.run([command, "-o", "-"])
     #expect(run.status == 2 && run.errorLines.first?.contains(instead) == true, "\(run.errorLines)")
@@ -71,6 +73,23 @@ import Testing
     let others = try await Ringtap.run(["help", "commands"]).output
     for command in try await Ringtap.commands() where command.words.count == 1 && !command.shouldDisplay {
       #expect(command.words == ["help"] || others.contains("  \(command.words[0]) "), "\(command.words)")
+    }
+  }
+
+  /// What a person can take in: `capture --help` has at most 60 lines, `ringtap --help` 50. The rest is listed
+  /// by `--help-all` and explained by topics.
+  @Test func fitsTheEye() async throws {
+    let all = try await Ringtap.run(["--help"]).outputLines
+    #expect(all.count <= 50)
+    let lines = try await Ringtap.run(["capture", "--help"]).outputLines
+    #expect(lines.count <= 60)
+    let whole = try await Ringtap.run(["capture", "--help-all"]).output
+    let link = try await Ringtap.run(["help", "link"]).output
+    for option in [
+      "--interval", "--latency", "--supervision-timeout", "--phy", "--data-length", "--spin", "--cpu",
+    ] {
+      #expect(!lines.contains { $0.hasPrefix("  \(option) ") } && link.contains("  \(option) "), "\(option)")
+      #expect(whole.contains("  \(option) "), "\(option)")
     }
   }
 

@@ -35,7 +35,7 @@ struct LabStreamingTests {
 
     func record(_ arguments: [String]) throws -> Program {
       try Program(
-        Place.ringtap, arguments + ["--lsl", "--format", "npy", "--output", folder + "/walk"],
+        Place.ringtap, arguments + ["--to", "lsl:", "--format", "npy", "--output", folder + "/walk"],
         input: .nothing,
         environment: environment)
     }
@@ -180,7 +180,8 @@ struct LabStreamingTests {
   ]) func saysWhatIsMissing(_ library: String, _ reason: String) async throws {
     try await withFolder { folder in
       let program = try Program(
-        Place.ringtap, ["capture", "--transport", "virtual:ring", "--output", folder + "/walk", "--lsl"],
+        Place.ringtap,
+        ["capture", "--transport", "virtual:ring", "--output", folder + "/walk", "--to", "lsl:"],
         input: .nothing, environment: ["RINGTAP_LIBLSL": library])
       let run = try await program.ended()
       #expect(run.status == 1)
@@ -193,7 +194,7 @@ struct LabStreamingTests {
   }
 
   @Test(arguments: ["heart-rate", "polar"]) func refusesWithoutARecording(_ command: String) async throws {
-    let run = try await Ringtap.run([command, "--transport", "virtual:\(command)", "--lsl"])
-    #expect(run.status == 2 && run.errors.contains("--lsl needs an --output directory"), "\(run.errors)")
+    let run = try await Ringtap.run([command, "--transport", "virtual:\(command)", "--to", "lsl:"])
+    #expect(run.status == 2 && run.errors.contains("--to needs an --output directory"), "\(run.errors)")
   }
 }

@@ -60,7 +60,7 @@ struct LiveOutputTests {
 
   @Test func printsEachRowOfTheTables() async throws {
     try await withFolder { folder in
-      let run = try await Ringtap.run(capture(folder, ["--count", "300", "--stream", "-"]))
+      let run = try await Ringtap.run(capture(folder, ["--count", "300", "--to", "-"]))
       #expect(run.status == 0, "\(run.errors)")
       #expect(run.errors.contains("0 lost of 300"), "what it prints otherwise")
       let lines = run.outputLines
@@ -86,7 +86,7 @@ struct LiveOutputTests {
   @Test func printsWhatConvertMakesOfArrays() async throws {
     try await withFolder { folder in
       let run = try await Ringtap.run(
-        capture(folder, ["--count", "300", "--format", "npy", "--stream", "-"]))
+        capture(folder, ["--count", "300", "--format", "npy", "--to", "-"]))
       #expect(run.status == 0, "\(run.errors)")
       try await expectSameRows(run.outputLines, folder + "/walk", Self.address)
     }
@@ -99,8 +99,8 @@ struct LiveOutputTests {
       let path = folder + "/samples"
       let program = try Ringtap.start([
         "polar", "--stream", "ecg", "--transport", "virtual:polar", "--output", folder + "/ride", "--format",
-        "npy", "--count", "8", "--stream-to", "unix:" + path, "--stream-to", "tcp:127.0.0.1:\(port)",
-        "--stream-to", "-",
+        "npy", "--count", "8", "--to", "unix:" + path, "--to", "tcp:127.0.0.1:\(port)",
+        "--to", "-",
       ])
       var readers: [SocketLines] = []
       try await eventually("the sockets") {
@@ -128,7 +128,7 @@ struct LiveOutputTests {
     try await withFolder { folder in
       let run = try await Ringtap.run([
         "capture", "--transport", "virtual:ring,rate=100,disconnect-after=90", "--output", folder + "/walk",
-        "--count", "180", "--stream", "-",
+        "--count", "180", "--to", "-",
       ])
       #expect(run.status == 0, "\(run.errors)")
       let objects = try run.outputLines.map(object)
@@ -155,7 +155,7 @@ struct LiveOutputTests {
       let ring = try Ringtap.start(["emulate", "ring", "--name", name] + reach)
       try await ring.line(containing: "ready")
       let run = try await Ringtap.run(
-        ["capture", "--name", name, "--count", "3", "--output", folder + "/walk", "--stream", "-"] + reach)
+        ["capture", "--name", name, "--count", "3", "--output", folder + "/walk", "--to", "-"] + reach)
       #expect(run.status == 0, "\(run.errors)")
       #expect(try object(run.outputLines[0])["name"] as? String == name)
       let unseen = run.output.unicodeScalars.filter { $0 != "\n" && !(0x20..<0x7F).contains($0.value) }
@@ -201,7 +201,7 @@ struct LiveOutputTests {
       let program = try Program(
         try Place.ringtap,
         [
-          "capture", "--transport", "virtual:ring,rate=400", "--output", folder + "/walk", "--stream", "-",
+          "capture", "--transport", "virtual:ring,rate=400", "--output", folder + "/walk", "--to", "-",
         ], input: .nothing, output: .descriptor(pipe.fileHandleForWriting.fileDescriptor))
       let table = folder + "/walk/ppg.csv"
       try await eventually("more than a pipe holds") {
@@ -221,7 +221,7 @@ struct LiveOutputTests {
   @Test func aFullDiskBehindIt() async throws {
     try await withFolder { folder in
       let run = try await Program(
-        try Place.ringtap, capture(folder, ["--count", "300", "--stream", "-"]), input: .nothing,
+        try Place.ringtap, capture(folder, ["--count", "300", "--to", "-"]), input: .nothing,
         output: .file("/dev/full")
       ).ended()
       #expect(run.status == 1)
@@ -234,11 +234,14 @@ struct LiveOutputTests {
   // MARK: Wrong usage
 
   @Test(arguments: [
-    (["capture", "--stream", "file"], "'file' is not a stream target; give -, unix:PATH or tcp:HOST:PORT"),
-    (["capture", "--stream", "tcp:7007"], "give one such as tcp:127.0.0.1:7007"),
-    (["capture", "--stream", "-", "--stream", "-"], "'-' is given twice"),
-    (["heart-rate", "--stream", "-"], "--stream needs an --output directory"),
-    (["polar", "--stream-to", "-"], "--stream-to needs an --output directory"),
+    (
+      ["capture", "--to", "file"],
+      "'file' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, mqtt://HOST or influx+http://HOST/PATH"
+    ),
+    (["capture", "--to", "tcp:7007"], "give one such as tcp:127.0.0.1:7007"),
+    (["capture", "--to", "-", "--to", "-"], "'-' is given twice"),
+    (["heart-rate", "--to", "-"], "--to needs an --output directory"),
+    (["polar", "--to", "-"], "--to needs an --output directory"),
   ]) func refuses(_ arguments: [String], _ sentence: String) async throws {
     let run = try await Ringtap.run(arguments + ["--transport", "virtual:ring"])
     #expect(run.status == 2)
@@ -250,7 +253,7 @@ struct LiveOutputTests {
     try await withFolder { folder in
       let path = folder + "/mine"
       try Data("mine\n".utf8).write(to: URL(filePath: path))
-      let run = try await Ringtap.run(capture(folder, ["--count", "3", "--stream", "unix:" + path]))
+      let run = try await Ringtap.run(capture(folder, ["--count", "3", "--to", "unix:" + path]))
       #expect(run.status == 1 && run.errors.contains("listen \(path): Address already in use"))
       #expect(try String(contentsOfFile: path, encoding: .utf8) == "mine\n")
       #expect(!FileManager.default.fileExists(atPath: folder + "/walk"))

@@ -109,7 +109,10 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     return String(text)
   }
 
-  private static func decoded(_ text: Substring) -> String? {
+  /// Replaces `%` and two hexadecimal digits by the byte that they encode. RFC 3986, 2.1.
+  ///
+  /// - Returns: `nil` for a `%` without digits, and for an encoded zero byte.
+  package static func decoded(_ text: Substring) -> String? {
     var octets: [UInt8] = []
     var rest = Array(text.utf8)[...]
     while let octet = rest.popFirst() {

@@ -41,9 +41,6 @@ package enum MQTTEvent: Sendable {
     package var broker: BrokerAddress
     /// PEM file of CA certificates; `nil` for the system's certificates.
     package var certificates: String?
-    /// The command-line option with the broker's URL, for messages. The names of related options begin with
-    /// it.
-    package var option = "--publish"
     /// How long the broker keeps the subscriptions and queues their messages after a disconnection, in
     /// seconds. 0 if they end with the connection.
     package var sessionSeconds = 0
@@ -67,7 +64,7 @@ package enum MQTTEvent: Sendable {
     }
 
     fileprivate func problem(_ error: MQTTError) -> PublishProblem {
-      broker.problem(error, certificates: certificates, option: option)
+      broker.problem(error, certificates: certificates)
     }
   }
 

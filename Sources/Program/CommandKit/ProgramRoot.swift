@@ -27,7 +27,7 @@ extension ProgramRoot {
   package static func status(running arguments: [String]) async -> CInt {
     var command: any ParsableCommand
     do {
-      command = try parseAsRoot(arguments)
+      command = try parseAsRoot(Self.spelt(arguments))
     } catch { return status(refusing: error) }
     do {
       if var command = command as? any AsyncParsableCommand {
@@ -38,6 +38,12 @@ extension ProgramRoot {
       }
       return Console.takeFailure() ? EXIT_FAILURE : EXIT_SUCCESS
     } catch { return status(after: error) }
+  }
+
+  /// The option that lists hidden options, too. The parser calls it `--help-hidden`.
+  private static func spelt(_ arguments: [String]) -> [String] {
+    let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
+    return arguments[..<end].map { $0 == "--help-all" ? "--help-hidden" : $0 } + arguments[end...]
   }
 
   /// Prints the parser's message: the requested help, or the error and where to find help, one per line.
@@ -53,12 +59,16 @@ extension ProgramRoot {
     return 2
   }
 
-  /// A help text with shortened headings of command groups: the parser writes FIND SUBCOMMANDS.
+  /// A help text with shortened headings of command groups: the parser writes FIND SUBCOMMANDS. The text of a
+  /// program with groups has no section for the options --version and --help.
   package static func named(_ help: String) -> String {
     let ending = " SUBCOMMANDS:"
-    return help.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-      line.hasSuffix(ending) ? line.dropLast(ending.count) + ":" : line
-    }.joined(separator: "\n")
+    let lines = help.split(separator: "\n", omittingEmptySubsequences: false)
+    let hasGroups = lines.contains { $0.hasSuffix(ending) }
+    let shown = lines.enumerated().filter { index, _ in
+      !hasGroups || !lines[...index].suffix(4).contains("OPTIONS:")
+    }
+    return shown.map { $1.hasSuffix(ending) ? $1.dropLast(ending.count) + ":" : $1 }.joined(separator: "\n")
   }
 
   /// Prints the error without the parser's usage lines.

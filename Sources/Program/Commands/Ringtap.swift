@@ -11,10 +11,8 @@ package struct Ringtap: AsyncParsableCommand, ProgramRoot {
         ringtap scan                      devices in range
         ringtap capture --duration 60     record the first ring for a minute
         ringtap gatt 70:CB:0D:00:A1:B2    show a device's attributes
-        ringtap help modes                also permissions, formats, commands
-
-      Exit status: 0 success, 1 failure, 2 wrong usage, 3 complete but samples were lost, 4 complete but not fully \
-      published, 130 interrupted. After a signal a command ends within a second and its files are complete.
+        ringtap help modes                also permissions, formats, outputs, link,
+                                          commands
       """,
     version: Console.version,
     subcommands: [

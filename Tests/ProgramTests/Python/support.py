@@ -34,7 +34,7 @@ TEMPERATURE = {
         {"name": "temperature_celsius", "dtype": "<f8", "unit": "Cel"}]}
 SAMPLE = {"device": RING, "table": "ppg", "time_ns": "1795605862043365463", "ppg_counts": 10625, "led_max_counts": 10957}
 END = {"stream": "end", "device": RING, "reason": "interrupted", "rows": 1, "lost": 0}
-HAS_STREAM = "--stream" in subprocess.run(
+HAS_STREAM = "--to " in subprocess.run(
     [ringtap.find_program(), "capture", "--help"], capture_output=True, text=True, check=True).stdout
 
 

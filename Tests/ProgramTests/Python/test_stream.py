@@ -201,7 +201,7 @@ class CommandLineTests(Case):
 
     def test_asks_for_what_is_wanted(self):
         begin = ["capture"]
-        stream = ["--stream", "-"]
+        stream = ["--to", "-"]
         self.assertEqual(self.words(), [*begin, *stream, "ring"])
         self.assertEqual(self.words(RING), [*begin, *stream, f"ring@{RING}"])
         self.assertEqual(self.words("R02_A1B2"), [*begin, "--name=R02_A1B2", *stream, "ring"])

@@ -65,11 +65,9 @@ package struct ProtocolVersion: Hashable, Sendable {
 extension BrokerAddress {
   /// Converts an error to a message with the problem and advice.
   ///
-  /// - Parameters:
-  ///   - certificates: the certificate file given by the user.
-  ///   - option: the option with the broker's URL. The names of related options begin with it.
-  func problem(_ error: MQTTError, certificates: String?, option: String) -> PublishProblem {
-    let text = text(error, certificates, option)
+  /// - Parameter certificates: the certificate file given by the user.
+  func problem(_ error: MQTTError, certificates: String?) -> PublishProblem {
+    let text = text(error, certificates)
     return switch error {
     case .noLibrary, .refused(142, _): .final(text)
     case .refused(132, _), .refused(1, _): .oldBroker(text)
@@ -77,7 +75,7 @@ extension BrokerAddress {
     }
   }
 
-  private func text(_ error: MQTTError, _ certificates: String?, _ option: String) -> String {
+  private func text(_ error: MQTTError, _ certificates: String?) -> String {
     let place = "the broker at \(host):\(port)"
     switch error {
     case .noLibrary(let why):
@@ -96,13 +94,14 @@ extension BrokerAddress {
           "the certificate of \(place) is for another host than '\(host)'; use the name in the certificate"
       }
       if why.has("cannot read") {
-        return "\(why); give a readable file of PEM certificates with \(option)-ca"
+        return
+          "\(why); give a readable file of PEM certificates with --ca, or with ?ca=FILE in the URL of --to"
       }
       if why.has("certificate") {
         let trusted = certificates ?? "the system's certificates"
         return
           "the certificate of \(place) cannot be verified with \(trusted) (\(why)); give that of its "
-          + "authority with \(option)-ca"
+          + "authority with --ca, or with ?ca=FILE in the URL of --to"
       }
       return
         "cannot encrypt the connection with \(place) (\(why)); check that it speaks TLS at this port, or use "
@@ -110,8 +109,8 @@ extension BrokerAddress {
     case .refused(134, let name), .refused(135, let name):
       let who = user.map { "user '\($0)'" } ?? "a client without a user"
       return
-        "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD or "
-        + "\(option)-password-file"
+        "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD, or "
+        + "its file with --password-file, or with ?password-file=FILE in the URL of --to"
     case .refused(132, let name), .refused(1, let name):
       return "\(place) does not support MQTT 5 (\(name))"
     case .refused(142, _):

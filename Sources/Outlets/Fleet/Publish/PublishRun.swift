@@ -152,7 +152,7 @@ public final class PublishRun: Sendable {
         return "no collector confirmed what was sent; start `ringtap collect \(plan.broker) --output DIR`"
       }
       return "\(collector) did not confirm everything; check that it runs"
-    case .good: return "the time limit was reached; raise --publish-patience"
+    case .good: return "the time limit was reached; raise --patience, or ?patience=SECONDS in the URL of --to"
     }
   }
 

@@ -101,7 +101,7 @@ package final class HomeRun: Sendable {
     var options = MQTTClient.Options(
       client: self.client, plan.broker, certificates: plan.certificates,
       packetByteCount: Self.packetByteCount.count, version)
-    (options.option, options.will) = ("--home-assistant", board.will)
+    options.will = board.will
     let client = try MQTTClient(options)
     let birth = HomeBirth(board.device.birthTopic)
     client.onMessage = { topic, payload, isRetained in birth.take(topic, payload, isRetained) }

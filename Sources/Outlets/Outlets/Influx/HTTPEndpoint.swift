@@ -11,7 +11,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .noCurl(let reason):
-      "--influx needs libcurl (\(reason)); install Debian's libcurl4: sudo apt install libcurl4"
+      "writing to a database needs libcurl (\(reason)); install Debian's libcurl4: sudo apt install libcurl4"
     case .system(let error): "\(error)"
     }
   }

@@ -76,6 +76,6 @@ package struct InfluxPlan: Hashable, Sendable {
   private static let secret = ParseError(
     description:
       "other users of the machine can see a password in the URL (ps); put the token, or user:password, into "
-      + "a file: --influx-token FILE"
+      + "a file: token-file=FILE in the URL"
   )
 }

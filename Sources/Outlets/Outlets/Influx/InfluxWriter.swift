@@ -175,7 +175,7 @@ package final class InfluxWriter: Sendable {
     }
     if isNews {
       note(
-        "\(plan.place) refuses lines: \(refusal); check its URL and --influx-token; the recording "
+        "\(plan.place) refuses lines: \(refusal); check its URL and token-file; the recording "
           + "continues")
     }
   }

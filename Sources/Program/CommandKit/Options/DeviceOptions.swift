@@ -15,55 +15,50 @@ package struct AdapterOptions: ParsableArguments {
     case auto, raw, coexist, exclusive
   }
 
-  @Option(help: "The adapter, such as hci0 (default: the first that is up).")
+  @Option(help: "The adapter, such as hci0 (default: the first up).")
   package var adapter: String?
 
-  @Option(
-    help: """
-      How to reach the radio: raw uses the kernel's raw HCI channel and L2CAP sockets; coexist uses the \
-      kernel's discovery, beside bluetoothd; exclusive runs ringtap's own host on an adapter that is down; \
-      auto is coexist if bluetoothd runs, else raw.
-      """)
+  @Option(help: "How to reach the radio; see `ringtap help modes`.")
   package var mode = Mode.auto
 
   @Option(
     help: ArgumentHelp(
       """
-      A controller to use instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, \
-      core, cycling, polar); or a packet log that plays the controller: \
-      replay:FILE[,speed=1x|10x|max][,link=N].
+      Instead of an adapter: virtual:ring, replay:FILE, serial:/dev/ttyAMA0,115200 … (`ringtap help modes`).
       """, valueName: "spec"))
   package var transport: String?
 
   @Option(
     help: ArgumentHelp(
       "In exclusive mode: log all HCI packets to this file: .pcapng with nanoseconds, else btsnoop.",
-      valueName: "file"))
+      valueName: "file", visibility: .hidden))
   package var packetLog: String?
 
   @Flag(
-    help: """
+    help: ArgumentHelp(
+      """
       Keep keys in the --packet-log: encryption keys, and those exchanged in pairing. By default they are \
       replaced with zeros.
-      """)
+      """, visibility: .hidden))
   package var logKeys = false
 
   @Flag(
-    help: """
+    help: ArgumentHelp(
+      """
       Continue unencrypted if a bonded device does not encrypt the link: it has lost its key, or is another \
       device. By default that is an error.
-      """)
+      """, visibility: .hidden))
   package var acceptUnencrypted = false
 
-  @Flag(name: [.short, .long], help: "Print more on standard error: malformed packets, link parameters.")
+  @Flag(name: [.short, .long], help: "Print more on standard error.")
   package var verbose = false
 
   @Flag(
-    help: """
+    help: ArgumentHelp(
+      """
       Neither use nor store known devices (see `ringtap devices`). RINGTAP_NO_REMEMBER=1 in the environment \
       has the same effect.
-      """)
+      """, visibility: .hidden))
   package var noRemember = false
 
   package func validate() throws {
@@ -198,12 +193,13 @@ package struct DeviceOptions: ParsableArguments {
   package init() {}
 
   @Option(
-    help: "The type of the device's address: public or random (default: as stored, else public).")
+    help: ArgumentHelp(
+      "The address's type (default: as stored, else public).", valueName: "type"))
   package var addressType: AddressKind?
 
   @Option(
     help: ArgumentHelp(
-      "Timeout for finding the device, connecting, starting a stream, and for each response (at most 30).",
+      "Timeout for finding, connecting, starting, and each response (at most 30).",
       valueName: "seconds"), in: NumberRange(above: 0, upTo: 3600, "seconds"))
   package var timeout = 20.0
 

@@ -1,45 +1,6 @@
-package import ArgumentParser
+import ArgumentParser
 import Fleet
 package import Outlets
-
-/// Options for publishing values to Home Assistant during a recording.
-package struct HomeAssistantOptions: ParsableArguments {
-  package init() {}
-
-  @Option(
-    help: ArgumentHelp(
-      """
-      Publish each value to Home Assistant through this broker, by MQTT discovery: \
-      mqtt[s]://[user@]host[:port][/prefix] (default prefix: 'homeassistant').
-      """, valueName: "url"))
-  package var homeAssistant: String?
-
-  @Option(
-    help: ArgumentHelp(
-      "The CA certificate (PEM) for mqtts:// (default: the system's).", valueName: "file"))
-  package var homeAssistantCa: String?
-
-  @Option(
-    help: ArgumentHelp(
-      "A file whose first line is the password (default: RINGTAP_MQTT_PASSWORD in the environment).",
-      valueName: "file"))
-  package var homeAssistantPasswordFile: String?
-
-  package func validate() throws { _ = try plan() }
-
-  /// Returns the publishing plan.
-  ///
-  /// - Returns: `nil` if nothing is published to Home Assistant.
-  package func plan() throws -> HomePlan? {
-    guard let homeAssistant else {
-      if homeAssistantCa != nil || homeAssistantPasswordFile != nil {
-        throw ValidationError("--home-assistant-ca and -password-file need --home-assistant")
-      }
-      return nil
-    }
-    return try HomePlan(homeAssistant, ca: homeAssistantCa, passwordFile: homeAssistantPasswordFile)
-  }
-}
 
 /// `homeAssistant` in the daemon's configuration file.
 package struct DaemonHomeAssistantOptions: ParsableArguments {
@@ -60,7 +21,7 @@ package struct DaemonHomeAssistantOptions: ParsableArguments {
 }
 
 extension HomePlan {
-  fileprivate init(_ url: String, ca: String?, passwordFile: String?) throws {
+  init(_ url: String, ca: String?, passwordFile: String?) throws {
     let broker = try BrokerOptions.broker(url, passwordFile: passwordFile, prefix: Self.defaultPrefix)
     self.init(broker, certificates: ca, version: Console.version)
   }

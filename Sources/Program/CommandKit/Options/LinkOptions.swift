@@ -23,7 +23,9 @@ package struct LinkOptions: ParsableArguments {
     in: NumberRange(100...32_000, "ms"))
   package var supervisionTimeout: UInt16?
 
-  @Option(help: "The PHY in both directions: 1m, 2m or coded.")
+  @Option(
+    help: "The PHY in both directions: 1m, 2m or coded.", completion: .list(PHY.allCases.map(\.rawValue)),
+    transform: Words.parse)
   package var phy: PHY?
 
   @Option(

@@ -92,3 +92,15 @@ extension Option {
     self.init(name: name, help: help, transform: range.parse)
   }
 }
+
+/// The values of a hidden option. The parser lists those of visible options only in its error.
+package enum Words {
+  /// - Throws: `ValidationError` with the values. The parser adds the option's name and the given value in
+  ///   front.
+  package static func parse<Value: CaseIterable & RawRepresentable<String>>(_ text: String) throws -> Value {
+    if let value = Value(rawValue: text) { return value }
+    let words = Value.allCases.map { "'\($0.rawValue)'" }
+    throw ValidationError(
+      "Please provide one of \(words.dropLast().joined(separator: ", ")) or \(words.last ?? "").")
+  }
+}

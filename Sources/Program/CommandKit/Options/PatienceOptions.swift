@@ -12,7 +12,7 @@ package struct PatienceOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "How long to try to reconnect a lost link; 0 ends the command instead (default: 60, in replay 0).",
+      "How long to try to reconnect; 0 for not at all (default: 60, in replay 0).",
       valueName: "seconds"), in: NumberRange(0...86_400, "seconds"))
   package var patience: Double?
 

@@ -19,7 +19,7 @@ package struct TableOptions: ParsableArguments {
     help: ArgumentHelp(
       "How often samples are synced to disk, 1 to 3600: the most that a power cut can lose. "
         + "Longer intervals spare a memory card. npy is synced at least every 25 s.",
-      valueName: "seconds"), in: NumberRange(1...3600, "seconds"))
+      valueName: "seconds", visibility: .hidden), in: NumberRange(1...3600, "seconds"))
   package var syncSeconds = 1.0
 
   package var syncInterval: Duration { .seconds(syncSeconds) }

@@ -16,90 +16,38 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "capture",
     abstract: "Record one or more sensors to a directory.",
     discussion: """
-      Finds the ring by its name (or uses the given address), connects, subscribes, starts the raw stream \
-      and records until --duration, --count or Ctrl-C; then it stops the stream. The capture is a directory: \
-      accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, the kernel's \
-      timestamp), samples.csv (the same data tick by tick, on the sensor's own clock), packets.btsnoop and \
-      session.json with the loss report, the sampling rate and its jitter. With --format npy each table is a \
-      folder with one NumPy array per column, listed in columns.json; `ringtap convert` converts either \
-      format to the other.
-
-      A lost link causes a gap: ringtap reconnects at once and then with increasing pauses, for --patience \
-      seconds, and continues the same tables. session.json lists each gap with its cause and length. Gaps do \
-      not affect --duration and --count.
-
-      Other sensors can be recorded too, several at once, each in its own directory below --output and all \
-      on one clock: list the kinds (ring, heart-rate, thermometer, cycling or polar) or KIND@ADDRESS. The \
-      tables are those of the sensor's own command, which has its settings; polar:ecg,acc is a Polar sensor \
-      with two streams. `ringtap align` finds the offset between their clocks from shared movement or \
-      heartbeats.
-
-      On a terminal a live view on standard error shows link, streams, pulse and losses; see --quiet.
-
-      With --stream, other programs receive each sample as a line of JSON within about 20 milliseconds. The \
-      guide "Samples for other programs" describes the format. A slow reader loses lines, and gets a line \
-      with their number; the recording is not affected. With '-', samples go to standard output; messages go \
-      to standard error and the live view is off. Such a recording ends when its reader ends, unless \
-      --output, --duration, --count, --publish, --lsl, --home-assistant, --influx or another --stream is \
-      given.
-
-      With --lsl each table is a stream of the Lab Streaming Layer, with times on LSL's clock, as described \
-      in the same guide. It needs liblsl; if the system does not find the library, set RINGTAP_LIBLSL to its \
-      path.
-
-      Connecting to an address needs no privilege; finding a ring needs CAP_NET_RAW (beside bluetoothd: \
-      CAP_NET_ADMIN).
+      Finds the first ring in range, or the sensors given, and records until --duration, --count or Ctrl-C. A \
+      capture is a directory of tables, a packet log and a report: `ringtap help formats`. If a link is lost, \
+      ringtap reconnects and continues the tables; the report lists each gap.
 
       EXAMPLES
         ringtap capture --duration 60
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
-        ringtap capture --format npy --output walk
-            numpy.load("walk/ppg/ppg_counts.npy"), even during the recording
-        ringtap capture --json | jq .lost
-            the last line has the contents of session.json
-        ringtap capture --rings 4 --output group --duration 60
-            four at once, each in its own directory below group
-        ringtap capture ring heart-rate@C4:12:34:56:78:9A --address-type random \\
-          --output ride
-            a ring and a strap: ride/70-CB-0D-00-A1-B2/ppg.csv,
-            ride/C4-12-34-56-78-9A/rr_intervals.csv
-        ringtap capture --publish mqtt://broker.local --output walk
-            to every `ringtap collect mqtt://broker.local`, during the recording
-        ringtap capture --home-assistant mqtt://ringtap@broker.local --output walk
-            battery, pulse, steps and more appear in Home Assistant: see the guide
-            "Home Assistant"
-        ringtap capture --influx http://localhost:8428/write --output walk
-            each row is in VictoriaMetrics or InfluxDB a second later;
-            Tools/grafana/ringtap.json shows it in Grafana
-        ringtap capture --output walk --stream - | jq -c 'select(.table == "ppg")'
+        ringtap capture ring heart-rate@C4:12:34:56:78:9A --output ride
+            several sensors on one clock, each in its own directory below ride;
+            kinds: ring, heart-rate, thermometer, cycling, polar or polar:ecg,acc
+        ringtap capture --output walk --to - | jq -c 'select(.table == "ppg")'
             each sample of the green light as soon as it arrives
-        ringtap capture --output walk --stream unix:samples
-            for any number of `socat -u UNIX-CONNECT:samples -` in other terminals
-        ringtap capture --output walk --lsl
-            for LabRecorder, MNE-LSL and other receivers of the Lab Streaming Layer
-        ringtap capture --transport replay:walk/packets.pcapng --output again
-            from a log: the same tables as the live capture, byte for byte
+        ringtap capture --transport replay:walk/packets.btsnoop --output again
+            from a log: the same tables as the live capture
 
-      Exit status 1: the recording ended early, for example because the ring did not reconnect. Everything \
-      received is recorded.
-      Exit status 3: recorded, but received data was lost; the report lists where. Samples that a ring did \
-      not send during a gap do not count, unless it stopped sending on a link that stayed up.
-      Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), \
-      the broker has not received the last values for Home Assistant, or a database is missing some rows.
+      Exit status 1: the recording ended early. 3: data was lost, and the report says where. 4: an output did \
+      not confirm everything. What was received is recorded.
+
+      --help-all lists all options: also those of `ringtap help link`.
       """)
 
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
-  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup(title: "Radio and link") var choice: DeviceOptions
   @OptionGroup(title: "Radio and link") var patience: PatienceOptions
-  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
+  @OptionGroup(visibility: .hidden) var thread: ReceiveThreadOptions
 
   @Argument(
     help: ArgumentHelp(
       """
-      What to record: an address such as 70:CB:0D:00:A1:B2 is a ring; a kind such as heart-rate is the first \
-      sensor of that kind in range; KIND@ADDRESS is a sensor of that kind (default: the first ring in \
-      range).
+      What to record: the address of a ring, a kind such as heart-rate, or KIND@ADDRESS (default: the first \
+      ring in range).
       """, valueName: "sensor"))
   var sensors: [String] = []
 
@@ -108,7 +56,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     in: NumberRange(1...64))
   var rings = 1
 
-  @Option(help: "Record only the ring that advertises exactly this name.")
+  @Option(help: "Record the ring that advertises this name.")
   var name: String?
 
   @Option(name: [.short, .long], help: "The capture directory (default: named after the time).")
@@ -124,15 +72,13 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   @Option(
     help: ArgumentHelp(
       "The packet log's format: btsnoop has microseconds; pcapng has nanoseconds, like the tables.",
-      valueName: "format"))
+      valueName: "format", visibility: .hidden), completion: .list(LogFormat.allCases.map(\.rawValue)),
+    transform: Words.parse)
   var logFormat = LogFormat.btsnoop
 
-  @OptionGroup(title: "Files") var tables: TableOptions
-  @OptionGroup(title: "For other programs, meanwhile") var streaming: StreamOptions
-  @OptionGroup(title: "For other programs, meanwhile") var lab: LSLOptions
-  @OptionGroup(title: "For other programs, meanwhile") var publishing: PublishOptions
-  @OptionGroup(title: "For other programs, meanwhile") var home: HomeAssistantOptions
-  @OptionGroup(title: "For other programs, meanwhile") var database: InfluxOptions
+  @OptionGroup var tables: TableOptions
+  @OptionGroup var elsewhere: OutputOptions
+  @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
   @OptionGroup var view: ViewOptions
 
   enum LogFormat: String, CaseIterable, ExpressibleByArgument {
@@ -146,7 +92,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
   func validate() throws {
     if output == "-" {
-      throw ValidationError("a capture is a directory; for samples on standard output: --stream -")
+      throw ValidationError("a capture is a directory; for samples on standard output: --to -")
     }
     if !sensors.isEmpty, rings != 1 { throw ValidationError("give sensors or --rings, not both") }
     let wanted = try wanted()
@@ -162,14 +108,12 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     if wanted.count == 1, let known = device.known(name) {
       (wanted[0].address, wanted[0].name) = (known, name)
     }
-    let targets = try streaming.targets
+    let outputs = try elsewhere.outputs(streaming.streams, for: tables.format)
     let job = RecordingJob(
       wanted: wanted, name: name, directory: output ?? Self.nameByTime(),
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
-      tuning: thread.tuning, publishing: try publishing.publishing(tables.format),
-      streams: targets, outputEnd: outputEnd(targets), isForLab: lab.lsl, homeAssistant: try home.plan(),
-      influx: try database.plan())
+      tuning: thread.tuning, outputs: outputs, outputEnd: outputEnd(outputs))
     try await job.run(view, json: json)
   }
 
@@ -196,10 +140,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   /// If the sample stream is the recording's only output, the recording ends when the stream's reader ends.
-  private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
-    let isForReader =
-      targets == [.standardOutput] && publishing.publish == nil && !lab.lsl && home.homeAssistant == nil
-      && database.influx == nil
+  private func outputEnd(_ outputs: Outputs) -> SampleStream.OutputEnd {
+    let isForReader = outputs.streams == [.standardOutput] && outputs.isOnlyStreams
     return isForReader && output == nil && duration == nil && count == nil ? .ends : .goesOn
   }
 

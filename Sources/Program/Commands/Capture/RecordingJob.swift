@@ -36,13 +36,8 @@ struct RecordingJob: Sendable {
   let device: DeviceReach
   let patience: PatienceOptions
   let tuning: LoopTuning
-  let publishing: Publishing?
-  var streams: [StreamTarget] = []
+  var outputs = Outputs()
   var outputEnd = SampleStream.OutputEnd.goesOn
-  /// Whether to publish streams of the Lab Streaming Layer.
-  var isForLab = false
-  var homeAssistant: HomePlan?
-  var influx: InfluxPlan?
 
   /// Records, and prints the results.
   ///
@@ -52,13 +47,14 @@ struct RecordingJob: Sendable {
       throw Failure("\(directory) already exists and is not empty; choose another --output")
     }
     let request = try device.link.request()
-    let lab = isForLab ? try LabStreaming.open() : nil
-    let database = try InfluxWriter.open(influx)
+    let lab = outputs.isForLab ? try LabStreaming.open() : nil
+    let database = try InfluxWriter.open(outputs.influx)
     defer { database?.abandon() }
+    let publishing = outputs.fleet.map { Publishing($0) }
     defer { publishing?.abandon() }
-    let home = homeAssistant.map { HomeAssistant($0) { Console.note($0) } }
+    let home = outputs.homeAssistant.map { HomeAssistant($0) { Console.note($0) } }
     defer { home?.abandon() }
-    let stream = try SampleStream.open(streams, outputEnd)
+    let stream = try SampleStream.open(outputs.streams, outputEnd)
     defer { stream?.close() }
     let outcomes = try await quietened(view).showing(limits, into: directory) { view in
       try await device.withRadio(tuning, .whole, links: wanted.count) { radio in
@@ -66,11 +62,11 @@ struct RecordingJob: Sendable {
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
         defer { links.flush() }
-        let outputs: [@Sendable (SampleDevice) -> any SampleOutput] = [
+        let taps: [@Sendable (SampleDevice) -> any SampleOutput] = [
           stream?.output, lab?.output, database?.output,
         ].compactMap(\.self)
         let recordings = found.map {
-          recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, home, links)
+          recording(of: $0, request, radio, isAlone: found.count == 1, view, taps, publishing, home, links)
         }
         // Streaming starts soon and may take hours. Release the memory of code that is only needed for the
         // setup.
@@ -92,7 +88,7 @@ struct RecordingJob: Sendable {
     if !isPublished || !isTold || !isWritten { throw ExitCode(4) }
   }
 
-  private var streamsToOutput: Bool { streams.contains(.standardOutput) }
+  private var streamsToOutput: Bool { outputs.streams.contains(.standardOutput) }
 
   /// Turns off the live view if samples go to standard output, because both may be on the same terminal.
   private func quietened(_ view: ViewOptions) -> ViewOptions {
@@ -105,7 +101,8 @@ struct RecordingJob: Sendable {
   /// subdirectories.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
-    _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ home: HomeAssistant?, _ links: NoteLimit
+    _ taps: [@Sendable (SampleDevice) -> any SampleOutput], _ publishing: Publishing?, _ home: HomeAssistant?,
+    _ links: NoteLimit
   ) -> SensorRecording {
     let address = sensor.address ?? .any
     var recording = SensorRecording(
@@ -129,7 +126,7 @@ struct RecordingJob: Sendable {
     recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
     let described = SampleDevice(address, kind: sensor.kindName, name: sensor.name)
-    let tap = outputs.isEmpty ? nil : SampleTap(into: outputs.map { $0(described) })
+    let tap = taps.isEmpty ? nil : SampleTap(into: taps.map { $0(described) })
     let watchers: [(any RecordingWatcher)?] = [
       view?.feed(of: address, name: sensor.name), tap,
       home?.watcher(address, kind: sensor.kindName, name: sensor.name),

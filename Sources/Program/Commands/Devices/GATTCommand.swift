@@ -19,7 +19,7 @@ struct GATTCommand: AsyncParsableCommand, ReachesDevice {
       """)
 
   @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.")

@@ -25,7 +25,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
       """)
 
   @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
@@ -76,7 +76,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
       """)
 
   @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
@@ -125,7 +125,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       """)
 
   @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument

@@ -52,10 +52,10 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
-  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup(title: "Radio and link") var choice: DeviceOptions
   @OptionGroup(title: "Radio and link") var patience: PatienceOptions
-  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
+  @OptionGroup(visibility: .hidden) var thread: ReceiveThreadOptions
 
   @Option(
     help: ArgumentHelp(

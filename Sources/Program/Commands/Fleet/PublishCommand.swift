@@ -10,7 +10,7 @@ struct PublishCommand: AsyncParsableCommand {
     commandName: "publish",
     abstract: "Publish a capture to an MQTT broker.",
     discussion: """
-      Works like `ringtap capture --publish`, but after or in parallel to a recording: sends the rows of the \
+      Works like `ringtap capture --to mqtt://…`, but after or in parallel to a recording: sends the rows of the \
       directory's tables in batches with QoS 1, starting where the last run of either command stopped (stored \
       in publish.json), until a collector (`ringtap collect`) has confirmed all of them; a broker's \
       acknowledgement is not enough. Rows that are sent twice are recognised by their numbers. While there is \

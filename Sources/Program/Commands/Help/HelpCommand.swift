@@ -11,6 +11,8 @@ struct HelpCommand: ParsableCommand {
         modes         ways to use the radio, and which to choose
         permissions   what needs a privilege, and how to avoid root
         formats       files of a capture, and formats for other programs
+        outputs       --to: where samples go as they arrive
+        link          options of the link and of the receive thread
         commands      commands that `ringtap --help` does not list
 
       EXAMPLES
@@ -37,13 +39,15 @@ struct HelpCommand: ParsableCommand {
 
 /// Help topics that belong to no single command. Lines have at most 79 columns, to fit a terminal of 80.
 enum HelpTopic: String, CaseIterable {
-  case modes, permissions, formats, commands
+  case modes, permissions, formats, outputs, link, commands
 
   var text: String {
     switch self {
     case .modes: Self.modesText
     case .permissions: Self.permissionsText
     case .formats: Self.formatsText
+    case .outputs: Self.outputsText
+    case .link: Self.linkText
     case .commands: Self.commandsText
     }
   }
@@ -79,7 +83,8 @@ enum HelpTopic: String, CaseIterable {
                                          virtual:thermometer, virtual:core,
                                          virtual:cycling, virtual:polar,
                                          virtual:source
-      replay:FILE                        a packet log, replayed
+      replay:FILE[,speed=1x|10x|max][,link=N]
+                                         a packet log, replayed
 
     A link has one ATT channel: raw and coexist mode cannot use a device while
     bluetoothd is connected to it.
@@ -147,8 +152,77 @@ enum HelpTopic: String, CaseIterable {
                                  compressed with gzip or zstd
 
     Commands print one line per item to standard output; with --json each line is
-    a JSON object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but with
-    loss, 4 recorded but not all of it confirmed by a collector.
+    a JSON object. Exit status: 0 success, 1 failure, 2 wrong usage, 3 complete
+    but samples were lost, 4 complete but an output did not confirm all of it,
+    130 interrupted. After a signal a command ends within a second, and its
+    files are complete.
+    """
+
+  private static let outputsText = """
+    OUTPUTS
+
+    `capture`, and with --output heart-rate, thermometer, cycling and polar, send
+    samples elsewhere as they arrive. --to may be given several times:
+
+      -                      lines of JSON on standard output; messages go to
+                             standard error, and the live view is off
+      unix:PATH              the same lines, for readers of the same user:
+                             socat -u UNIX-CONNECT:PATH -
+      tcp:HOST:PORT          the same lines for anyone who can reach the address,
+                             unencrypted: use 127.0.0.1
+      lsl:                   a stream of the Lab Streaming Layer per table, which
+                             every host on the network can receive. Needs liblsl;
+                             RINGTAP_LIBLSL is its path if it is not found
+      mqtt[s]://[USER@]HOST[:PORT][/PREFIX]
+                             to every `ringtap collect` at this broker
+      mqtt[s]://…?as=home-assistant
+                             battery, pulse, steps and more in Home Assistant
+      influx+http[s]://HOST:PORT/PATH[?PARAMETERS]
+                             rows for InfluxDB or VictoriaMetrics, such as
+                             influx+http://localhost:8428/write
+
+    Parameters, after ? and separated by & (quote the URL in a shell):
+
+      ca=FILE                the CA certificate (PEM) for mqtts and https
+                             (default: the system's)
+      password-file=FILE     mqtt: the first line is the password (default:
+                             RINGTAP_MQTT_PASSWORD in the environment)
+      name=NAME              collectors: the publisher's name (default: the names
+                             of this machine and the device)
+      backlog=SIZE           collectors: skip the oldest rows if more than this
+                             are queued in a table, such as 10M (default: 1G)
+      patience=SECONDS       collectors: at the end, how long to continue without
+                             progress and to wait for receipts (default: 10)
+      token-file=FILE        influx: the first line is the token (default:
+                             RINGTAP_INFLUX_TOKEN in the environment)
+
+    A slow reader loses lines and gets a line with their number; the recording is
+    not affected. A recording that has --to - and no other purpose (no --output,
+    --duration, --count or other --to) ends when its reader ends.
+
+      ringtap capture --output walk --to unix:samples --to lsl:
+      ringtap capture --output walk --to 'mqtts://nurse@broker.local?ca=ca.pem'
+    """
+
+  /// The options of `LinkOptions` and `ReceiveThreadOptions`, as the parser prints them.
+  private static var linkText: String {
+    let help = LinkTopic.helpMessage(includeHidden: true, columns: 80)
+    let options = help.split(separator: "\n", omittingEmptySubsequences: false).drop {
+      !$0.hasPrefix("OPTIONS:")
+    }
+    let rest = options.dropFirst().filter { !$0.hasPrefix("  --version") && !$0.hasPrefix("  -h, --help") }
+    return linkIntroduction + rest.joined(separator: "\n")
+  }
+
+  private static let linkIntroduction = """
+    LINK
+
+    Commands that connect to a device take these options for the link, and those
+    that record or measure a stream also --spin, --cpu and --realtime for the
+    thread that receives it. `ringtap link ADDRESS` shows what a link got, and
+    `ringtap bench sweep ADDRESS` measures what each setting is worth.
+
+
     """
 
   private static let commandsText = """
@@ -163,4 +237,10 @@ enum HelpTopic: String, CaseIterable {
 
     Each has --help.
     """
+}
+
+/// Stands for no command; its help lists the options of the topic `link`.
+private struct LinkTopic: ParsableCommand {
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 }

@@ -12,7 +12,7 @@ import Synchronization
 struct ViewOptions: ParsableArguments {
   @Flag(
     name: [.short, .long],
-    help: "Print messages only, without a live view. (In the view, q ends the recording like Ctrl-C.)")
+    help: "Print messages only, without a live view.")
   var quiet = false
 
   /// Runs `body` with a live view on standard error, or without one if standard error is not a terminal.

@@ -12,7 +12,7 @@ import SensorSessions
 /// The ring to connect to and the output format, on every command for a ring.
 struct RingOptions: ParsableArguments, ReachesDevice {
   @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2 (default: the first one in range).")

@@ -31,21 +31,21 @@ struct CyclingCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: SensorOptions
-  @OptionGroup var streaming: StreamOptions
+  @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Option(
     help: ArgumentHelp("Circumference of the wheel, in millimetres.", valueName: "mm"),
     in: NumberRange(100...10_000, "mm"))
   var circumference = 2105
 
-  func validate() throws { try streaming.validate(output: sensor.output) }
+  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
 
   func run() async throws {
     guard let output = sensor.output else {
       let writer = CyclingWriter(isJSON: sensor.json, metres: Double(circumference) / 1000)
       return try await sensor.run(.cycling, (), writer)
     }
-    try await sensor.record(.cycling, "cycling", into: output, try streaming.targets)
+    try await sensor.record(.cycling, "cycling", into: output, streaming.streams)
   }
 }
 

@@ -29,28 +29,29 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate --output ride --duration 3600
             records into heart_rate.csv, rr_intervals.csv, packets.btsnoop and
             session.json
-        ringtap heart-rate --output ride --home-assistant mqtt://ringtap@broker.local
+        ringtap heart-rate --output ride \\
+          --to 'mqtt://ringtap@broker.local?as=home-assistant'
             rate, contact and battery appear in Home Assistant, too
         ringtap heart-rate --output ride \\
-          --influx 'http://localhost:8086/write?db=rides' --influx-token token
+          --to 'influx+http://localhost:8086/write?db=rides&token-file=token'
             each rate is also in InfluxDB, a second later
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """)
 
   @OptionGroup var sensor: SensorOptions
-  @OptionGroup var streaming: StreamOptions
+  @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Flag(help: "Reset the energy expended to 0 first.")
   var resetEnergy = false
 
-  func validate() throws { try streaming.validate(output: sensor.output) }
+  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
 
   func run() async throws {
     let settings: HeartRateSession.Settings = resetEnergy ? .resetEnergy : .none
     guard let output = sensor.output else {
       return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
     }
-    try await sensor.record(.heartRate(settings), "heart-rate", into: output, try streaming.targets)
+    try await sensor.record(.heartRate(settings), "heart-rate", into: output, streaming.streams)
   }
 }
 

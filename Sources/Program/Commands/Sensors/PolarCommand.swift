@@ -47,16 +47,15 @@ struct PolarCommand: AsyncParsableCommand {
     in: NumberRange(1...1000, "samples a second"))
   var rate: UInt16?
 
-  @Option(
-    help: ArgumentHelp(
-      "Print each sample as a line of JSON as soon as it arrives: '-', unix:PATH or tcp:HOST:PORT, as `capture --stream`.",
-      valueName: "target"))
+  /// Replaced by `--to`.
+  @Option(help: ArgumentHelp(visibility: .hidden))
   var streamTo: [String] = []
+
+  private var streams: FormerStreams { FormerStreams(streamTo, "--stream-to") }
 
   private var settings: PolarSession.Settings? { PolarSession.Settings(named: stream) }
 
   func validate() throws {
-    _ = try StreamOptions.targets(streamTo, "--stream-to")
     guard let settings else {
       let names = PolarSession.Settings.named.map(\.name).joined(separator: ", ")
       throw ValidationError("--stream '\(stream)': \(names), each once, separated by commas")
@@ -67,9 +66,7 @@ struct PolarCommand: AsyncParsableCommand {
       }
       if sensor.output == nil { throw ValidationError("several streams need an --output directory") }
     }
-    if sensor.output == nil, !streamTo.isEmpty {
-      throw ValidationError("--stream-to needs an --output directory; without one, --json prints the samples")
-    }
+    try sensor.elsewhere.validate(output: sensor.output, streams)
   }
 
   func run() async throws {
@@ -80,7 +77,7 @@ struct PolarCommand: AsyncParsableCommand {
       return try await sensor.run(.polar, settings, PolarWriter(type, isJSON: sensor.json))
     }
     try await sensor.record(
-      .polar(settings), "polar", into: output, try StreamOptions.targets(streamTo, "--stream-to"))
+      .polar(settings), "polar", into: output, streams)
   }
 }
 

@@ -13,15 +13,15 @@ import SensorSessions
 /// Options for the sensor to stream from, and for the duration.
 struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
-  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(visibility: .hidden) var link: LinkOptions
   @OptionGroup(title: "Radio and link") var choice: DeviceOptions
   @OptionGroup(title: "Radio and link") var patience: PatienceOptions
-  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
+  @OptionGroup(visibility: .hidden) var thread: ReceiveThreadOptions
 
   @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2 (default: the first one in range).")
   var address: String?
 
-  @Option(help: "Use only the sensor that advertises exactly this name.")
+  @Option(help: "Use the sensor that advertises this name.")
   var name: String?
 
   @Option(help: "End after this many values.", in: .count)
@@ -36,11 +36,8 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     help: ArgumentHelp("Record into this directory, and print only the progress.", valueName: "directory"))
   var output: String?
 
-  @OptionGroup(title: "Files") var tables: TableOptions
-  @OptionGroup(title: "For other programs, meanwhile") var lab: LSLOptions
-  @OptionGroup(title: "For other programs, meanwhile") var publishing: PublishOptions
-  @OptionGroup(title: "For other programs, meanwhile") var home: HomeAssistantOptions
-  @OptionGroup(title: "For other programs, meanwhile") var database: InfluxOptions
+  @OptionGroup var tables: TableOptions
+  @OptionGroup var elsewhere: OutputOptions
   @OptionGroup var view: ViewOptions
 
   @Flag(help: "Print one JSON object per line.")
@@ -56,14 +53,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     if output == nil, tables.syncSeconds != 1 {
       throw ValidationError("--sync-interval needs an --output directory")
     }
-    if output == nil, lab.lsl { throw ValidationError("--lsl needs an --output directory") }
-    if output == nil, publishing.publish != nil {
-      throw ValidationError("--publish needs an --output directory")
-    }
-    if output == nil, home.homeAssistant != nil {
-      throw ValidationError("--home-assistant needs an --output directory")
-    }
-    if output == nil, database.influx != nil { throw ValidationError("--influx needs an --output directory") }
+    try elsewhere.validate(output: output)
     if let address {
       if name != nil { throw ValidationError("give an address or --name, not both") }
       _ = try device.parse(address)
@@ -91,9 +81,9 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   ///
   /// - Parameters:
   ///   - kindName: the kind's name in commands.
-  ///   - streams: additional targets of the samples.
+  ///   - streams: targets of the samples given by a former spelling of `--to`.
   func record<Sample>(
-    _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: [StreamTarget]
+    _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: FormerStreams
   ) async throws {
     let known = try address.map { try device.parse($0) } ?? device.known(name)
     let wanted = RecordingJob.Wanted(
@@ -102,8 +92,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       wanted: [wanted], name: name, directory: directory,
       limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,
       device: device, patience: patience, tuning: thread.tuning,
-      publishing: try publishing.publishing(tables.format), streams: streams, isForLab: lab.lsl,
-      homeAssistant: try home.plan(), influx: try database.plan())
+      outputs: try elsewhere.outputs(streams, for: tables.format))
     try await job.run(view, json: json)
   }
 

@@ -32,7 +32,7 @@ struct ThermometerCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: SensorOptions
-  @OptionGroup var streaming: StreamOptions
+  @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Option(
     help:
@@ -40,13 +40,13 @@ struct ThermometerCommand: AsyncParsableCommand {
   )
   var unit: TemperatureUnit?
 
-  func validate() throws { try streaming.validate(output: sensor.output) }
+  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
 
   func run() async throws {
     guard let output = sensor.output else {
       return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
     }
-    try await sensor.record(.thermometer, "thermometer", into: output, try streaming.targets)
+    try await sensor.record(.thermometer, "thermometer", into: output, streaming.streams)
   }
 }
 

@@ -258,7 +258,7 @@ def stream(
         there is no `output`: the program runs in a folder of its own then.
     :raises RingtapError: the program cannot be started; and while it is read: it failed.
     """
-    words = capture_words(source, kind, count, duration, output, ["--stream", "-", *arguments])
+    words = capture_words(source, kind, count, duration, output, ["--to", "-", *arguments])
     return Stream(Process(words, program, keeps_files=output is not None))
 
 
