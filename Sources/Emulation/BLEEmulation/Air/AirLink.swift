@@ -1,3 +1,4 @@
+import BLEStack
 import BLEWire
 
 /// A link between a central and a peripheral in the virtual air. Core 5.4, Vol 6, Part B, 4.5.
@@ -11,36 +12,36 @@ import BLEWire
 /// of the peripheral's next packet. Real controllers guess.
 final class AirLink {
   unowned let air: VirtualAir
-  let isImmediate: Bool
+  private let isImmediate: Bool
   let central: LinkEnd
   let peripheral: LinkEnd
   private let created: MonotonicTime
 
   var parameters: LinkParameters
   /// Counter of the current connection event; between events, of the next one.
-  var eventCounter = 0
+  private var eventCounter = 0
   var anchor: MonotonicTime
   var phase = Phase.between
   /// The next event that the peripheral listens to even if it has no data.
-  var nextListening = 0
+  private var nextListening = 0
   /// Consecutive damaged packets in this event; two end it.
-  var invalidInARow = 0
+  private var invalidInARow = 0
   /// Whether the event continues: an end has more data or sent a damaged packet.
-  var goesOn = false
+  private var goesOn = false
 
   /// Number of consecutive events that were skipped because a radio was busy with another link.
   var missedInARow = 0
 
   /// A change that both ends make at an agreed event.
   var change: Change?
-  var isChanging = false
-  var waitingChanges: [LinkControl] = []
+  private var isChanging = false
+  private var waitingChanges: [LinkControl] = []
   /// The PHYs that the central's host requested.
-  var centralWish = PHYWish.any
+  private var centralWish = PHYWish.any
   /// The encryption that the central's host requested; `nil` once the peripheral has responded.
   var wantedEncryption: LinkEncryption?
   /// Whether only one end has made a change, so that the ends can no longer receive each other's packets.
-  var isApart = false
+  private var isApart = false
 
   enum Phase {
     /// Waiting for the next anchor.
@@ -205,10 +206,10 @@ final class AirLink {
     }
   }
 
-  var hasBothEnds: Bool { central.isOpen && peripheral.isOpen }
+  private var hasBothEnds: Bool { central.isOpen && peripheral.isOpen }
 
   /// When an end closes the link if it receives no packet until then. Core 5.4, Vol 6, Part B, 4.5.2.
-  func supervisionEnd(_ end: LinkEnd) -> MonotonicTime {
+  private func supervisionEnd(_ end: LinkEnd) -> MonotonicTime {
     end.isEstablished
       ? end.lastHeard.advanced(nanoseconds: Int64(parameters.supervisionTimeout) * AirTiming.timeoutUnit)
       : created.advanced(nanoseconds: AirTiming.establishingEvents * interval)
@@ -237,4 +238,394 @@ struct LinkPDU {
   var sequence: Bool
   var expected: Bool
   var hasMore: Bool
+}
+
+// MARK: - Control procedures
+
+/// Link-layer procedures that change the link. Core 5.4, Vol 6, Part B, 5.1.
+extension AirLink {
+  // MARK: Requested by a host
+
+  /// Changes the link's parameters at the central's request. Core 5.4, Vol 6, Part B, 5.1.1.
+  func update(_ wanted: LinkParameters) {
+    guard isImmediate else { return send(.connectionUpdate(wanted), from: central) }
+    apply(.connectionUpdate(wanted))
+  }
+
+  /// Changes the PHYs. Core 5.4, Vol 6, Part B, 5.1.10.
+  func requestPHY(_ wish: PHYWish, from end: LinkEnd) {
+    if end === central { centralWish = wish }
+    guard isImmediate else { return send(.phyRequest(wish), from: end) }
+    apply(
+      .phyUpdate(
+        end === central
+          ? PHYChange(central: wish, peripheral: .any, now: self)
+          : PHYChange(central: .any, peripheral: wish, now: self)))
+  }
+
+  /// Changes the data length. At the pace `.immediate` both directions get the requested length. Core 5.4,
+  /// Vol 6, Part B, 5.1.9.
+  func requestDataLength(_ wanted: DataLength, from end: LinkEnd) {
+    end.allowedDataLength = wanted.clamped
+    guard isImmediate else { return send(.lengthRequest(end.allowedDataLength), from: end) }
+    for end in [central, peripheral] {
+      end.dataLength = wanted.limited(to: .maximum)
+    }
+    for end in [central, peripheral] { end.owner.dataLengthChanged(on: end) }
+  }
+
+  /// Exchanges features. Core 5.4, Vol 6, Part B, 5.1.4.
+  func requestFeatures(from end: LinkEnd) {
+    guard isImmediate else { return send(.featureRequest, from: end) }
+    end.owner.featuresRead(on: end)
+  }
+
+  /// Exchanges versions. Core 5.4, Vol 6, Part B, 5.1.5.
+  func requestVersion(from end: LinkEnd) {
+    guard isImmediate else { return send(.versionRequest, from: end) }
+    end.owner.versionRead(on: end)
+  }
+
+  // MARK: Received
+
+  private func obey(_ control: LinkControl, at end: LinkEnd) {
+    switch control {
+    case .terminate(let reason): end.farewell = reason
+    case .vanish: break
+    case .connectionUpdate, .phyUpdate: change?.isKnown = true
+    case .phyRequest(let wish):
+      if end === central {
+        choosePHY(PHYChange(central: .any, peripheral: wish, now: self), for: peripheral)
+      } else {
+        send(.phyResponse(.any), from: end)
+      }
+    case .phyResponse(let wish):
+      choosePHY(PHYChange(central: centralWish, peripheral: wish, now: self), for: central)
+    case .lengthRequest: send(.lengthResponse(end.allowedDataLength), from: end)
+    case .lengthResponse: changeDataLength()
+    case .featureRequest: send(.featureResponse, from: end)
+    case .featureResponse: end.owner.featuresRead(on: end)
+    case .versionRequest: send(.versionResponse, from: end)
+    case .versionResponse: end.owner.versionRead(on: end)
+    case .encryptionRequest(let wanted): end.owner.keyWanted(wanted.random, wanted.diversifier, on: end)
+    case .encryptionAnswer(let key): compare(key)
+    case .encryptionStart: encrypted(end)
+    }
+  }
+
+  /// Sends a PHY update, or reports to the requesting end that the PHYs are unchanged. Core 5.4, Vol 4, Part
+  /// E, 7.8.49.
+  private func choosePHY(_ chosen: PHYChange, for asker: LinkEnd) {
+    if chosen.toPeripheral == central.phy, chosen.toCentral == peripheral.phy {
+      asker.owner.phyChanged(on: asker)
+    } else {
+      send(.phyUpdate(chosen), from: central)
+    }
+  }
+
+  /// Applies the data lengths, and notifies both hosts if they have changed. Core 5.4, Vol 4, Part E,
+  /// 7.7.65.7.
+  private func changeDataLength() {
+    let before = (central.dataLength, peripheral.dataLength)
+    for end in [central, peripheral] { end.dataLength = end.allowedDataLength }
+    guard before != (central.dataLength, peripheral.dataLength) else { return }
+    for end in [central, peripheral] { end.owner.dataLengthChanged(on: end) }
+  }
+
+  // MARK: At the instant
+
+  /// Makes the agreed change if its event has come.
+  private func makeChange() {
+    guard let change, change.instant <= eventCounter else { return }
+    self.change = nil
+    isChanging = false
+    // The peripheral does not know of the change. From now on the ends do not receive each other's packets.
+    guard change.isKnown else {
+      isApart = true
+      return
+    }
+    apply(change.control)
+    if !waitingChanges.isEmpty { send(waitingChanges.removeFirst(), from: central) }
+  }
+
+  private func apply(_ control: LinkControl) {
+    switch control {
+    case .connectionUpdate(let wanted):
+      parameters = wanted
+      for end in [central, peripheral] { end.owner.parametersChanged(on: end) }
+    case .phyUpdate(let change):
+      central.phy = change.toPeripheral
+      peripheral.phy = change.toCentral
+      for end in [central, peripheral] { end.owner.phyChanged(on: end) }
+    default: break
+    }
+  }
+}
+
+// MARK: - Encryption
+
+/// An encryption request of a central's host.
+struct LinkEncryption: Hashable {
+  var random: UInt64
+  var diversifier: UInt16
+  var key: UInt128
+}
+
+/// Encryption from the hosts' point of view: both controllers get the same key, or the link ends. The data
+/// itself is not encrypted.
+///
+/// Core 5.4, Vol 6, Part B, 5.1.3. The halves of the session key are not exchanged, and data is not held back
+/// during the procedure.
+extension AirLink {
+  /// Starts encryption with the key of the central's host.
+  func requestEncryption(_ wanted: LinkEncryption) {
+    wantedEncryption = wanted
+    guard isImmediate else { return send(.encryptionRequest(wanted), from: central) }
+    peripheral.owner.keyWanted(wanted.random, wanted.diversifier, on: peripheral)
+  }
+
+  /// Responds with the peripheral's key; `nil` if it has no key.
+  func answerEncryption(_ key: UInt128?) {
+    guard isImmediate else { return send(.encryptionAnswer(key), from: peripheral) }
+    compare(key)
+    if peripheral.isOpen, key != nil { encrypted(peripheral) }
+  }
+
+  /// Compares the keys at the central.
+  func compare(_ key: UInt128?) {
+    guard let wanted = wantedEncryption else { return }
+    wantedEncryption = nil
+    guard let key else {
+      return central.owner.encryptionEnded(.pinOrKeyMissing, isRefresh: false, on: central)
+    }
+    guard key == wanted.key else {
+      // The keys differ, so the ends cannot decrypt each other's packets.
+      close(central, .micFailure)
+      close(peripheral, .micFailure)
+      return
+    }
+    encrypted(central)
+    if !isImmediate { send(.encryptionStart, from: central) }
+  }
+
+  func encrypted(_ end: LinkEnd) {
+    let isRefresh = end.isEncrypted
+    end.isEncrypted = true
+    end.owner.encryptionEnded(.success, isRefresh: isRefresh, on: end)
+  }
+}
+
+// MARK: - Connection events
+
+/// Connection events. Core 5.4, Vol 6, Part B, 4.5.1, 4.5.6 and 4.5.9.
+extension AirLink {
+  /// Performs the step that is due. The air calls it at each deadline, in chronological order.
+  func step(now: MonotonicTime) {
+    switch phase {
+    case .between:
+      for end in [central, peripheral] where end.isOpen && supervisionEnd(end) <= now {
+        close(end, end.isEstablished ? .connectionTimeout : .connectionFailedToBeEstablished)
+      }
+      if hasBothEnds, anchor <= now { openEvent(now: now) }
+    case .centralSends(let pdu, let end):
+      let isHeard = isListening && air.reaches(central.address, peripheral.address)
+      guard arrived(pdu, from: central, to: peripheral, isHeard: isHeard, now: now) else {
+        return closeEvent()
+      }
+      phase = .peripheralTurn(at: end.advanced(nanoseconds: AirTiming.interFrameSpace))
+    case .peripheralTurn: transmit(from: peripheral, now: now)
+    case .peripheralSends(let pdu, let end):
+      let isHeard = air.reaches(peripheral.address, central.address)
+      guard arrived(pdu, from: peripheral, to: central, isHeard: isHeard, now: now) else {
+        return closeEvent()
+      }
+      phase = .centralTurn(at: end.advanced(nanoseconds: AirTiming.interFrameSpace))
+    case .centralTurn:
+      guard wantsMore, exchangeFits(now: now) else { return closeEvent() }
+      transmit(from: central, now: now)
+    }
+  }
+
+  // MARK: One event
+
+  private func openEvent(now: MonotonicTime) {
+    invalidInARow = 0
+    goesOn = false
+    makeChange()
+    air.eventCount += 1
+    guard !air.isRadioTaken(for: self, until: now.advanced(nanoseconds: nextExchange)) else {
+      missedInARow += 1
+      return closeEvent()
+    }
+    missedInARow = 0
+    transmit(from: central, now: now)
+  }
+
+  private func closeEvent() {
+    phase = .between
+    eventCounter += 1
+    anchor = anchor.advanced(nanoseconds: interval)
+  }
+
+  /// Whether the peripheral listens to this event. Without data it may skip as many events as the latency
+  /// allows.
+  private var isListening: Bool {
+    !isApart
+      && (eventCounter >= nextListening || !peripheral.isEstablished || !peripheral.queue.isEmpty
+        || change?.isKnown == true || peripheral.farewell != nil)
+  }
+
+  private var wantsMore: Bool {
+    hasBothEnds && (goesOn || central.farewell != nil)
+  }
+
+  /// Whether another exchange would end before the next event of this link, or of another link of the same
+  /// radio.
+  private func exchangeFits(now: MonotonicTime) -> Bool {
+    let end = now.advanced(nanoseconds: nextExchange)
+    return end <= anchor.advanced(nanoseconds: interval)
+      && air.nextClaim(besides: self).map { end <= $0 } ?? true
+  }
+
+  /// Duration of the next packet of each end and the pauses after them, in nanoseconds.
+  private var nextExchange: Int64 {
+    central.phy.airTime(payload: nextByteCount(of: central))
+      + peripheral.phy.airTime(payload: nextByteCount(of: peripheral)) + 2 * AirTiming.interFrameSpace
+  }
+
+  // MARK: One packet
+
+  private func nextByteCount(of end: LinkEnd) -> Int {
+    if let underWay = end.state.underWay { return underWay }
+    guard let first = end.queue.first else { return 0 }
+    switch first {
+    case .control(let control): return control.byteCount
+    case .data(let octets, _):
+      return min(octets.count - end.queue.offset, end.dataLength.byteCount(on: end.phy))
+    }
+  }
+
+  /// Chooses an end's next packet, unless a packet has to be retransmitted.
+  private func prepare(_ end: LinkEnd) {
+    if end.state.underWay == nil {
+      if case .control(let control)? = end.queue.first, control.hasInstant {
+        change = Change(
+          control: control, instant: eventCounter + AirTiming.eventsToInstant + Int(parameters.latency))
+      }
+      end.state.underWay = nextByteCount(of: end)
+    }
+    end.state.hasMore = end.queue.hasMore(after: end.state.underWay ?? 0)
+  }
+
+  private func transmit(from end: LinkEnd, now: MonotonicTime) {
+    if case .control(.vanish)? = end.queue.first {
+      close(end, .localHostTerminated)
+      return closeEvent()
+    }
+    if end === central || end.state.underWay == nil { prepare(end) }
+    let byteCount = end.state.underWay ?? 0
+    let pdu = LinkPDU(
+      byteCount: byteCount, sequence: end.state.sequence, expected: end.state.expected,
+      hasMore: end.state.hasMore)
+    let until = now.advanced(nanoseconds: end.phy.airTime(payload: byteCount))
+    phase = end === central ? .centralSends(pdu, until: until) : .peripheralSends(pdu, until: until)
+  }
+
+  /// Handles the end of a packet.
+  ///
+  /// - Returns: Whether the event continues: the other end has detected the packet, even if it was damaged.
+  private func arrived(
+    _ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd, isHeard: Bool, now: MonotonicTime
+  ) -> Bool {
+    let isSwallowed = air.swallowsPacket()
+    if isHeard, !isSwallowed, !isApart {
+      if air.breaksPacket() {
+        invalidInARow += 1
+        goesOn = true
+      } else {
+        invalidInARow = 0
+        take(pdu, from: sender, to: receiver, now: now)
+      }
+    } else {
+      invalidInARow = 2
+    }
+    // The sender had received the end of the link, and its packet has acknowledged it.
+    if let farewell = sender.farewell { close(sender, farewell) }
+    return invalidInARow < 2 && hasBothEnds
+  }
+
+  private func take(_ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd, now: MonotonicTime) {
+    receiver.lastHeard = now
+    receiver.isEstablished = true
+    if pdu.expected != receiver.state.sequence {
+      receiver.state.sequence = pdu.expected
+      acknowledge(receiver)
+    }
+    // Choose the next packet before a host receives the contents of this one: T_IFS is too short for a
+    // response.
+    if receiver === peripheral {
+      prepare(peripheral)
+    } else {
+      goesOn = pdu.hasMore || !central.queue.isEmpty
+      nextListening = eventCounter + 1 + Int(parameters.latency)
+    }
+    if receiver.isOpen, pdu.sequence == receiver.state.expected {
+      receiver.state.expected.toggle()
+      deliver(pdu, from: sender, to: receiver)
+    }
+  }
+
+  private func acknowledge(_ end: LinkEnd) {
+    guard let byteCount = end.state.underWay else { return }
+    end.state.underWay = nil
+    guard byteCount > 0, let item = end.queue.acknowledge(byteCount) else { return }
+    switch item {
+    case .data: end.owner.acknowledged(on: end)
+    case .control(.terminate): close(end, .localHostTerminated)
+    case .control: break
+    }
+  }
+
+  private func deliver(_ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd) {
+    guard pdu.byteCount > 0, let item = sender.queue.first else { return }
+    switch item {
+    case .control(let control): obey(control, at: receiver)
+    case .data(let octets, let boundary):
+      let offset = sender.queue.offset
+      receiver.owner.received(
+        octets.span.extracting(offset..<offset + pdu.byteCount), offset == 0 ? boundary : .continuation,
+        on: receiver)
+    }
+  }
+}
+
+extension HCIStatus {
+  fileprivate static let connectionFailedToBeEstablished = HCIStatus(rawValue: 0x3E)
+}
+
+// MARK: - Lost frames
+
+/// Reason why a peripheral's frame was lost. Accounts for every frame.
+package enum FrameLoss: Hashable, Sendable {
+  /// An L2CAP frame that was still queued in the peripheral when its link ended.
+  case linkEnd
+  /// An ACL packet that had reached a silent controller.
+  case silentController
+}
+
+extension AirLink {
+  /// Reports frames that an end has queued and the other end has not received completely.
+  ///
+  /// The first frame may have arrived without its acknowledgement. Core 5.4, Vol 6, Part B, 4.5.9.
+  private func giveUpFrames(of end: LinkEnd) {
+    guard let told = air.whenFrameLost else { return }
+    var hasArrived = false
+    if case .data(let octets, _)? = end.queue.first, let underWay = end.state.underWay {
+      hasArrived =
+        end.queue.offset + underWay == octets.count && other(end).state.expected != end.state.sequence
+    }
+    end.queue.forEachFrame { octets in
+      if hasArrived { hasArrived = false } else { told(.linkEnd, octets.span) }
+    }
+  }
 }

@@ -1,6 +1,6 @@
 public import BLEStack
 public import BLEWire
-import ColmiRing
+public import ColmiRing
 
 /// A COLMI R02 smart ring as described in the reference `colmi-ring-protocol.md`.
 ///
@@ -14,7 +14,7 @@ import ColmiRing
 /// room.
 public final class EmulatedRing: VirtualPeripheral {
   /// Maximum number of queued frames and fragments. Further ones are dropped.
-  static let outboxLimit = 4096
+  private static let outboxLimit = 4096
 
   /// Maximum number of ticks to catch up at once after a pause of the host's clock.
   static let maximumTicksAtOnce = 4096
@@ -400,5 +400,185 @@ public final class EmulatedRing: VirtualPeripheral {
     var broken = frame
     broken[RingFrame.byteCount - 1] ^= 0xFF
     return link.push(of: handle, value: broken.span)
+  }
+}
+
+// MARK: - Configuration
+
+extension EmulatedRing {
+  /// Properties and faults of a ring.
+  public struct Configuration: Hashable, Sendable {
+    public var name = "R02_A1B2"
+    public var address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
+    /// Advertising interval. Real rings use 1000 ms; the default is shorter to save time.
+    public var advertisingInterval = Duration.milliseconds(100)
+    /// Raw notifications per second, all three subtypes together; each tick sends one of each. The stock
+    /// firmware sends 3, the "faster" patch 12. 300 is faster than any ring, for tests.
+    public var notificationsPerSecond = 3.0
+    /// Number of raw notifications after which a stream stops by itself; `nil` for no limit.
+    public var notificationLimit: Int?
+    /// Number of raw notifications on a link after which the link is lost (Connection Timeout); `nil` for
+    /// never.
+    public var disconnectAfter: Int?
+    /// How long the ring advertises after a link; `nil` to advertise until a central connects.
+    public var sleepsAfter: Duration?
+    /// Probability that an optical frame has no reading, 0 … 1. Does not apply to the first ticks, which were
+    /// captured.
+    public var dropoutRate = 0.0
+    /// The wearer whose light and movement the ring streams after the first ticks, which were captured.
+    public var wearer = Wearer.even
+    public var body = BodyTime()
+    /// Damages every n-th raw notification, alternating between a wrong checksum and truncation.
+    public var malformedEvery: Int?
+    public var batteryPercent: UInt8 = 64
+    /// Whether the ring exchanges MTUs and requests slower connection parameters by itself, as the captured
+    /// RT11CR did.
+    public var behaviour = Behaviour.active
+    /// Stored data; `nil` for a ring that refuses such requests.
+    public var history: RingHistory?
+    public var features = Features.captured
+    /// Time of the clock at the first connection, until the clock is set.
+    public var clock: RingDateTime?
+    public var replyFaults = RingReplyFaults()
+    public var attributes = RingAttributes()
+
+    public enum Features: Hashable, Sendable {
+      /// Features of the captured R02: no temperature, no heart rate variability.
+      case captured
+      case all
+    }
+
+    public enum Behaviour: Hashable, Sendable {
+      case active
+      /// Sends only replies.
+      case quiet
+    }
+
+    public init() {}
+  }
+}
+
+/// Faults in an emulated ring's replies.
+public struct RingReplyFaults: Hashable, Sendable {
+  /// Every n-th frame or message has a wrong checksum.
+  public var wrongChecksumEvery: Int?
+  /// Delay of all replies.
+  public var delay = Duration.zero
+  /// Each answer is preceded by the reply to a command that was not sent.
+  public var foreignReplies = false
+  /// Number of frames after which a log stops, in the middle of a message.
+  public var logFrameLimit: Int?
+  /// Each frame of a log is followed by an unsolicited notification.
+  public var unaskedFrames = false
+  /// Each frame of a log is sent twice.
+  public var repeatedFrames = false
+
+  public init() {}
+
+  /// Returns the frames of an answer with the faults applied.
+  fileprivate func spoiled(_ answer: [[UInt8]]) -> [[UInt8]] {
+    let isLog = answer.count > 1
+    var frames = isLog ? Array(answer.prefix(logFrameLimit ?? answer.count)) : answer
+    if isLog, repeatedFrames { frames = frames.flatMap { [$0, $0] } }
+    if isLog, unaskedFrames {
+      // evt-live-activity-3055 of the test vectors.
+      let told = ringFrame([0x73, 0x12, 0x00, 0x0B, 0xEF, 0x02, 0x22, 0x09, 0x00, 0x07, 0xCF])
+      frames = frames.flatMap { [$0, told] }
+    }
+    // The reply to the command that sets a phone name. A real ring sends it only after that command.
+    return foreignReplies ? [ringFrame([0x04])] + frames : frames
+  }
+
+  /// Damages a frame or message if it is due.
+  ///
+  /// - Parameter number: number of the frame or message among all replies, from 1.
+  func damaged(_ octets: [UInt8], number: Int) -> [UInt8] {
+    guard let every = wrongChecksumEvery, number.isMultiple(of: every) else { return octets }
+    var octets = octets
+    octets[octets.count - 1] ^= 0xFF
+    return octets
+  }
+}
+
+// MARK: - Parts
+
+/// An action that a ring performs by itself after connecting.
+struct RingErrand {
+  enum Action {
+    case requestMTU
+    case requestParameters(ClosedRange<UInt16>)
+  }
+
+  let due: MonotonicTime
+  let action: Action
+}
+
+/// Interval between the ticks of a stream: a `Duration`, decomposed once instead of for each frame.
+struct RingPace {
+  /// The interval in seconds, for the wearer's time.
+  let seconds: Double
+  private let nanoseconds: Int64
+  /// The part of the interval below a nanosecond.
+  private let attoseconds: Int64
+
+  init(_ interval: Duration) {
+    let parts = interval.components
+    seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
+    nanoseconds = parts.seconds * 1_000_000_000 + parts.attoseconds / 1_000_000_000
+    attoseconds = parts.attoseconds % 1_000_000_000
+  }
+
+  func time(ofTick tick: Int, since start: MonotonicTime) -> MonotonicTime {
+    let number = Int64(tick)
+    return start.advanced(nanoseconds: number * nanoseconds + number * attoseconds / 1_000_000_000)
+  }
+}
+
+/// A measurement on request: two frames per second, without a value while the sensor warms up. Reference,
+/// section 3, 0x69.
+struct RingMeasuring {
+  /// Interval between frames. CAP1 has 2.03 frames per second.
+  static let interval = Duration.milliseconds(500)
+  /// Time without a command from the host after which the measurement ends. According to one source; others
+  /// observed no end.
+  private static let patience = Duration.seconds(60)
+  /// Number of frames without a value. A real ring takes 26 s; shorter here to save time.
+  private static let warmUpFrameCount = 4
+
+  let kind: RingMeasurement
+  private let base: UInt8
+  private var number = 0
+  private let start: MonotonicTime
+  private var end: MonotonicTime
+
+  /// Returns `nil` for a measurement that this ring does not support.
+  init?(_ kind: RingMeasurement, _ features: EmulatedRing.Configuration.Features, now: MonotonicTime) {
+    switch kind {
+    case .heartRate: base = 78
+    case .spO2: base = 97
+    case .stress: base = 38
+    case .heartRateVariability where features == .all: base = 42
+    default: return nil
+    }
+    self.kind = kind
+    start = now.advanced(by: Self.interval)
+    end = now.advanced(by: Self.patience)
+  }
+
+  var due: MonotonicTime { start.advanced(by: Self.interval * number) }
+  /// Whether the measurement has ended because the host sent no command in time.
+  var isOver: Bool { due > end }
+
+  fileprivate mutating func keepAlive(now: MonotonicTime) { end = now.advanced(by: Self.patience) }
+
+  /// The frame that is due, if any.
+  mutating func next(now: MonotonicTime) -> [UInt8]? {
+    guard due <= now, !isOver else { return nil }
+    defer { number += 1 }
+    guard number >= Self.warmUpFrameCount else { return ringFrame([0x69, kind.rawValue]) }
+    let value = base + UInt8(number % 3)
+    let pulse: UInt16 = kind == .spO2 ? 0 : 760 + UInt16(number % 5) * 10
+    return ringFrame(
+      [0x69, kind.rawValue, 0, value, kind == .spO2 ? 1 : 0, 0, UInt8(pulse & 0xFF), UInt8(pulse >> 8)])
   }
 }
