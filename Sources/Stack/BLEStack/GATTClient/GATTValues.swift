@@ -94,4 +94,220 @@
       try await write([UInt8](encoding: 2) { $0.append(u16: configuration.rawValue) }, to: handle)
     }
   }
+
+  // MARK: - Several values at once
+
+  /// One of several attributes that were read with one request.
+  public struct AttributeValue: Hashable, Sendable {
+    public var handle: AttributeHandle
+    public var value: [UInt8]
+    /// Whether the value is complete. If not, read it with a request of its own.
+    public var isWhole: Bool
+
+    public init(handle: AttributeHandle, value: [UInt8], isWhole: Bool = true) {
+      self.handle = handle
+      self.value = value
+      self.isWhole = isWhole
+    }
+  }
+
+  /// Reads several values, or values whose handles are unknown. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
+  /// 4.8.5.
+  extension ATTRequester {
+    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; may be empty.
+    ///
+    /// A value as long as the response allows, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
+    /// - Throws: The refusal of a value, even if earlier values could be read.
+    public func readValues(
+      of uuid: BluetoothUUID, in range: HandleRange = .all
+    ) async throws(GATTError) -> [AttributeValue] {
+      let limit = min(await mtu - 4, 253)
+      return try await walk(range) { range in
+        ReadByTypeRequest(range: range, type: uuid)
+      } decode: { response, found throws(WireError) in
+        let list = try ReadByTypeResponse(validating: response)
+        for index in 0..<list.count {
+          let value = list.value(index)
+          found.append(
+            AttributeValue(
+              handle: list.handle(index), value: [UInt8](encoding: value.count) { $0.append(value) },
+              isWhole: value.count < limit))
+        }
+      } extent: {
+        HandleRange(start: $0.handle, end: $0.handle)
+      }
+    }
+
+    /// Read Multiple Characteristic Values, 4.8.4: the values concatenated, without separators.
+    ///
+    /// Use it for values of known length. The last value is truncated if the values exceed ATT_MTU − 1 bytes
+    /// in total.
+    /// - Precondition: at least two handles.
+    public func readJoined(_ handles: [AttributeHandle]) async throws(GATTError) -> [UInt8] {
+      Array(try await transact(try await multiple(.readMultipleRequest, handles)).dropFirst())
+    }
+
+    /// Read Multiple Variable Length Characteristic Values, 4.8.5.
+    ///
+    /// - Returns: One value for each handle. A value that did not fit in the response has `isWhole` set to
+    ///   `false`.
+    /// - Precondition: at least two handles.
+    public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
+      let answer = try await transact(try await multiple(.readMultipleVariableRequest, handles))
+      var values: [AttributeValue] = []
+      var surplus = 0
+      try decoding { () throws(WireError) in
+        try ReadMultipleVariableResponse(validating: answer.span).forEach { value, wholeByteCount in
+          guard values.count < handles.count else {
+            surplus += 1
+            return
+          }
+          values.append(
+            AttributeValue(
+              handle: handles[values.count], value: [UInt8](encoding: value.count) { $0.append(value) },
+              isWhole: value.count == wholeByteCount))
+        }
+      }
+      guard surplus == 0 else {
+        throw .malformed(
+          WireError(
+            .att, offset: 1, .lengthMismatch(claimed: handles.count, available: handles.count + surplus)))
+      }
+      values += handles[values.count...].map { AttributeValue(handle: $0, value: [], isWhole: false) }
+      return values
+    }
+
+    private func multiple(
+      _ opcode: ATTOpcode, _ handles: [AttributeHandle]
+    ) async throws(GATTError) -> [UInt8] {
+      let (byteCount, limit) = (1 + 2 * handles.count, await mtu)
+      guard byteCount <= limit else { throw .valueTooLong(byteCount: byteCount, limit: limit) }
+      return [UInt8](encoding: byteCount) { ReadMultipleRequest.encode(opcode, handles.span, into: &$0) }
+    }
+  }
+
+  // MARK: - Queued writes
+
+  /// A write to one attribute, made together with writes to others.
+  public struct AttributeWrite: Hashable, Sendable {
+    public var handle: AttributeHandle
+    public var value: [UInt8]
+    /// Offset in the attribute's value, in bytes.
+    public var offset: Int
+
+    public init(_ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0) {
+      self.handle = handle
+      self.value = value
+      self.offset = offset
+    }
+  }
+
+  /// Writes through the server's queue of prepared writes. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4
+  /// and 4.9.5.
+  ///
+  /// The server has one queue per client. A caller that fills the queue owns it until it is executed or
+  /// cancelled.
+  extension ATTRequester {
+    /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and verifies the echo of
+    /// each part.
+    public func writeLong(
+      _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
+    ) async throws(GATTError) {
+      try await writeTogether([AttributeWrite(value, to: handle, at: offset)])
+    }
+
+    /// Reliable Writes, 4.9.5: writes all values if the server has echoed each of them correctly, otherwise
+    /// none.
+    ///
+    /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for a wrong echo, or the server's
+    ///   refusal. In each case no value is stored.
+    public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
+      for write in writes where write.offset + write.value.count > ATT.maximumValueByteCount {
+        throw .valueTooLong(
+          byteCount: write.offset + write.value.count, limit: ATT.maximumValueByteCount)
+      }
+      await beginQueuedWrite()
+      do throws(GATTError) {
+        for write in writes { try await prepare(write) }
+        try await execute(.write)
+      } catch {
+        await endQueuedWrite()
+        throw error
+      }
+      await endQueuedWrite()
+    }
+
+    private func prepare(_ write: AttributeWrite) async throws(GATTError) {
+      let part = await mtu - 5
+      var start = 0
+      do throws(GATTError) {
+        // An empty value needs one request too.
+        repeat {
+          if start > 0, Task.isCancelled { throw .cancelled }
+          let end = min(start + part, write.value.count)
+          let request = [UInt8](encoding: end - start + 5) {
+            PrepareWrite(
+              request: write.handle, offset: UInt16(write.offset + start),
+              value: write.value.span.extracting(start..<end)
+            ).encode(into: &$0)
+          }
+          let echo = try await transact(request)
+          guard echo.dropFirst() == request.dropFirst() else { throw .writeNotVerified(write.handle) }
+          start = end
+        } while start < write.value.count
+      } catch {
+        // Cancels the prepared writes. If that fails too, the caller still gets the first error.
+        _ = try? await execute(.cancel)
+        throw error
+      }
+    }
+
+    private func execute(_ action: ExecuteWriteRequest.Action) async throws(GATTError) {
+      _ = try await transact([UInt8](encoding: 2) { ExecuteWriteRequest(action).encode(into: &$0) })
+    }
+  }
+
+  // MARK: - Signed writes
+
+  /// Signs messages: AES-CMAC with the CSRK that was distributed to the peer when it was bonded.
+  ///
+  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases. It stores the
+  /// counter with the bond before the signature is used.
+  public protocol WriteSigner {
+    /// Signs a message and increments the counter.
+    ///
+    /// - Parameter message: opcode, handle and value.
+    /// - Returns: The counter (4 bytes) and the authentication code (8 bytes) as sent on air.
+    func signature(of message: [UInt8]) async throws(GATTError) -> [UInt8]
+  }
+
+  /// Whether a link is encrypted.
+  public enum LinkEncryption: Hashable, Sendable {
+    case off, on
+  }
+
+  extension ATTRequester {
+    /// Signed Write Without Response, 4.9.2: at most ATT_MTU − 15 bytes.
+    ///
+    /// On an encrypted link this sends a Write Command instead, because encryption already authenticates it.
+    /// Core 5.4, Vol 3, Part C, 10.4.1.
+    public func writeSigned(
+      _ value: [UInt8], to handle: AttributeHandle, by signer: some WriteSigner,
+      encryption: LinkEncryption = .off
+    ) async throws(GATTError) {
+      guard encryption == .off else { return try await writeWithoutResponse(value, to: handle) }
+      let limit = await mtu - 3 - SignedWriteCommand.signatureByteCount
+      guard value.count <= limit else { throw .valueTooLong(byteCount: value.count, limit: limit) }
+      let zeros = [UInt8](repeating: 0, count: SignedWriteCommand.signatureByteCount)
+      let message = [UInt8](encoding: value.count + 3) {
+        SignedWriteCommand(handle: handle, value: value.span, signature: zeros.span).encodeMessage(into: &$0)
+      }
+      let signature = try await signer.signature(of: message)
+      precondition(signature.count == SignedWriteCommand.signatureByteCount)
+      try await send(
+        [UInt8](encoding: value.count + 15) {
+          SignedWriteCommand(handle: handle, value: value.span, signature: signature.span).encode(into: &$0)
+        })
+    }
+  }
 #endif

@@ -37,10 +37,10 @@ public struct ATTServer: Sendable {
   public private(set) var faults = 0
 
   /// CCCD values, by slot.
-  var configurations: [UInt8]
+  private var configurations: [UInt8]
   /// Slots of the CCCDs that the client has written on this link.
   var written: Set<Int> = []
-  var caching = ClientCaching()
+  private var caching = ClientCaching()
   var prepared = PreparedWrites()
 
   /// Creates the server side of a bearer.
@@ -254,11 +254,664 @@ struct Refusal: Error {
     self.code = code
   }
 
-  static let invalidPDU = Refusal(.none, .invalidPDU)
+  fileprivate static let invalidPDU = Refusal(.none, .invalidPDU)
 }
 
 extension ATTAccess {
   func require(_ handle: AttributeHandle, _ security: ATTSecurity) throws(Refusal) {
     if let code = refusal(on: security) { throw Refusal(handle, code) }
+  }
+}
+
+// MARK: - Discovery
+
+/// Discovery requests. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.
+///
+/// All responses except Find By Type Value are lists of entries of equal length, which the first match sets.
+/// The list ends before an entry that does not fit or has another length. The client continues from there.
+extension ATTServer {
+  func findInformation(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count == 5 else { throw .invalidPDU }
+    let range = try validRange(pdu)
+    var room = mtu - 2
+    var uuidByteCount = 0
+    for index in database.firstIndex(from: range.start)..<database.attributes.count {
+      let attribute = database.attributes[index]
+      guard attribute.handle <= range.end else { break }
+      if uuidByteCount == 0 {
+        uuidByteCount = attribute.type.byteCount
+        output.append(ATTOpcode.findInformationResponse.rawValue)
+        output.append(uuidByteCount == 2 ? 1 : 2)
+      }
+      guard attribute.type.byteCount == uuidByteCount, room >= uuidByteCount + 2 else { break }
+      output.append(attribute.handle)
+      output.append(attribute.type)
+      room -= uuidByteCount + 2
+    }
+    if uuidByteCount == 0 { throw Refusal(range.start, .attributeNotFound) }
+  }
+
+  private func findByTypeValue(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count >= 7 else { throw .invalidPDU }
+    let range = try validRange(pdu)
+    let type = BluetoothUUID(pdu.u16(at: 5))
+    let wanted = pdu.extracting(7...)
+    var room = mtu - 1
+    for index in database.firstIndex(from: range.start)..<database.attributes.count {
+      guard database.attributes[index].handle <= range.end, room >= 4 else { break }
+      guard database.attributes[index].type == type,
+        database.attributes[index].readAccess.refusal(on: security) == nil,
+        hasValue(wanted, at: index, database)
+      else { continue }
+      if room == mtu - 1 { output.append(ATTOpcode.findByTypeValueResponse.rawValue) }
+      output.append(database.attributes[index].handle)
+      output.append(database.attributes[index].groupEnd)
+      room -= 4
+    }
+    if room == mtu - 1 { throw Refusal(range.start, .attributeNotFound) }
+  }
+
+  private func readByType(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    let (range, type) = try rangeAndType(pdu)
+    // The longest value in an entry is min(ATT_MTU − 4, 253) bytes. Core 5.4, Vol 3, Part F, 3.4.4.2.
+    let limit = min(mtu - 4, 253)
+    var room = mtu - 2
+    var valueByteCount = -1
+    for index in database.firstIndex(from: range.start)..<database.attributes.count {
+      guard database.attributes[index].handle <= range.end else { break }
+      guard database.attributes[index].type == type else { continue }
+      if let code = database.attributes[index].readAccess.refusal(on: security) {
+        // Only a refusal of the first match is reported; a later refusal ends the list.
+        if valueByteCount < 0 { throw Refusal(database.attributes[index].handle, code) }
+        break
+      }
+      let byteCount = min(byteCount(at: index, in: database), limit)
+      if valueByteCount < 0 {
+        valueByteCount = byteCount
+        output.append(ATTOpcode.readByTypeResponse.rawValue)
+        output.append(UInt8(truncatingIfNeeded: byteCount + 2))
+      }
+      guard byteCount == valueByteCount, room >= byteCount + 2 else { break }
+      output.append(database.attributes[index].handle)
+      appendValue(at: index, 0..<byteCount, database, &output)
+      room -= byteCount + 2
+    }
+    if valueByteCount < 0 { throw Refusal(range.start, .attributeNotFound) }
+  }
+
+  private func readByGroupType(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    let (range, type) = try rangeAndType(pdu)
+    guard type == .primaryService || type == .secondaryService else {
+      throw Refusal(range.start, .unsupportedGroupType)
+    }
+    var room = mtu - 2
+    var valueByteCount = -1
+    for index in database.firstIndex(from: range.start)..<database.attributes.count {
+      guard database.attributes[index].handle <= range.end else { break }
+      guard database.attributes[index].type == type else { continue }
+      let byteCount = database.attributes[index].value.count
+      if valueByteCount < 0 {
+        valueByteCount = byteCount
+        output.append(ATTOpcode.readByGroupTypeResponse.rawValue)
+        output.append(UInt8(truncatingIfNeeded: byteCount + 4))
+      }
+      guard byteCount == valueByteCount, room >= byteCount + 4 else { break }
+      output.append(database.attributes[index].handle)
+      output.append(database.attributes[index].groupEnd)
+      appendValue(at: index, 0..<byteCount, database, &output)
+      room -= byteCount + 4
+    }
+    if valueByteCount < 0 { throw Refusal(range.start, .attributeNotFound) }
+  }
+
+  private func rangeAndType(
+    _ pdu: Span<UInt8>
+  ) throws(Refusal) -> (HandleRange, BluetoothUUID) {
+    guard pdu.count == 7 || pdu.count == 21,
+      let type = pdu.uuid(at: 5, byteCount: pdu.count - 5)
+    else { throw .invalidPDU }
+    return (try validRange(pdu), type)
+  }
+
+  /// Reads the range of a request. Throws Invalid Handle with the start handle if the start is 0 or after the
+  /// end.
+  private func validRange(_ pdu: Span<UInt8>) throws(Refusal) -> HandleRange {
+    let range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
+    guard range.isValid else { throw Refusal(range.start, .invalidHandle) }
+    return range
+  }
+  private func hasValue(
+    _ wanted: Span<UInt8>, at index: Int, _ database: borrowing GATTServerDatabase
+  ) -> Bool {
+    guard byteCount(at: index, in: database) == wanted.count else { return false }
+    for offset in wanted.indices where wanted[offset] != octet(offset, at: index, database) {
+      return false
+    }
+    return true
+  }
+}
+
+// MARK: - Reads
+
+/// Requests that read by handle. Core 5.4, Vol 3, Part F, 3.4.4.3–3.4.4.8 and 3.4.4.11.
+extension ATTServer {
+  func read(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count == 3 else { throw .invalidPDU }
+    let index = try readableIndex(pdu.handle(at: 1), database)
+    output.append(ATTOpcode.readResponse.rawValue)
+    let count = min(byteCount(at: index, in: database), mtu - 1)
+    appendValue(at: index, 0..<count, database, &output)
+  }
+
+  /// Read Blob. An offset at the end of the value returns an empty part; a larger offset is refused with
+  /// Invalid Offset.
+  private func readBlob(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count == 5 else { throw .invalidPDU }
+    let handle = pdu.handle(at: 1)
+    let index = try readableIndex(handle, database)
+    let offset = Int(pdu.u16(at: 3))
+    let count = byteCount(at: index, in: database)
+    guard offset <= count else { throw Refusal(handle, .invalidOffset) }
+    output.append(ATTOpcode.readBlobResponse.rawValue)
+    appendValue(at: index, offset..<min(count, offset + mtu - 1), database, &output)
+  }
+
+  /// Read Multiple and Read Multiple Variable. The latter precedes each value with its length.
+  ///
+  /// The whole request is refused if any value cannot be read. The error contains the handle of the first
+  /// such value.
+  private func readMultiple(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count >= 5, pdu.count % 2 == 1 else { throw .invalidPDU }
+    let hasLengths = pdu[0] == ATTOpcode.readMultipleVariableRequest.rawValue
+    for offset in stride(from: 1, to: pdu.count, by: 2) {
+      _ = try readableIndex(pdu.handle(at: offset), database)
+    }
+    output.append(
+      (hasLengths ? ATTOpcode.readMultipleVariableResponse : .readMultipleResponse).rawValue)
+    var room = mtu - 1
+    for offset in stride(from: 1, to: pdu.count, by: 2) {
+      let index = try readableIndex(pdu.handle(at: offset), database)
+      let count = byteCount(at: index, in: database)
+      if hasLengths {
+        guard room >= 2 else { return }
+        output.append(u16: UInt16(truncatingIfNeeded: count))
+        room -= 2
+      }
+      // The last value may be truncated. Its length field still contains the full length.
+      appendValue(at: index, 0..<min(count, room), database, &output)
+      room -= min(count, room)
+    }
+  }
+
+  /// Size of the value for this client, in bytes.
+  func byteCount(at index: Int, in database: borrowing GATTServerDatabase) -> Int {
+    if case .configuration = database.attributes[index].role { return 2 }
+    if database.attributes[index].type == .clientSupportedFeatures { return ClientCaching.featuresByteCount }
+    return database.attributes[index].value.count
+  }
+
+  func octet(_ offset: Int, at index: Int, _ database: borrowing GATTServerDatabase) -> UInt8 {
+    if database.attributes[index].type == .clientSupportedFeatures { return caching.features }
+    guard case .configuration(let slot, _) = database.attributes[index].role else {
+      return database.attributes[index].value[offset]
+    }
+    return offset == 0 ? configurations[slot] : 0
+  }
+
+  private func appendValue(
+    at index: Int, _ range: Range<Int>, _ database: borrowing GATTServerDatabase,
+    _ output: inout OutputSpan<UInt8>
+  ) {
+    for offset in range { output.append(octet(offset, at: index, database)) }
+  }
+
+  private func readableIndex(
+    _ handle: AttributeHandle, _ database: borrowing GATTServerDatabase
+  ) throws(Refusal) -> Int {
+    guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+    try database.attributes[index].readAccess.require(handle, security)
+    return index
+  }
+}
+
+// MARK: - Writes
+
+/// Write requests and commands. Core 5.4, Vol 3, Part F, 3.4.5 and 3.4.6.
+extension ATTServer {
+  mutating func write(
+    _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
+    _ check: WriteCheck
+  ) throws(Refusal) {
+    guard pdu.count >= 3 else { throw .invalidPDU }
+    try write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
+    output.append(ATTOpcode.writeResponse.rawValue)
+  }
+
+  /// Stores the value of a Write Command. Drops it silently on an error. Core 5.4, Vol 3, Part F, 3.4.5.3.
+  private mutating func acceptCommand(
+    _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
+  ) {
+    guard pdu.count >= 3 else { return }
+    try? write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
+  }
+
+  /// Stores the value of a signed write. A valid signature replaces the encryption that a plain write would
+  /// need. Drops a command whose signature is invalid.
+  private mutating func acceptSignedCommand(
+    _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
+  ) {
+    guard let command = try? SignedWriteCommand(validating: pdu),
+      let index = database.index(of: command.handle),
+      database.attributes[index].signedWriteAccess.refusal(on: security) == nil,
+      signatureCheck?(command) ?? false, (try? validate(command.value, to: index, database, check)) != nil
+    else { return }
+    store(command.value, to: command.handle, &database)
+  }
+
+  private mutating func prepareWrite(
+    _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
+  ) throws(Refusal) {
+    guard pdu.count >= 5 else { throw .invalidPDU }
+    let handle = pdu.handle(at: 1)
+    guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+    try database.attributes[index].writeAccess.require(handle, security)
+    guard prepared.append(pdu.extracting(5...), to: handle, at: Int(pdu.u16(at: 3))) else {
+      throw Refusal(handle, .prepareQueueFull)
+    }
+    output.append(ATTOpcode.prepareWriteResponse.rawValue)
+    output.append(pdu.extracting(1...))
+  }
+
+  /// Stores all prepared values or none: each value is assembled and checked before the first is stored.
+  private mutating func executeWrite(
+    _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
+    _ check: WriteCheck
+  ) throws(Refusal) {
+    guard pdu.count == 2, let action = ExecuteWriteRequest.Action(rawValue: pdu[1]) else {
+      throw .invalidPDU
+    }
+    var queue = PreparedWrites()
+    swap(&queue, &prepared)
+    if action == .write {
+      // Refuse if the database has changed since the values were prepared. Core 5.4, Vol 3, Part F, 3.4.6.3.
+      if queue.isStale, let first = queue.writes.first { throw Refusal(first.handle, .databaseOutOfSync) }
+      var values: [(handle: AttributeHandle, value: [UInt8])] = []
+      for write in queue.writes {
+        var place = values.firstIndex { $0.handle == write.handle }
+        if place == nil {
+          place = values.count
+          values.append((write.handle, currentValue(of: write.handle, database)))
+        }
+        guard let place else { continue }
+        try values[place].value.replaceTail(
+          from: write.offset, with: queue.bytes[write.range], write.handle, database)
+      }
+      for (handle, value) in values {
+        guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+        try database.attributes[index].writeAccess.require(handle, security)
+        try validate(value.span, to: index, database, check)
+      }
+      for (handle, value) in values { store(value.span, to: handle, &database) }
+    }
+    output.append(ATTOpcode.executeWriteResponse.rawValue)
+  }
+
+  private func currentValue(
+    of handle: AttributeHandle, _ database: borrowing GATTServerDatabase
+  ) -> [UInt8] {
+    guard let index = database.index(of: handle) else { return [] }
+    if case .configuration(let slot, _) = database.attributes[index].role {
+      return [configurations[slot], 0]
+    }
+    if database.attributes[index].type == .clientSupportedFeatures { return [caching.features] }
+    return database.attributes[index].value
+  }
+
+  private mutating func write(
+    _ value: Span<UInt8>, to handle: AttributeHandle, _ database: inout GATTServerDatabase,
+    _ check: WriteCheck
+  ) throws(Refusal) {
+    guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+    try database.attributes[index].writeAccess.require(handle, security)
+    try validate(value, to: index, database, check)
+    store(value, to: handle, &database)
+  }
+
+  private func validate(
+    _ value: Span<UInt8>, to index: Int, _ database: borrowing GATTServerDatabase, _ check: WriteCheck
+  ) throws(Refusal) {
+    let handle = database.attributes[index].handle
+    guard value.count <= database.attributes[index].maximumByteCount else {
+      throw Refusal(handle, .invalidAttributeValueLength)
+    }
+    if case .configuration(_, let allowed) = database.attributes[index].role {
+      guard value.count == 2 else { throw Refusal(handle, .invalidAttributeValueLength) }
+      guard value[0] & ~allowed == 0, value[1] == 0 else {
+        throw Refusal(handle, .cccdImproperlyConfigured)
+      }
+    }
+    if database.attributes[index].type == .clientSupportedFeatures { try caching.require(value, handle) }
+    if let code = check(handle, value) { throw Refusal(handle, code) }
+  }
+
+  private mutating func store(
+    _ value: Span<UInt8>, to handle: AttributeHandle, _ database: inout GATTServerDatabase
+  ) {
+    guard let index = database.index(of: handle) else { return }
+    if case .configuration(let slot, _) = database.attributes[index].role {
+      configurations[slot] = value[0]
+      written.insert(slot)
+    } else if database.attributes[index].type == .clientSupportedFeatures {
+      caching.features = value[0] & ClientCaching.knownFeatures
+    } else {
+      database.store(value, at: index)
+    }
+  }
+}
+
+/// Prepared parts of values, in order of arrival.
+struct PreparedWrites: Sendable {
+  struct Part: Sendable {
+    let handle: AttributeHandle
+    let offset: Int
+    let range: Range<Int>
+  }
+
+  private(set) var writes: [Part] = []
+  private(set) var bytes: [UInt8] = []
+  /// Whether the database has changed since, so that the handles may belong to other attributes.
+  var isStale = false
+
+  /// Queues a part of a value.
+  ///
+  /// - Returns: `false` if the queue is full.
+  mutating func append(_ value: Span<UInt8>, to handle: AttributeHandle, at offset: Int) -> Bool {
+    guard writes.count < ATTServer.preparedWriteLimit,
+      bytes.count + value.count <= ATTServer.preparedByteLimit
+    else { return false }
+    let start = bytes.count
+    bytes.append(copying: value)
+    writes.append(Part(handle: handle, offset: offset, range: start..<bytes.count))
+    return true
+  }
+}
+
+extension [UInt8] {
+  /// Replaces the value from `offset` to its end with the part, as a Write Request does from 0.
+  fileprivate mutating func replaceTail(
+    from offset: Int, with part: ArraySlice<UInt8>, _ handle: AttributeHandle,
+    _ database: borrowing GATTServerDatabase
+  ) throws(Refusal) {
+    guard offset <= count else { throw Refusal(handle, .invalidOffset) }
+    let limit = database.index(of: handle).map { database.attributes[$0].maximumByteCount } ?? 0
+    guard offset + part.count <= limit else { throw Refusal(handle, .invalidAttributeValueLength) }
+    removeSubrange(offset...)
+    append(contentsOf: part)
+  }
+}
+
+// MARK: - Caching
+
+/// A client's knowledge of the database, for robust caching. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.
+///
+/// Enforced only if the client has enabled robust caching. Other clients rely on Service Changed, if at all.
+struct ClientCaching: Sendable {
+  private enum Awareness: Sendable {
+    case aware
+    /// The database has changed since the client discovered it.
+    case unaware
+    /// The client has received Database Out Of Sync or has read the hash. Its next request makes it aware.
+    case told
+  }
+
+  fileprivate static let featuresByteCount = 1
+  /// Robust caching, enhanced bearers, multiple value notifications. The other bits are reserved.
+  fileprivate static let knownFeatures: UInt8 = 0x07
+  private static let robustCaching: UInt8 = 0x01
+
+  /// Client Supported Features of this client.
+  var features: UInt8 = 0
+  /// Whether the outstanding indication is Service Changed.
+  var isIndicated = false
+  private var awareness = Awareness.aware
+
+  private var isRobust: Bool { features & Self.robustCaching != 0 }
+
+  /// Whether the database has changed and the client has not acknowledged it.
+  var isBehind: Bool { awareness != .aware }
+
+  /// Whether commands of the client are ignored, and values other than Service Changed are not sent to it.
+  var isHeldBack: Bool { isRobust && awareness != .aware }
+
+  fileprivate mutating func databaseChanged() { awareness = .unaware }
+
+  /// Resets `told` to `unaware`, because that state ends with the link. Core 5.4, Vol 3, Part G, 2.5.2.1.
+  fileprivate mutating func linkEnded() {
+    isIndicated = false
+    if awareness == .told { awareness = .unaware }
+  }
+
+  mutating func confirmed() {
+    if isIndicated { awareness = .aware }
+    isIndicated = false
+  }
+
+  /// Refuses a value that clears a bit, with Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
+  func require(_ value: Span<UInt8>, _ handle: AttributeHandle) throws(Refusal) {
+    guard value.count == Self.featuresByteCount else { throw Refusal(handle, .invalidAttributeValueLength) }
+    guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
+  }
+
+  /// Checks whether the client may send a request, and updates what it knows.
+  ///
+  /// - Throws: Database Out Of Sync, once, for a request with a handle of the old database.
+  fileprivate mutating func admit(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) throws(Refusal) {
+    guard isRobust else { return }
+    switch awareness {
+    case .aware: break
+    case .told: awareness = .aware
+    case .unaware:
+      switch Self.purpose(opcode, pdu) {
+      case .discovery: break
+      case .hash: awareness = .told
+      case .value:
+        awareness = .told
+        throw Refusal(pdu.count >= 3 ? pdu.handle(at: 1) : .none, .databaseOutOfSync)
+      }
+    }
+  }
+
+  /// Purpose of a request.
+  private enum Purpose {
+    case discovery, hash, value
+  }
+
+  private static func purpose(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) -> Purpose {
+    switch opcode {
+    case .readRequest, .readBlobRequest, .readMultipleRequest, .readMultipleVariableRequest, .writeRequest,
+      .prepareWriteRequest:
+      return .value
+    case .readByTypeRequest:
+      guard pdu.count == 7 || pdu.count == 21 else { return .discovery }
+      switch pdu.uuid(at: 5, byteCount: pdu.count - 5) {
+      case BluetoothUUID.include, BluetoothUUID.characteristic: return .discovery
+      case BluetoothUUID.databaseHash:
+        return HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3)) == .all ? .hash : .value
+      default: return .value
+      }
+    default: return .discovery
+    }
+  }
+}
+
+extension ATTServer {
+  /// Whether the client must still be sent a Service Changed indication.
+  public var isBehind: Bool { caching.isBehind }
+
+  /// Switches to a changed database. CCCDs keep their values if their characteristics have not moved.
+  public mutating func databaseChanged(
+    from old: borrowing GATTServerDatabase, to new: borrowing GATTServerDatabase
+  ) {
+    var kept = [UInt8](repeating: 0, count: new.configurationCount)
+    for attribute in new.attributes {
+      guard case .configuration(let slot, _) = attribute.role, let index = old.index(of: attribute.handle),
+        case .configuration(let former, _) = old.attributes[index].role, index > 0,
+        let place = new.index(of: attribute.handle), place > 0,
+        old.attributes[index - 1].type == new.attributes[place - 1].type
+      else { continue }
+      kept[slot] = configurations[former]
+    }
+    configurations = kept
+    written = []
+    prepared.isStale = true
+    caching.databaseChanged()
+  }
+}
+
+extension GATTServerDatabase {
+  /// The Database Hash: 16 bytes, most significant first, as BlueZ sends it. Other servers send the least
+  /// significant first; clients only compare hashes. Core 5.4, Vol 3, Part G, 7.3.1.
+  public var databaseHash: [UInt8] {
+    let message = hashedOctets
+    let code = AESCMAC(key: 0).code(message.span)
+    return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
+  }
+
+  /// Input of the Database Hash, which is its AES-CMAC with a key of 16 zero bytes: declarations with their
+  /// values, and other descriptors defined by the specification without values. Core 5.4, Vol 3, Part G,
+  /// 7.3.1.
+  public var hashedOctets: [UInt8] {
+    var octets: [UInt8] = []
+    for attribute in attributes {
+      guard let type = attribute.type.short else { continue }
+      var value: [UInt8] = []
+      switch type {
+      // Service, include and characteristic declarations, extended properties.
+      case 0x2800...0x2803, 0x2900: value = attribute.value
+      case 0x2901...0x2905: break
+      default: continue
+      }
+      octets += [UInt8](encoding: 4 + value.count) {
+        $0.append(attribute.handle)
+        $0.append(u16: type)
+        $0.append(value.span)
+      }
+    }
+    return octets
+  }
+}
+
+// MARK: - Security
+
+/// Security of a link from the server's point of view.
+public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
+  /// Levels 1 to 3 of security mode 1. Core 5.4, Vol 3, Part C, 10.2.1.
+  public enum Level: UInt8, Comparable, Hashable, Sendable, BitwiseCopyable {
+    case none, encrypted
+    /// Encrypted with a key from a pairing with MITM protection.
+    case authenticated
+
+    public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
+  }
+
+  /// Whether the two devices share a key. Relevant while the link is not encrypted.
+  public enum StoredKey: Hashable, Sendable, BitwiseCopyable {
+    case none, present
+  }
+
+  public var level: Level
+  /// Encryption key size, 7 … 16 bytes, on an encrypted link.
+  public var keyByteCount: Int
+  public var storedKey: StoredKey
+
+  public init(_ level: Level = .none, keyByteCount: Int = 16, storedKey: StoredKey = .none) {
+    self.level = level
+    self.keyByteCount = keyByteCount
+    self.storedKey = storedKey
+  }
+
+  /// Security of a link to a device with this bond; `nil` if the device is not bonded.
+  public init(_ bond: Bond?, isEncrypted: Bool) {
+    let isAuthenticated = bond?.isAuthenticated ?? false
+    self.init(
+      !isEncrypted ? .none : isAuthenticated ? .authenticated : .encrypted,
+      keyByteCount: Int(bond?.keyByteCount ?? 16), storedKey: bond == nil ? .none : .present)
+  }
+}
+
+/// Whether a client may access an attribute, and if not, the error code.
+public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
+  case allowed
+  /// Refused on any link, with this error code. Core 5.4, Vol 3, Part F, 3.4.1.1.
+  case refused(ATTErrorCode)
+  /// Allowed on a link with at least this security level and encryption key size in bytes.
+  case needs(ATTSecurity.Level, keyByteCount: Int = 7)
+
+  /// Whether a link has the security that access requires.
+  fileprivate func isSecureEnough(_ security: ATTSecurity) -> Bool {
+    guard case .needs = self else { return true }
+    return refusal(on: security) == nil
+  }
+
+  /// The error code for a client on a link with this security; `nil` if access is allowed. Core 5.4, Vol 3,
+  /// Part C, 10.3.1.
+  public func refusal(on security: ATTSecurity) -> ATTErrorCode? {
+    switch self {
+    case .allowed: nil
+    case .refused(let code): code
+    case .needs(let level, let keyByteCount):
+      if security.level == .none, level > .none {
+        // If both sides have a key, encrypting with that key is enough.
+        security.storedKey == .present ? .insufficientEncryption : .insufficientAuthentication
+      } else if security.level < level {
+        .insufficientAuthentication
+      } else if level > .none, security.keyByteCount < keyByteCount {
+        .encryptionKeySizeTooShort
+      } else {
+        nil
+      }
+    }
+  }
+}
+
+// MARK: - The generic services
+
+/// Answers the requests of a connected peer: GAP and GATT services, and correct errors for all other
+/// requests.
+///
+/// The program that holds the ATT channel must also act as its server. Reference `att-gatt-conformance.md`,
+/// 6.
+package struct LocalServer {
+  private var server: ATTServer
+  private var database: GATTServerDatabase
+
+  package init(receiveMTU: Int) {
+    database = GATTServerDatabase(.genericServices(name: "ringtap"))
+    server = ATTServer(database: database, receiveMTU: receiveMTU)
+  }
+
+  /// Processes a request of the peer.
+  ///
+  /// - Parameter mtu: ATT_MTU in force on the bearer.
+  /// - Returns: The response; empty if none is due.
+  package mutating func answer(_ pdu: Span<UInt8>, mtu: Int) -> [UInt8] {
+    server.exchangedMTU(peerMTU: UInt16(mtu))
+    return [UInt8](encoding: ATT.maximumMTU) {
+      server.receive(pdu, database: &database, into: &$0) { _, _ in nil }
+    }
   }
 }

@@ -141,13 +141,13 @@ public struct Pairing {
   let initiator: DeviceAddress
   let responder: DeviceAddress
   let keyPair: (any P256KeyAgreement)?
-  let makeRandom: @Sendable () -> UInt128
+  private let makeRandom: @Sendable () -> UInt128
 
   var step = Step.features
   var actions: [PairingAction] = []
   public private(set) var deadline: MonotonicTime?
   /// Whether the user's answer is pending.
-  var isAsking = false
+  private var isAsking = false
   /// PDUs that arrived before the user's answer or before the result of encryption.
   private var held: [SecurityManagerPDU] = []
   /// Maximum number of held PDUs; enough for all keys of one side.
@@ -156,30 +156,30 @@ public struct Pairing {
   // Agreed parameters.
   var request: PairingFeatures?
   var response: PairingFeatures?
-  var isSecure = false
+  private var isSecure = false
   var method = PairingMethod.justWorks
   var keyByteCount: UInt8 = 16
 
   // State of authentication stage 1.
   var passkey: UInt32 = 0
-  var temporaryKey: UInt128 = 0
+  private var temporaryKey: UInt128 = 0
   /// Number of passkey bits that are confirmed.
   var round: UInt32 = 0
-  var localRandom: UInt128 = 0
-  var peerRandom: UInt128 = 0
-  var peerConfirm: UInt128 = 0
-  var localConfirm: UInt128 = 0
-  var peerPublicKey: P256PublicKey?
-  var dhKey: P256Coordinate?
+  private var localRandom: UInt128 = 0
+  private var peerRandom: UInt128 = 0
+  private var peerConfirm: UInt128 = 0
+  private var localConfirm: UInt128 = 0
+  private var peerPublicKey: P256PublicKey?
+  private var dhKey: P256Coordinate?
   var macKey: UInt128 = 0
   /// STK or LTK that encrypts the link.
-  public internal(set) var key: UInt128?
+  public private(set) var key: UInt128?
 
   // State of key distribution.
   var bond: Bond?
-  var awaited: Set<SecurityManagerCode> = []
-  var receivedKey: UInt128 = 0
-  var receivedResolvingKey: UInt128 = 0
+  private var awaited: Set<SecurityManagerCode> = []
+  private var receivedKey: UInt128 = 0
+  private var receivedResolvingKey: UInt128 = 0
 
   /// Creates one side of a pairing.
   ///
@@ -422,7 +422,7 @@ public struct Pairing {
 
   /// Generates the passkey or asks the user for it, if the method needs one. `passkeyKnown` is called
   /// afterwards.
-  mutating func findPasskey() {
+  private mutating func findPasskey() {
     guard case .passkey(let entry) = method else { return passkeyKnown() }
     let shows: PairingMethod.PasskeyEntry = role == .initiator ? .initiatorShows : .responderShows
     if entry == shows {
@@ -440,7 +440,354 @@ public struct Pairing {
   }
 
   /// Shortens a key to the agreed size. Core 5.4, Vol 3, Part H, 2.3.4.
-  func shortened(_ key: UInt128) -> UInt128 {
+  private func shortened(_ key: UInt128) -> UInt128 {
     keyByteCount == 16 ? key : key & ((1 as UInt128) << UInt128(8 * keyByteCount) - 1)
   }
+}
+
+// MARK: - Association model
+
+/// Method by which two devices authenticate each other. Core 5.4, Vol 3, Part H, 2.3.5.1.
+public enum PairingMethod: Hashable, Sendable {
+  case justWorks
+  case passkey(PasskeyEntry)
+  case numericComparison
+  case outOfBand
+
+  /// The sides that show and type the passkey.
+  public enum PasskeyEntry: Hashable, Sendable {
+    case initiatorShows, responderShows, bothType
+  }
+
+  public var isAuthenticated: Bool { self != .justWorks }
+
+  /// Chooses the method for two sides.
+  ///
+  /// - Parameter isSecure: whether both sides set the Secure Connections flag.
+  init(_ initiator: PairingFeatures, _ responder: PairingFeatures, isSecure: Bool) {
+    let (i, r) = (initiator.hasOutOfBandData, responder.hasOutOfBandData)
+    if isSecure ? i || r : i && r {
+      self = .outOfBand
+    } else if !initiator.requirements.contains(.authenticated),
+      !responder.requirements.contains(.authenticated)
+    {
+      self = .justWorks
+    } else {
+      self.init(initiator.capability, responder.capability, isSecure: isSecure)
+    }
+  }
+
+  /// Table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1.
+  private init(_ initiator: IOCapability, _ responder: IOCapability, isSecure: Bool) {
+    switch (initiator, responder) {
+    case (.noInputNoOutput, _), (_, .noInputNoOutput): self = .justWorks
+    case (.keyboardOnly, .keyboardOnly): self = .passkey(.bothType)
+    case (.displayYesNo, .displayYesNo): self = isSecure ? .numericComparison : .justWorks
+    case (.displayYesNo, .keyboardDisplay), (.keyboardDisplay, .keyboardDisplay):
+      self = isSecure ? .numericComparison : .passkey(.initiatorShows)
+    case (.keyboardDisplay, .displayYesNo):
+      self = isSecure ? .numericComparison : .passkey(.responderShows)
+    case (_, .keyboardOnly), (.displayOnly, .keyboardDisplay): self = .passkey(.initiatorShows)
+    case (.keyboardOnly, _), (.keyboardDisplay, .displayOnly): self = .passkey(.responderShows)
+    default: self = .justWorks
+    }
+  }
+}
+
+// MARK: - Legacy pairing
+
+/// LE legacy pairing: confirms a temporary key and derives a short-term key from it. Core 5.4, Vol 3, Part H,
+/// 2.3.5.5.
+extension Pairing {
+  private mutating func beginLegacy() {
+    temporaryKey = method == .outOfBand ? configuration.temporaryKey ?? 0 : UInt128(passkey)
+    localRandom = makeRandom()
+    localConfirm = legacyConfirm(localRandom)
+    if role == .initiator { send(.pairingConfirm(localConfirm)) }
+  }
+
+  private mutating func legacyConfirmed(_ value: UInt128) {
+    // A peer that reflects this side's confirm value proves nothing.
+    guard role == .responder || value != localConfirm else { return fail(.confirmValueFailed) }
+    peerConfirm = value
+    step = .legacyRandom
+    switch role {
+    case .initiator: send(.pairingRandom(localRandom))
+    case .responder: send(.pairingConfirm(localConfirm))
+    }
+  }
+
+  private mutating func legacyRevealed(_ value: UInt128) {
+    guard legacyConfirm(value) == peerConfirm else { return fail(.confirmValueFailed) }
+    step = .encryption
+    switch role {
+    case .initiator:
+      let short = shortened(SecurityToolbox.s1(temporaryKey, value, localRandom))
+      key = short
+      actions.append(.encrypt(short))
+    case .responder:
+      key = shortened(SecurityToolbox.s1(temporaryKey, localRandom, value))
+      send(.pairingRandom(localRandom))
+    }
+  }
+
+  private func legacyConfirm(_ random: UInt128) -> UInt128 {
+    guard let request, let response else { return 0 }
+    return SecurityToolbox.c1(
+      temporaryKey, random,
+      SecurityToolbox.LegacyContext(
+        request: Self.number(.pairingRequest(request)), response: Self.number(.pairingResponse(response)),
+        initiator: initiator, responder: responder))
+  }
+
+  /// Seven bytes as a number, with the code as the least significant byte.
+  private static func number(_ pdu: SecurityManagerPDU) -> UInt64 {
+    let octets = [UInt8](encoding: 7) { pdu.encode(into: &$0) }
+    return octets.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+}
+
+// MARK: - Secure Connections
+
+/// LE Secure Connections. Core 5.4, Vol 3, Part H, 2.3.5.6.
+extension Pairing {
+  /// Number of passkey bits. Each is confirmed in a separate round. Core 5.4, Vol 3, Part H, 2.3.5.6.3.
+  private static let passkeyBits: UInt32 = 20
+
+  // MARK: Phase 1
+
+  mutating func exchanged(_ peer: P256PublicKey) {
+    guard let keyPair else { return }
+    // Refuse a peer that reflects this side's key, or uses the debug key, whose private key is published.
+    guard peer.x != keyPair.publicKey.x, peer.x != P256PublicKey.debug.x,
+      let secret = keyPair.sharedSecret(with: peer)
+    else { return fail(.invalidParameters) }
+    peerPublicKey = peer
+    dhKey = secret
+    if role == .responder { send(.publicKey(keyPair.publicKey)) }
+    step = .confirm
+    findPasskey()
+  }
+
+  // MARK: Authentication stage 1
+
+  /// Starts a round: one for each passkey bit, or a single one.
+  private mutating func beginRound() {
+    localRandom = makeRandom()
+    if case .passkey = method {
+      step = .confirm
+      if role == .initiator { send(.pairingConfirm(localCommitment)) }
+    } else if role == .responder {
+      send(.pairingConfirm(localCommitment))
+      step = .random
+    }
+  }
+
+  mutating func confirmed(_ value: UInt128) {
+    peerConfirm = value
+    step = .random
+    switch role {
+    case .initiator: send(.pairingRandom(localRandom))
+    case .responder: send(.pairingConfirm(localCommitment))
+    }
+  }
+
+  private mutating func revealed(_ value: UInt128) {
+    peerRandom = value
+    // In Just Works and numeric comparison the initiator sends no commitment.
+    let isCommitted =
+      if case .passkey = method { true } else { role == .initiator }
+    guard !isCommitted || commitment(of: value) == peerConfirm else { return fail(.confirmValueFailed) }
+    if role == .responder { send(.pairingRandom(localRandom)) }
+    if case .passkey = method {
+      round += 1
+      if round < Self.passkeyBits { return beginRound() }
+    }
+    makeKeys()
+    step = .check
+    if method == .numericComparison {
+      isAsking = true
+      actions.append(.compare(number))
+    } else {
+      compared()
+    }
+  }
+
+  private var localX: P256Coordinate { keyPair?.publicKey.x ?? P256Coordinate(high: 0, low: 0) }
+  private var peerX: P256Coordinate { peerPublicKey?.x ?? P256Coordinate(high: 0, low: 0) }
+
+  /// z of f4: the passkey bit of this round, or 0.
+  private var roundBit: UInt8 {
+    if case .passkey = method { 0x80 | UInt8(passkey >> round & 1) } else { 0 }
+  }
+
+  private var localCommitment: UInt128 { SecurityToolbox.f4(localX, peerX, localRandom, roundBit) }
+
+  private func commitment(of random: UInt128) -> UInt128 {
+    SecurityToolbox.f4(peerX, localX, random, roundBit)
+  }
+
+  /// Number that both sides show. Core 5.4, Vol 3, Part H, 2.3.5.6.2.
+  private var number: UInt32 {
+    let value =
+      role == .initiator
+      ? SecurityToolbox.g2(localX, peerX, localRandom, peerRandom)
+      : SecurityToolbox.g2(peerX, localX, peerRandom, localRandom)
+    return value % 1_000_000
+  }
+
+  // MARK: Authentication stage 2
+
+  private mutating func makeKeys() {
+    guard let dhKey else { return }
+    let keys =
+      role == .initiator
+      ? SecurityToolbox.f5(dhKey, localRandom, peerRandom, initiator, responder)
+      : SecurityToolbox.f5(dhKey, peerRandom, localRandom, initiator, responder)
+    macKey = keys.macKey
+    key = shortened(keys.longTermKey)
+  }
+
+  /// Continues after the user has confirmed the number, or at once if the method does not require it.
+  private mutating func compared() {
+    if role == .initiator { send(.dhKeyCheck(localCheck)) }
+  }
+
+  mutating func checked(_ value: UInt128) {
+    guard value == peerCheck, let key else { return fail(.dhKeyCheckFailed) }
+    step = .encryption
+    switch role {
+    case .initiator: actions.append(.encrypt(key))
+    case .responder: send(.dhKeyCheck(localCheck))
+    }
+  }
+
+  private var localCheck: UInt128 {
+    let (features, own, other) =
+      role == .initiator ? (request, initiator, responder) : (response, responder, initiator)
+    return SecurityToolbox.f6(
+      macKey, localRandom, peerRandom, checkRandom, capability: Self.number(features), own, other)
+  }
+
+  private var peerCheck: UInt128 {
+    let (features, own, other) =
+      role == .initiator ? (response, responder, initiator) : (request, initiator, responder)
+    return SecurityToolbox.f6(
+      macKey, peerRandom, localRandom, checkRandom, capability: Self.number(features), own, other)
+  }
+
+  /// r of f6: the passkey, or 0.
+  private var checkRandom: UInt128 {
+    if case .passkey = method { UInt128(passkey) } else { 0 }
+  }
+
+  /// AuthReq, OOB flag and IO capability as a 24-bit number.
+  private static func number(_ features: PairingFeatures?) -> UInt32 {
+    guard let features else { return 0 }
+    return UInt32(features.requirements.rawValue) << 16 | (features.hasOutOfBandData ? 0x100 : 0)
+      | UInt32(features.capability.rawValue)
+  }
+}
+
+// MARK: - Keys
+
+/// Key distribution over the encrypted link; the responder's keys come first. Core 5.4, Vol 3, Part H, 3.6.
+extension Pairing {
+  /// The key for the controller; `nil` until all checks have succeeded and the user has answered. A central
+  /// that could encrypt earlier would skip the numeric comparison.
+  var agreedKey: UInt128? {
+    switch step {
+    case .encryption, .keys: key
+    default: nil
+    }
+  }
+
+  private mutating func beginKeys() {
+    guard let request, let response, let key else { return }
+    step = .keys
+    var bond = Bond(
+      isAuthenticated: method.isAuthenticated, isSecureConnections: isSecure, keyByteCount: keyByteCount,
+      isBonded: request.requirements.contains(.bonding) && response.requirements.contains(.bonding))
+    if isSecure {
+      bond.peerKey = LongTermKey(key: key)
+      bond.localKey = LongTermKey(key: key)
+    }
+    self.bond = bond
+    awaited = codes(of: role == .initiator ? response.responderKeys : response.initiatorKeys)
+    if role == .responder { giveKeys() }
+    if awaited.isEmpty { finishKeys() } else { resume() }
+  }
+
+  private mutating func takeKey(_ pdu: SecurityManagerPDU) {
+    // Ignore keys that were not agreed on.
+    guard awaited.remove(pdu.code) != nil else { return }
+    switch pdu {
+    case .encryptionInformation(let key): receivedKey = key
+    case .centralIdentification(let diversifier, let random):
+      // Reject if no key arrived before, or if it was zero, which is publicly known.
+      guard receivedKey != 0 else { return fail(.keyRejected) }
+      bond?.peerKey = LongTermKey(key: receivedKey, diversifier: diversifier, random: random)
+    case .identityInformation(let key): receivedResolvingKey = key
+    case .identityAddress(let address):
+      bond?.peerIdentity = DeviceIdentity(resolvingKey: receivedResolvingKey, address: address)
+    case .signingInformation(let key): bond?.peerSigningKey = key
+    default: break
+    }
+    if awaited.isEmpty { finishKeys() }
+  }
+
+  private mutating func finishKeys() {
+    if role == .initiator { giveKeys() }
+    if let bond { end(.success(bond)) }
+  }
+
+  private mutating func giveKeys() {
+    guard let response else { return }
+    let given = role == .initiator ? response.initiatorKeys : response.responderKeys
+    if given.contains(.encryption), !isSecure {
+      let key = shortened(makeRandom())
+      let numbers = makeRandom()
+      let (random, diversifier) = (
+        UInt64(truncatingIfNeeded: numbers), UInt16(truncatingIfNeeded: numbers >> 64)
+      )
+      bond?.localKey = LongTermKey(key: key, diversifier: diversifier, random: random)
+      send(.encryptionInformation(key))
+      send(.centralIdentification(diversifier, random))
+    }
+    if given.contains(.identity) {
+      let own = role == .initiator ? initiator : responder
+      bond?.localResolvingKey = configuration.identity?.resolvingKey
+      send(.identityInformation(configuration.identity?.resolvingKey ?? 0))
+      send(.identityAddress(configuration.identity?.address ?? own))
+    }
+    if given.contains(.signing) {
+      let key = makeRandom()
+      bond?.localSigningKey = key
+      send(.signingInformation(key))
+    }
+  }
+
+  private func codes(of keys: KeyDistribution) -> Set<SecurityManagerCode> {
+    var codes: Set<SecurityManagerCode> = []
+    if keys.contains(.encryption), !isSecure {
+      codes.formUnion([.encryptionInformation, .centralIdentification])
+    }
+    if keys.contains(.identity) { codes.formUnion([.identityInformation, .identityAddress]) }
+    if keys.contains(.signing) { codes.insert(.signingInformation) }
+    return codes
+  }
+}
+
+/// A P-256 key pair for one pairing. Callers that pair with Secure Connections supply it; `BLESecurity` has
+/// an implementation.
+///
+/// A class protocol, because the private key must not be copied and Embedded Swift supports existential types
+/// of classes only. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
+public protocol P256KeyAgreement: AnyObject, Sendable {
+  var publicKey: P256PublicKey { get }
+
+  /// Returns the x coordinate of the shared point: DHKey.
+  ///
+  /// - Returns: `nil` if the key is not a point on the curve.
+  func sharedSecret(with peer: P256PublicKey) -> P256Coordinate?
 }
