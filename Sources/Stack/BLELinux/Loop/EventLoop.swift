@@ -1,4 +1,4 @@
-import BLEWire
+public import BLEWire
 import CBluetoothLinux
 import Glibc
 import Synchronization
@@ -383,4 +383,127 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   }
 
   private func signal() { ringtap_wake_signal(wake.rawValue) }
+}
+
+// MARK: - Sources
+
+/// I/O readiness of a descriptor.
+public struct Readiness: OptionSet, Sendable {
+  public let rawValue: UInt32
+  public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  public static let readable = Readiness(rawValue: RINGTAP_READABLE)
+  public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
+  /// The peer or the kernel has closed the descriptor, or an error is pending.
+  public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
+  /// `readable` or `hangUp`: data or the end can be read. Not written as an array literal, because that would
+  /// allocate.
+  package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
+}
+
+/// An object with a descriptor that an `EventLoop` polls. The loop makes all calls on its thread.
+public protocol EventSource: AnyObject {
+  /// Called when the descriptor is ready. Must not block.
+  func ready(_ readiness: Readiness)
+  /// When to call `expired`; read after each turn of the loop.
+  var deadline: MonotonicTime? { get }
+  /// Called when `deadline` has passed.
+  func expired(now: MonotonicTime)
+  /// Called when the loop stops while it has this source. The loop makes no further calls: resume all waiting
+  /// tasks.
+  func stopped()
+}
+
+extension EventSource {
+  public func stopped() {}
+}
+
+/// The event source of an actor whose executor is the loop.
+///
+/// Create it inside the actor: the closures are then isolated to the actor, and the loop may call them.
+/// `assumeIsolated` would work too, but costs two allocations per call.
+package final class ActorSource: EventSource {
+  private let whenReady: (Readiness) -> Void
+  private let nextDeadline: () -> MonotonicTime?
+  private let whenExpired: (MonotonicTime) -> Void
+  private let whenStopped: () -> Void
+
+  package init(
+    ready: @escaping (Readiness) -> Void, deadline: @escaping () -> MonotonicTime?,
+    expired: @escaping (MonotonicTime) -> Void, stopped: @escaping () -> Void
+  ) {
+    whenReady = ready
+    nextDeadline = deadline
+    whenExpired = expired
+    whenStopped = stopped
+  }
+
+  package func ready(_ readiness: Readiness) { whenReady(readiness) }
+  package var deadline: MonotonicTime? { nextDeadline() }
+  package func expired(now: MonotonicTime) { whenExpired(now) }
+  package func stopped() { whenStopped() }
+}
+
+// MARK: - Tuning
+
+/// Scheduling of an `EventLoop`'s thread. Everything is off by default: lower latency costs power or
+/// processor time.
+///
+/// There is no busy polling of the socket (`SO_BUSY_POLL`). With that option the kernel polls the queue of
+/// the network driver that last fed the socket, by its `sk_napi_id` (`sk_busy_loop` in
+/// `include/net/busy_poll.h`). Bluetooth drivers have no NAPI queue, so the ID stays 0 and the option has no
+/// effect. Use `spinMicroseconds` instead.
+public struct LoopTuning: Hashable, Sendable {
+  /// How long the thread polls after the last packet before it sleeps, in microseconds; 0 … 1,000,000. With 0
+  /// it sleeps at once.
+  public var spinMicroseconds = 0
+  /// The only processor that the thread may run on; `nil` for any. Other threads may run on it too.
+  public var processor: Int?
+  /// SCHED_FIFO with this priority, 1 … 99: the thread runs before all ordinary threads. Requires
+  /// CAP_SYS_NICE or an RLIMIT_RTPRIO of at least this value. With CAP_IPC_LOCK the process's memory also
+  /// stays resident (`mlockall`).
+  public var realTimePriority: Int?
+
+  public init() {}
+
+  public var isDefault: Bool { self == LoopTuning() }
+}
+
+// MARK: - Tasks
+
+/// Creation of tasks that work with actors of a loop.
+///
+/// All such tasks are created here, because in virtual time they must stay on the loop: otherwise time would
+/// advance while they run.
+extension EventLoop {
+  /// Traps in debug builds if the caller is not on the loop's thread. Protects state that has no lock because
+  /// only that thread uses it.
+  package func assertIsCurrent() { assert(isOnThread, "not on the event loop's thread") }
+
+  /// Starts a task.
+  @discardableResult
+  package func task<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Task<Value, Never> {
+    Task(executorPreference: preference) { await body() }
+  }
+
+  /// Schedules `body` on an actor. For cancellation handlers and other code that cannot await.
+  package func later<Resident: Actor>(
+    _ resident: Resident, _ body: @escaping @Sendable (isolated Resident) async -> Void
+  ) {
+    task { await body(resident) }
+  }
+
+  /// Calls `body` after a time by the loop's clock, unless the task is cancelled or the loop stops first.
+  package func after(
+    _ duration: Duration, _ body: @escaping @Sendable () async -> Void
+  ) -> Task<Void, Never> {
+    task { if (try? await self.wait(for: duration)) != nil { await body() } }
+  }
+
+  /// Runs `body` to completion even if the calling task is cancelled. For cleanup.
+  package func uninterrupted<Value: Sendable>(
+    _ body: @escaping @Sendable () async -> Value
+  ) async -> Value {
+    await task(body).value
+  }
 }

@@ -1,4 +1,5 @@
 public import BLEWire
+import Glibc
 import Synchronization
 
 /// The clock of an event loop and of everything on it: the kernel's clocks, or virtual time.
@@ -71,5 +72,28 @@ public final class LoopClock: Sendable {
     let isLater = time.nanoseconds > elapsed.load(ordering: .relaxed)
     if isLater { elapsed.store(time.nanoseconds, ordering: .relaxed) }
     return true
+  }
+}
+
+/// The kernel's clocks, in nanoseconds.
+public enum SystemClock {
+  /// CLOCK_REALTIME, the clock of receive timestamps. It may be stepped.
+  public static func now() -> ReceiveTime { ReceiveTime(nanoseconds: read(CLOCK_REALTIME)) }
+
+  /// CLOCK_MONOTONIC, for deadlines.
+  public static func monotonic() -> MonotonicTime {
+    MonotonicTime(nanoseconds: read(CLOCK_MONOTONIC))
+  }
+
+  /// CLOCK_BOOTTIME: never set, and advances while the machine is suspended.
+  public static func sinceBoot() -> MonotonicTime {
+    MonotonicTime(nanoseconds: read(CLOCK_BOOTTIME))
+  }
+
+  private static func read(_ clock: clockid_t) -> Int64 {
+    var time = timespec()
+    // SAFETY: `time` outlives the call.
+    unsafe clock_gettime(clock, &time)
+    return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 }

@@ -1,4 +1,6 @@
+public import BLEWire
 import CBluetoothLinux
+import Glibc
 
 /// The kernel's management interface: commands to its Bluetooth host and events from it, for all adapters.
 public enum ManagementSocket {
@@ -16,5 +18,77 @@ public enum ManagementSocket {
       ringtap_hci_bind(number, UInt16(HCI_DEV_NONE), UInt16(HCI_CHANNEL_CONTROL))
     }
     return descriptor
+  }
+}
+
+/// A link of an adapter, created by any program.
+public struct AdapterLink: Hashable, Sendable {
+  /// Address of the peer. Its type is always `.public`, because the kernel does not report the type here.
+  public let peer: DeviceAddress
+  public let handle: ConnectionHandle
+  public let isLowEnergy: Bool
+
+  public init(peer: DeviceAddress, handle: ConnectionHandle, isLowEnergy: Bool) {
+    self.peer = peer
+    self.handle = handle
+    self.isLowEnergy = isLowEnergy
+  }
+
+  private static let limit = 64
+
+  /// All links of an adapter that the kernel's host manages, at most 64. Requires no capability.
+  ///
+  /// `ioctl(HCIGETCONNLIST)`.
+  public static func all(index: UInt16) throws(SystemError) -> [AdapterLink] {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    var links = [ringtap_hci_link](repeating: ringtap_hci_link(), count: limit)
+    let count = try checked("ioctl(HCIGETCONNLIST)") {
+      // SAFETY: `links` has room for `limit` entries.
+      unsafe ringtap_hci_links(number, index, &links, CInt(limit))
+    }
+    return links.prefix(Int(count)).map {
+      AdapterLink(
+        peer: DeviceAddress(bits: $0.address, type: .public), handle: ConnectionHandle($0.handle),
+        isLowEnergy: $0.is_low_energy != 0)
+    }
+  }
+}
+
+extension ManagementSocket {
+  private static let answerByteCount = 1024
+  /// Maximum number of packets before the reply, such as events of other adapters.
+  private static let packetLimit = 64
+  private static let patienceMilliseconds: CInt = 1000
+
+  /// Sends one packet on a new socket, then passes each received packet to `take` until it returns `true`.
+  /// Blocks: do not call it in a task or on an event loop.
+  ///
+  /// - Throws: ETIMEDOUT if `take` has not returned `true` within about one second.
+  public static func ask(
+    _ packet: Span<UInt8>, _ take: (Span<UInt8>) -> Bool
+  ) throws(SystemError) {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    try checked("bind(HCI_CHANNEL_CONTROL)") {
+      ringtap_hci_bind(number, UInt16(HCI_DEV_NONE), UInt16(HCI_CHANNEL_CONTROL))
+    }
+    var answer = [UInt8](repeating: 0, count: answerByteCount)
+    var length = CInt(packet.count)
+    for _ in 0..<packetLimit {
+      let count = try checked("exchange(HCI_CHANNEL_CONTROL)") {
+        // SAFETY: the call gets the lengths of both arrays.
+        unsafe packet.withUnsafeBufferPointer {
+          unsafe ringtap_exchange(
+            number, $0.baseAddress, length, &answer, CInt(answerByteCount), patienceMilliseconds)
+        }
+      }
+      if count == 0 { break }
+      if take(answer.span.extracting(..<Int(count))) { return }
+      length = 0
+    }
+    throw SystemError(call: "exchange(HCI_CHANNEL_CONTROL)", number: ETIMEDOUT)
   }
 }

@@ -190,3 +190,23 @@ extension FileDescriptor {
     }
   }
 }
+
+extension FileDescriptor {
+  /// Waits until the descriptor is writable or its reader has closed.
+  ///
+  /// `poll`.
+  package func waitUntilWritable() {
+    var wanted = pollfd(fd: rawValue, events: Int16(POLLOUT), revents: 0)
+    // SAFETY: `wanted` outlives the call.
+    _ = unsafe poll(&wanted, 1, -1)
+  }
+
+  /// Discards pending input. Closing a socket with unread input would reset the connection, which loses data
+  /// that was sent.
+  ///
+  /// - Parameter limit: maximum number of reads, because a peer may keep sending.
+  package func discardInput(limit: Int = 16) {
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    for _ in 0..<limit { guard let count = try? read(into: &buffer), count > 0 else { return } }
+  }
+}

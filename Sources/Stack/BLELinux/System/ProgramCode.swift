@@ -1,3 +1,4 @@
+import CBluetoothLinux
 import Glibc
 import Synchronization
 
