@@ -18,7 +18,7 @@ public actor KernelAdapter: SecuringAdapter {
   private(set) var management: ManagementChannel?
   var security = KernelSecurity()
   /// Initial timings loaded in the kernel for links with a fast start.
-  var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
+  private var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
   let note: @Sendable (String) -> Void
 
   /// Creates the adapter.
@@ -179,5 +179,141 @@ extension EventLoop {
       default: throw HostError(error)
       }
     }
+  }
+}
+
+// MARK: - Fast starts
+
+/// Fast starts on kernel links. The kernel creates links with an interval of 30 to 50 ms unless connection
+/// parameters for the device are loaded: `mgmt-api.txt`, 0x0035.
+extension KernelAdapter {
+  /// Loads the timing of a fast start into the kernel.
+  ///
+  /// Does nothing if `bluetoothd` runs, because each load replaces the entries that `bluetoothd` loaded, or
+  /// if the lasting timing could not be set afterwards. If the process is killed with SIGKILL, the kernel
+  /// keeps the entry until the adapter is switched off.
+  ///
+  /// - Returns: Whether the link will start fast.
+  private func beginFastStart(with peer: DeviceAddress, _ request: LinkRequest, _ lever: LinkParameterControl)
+    async
+    -> Bool
+  {
+    guard request.startsFast, lever.channel != nil, ProcessFacts.has(.netRaw), HostError.daemon == nil else {
+      // An earlier link may have ended before its fast start.
+      await forgetFastStart(with: peer)
+      return false
+    }
+    do throws(HostError) {
+      let management = try await openManagement()
+      fastStarts[peer] = request.initialTiming
+      try await management.command(LoadConnectionParameters(fastStartEntries))
+      return true
+    } catch {
+      fastStarts[peer] = nil
+      // The link starts with the kernel's default timing.
+      return false
+    }
+  }
+
+  /// Sets the lasting timing of a link: the requested one, otherwise the kernel's default. Timing that the
+  /// device has requested meanwhile stays in force.
+  func endFastStart(_ connection: Connection, as peer: DeviceAddress, _ request: LinkRequest) async {
+    await forgetFastStart(with: peer)
+    var rest = request
+    (rest.phy, rest.dataLength) = (nil, nil)
+    let range = LinkParameterRange.default
+    let own = range.minimumInterval...range.maximumInterval
+    // If the link outlives this process, it must return to the kernel's default timing.
+    _ = await connection.firstTiming(
+      .init(interval: own.upperBound, latency: range.latency, supervisionTimeout: range.supervisionTimeout))
+    if rest.timing == nil, await connection.isFast { rest.interval = own }
+    await change(connection, to: rest)
+  }
+
+  /// Removes the entry of a fast start. Linux 6.11 and later apply a load of exactly one entry to a live
+  /// link, so the default entry is listed twice.
+  private func forgetFastStart(with peer: DeviceAddress) async {
+    guard fastStarts.removeValue(forKey: peer) != nil, let management else { return }
+    let former = LoadConnectionParameters.Entry(peer, .default)
+    // The kernel keeps the entry of a device that it connects to on its own, so the first load resets that
+    // entry. Both may fail if the adapter was removed; its entries are then gone too.
+    _ = try? await management.command(LoadConnectionParameters(fastStartEntries + [former, former]))
+    _ = try? await management.command(LoadConnectionParameters(fastStartEntries))
+  }
+
+  /// All current entries, because each load replaces the whole list.
+  private var fastStartEntries: [LoadConnectionParameters.Entry] {
+    fastStarts.map { LoadConnectionParameters.Entry($0.key, $0.value) }
+  }
+}
+
+// MARK: - The raw channel
+
+/// Receives all packets of a raw channel, from the controller and from other users of the controller.
+package final class ControllerObserver: @unchecked Sendable {
+  // No lock: called on the event loop's thread only. A packet begins with its H4 type byte.
+  let heard: (Span<UInt8>) -> Void
+  let lost: (HostError) -> Void
+
+  package init(heard: @escaping (Span<UInt8>) -> Void, lost: @escaping (HostError) -> Void) {
+    (self.heard, self.lost) = (heard, lost)
+  }
+}
+
+extension KernelAdapter {
+  /// Sends a command on the raw channel and waits for its reply.
+  @discardableResult
+  package func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
+    try await openChannel().command(command)
+  }
+
+  /// Sends a command on the management socket and waits for its reply.
+  @discardableResult
+  package func manage(_ command: any ManagementCommand) async throws(HostError) -> [UInt8] {
+    try await openManagement().command(command)
+  }
+
+  /// Passes all further packets to the observer, which replaces any earlier one.
+  package func tell(_ observer: ControllerObserver) async throws(HostError) {
+    try await openChannel().tell(observer)
+  }
+
+  /// Passes the packets queued in the raw channel to the observer. The kernel queues an event there before it
+  /// acts on the event.
+  package func catchUp() { channel?.assumeIsolated { $0.drain() } }
+
+  package var bondStore: (any BondStore)? { security.settings?.store }
+
+  /// Creates a connection from the ATT channel of a link that a central created.
+  package func adopt(
+    _ descriptor: consuming FileDescriptor, peer: DeviceAddress, tap: PacketTap?
+  ) throws(HostError) -> Connection {
+    let carrier: SocketCarrier
+    do throws(SystemError) {
+      descriptor.prepareToReceive()
+      carrier = try SocketCarrier(descriptor, loop)
+    } catch { throw HostError(error) }
+    channel?.assumeIsolated { $0.watch(for: carrier) }
+    let handle = carrier.connectionHandle ?? ConnectionHandle(0)
+    let connection = Connection(carrier, peer: peer, handle: handle, on: loop, tap: tap)
+    do { try connection.assumeIsolated { try $0.attach() } } catch { throw .adapterDown(name) }
+    security.add(connection)
+    return connection
+  }
+
+  /// Sets callbacks around the kernel's pairing events. `arrive` runs before each event, to accept centrals
+  /// that have just connected; `changed` runs after it, because keys may have changed.
+  ///
+  /// - Returns: `false` if callbacks are already set.
+  package func whenPairing(arrive: @escaping () -> Void, changed: @escaping () -> Void) -> Bool {
+    guard security.centrals == nil else { return false }
+    security.centrals = (arrive, changed)
+    return true
+  }
+
+  /// Undoes `tell` and `whenPairing`.
+  package func endCentrals() {
+    security.centrals = nil
+    channel?.assumeIsolated { $0.tell(nil) }
   }
 }

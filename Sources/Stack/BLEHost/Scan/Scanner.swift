@@ -1,4 +1,7 @@
+import BLELinux
+import BLEStack
 public import BLEWire
+import Synchronization
 
 /// A scan that collects advertisers and always turns scanning off at its end.
 public struct Scanner: Sendable {
@@ -96,4 +99,175 @@ public struct Scanner: Sendable {
     return complete(
       try await run(on: adapter, for: duration, heard: { heard(complete($0)) }) { queue.add($0) })
   }
+}
+
+/// Merges reports on the receive thread by identity, or by address if there is no identity. Lets a task wait
+/// for the end of the scan.
+final class Collector: Sendable {
+  private struct State: Sendable {
+    /// Advertisers by identity, or by address if they have no identity.
+    var advertisers: RecentTable<DeviceAddress, Advertiser>
+    var report = ScanReport()
+    var isDone = false
+  }
+
+  private let reportsAll: Bool
+  private let resolver: AddressResolver?
+  private let handler: @Sendable (Advertiser) -> Scanner.Verdict
+  private let state: Mutex<State>
+  private let done = OneShot<Void>()
+
+  init(
+    reportsAll: Bool, keeping limit: Int = Scanner.advertisers.count, resolver: AddressResolver? = nil,
+    _ handler: @escaping @Sendable (Advertiser) -> Scanner.Verdict
+  ) {
+    self.reportsAll = reportsAll
+    self.resolver = resolver
+    self.handler = handler
+    state = Mutex(State(advertisers: RecentTable(limit: limit)))
+  }
+
+  /// Counts of the scan. Advertisers dropped for a slow reader are not included.
+  var report: ScanReport {
+    state.withLock { state in
+      var report = state.report
+      report.forgotten = state.advertisers.forgotten
+      return report
+    }
+  }
+
+  /// Number of advertisers currently kept.
+  var count: Int { state.withLock(\.advertisers.count) }
+
+  func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
+    guard isWanted else { return }
+    let identity = resolver?(report.address)
+    var change = Advertiser.Change()
+    let advertiser = state.withLock { state in
+      state.advertisers.use(identity ?? report.address, first: Advertiser(address: .any)) { advertiser in
+        change = advertiser.take(report, at: time)
+        change.set(&advertiser.address, report.address)
+        change.set(&advertiser.identity, identity)
+        return change.isNews || reportsAll ? advertiser : nil
+      }
+    }
+    if change.leftOut > 0 || change.error != nil {
+      state.withLock { state in
+        state.report.leftOut += change.leftOut
+        state.report.malformed += change.error == nil ? 0 : 1
+      }
+    }
+    if let advertiser, handler(advertiser) == .stop { finish() }
+  }
+
+  /// Counts a report and returns whether to process it.
+  private var isWanted: Bool {
+    state.withLock { state in
+      if state.isDone { state.report.late += 1 } else { state.report.reports += 1 }
+      return !state.isDone
+    }
+  }
+
+  /// Returns when the handler returns `stop`, `duration` has passed, the task is cancelled, or `finish` is
+  /// called.
+  func wait(for duration: Duration?) async {
+    let timer = duration.map { duration in
+      Task { [self] in
+        try? await Task.sleep(for: duration)
+        finish()
+      }
+    }
+    await withTaskCancellationHandler {
+      await done.value()
+    } onCancel: {
+      finish()
+    }
+    timer?.cancel()
+  }
+
+  /// Ends the wait.
+  func finish() {
+    state.withLock { $0.isDone = true }
+    done.set(())
+  }
+}
+
+/// Counts of a scan: received reports, and losses. In a `--duplicates` scan each report is shown or counted
+/// as `lost`.
+public struct ScanReport: Hashable, Sendable {
+  /// Advertising reports that were processed.
+  public var reports = 0
+  /// Reports that arrived while the scan was being turned off and were ignored.
+  public var late = 0
+  /// Malformed reports and structures.
+  public var malformed = 0
+  /// Long advertisements that were not received completely, including those in progress when the scan ended.
+  public var unfinished = 0
+  /// Advertisers that were removed because the table was full (`Scanner.advertisers`).
+  public var forgotten = 0
+  /// Service UUIDs and structures that exceeded the limits of an advertiser.
+  public var leftOut = 0
+  /// Advertisers dropped because the reader was too slow (`AdvertiserQueue.limit`).
+  public var lost = 0
+
+  public init() {}
+
+  /// Whether everything received fit within the limits.
+  ///
+  /// Ignores as many incomplete advertisements as the controller can send in fragments at once, because the
+  /// end of the scan may cut them off.
+  public var isComplete: Bool {
+    forgotten == 0 && leftOut == 0 && lost == 0
+      && unfinished <= AdvertisingReportAssembler.limit.count
+  }
+
+  public static func += (all: inout ScanReport, part: ScanReport) {
+    all.reports += part.reports
+    all.late += part.late
+    all.malformed += part.malformed
+    all.unfinished += part.unfinished
+    all.forgotten += part.forgotten
+    all.leftOut += part.leftOut
+    all.lost += part.lost
+  }
+}
+
+/// A queue from the receive thread of a scan to a reader, which may be slow.
+public final class AdvertiserQueue: Sendable {
+  public static let limit = Limit(
+    256, "advertisers queued for the reader of a scan", by: .air,
+    whenFull: "the oldest is dropped",
+    counted: "`lost` of a scan")
+
+  /// Advertisers, each in the state that followed its report. For a single reader.
+  public let advertisers: AsyncStream<Advertiser>
+  private let sink: AsyncStream<Advertiser>.Continuation
+  private let additions = Atomic(0)
+  private let losses = Atomic(0)
+
+  public init() {
+    (advertisers, sink) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.limit.count))
+  }
+
+  /// Number of advertisers added, including those dropped.
+  package var added: Int { additions.load(ordering: .relaxed) }
+  /// Number of advertisers dropped because the queue was full.
+  public var lost: Int { losses.load(ordering: .relaxed) }
+
+  /// Sets a callback for the end of the reader.
+  package func onEnd(_ body: @escaping @Sendable () -> Void) { sink.onTermination = { _ in body() } }
+
+  /// Queues an advertiser, or drops it if the queue is full. Never blocks.
+  func add(_ advertiser: Advertiser) -> Scanner.Verdict {
+    switch sink.yield(advertiser) {
+    case .terminated: return .stop
+    case .dropped: losses.add(1, ordering: .relaxed)
+    default: break
+    }
+    additions.add(1, ordering: .relaxed)
+    return .goOn
+  }
+
+  /// Ends the stream after the advertisers that are queued.
+  public func finish() { sink.finish() }
 }
