@@ -3,6 +3,7 @@ import BLELinux
 import BLESensors
 import BLEWire
 import ColmiRing
+package import Recording
 package import SensorSessions
 
 /// A session with a ring that measures the heart rate itself and reports it twice per second.
@@ -69,5 +70,23 @@ package struct RingRateSession: SensorSession {
   package func stop() async {
     measuring.cancel()
     await measuring.value
+  }
+}
+
+/// Sensor kinds for which the relay requests the heart rate that the device measures, instead of its raw
+/// data.
+package enum OwnHeartRate {
+  /// COLMI rings.
+  package static var ring: SensorKind<HeartRateSample> {
+    SensorKind(
+      SensorKind<RingRawReading>.ring.search, RingRateSession.self, (), emulation: .specification("ring")
+    ) { _ in HeartRateTables() }
+  }
+
+  package static var polar: SensorKind<HeartRateSample> {
+    SensorKind(
+      SensorKind<PolarFrameSample>.polar.search, HeartRateSession.self, .none,
+      emulation: .specification("polar")
+    ) { _ in HeartRateTables() }
   }
 }
