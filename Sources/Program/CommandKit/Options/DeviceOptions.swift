@@ -11,9 +11,7 @@ package import SensorSessions
 package struct AdapterOptions: ParsableArguments {
   package init() {}
 
-  package enum Mode: String, CaseIterable, ExpressibleByArgument {
-    case auto, raw, coexist, exclusive
-  }
+  package typealias Mode = RadioChoice.Mode
 
   @Option(help: "The adapter, such as hci0 (default: the first up).")
   package var adapter: String?
@@ -61,131 +59,27 @@ package struct AdapterOptions: ParsableArguments {
       """, visibility: .hidden))
   package var noRemember = false
 
-  package func validate() throws {
-    if packetLog != nil, try specification() == nil {
-      throw ValidationError(
-        "--packet-log is for exclusive mode; in other modes record the kernel's packets with `btmon -w FILE`")
-    }
-    if logKeys, packetLog == nil { throw ValidationError("--log-keys needs --packet-log") }
-    guard transport != nil else { return }
-    if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
-    if adapter != nil { throw ValidationError("give --adapter or --transport, not both") }
-    _ = try specification()
+  package func validate() throws { try choice().validate() }
+
+  /// The radio that the options select.
+  package func choice() throws -> RadioChoice {
+    var choice = RadioChoice()
+    (choice.adapter, choice.mode, choice.packetLog) = (adapter, mode, packetLog)
+    choice.transport = try transport.map(RadioChoice.transport)
+    (choice.logsKeys, choice.acceptsUnencrypted, choice.remembers) = (logKeys, acceptUnencrypted, !noRemember)
+    return choice
   }
 
-  /// The transport in exclusive mode; `nil` in the other modes.
-  private func specification() throws -> TransportSpecification? {
-    if let transport {
-      do throws(TransportSpecification.ParseError) { return try TransportSpecification(transport) } catch {
-        throw ValidationError(error.description)
-      }
-    }
-    let handed = InheritedSockets.userChannel.map { "hci\($0)" }
-    // An inherited user channel selects exclusive mode.
-    guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
-      return nil
-    }
-    let name = adapter ?? handed ?? "hci0"
-    guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
-      throw ValidationError("'\(name)' is not an adapter name such as hci0")
-    }
-    return .hciSocket(index: index)
-  }
-
-  /// Opens the radio and drops the capabilities that are no longer needed.
-  ///
-  /// - Parameters:
-  ///   - tuning: settings of the receive thread.
-  ///   - links: number of devices to connect to; after that, only lost links are reconnected. 0 for a scan,
-  ///     `nil` if unknown.
+  /// Opens the radio: see `RadioChoice.open`.
   package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
-    let transport = try specification()
-    switch transport {
-    case .hciSocket?, nil: break
-    default: if links != nil { ProcessRights.keep([]) }
-    }
-    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
-    do { return try await open(transport, links, on: loop) } catch {
-      loop.stop()
-      throw error
-    }
-  }
-
-  private func open(
-    _ transport: TransportSpecification?, _ links: Int?, on loop: EventLoop
-  ) async throws -> Radio {
-    guard let specification = transport else {
-      let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      var kernel = beside(info, loop)
-      if let links { kernel = SparingAdapter(kernel, links: links) }
-      let radio = Radio(adapter: remembering(kernel))
-      try await secure(radio)
-      return radio
-    }
-    var radio = try await Radio.exclusive(
-      specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
-    // The user channel stays open, so no capability is needed again.
-    if links != nil { ProcessRights.keep([]) }
-    try await secure(radio)
-    radio.adapter = remembering(radio.adapter)
-    return radio
-  }
-
-  /// Passes the stored keys to the adapter, which encrypts links with bonded devices. The kernel accepts keys
-  /// from root only. Without root, the kernel still uses the keys that it got from `bluetoothd`.
-  private func secure(_ radio: Radio) async throws {
-    guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
-    if radio.adapter.mode == "coexist"
-      || radio.adapter.exclusive == nil && ProcessFacts.processID(named: "bluetoothd") != nil
-    {
-      Console.note(
-        "bluetoothd keeps its own bonds and decides which links are encrypted: the bonds of `ringtap pair` "
-          + "are not used in \(radio.adapter.mode) mode, and a device that lost its key is not detected")
-    }
-    guard let adapter = radio.adapter.securing else { return }
-    var settings = SecuritySettings(store: bonds)
-    if acceptUnencrypted { settings.bondedLinks = .any }
-    let wanted = settings
-    try await failing { () async throws(HostError) in
-      do throws(HostError) { try await adapter.secure(wanted) } catch {
-        // The adapter has the bonds despite the error, and rejects links that it cannot encrypt.
-        guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
-      }
-    }
+    try await choice().open(tuning, links: links)
   }
 
   /// The stored keys of bonded devices; `nil` if this command does not use known devices.
-  package var bondFiles: BondFiles? {
-    knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
-  }
+  package var bondFiles: BondFiles? { (try? choice())?.bondFiles }
 
-  /// The known devices; `nil` if this command does not use them. Emulated and replayed devices are not
-  /// stored, because they do not exist in later runs.
-  package var knownDevices: KnownDevices? {
-    if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
-    switch try? specification() {
-    case .virtual?, .replay?: return nil
-    default: return KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
-    }
-  }
-
-  private func remembering(_ adapter: any Adapter) -> any Adapter {
-    knownDevices.map { RememberingAdapter(adapter, $0) { Console.note($0) } } ?? adapter
-  }
-}
-
-extension AdapterOptions {
-  /// Opens an adapter that stays under the kernel's control.
-  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
-    switch mode {
-    case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
-    case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
-    case .auto:
-      let choice = ModeChoice.here()
-      Console.note(choice.note(on: info.name))
-      return choice.adapter(info, on: loop) { Console.note($0) }
-    }
-  }
+  /// The known devices; `nil` if this command does not use them.
+  package var knownDevices: KnownDevices? { (try? choice())?.knownDevices }
 }
 
 /// Options for the device to connect to: address type and timeout.

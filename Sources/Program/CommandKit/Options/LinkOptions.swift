@@ -1,6 +1,6 @@
 package import ArgumentParser
 package import BLEHost
-import BLEWire
+package import BLEWire
 import Recording
 
 /// Link parameters to request, on every command that connects.
@@ -10,17 +10,16 @@ package struct LinkOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       "Connection interval, or a range such as 7.5-15; multiples of 1.25, 7.5 … 4000. The kernel's default is 30-50.",
-      valueName: "ms"))
-  package var interval: String?
+      valueName: "ms"), transform: Self.interval)
+  package var interval: ClosedRange<UInt16>?
 
-  @Option(
-    help: "Connection events that the device may skip, 0 … 499.", in: NumberRange(0...499))
+  @Option(help: "Connection events that the device may skip, 0 … 499.", in: Self.latencies)
   package var latency: UInt16?
 
   @Option(
     help: ArgumentHelp(
       "Supervision timeout: how long the link may be silent before it is lost, 100 … 32000.", valueName: "ms"),
-    in: NumberRange(100...32_000, "ms"))
+    in: Self.supervisionTimeouts)
   package var supervisionTimeout: UInt16?
 
   @Option(
@@ -30,7 +29,7 @@ package struct LinkOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp("Maximum number of bytes in one data packet, 27 … 251.", valueName: "octets"),
-    in: NumberRange(27...251, "octets"))
+    in: Self.dataLengths)
   package var dataLength: UInt16?
 
   package enum PHY: String, CaseIterable, ExpressibleByArgument {
@@ -38,7 +37,7 @@ package struct LinkOptions: ParsableArguments {
     case le2M = "2m"
     case coded
 
-    var phy: LEPHY {
+    package var phy: LEPHY {
       switch self {
       case .le1M: .le1M
       case .le2M: .le2M
@@ -51,29 +50,37 @@ package struct LinkOptions: ParsableArguments {
 
   package func request() throws -> LinkRequest {
     var request = LinkRequest()
-    request.interval = try interval.map(Self.interval)
+    request.interval = interval
     request.latency = latency
-    request.supervisionTimeout = supervisionTimeout.map { ($0 + 9) / 10 }
+    request.supervisionTimeout = supervisionTimeout.map(Self.units(ofMilliseconds:))
     request.phy = phy?.phy
     request.dataLength = dataLength
     if let fault = request.fault { throw ValidationError(fault) }
     return request
   }
 
+  // MARK: Values
+
+  package static let latencies = NumberRange<UInt16>(0...499)
+  /// Supervision timeouts in milliseconds.
+  package static let supervisionTimeouts = NumberRange<UInt16>(100...32_000, "ms")
+  package static let dataLengths = NumberRange<UInt16>(27...251, "octets")
+
+  /// Converts a supervision timeout to units of 10 ms, rounded up.
+  package static func units(ofMilliseconds timeout: UInt16) -> UInt16 { (timeout + 9) / 10 }
+
   /// Parses a connection interval.
   ///
   /// - Parameter text: milliseconds, one number or two separated by a hyphen.
-  private static func interval(_ text: String) throws -> ClosedRange<UInt16> {
+  /// - Returns: the interval in units of 1.25 ms.
+  /// - Throws: `ValidationError` with the range. The parser adds the option's name and the value in front.
+  package static func interval(_ text: String) throws -> ClosedRange<UInt16> {
     let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
       Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
     }
     guard (1...2).contains(units.count), let least = units[0], let most = units[units.count - 1],
       least <= most, LinkParameterRange.intervals.contains(least), LinkParameterRange.intervals.contains(most)
-    else {
-      throw ValidationError(
-        "The value '\(text)' is invalid for '--interval <ms>': it must be 7.5 to 4000 ms, such as 30 or 7.5-15"
-      )
-    }
+    else { throw ValidationError("it must be 7.5 to 4000 ms, such as 30 or 7.5-15") }
     return least...most
   }
 }

@@ -116,7 +116,9 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
 
   private func run(of point: Point) throws -> BenchRun {
     var (device, options) = (device, options)
-    device.link.interval = point.interval
+    do { device.link.interval = try LinkOptions.interval(point.interval) } catch {
+      throw ValidationError("The value '\(point.interval)' is invalid for '--intervals <list>': \(error)")
+    }
     guard let phy = LinkOptions.PHY(rawValue: point.phy) else {
       throw ValidationError("'\(point.phy)' is not a PHY; choose 1m, 2m or coded")
     }

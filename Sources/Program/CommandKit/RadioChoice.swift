@@ -1,0 +1,169 @@
+import ArgumentParser
+import BLEEmulation
+package import BLEHost
+package import BLELinux
+import BLEStack
+import BLEWire
+import JSONText
+package import SensorSessions
+
+/// The radio to use and how to reach it: what a command's radio options and `radio` in the daemon's file
+/// select.
+package struct RadioChoice: Hashable, Sendable {
+  package enum Mode: String, CaseIterable, ExpressibleByArgument, Sendable {
+    case auto, raw, coexist, exclusive
+  }
+
+  /// The adapter, such as `hci0`; `nil` for the first that is up.
+  package var adapter: String?
+  package var mode = Mode.auto
+  /// A controller to use instead of an adapter.
+  package var transport: TransportSpecification?
+  /// The packet log in exclusive mode.
+  package var packetLog: String?
+  /// Whether the packet log contains keys.
+  package var logsKeys = false
+  /// Whether to continue unencrypted if a bonded device does not encrypt the link.
+  package var acceptsUnencrypted = false
+  /// Whether to use and store known devices.
+  package var remembers = true
+
+  package init() {}
+
+  /// Parses a transport.
+  ///
+  /// - Throws: `ValidationError` with a valid example.
+  package static func transport(_ text: String) throws -> TransportSpecification {
+    do throws(TransportSpecification.ParseError) { return try TransportSpecification(text) } catch {
+      throw ValidationError(error.description)
+    }
+  }
+
+  /// Checks that the settings fit together.
+  ///
+  /// - Throws: `ValidationError` with the contradiction.
+  package func validate() throws {
+    if packetLog != nil, try exclusiveTransport() == nil {
+      throw ValidationError(
+        "--packet-log is for exclusive mode; in other modes record the kernel's packets with `btmon -w FILE`")
+    }
+    if logsKeys, packetLog == nil { throw ValidationError("--log-keys needs --packet-log") }
+    guard transport != nil else { return }
+    if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
+    if adapter != nil { throw ValidationError("give --adapter or --transport, not both") }
+  }
+
+  /// The transport in exclusive mode; `nil` in the other modes.
+  ///
+  /// - Throws: `ValidationError` if the adapter's name is invalid.
+  package func exclusiveTransport() throws -> TransportSpecification? {
+    if let transport { return transport }
+    let handed = InheritedSockets.userChannel.map { "hci\($0)" }
+    // An inherited user channel selects exclusive mode.
+    guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
+      return nil
+    }
+    let name = adapter ?? handed ?? "hci0"
+    guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
+      throw ValidationError("'\(name)' is not an adapter name such as hci0")
+    }
+    return .hciSocket(index: index)
+  }
+
+  // MARK: Opening
+
+  /// Opens the radio and drops the capabilities that are no longer needed.
+  ///
+  /// - Parameters:
+  ///   - tuning: settings of the receive thread.
+  ///   - links: number of devices to connect to; after that, only lost links are reconnected. 0 for a scan,
+  ///     `nil` if unknown.
+  package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
+    let transport = try exclusiveTransport()
+    switch transport {
+    case .hciSocket?, nil: break
+    default: if links != nil { ProcessRights.keep([]) }
+    }
+    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
+    do { return try await open(transport, links, on: loop) } catch {
+      loop.stop()
+      throw error
+    }
+  }
+
+  private func open(
+    _ transport: TransportSpecification?, _ links: Int?, on loop: EventLoop
+  ) async throws -> Radio {
+    guard let specification = transport else {
+      let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
+      var kernel = beside(info, loop)
+      if let links { kernel = SparingAdapter(kernel, links: links) }
+      let radio = Radio(adapter: remembering(kernel))
+      try await secure(radio)
+      return radio
+    }
+    var radio = try await Radio.exclusive(
+      specification, log: packetLog, keys: logsKeys ? .logged : .concealed, loop)
+    // The user channel stays open, so no capability is needed again.
+    if links != nil { ProcessRights.keep([]) }
+    try await secure(radio)
+    radio.adapter = remembering(radio.adapter)
+    return radio
+  }
+
+  /// Opens an adapter that stays under the kernel's control.
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
+    switch mode {
+    case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
+    case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
+    case .auto:
+      let choice = ModeChoice.here()
+      Console.note(choice.note(on: info.name))
+      return choice.adapter(info, on: loop) { Console.note($0) }
+    }
+  }
+
+  /// Passes the stored keys to the adapter, which encrypts links with bonded devices. The kernel accepts keys
+  /// from root only. Without root, the kernel still uses the keys that it got from `bluetoothd`.
+  private func secure(_ radio: Radio) async throws {
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
+    if radio.adapter.mode == "coexist"
+      || radio.adapter.exclusive == nil && ProcessFacts.processID(named: "bluetoothd") != nil
+    {
+      Console.note(
+        "bluetoothd keeps its own bonds and decides which links are encrypted: the bonds of `ringtap pair` "
+          + "are not used in \(radio.adapter.mode) mode, and a device that lost its key is not detected")
+    }
+    guard let adapter = radio.adapter.securing else { return }
+    var settings = SecuritySettings(store: bonds)
+    if acceptsUnencrypted { settings.bondedLinks = .any }
+    let wanted = settings
+    try await failing { () async throws(HostError) in
+      do throws(HostError) { try await adapter.secure(wanted) } catch {
+        // The adapter has the bonds despite the error, and rejects links that it cannot encrypt.
+        guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
+      }
+    }
+  }
+
+  // MARK: Known devices
+
+  /// The stored keys of bonded devices; `nil` if this command does not use known devices.
+  package var bondFiles: BondFiles? {
+    knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
+  }
+
+  /// The known devices; `nil` if this command does not use them. Emulated and replayed devices are not
+  /// stored, because they do not exist in later runs.
+  package var knownDevices: KnownDevices? {
+    guard remembers, ProcessFacts.environment("RINGTAP_NO_REMEMBER") == nil else { return nil }
+    switch try? exclusiveTransport() {
+    case .virtual?, .replay?: return nil
+    default: return KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
+    }
+  }
+
+  private func remembering(_ adapter: any Adapter) -> any Adapter {
+    knownDevices.map { RememberingAdapter(adapter, $0) { Console.note($0) } } ?? adapter
+  }
+}
