@@ -164,12 +164,6 @@ let targets: [[Target]] = [
           "Recording", "BLEEmulation",
         ]),
       library("Doctor", ["BLEWire", "BLELinux", "BLEHost"]),
-      library(
-        "Daemon",
-        [
-          "CBluetoothLinux", "BLEWire", "BLELinux", "BLEHost", "JSONText", "BLESensors", "SensorSessions",
-          "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets",
-        ]),
       commands(
         "CommandKit",
         [
@@ -177,13 +171,19 @@ let targets: [[Target]] = [
           "SensorSessions", "BLEPacketLog", "BLEReplay", "Recording", "LiveView", "Fleet",
           "Outlets", "BLEEmulation", "RingTap",
         ]),
+      library(
+        "Daemon",
+        [
+          "CBluetoothLinux", "BLEWire", "BLELinux", "BLEHost", "JSONText", "BLESensors", "SensorSessions",
+          "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets", "CommandKit",
+        ]),
       commands(
         "Commands",
         [
           "CMallocCounter", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral",
           "JSONText", "Physiology", "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog",
           "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets", "Relay",
-          "BLEEmulation", "RingTap", "Doctor", "Daemon", "CommandKit",
+          "BLEEmulation", "RingTap", "Doctor", "CommandKit", "Daemon",
         ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
       .executableTarget(name: "Main", dependencies: ["Commands"], swiftSettings: swiftSettings),
     ]),
@@ -313,7 +313,7 @@ let package = Package(
       "DaemonTests",
       [
         "BLEWire", "BLELinux", "BLEHost", "BLESensors", "SensorSessions", "Recording",
-        "CaptureTools", "LiveView", "Fleet", "Daemon", "TestKit",
+        "CaptureTools", "LiveView", "Fleet", "Outlets", "CommandKit", "Daemon", "TestKit",
       ]),
     tests(
       "VirtualLinkTests",

@@ -2,13 +2,16 @@ import BLEHost
 import BLELinux
 import BLESensors
 import BLEWire
+import Fleet
 import Foundation
+import Outlets
 import Recording
 import SensorSessions
 import TestKit
 import Testing
 
 import CaptureTools
+import CommandKit
 @testable import Daemon
 
 /// The daemon's configuration file: accepted settings, and the messages for invalid ones.
@@ -37,31 +40,128 @@ import CaptureTools
       """)
     #expect(configuration.directory == "/data" && configuration.newCaptureAfter == .seconds(1800))
     #expect(configuration.syncInterval == .seconds(30))
-    #expect(configuration.radio.arguments == ["--adapter", "hci1", "--mode", "exclusive"])
+    #expect(configuration.radio.adapter == "hci1" && configuration.radio.mode == .exclusive)
     #expect(configuration.retention.maximumAge == .seconds(30 * 86_400))
     #expect(configuration.retention.maximumByteCount == 1_500_000_000)
     #expect(configuration.retention.minimumFreeByteCount == 0)
     #expect(configuration.metrics?.host == "::1" && configuration.metrics?.port == 9469)
     #expect(configuration.statusSocket == "/tmp/s")
     let (ring, polar) = (configuration.devices[0], configuration.devices[1])
-    #expect(ring.sensor == .init("ring") && ring.format == .csv && ring.link.arguments.isEmpty)
+    #expect(ring.sensor == .init("ring") && ring.format == .csv && ring.link.isEmpty)
     #expect(ring.address == DeviceAddress("70:CB:0D:00:A1:B2", type: .public))
     #expect(polar.address == DeviceAddress("C4:12:34:56:78:9A", type: .random))
     #expect(polar.sensor == .init("polar", stream: .init(.accelerometer, sampleRate: 200)))
     #expect(polar.format == .npy)
-    #expect(polar.link.arguments == ["--interval", "7.5-15", "--latency", "4"])
+    // 7.5 and 15 ms in units of 1.25 ms.
+    #expect(polar.link.interval == 6...12 && polar.link.latency == 4)
+    #expect(polar.link.supervisionTimeout == nil && polar.link.phy == nil && polar.link.dataLength == nil)
   }
 
   @Test func homeAssistant() throws {
     let devices = #""devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}]"#
     let configuration = try read(
       #"{"directory": "/data", "homeAssistant": {"to": "mqtts://a@b/home", "ca": "ca.pem"}, \#(devices)}"#)
-    #expect(configuration.homeAssistant.arguments == ["--to", "mqtts://a@b/home", "--ca", "ca.pem"])
+    let home = try #require(configuration.homeAssistant)
+    #expect(home.broker.host == "b" && home.broker.user == "a" && home.broker.isEncrypted)
+    #expect(home.broker.prefix == "home" && home.certificates == "ca.pem")
+    #expect(configuration.jobs.map(\.homeAssistant) == [home])
     #expect(
       faults("{\"directory\": \"/data\",\n \"homeAssistant\": {\"form\": \"mqtt://b\"}, \(devices)}") == [
         #"2: "to" is missing: the broker, such as mqtts://ward@broker.example"#,
         #"2: unknown key "form"; did you mean "to"?"#,
       ])
+  }
+
+  /// Every option of a section becomes a value, and each error has the line of its own option.
+  @Test func sections() throws {
+    func text(_ link: String, _ publish: String, _ radio: String) -> String {
+      """
+      {"directory": "/data",
+       "publish": {
+      \(publish)},
+       "radio": {
+      \(radio)},
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring", "link": {
+      \(link)}}]}
+      """
+    }
+    let configuration = try read(
+      text(
+        #""interval": 30, "supervision-timeout": "4001", "phy": "2m", "data-length": 251"#,
+        #""to": "mqtt://ward@broker:1884/a/b", "as": "gate", "backlog": "500k", "ca": "ca.pem""#,
+        #""transport": "unix:/tmp/c""#))
+    let link = configuration.devices[0].link
+    // 30 ms in units of 1.25 ms; 4001 ms in units of 10 ms, rounded up.
+    #expect(link.interval == 24...24 && link.supervisionTimeout == 401)
+    #expect(link.phy == .le2M && link.dataLength == 251 && link.latency == nil)
+    let plan = try #require(configuration.publishing)
+    #expect(plan.broker.description == "mqtt://broker:1884/a/b" && plan.broker.user == "ward")
+    #expect(plan.name == "gate" && plan.backlogByteCount == 512_000 && plan.certificates == "ca.pem")
+    #expect(configuration.radio.transport == .unix(path: "/tmp/c"))
+
+    let wrong = faults(
+      text(
+        "\"interval\": \"4001-5000\",\n\"phy\": \"5g\",\n\"latency\": 500,\n\"data-length\": -1",
+        "\"as\": \"a b\",\n\"to\": \"http://b:secret@c\",\n\"backlog\": \"3k\",\n\"password-file\": \"/none/such\"",
+        "\"mode\": \"sideways\",\n\"transport\": \"usb:0\""))
+    #expect(wrong.map { $0.prefix { $0 != ":" } } == ["3", "4", "5", "6", "8", "9", "11", "12", "13", "14"])
+    for (fault, words) in zip(
+      wrong,
+      [
+        "publish: 'a b' is not a name", "publish: 'http",
+        "publish: the value '3k' is invalid for backlog: it must be 4k to",
+        "/none/such", "radio: 'sideways' is not one of auto, raw, coexist, exclusive", "radio: ",
+        "link of left: the value '4001-5000' is invalid for interval: it must be 7.5 to 4000 ms",
+        "link of left: '5g' is not one of 1m, 2m, coded",
+        "link of left: the value '500' is invalid for latency: it must be a whole number, 0 to 499",
+        "link of left: the value '-1' is invalid for data-length: it must be a whole number, 27 to 251 octets",
+      ])
+    { #expect(fault.contains(words), "\(fault)") }
+  }
+
+  /// Options that contradict each other have the line of their section.
+  @Test func contradictions() {
+    func faults(_ section: String) -> [String] {
+      self.faults(
+        """
+        {"directory": "/data", "devices": [
+          {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}],
+         \(section)}
+        """)
+    }
+    #expect(
+      faults(#""radio": {"adapter": "hci0", "transport": "unix:/c"}"#) == [
+        "3: radio: give --adapter or --transport, not both"
+      ])
+    #expect(
+      faults(#""radio": {"mode": "exclusive", "adapter": "usb"}"#) == [
+        "3: radio: 'usb' is not an adapter name such as hci0"
+      ])
+    #expect(
+      faults("\"publish\": {\"to\": \"mqtt://b\",\n\"as\": \"a b\"}") == [
+        "4: publish: 'a b' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'"
+      ])
+  }
+
+  /// A password comes from its file and needs a user.
+  @Test func passwords() throws {
+    try withFolder { folder in
+      let file = folder + "/password"
+      try Files.write(Array("hunter2\nmore\n".utf8).span, to: file, ifExists: .refuse)
+      func text(_ url: String) -> String {
+        """
+        {"directory": "/data", "devices": [
+          {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}],
+         "publish": {"to": "\(url)",
+           "password-file": "\(file)"}}
+        """
+      }
+      #expect(try read(text("mqtt://ward@b")).publishing?.broker.password == "hunter2")
+      #expect(
+        faults(text("mqtt://b")) == [
+          "4: publish: a password needs a user in the URL, such as mqtt://user@host"
+        ])
+    }
   }
 
   /// All errors are reported at once, each with its line.
@@ -294,14 +394,13 @@ import CaptureTools
       }
       """#)
     #expect(one == other && one.radio == other.radio)
-    #expect(DaemonJob(one.devices[0], .init()) == DaemonJob(other.devices[0], .init()))
-    #expect(other.devices[0].link.options.map(\.line) == [7, 6])
+    #expect(one.jobs == other.jobs)
     // A file with a changed setting is not equal.
-    var changed = other.devices[0]
-    changed.format = .npy
-    #expect(DaemonJob(one.devices[0], .init()) != DaemonJob(changed, .init()))
-    var request = LinkRequest()
-    request.latency = 5
-    #expect(DaemonJob(one.devices[0], .init()) != DaemonJob(one.devices[0], request))
+    var changed = other
+    changed.devices[0].format = .npy
+    #expect(one.jobs != changed.jobs)
+    changed = other
+    changed.devices[0].link.latency = 5
+    #expect(one.jobs != changed.jobs)
   }
 }

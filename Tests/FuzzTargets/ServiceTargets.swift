@@ -8,7 +8,7 @@ func fuzzConfiguration(_ input: Span<UInt8>) {
   let octets = array(input)
   let lines = 1 + octets.count { $0 == UInt8(ascii: "\n") }
   do throws(DaemonConfiguration.Invalid) {
-    let configuration = try DaemonConfiguration(octets, path: "ringtap.json")
+    let configuration = try DaemonConfiguration(octets, path: "ringtap.json") { _ in "secret" }
     precondition(!configuration.devices.isEmpty && !configuration.directory.isEmpty)
     for device in configuration.devices {
       precondition(device.name != "." && device.name != ".." && !device.name.utf8.contains(UInt8(ascii: "/")))

@@ -48,21 +48,22 @@ private struct DaemonDay {
     let link = try await VirtualLink.open(pace: .air, clock: .virtual(from: Self.start)) {
       [EmulatedRing(ring), EmulatedSensor(strap, configuration)]
     }
-    var daemonConfiguration = DaemonConfiguration(directory: folder, devices: [])
-    daemonConfiguration.newCaptureAfter = .seconds(2 * 3600)
-    daemonConfiguration.retention.maximumAge = .seconds(40 * 3600)
     // A connection event every four seconds, as requested by a device that saves battery.
     var request = LinkRequest()
     request.interval = 3200...3200
     request.supervisionTimeout = 1600
-    let jobs = [
-      DaemonJob(.init(name: "ring", address: ring.address, sensor: .init("ring")), request),
-      DaemonJob(.init(name: "strap", address: strap.address, sensor: .init("heart-rate")), request),
-    ]
+    var daemonConfiguration = DaemonConfiguration(
+      directory: folder,
+      devices: [
+        .init(name: "ring", address: ring.address, sensor: .init("ring"), link: request),
+        .init(name: "strap", address: strap.address, sensor: .init("heart-rate"), link: request),
+      ])
+    daemonConfiguration.newCaptureAfter = .seconds(2 * 3600)
+    daemonConfiguration.retention.maximumAge = .seconds(40 * 3600)
     let journal = Journal()
     let daemon = Daemon(daemonConfiguration, on: link.adapter) { journal.append($0) }
     let loop = link.loop
-    let running = Task(executorPreference: loop.preference) { await daemon.run(jobs) }
+    let running = Task(executorPreference: loop.preference) { await daemon.run() }
     let day = Task(executorPreference: loop.preference) {
       var descriptors: [Int] = []
       for hour in 0..<hours {

@@ -22,14 +22,15 @@ import Testing
           pace: .air, clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
         ) { [EmulatedRing(ring)] }
         let journal = Mutex<[String]>([])
-        let daemon = Daemon(DaemonConfiguration(directory: folder, devices: []), on: link.adapter) { line in
+        let device = DaemonConfiguration.Device(name: "ring", address: ring.address, sensor: .init("ring"))
+        let daemon = Daemon(DaemonConfiguration(directory: folder, devices: [device]), on: link.adapter) {
+          line in
           journal.withLock { $0.append(line) }
         }
         let loop = link.loop
         // Not even the first session.json fits.
         limitFiles(to: 256)
-        let job = DaemonJob(.init(name: "ring", address: ring.address, sensor: .init("ring")), LinkRequest())
-        let running = Task(executorPreference: loop.preference) { await daemon.run([job]) }
+        let running = Task(executorPreference: loop.preference) { await daemon.run() }
         // On the loop, whose time stands still meanwhile, because a retry creates a directory for a moment.
         let left = try await Task(executorPreference: loop.preference) {
           try await loop.wait(for: .seconds(6 * 3600))

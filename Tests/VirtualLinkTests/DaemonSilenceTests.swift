@@ -34,10 +34,10 @@ import Testing
       let link = try await VirtualLink.open(clock: .virtual(from: start)) {
         [SilenceTests.Hangs(muteLinks: 1)]
       }
-      let job = DaemonJob(
-        .init(name: "strap", address: OddDevice.address, sensor: .init("heart-rate")), LinkRequest())
-      let daemon = Daemon(DaemonConfiguration(directory: folder, devices: []), on: link.adapter) { _ in }
-      let running = Task(executorPreference: link.loop.preference) { await daemon.run([job]) }
+      let strap = DaemonConfiguration.Device(
+        name: "strap", address: OddDevice.address, sensor: .init("heart-rate"))
+      let daemon = Daemon(DaemonConfiguration(directory: folder, devices: [strap]), on: link.adapter) { _ in }
+      let running = Task(executorPreference: link.loop.preference) { await daemon.run() }
       let watch = Task(executorPreference: link.loop.preference) {
         var moments: [Moment] = []
         // The clock moves on while the daemon gathers its status.

@@ -35,13 +35,13 @@ import Testing
       try await withFolder { folder in
         let rings = (1...16).map { quietRing(number: $0, rate: 100) }
         let link = try await VirtualLink.open(rings)
-        var configuration = DaemonConfiguration(directory: folder, devices: [])
-        let daemon = Daemon(configuration, on: link.adapter) { _ in }
-        let jobs = rings.enumerated().map { number, ring in
-          DaemonJob(
-            .init(name: "ring\(number + 1)", address: ring.address, sensor: .init("ring")), LinkRequest())
+        let recorded = rings.enumerated().map { number, ring in
+          DaemonConfiguration.Device(
+            name: "ring\(number + 1)", address: ring.address, sensor: .init("ring"))
         }
-        let running = Task(executorPreference: link.loop.preference) { await daemon.run(jobs) }
+        var configuration = DaemonConfiguration(directory: folder, devices: recorded)
+        let daemon = Daemon(configuration, on: link.adapter) { _ in }
+        let running = Task(executorPreference: link.loop.preference) { await daemon.run() }
         try await eventually("all stream") {
           let devices = await daemon.status().devices
           return devices.count == 16 && devices.allSatisfy { $0.isStreaming && $0.counts.received > 20 }
@@ -51,7 +51,7 @@ import Testing
         test_slow_removals(4000)
         test_watch_thread("ringtap-receive")
         configuration.retention.maximumByteCount = 0
-        await daemon.reload(configuration, jobs, publishing: nil)
+        await daemon.reload(configuration)
         // Queried meanwhile, as Prometheus does.
         try await eventually("all is removed") { await daemon.status().removedCaptures == Self.captures }
         var first: UnsafePointer<CChar>?
@@ -84,7 +84,7 @@ import Testing
         configuration.retention.maximumByteCount = 0
         let daemon = Daemon(configuration, on: link.adapter) { _ in }
         test_slow_removals(20_000)
-        let running = Task(executorPreference: link.loop.preference) { await daemon.run([]) }
+        let running = Task(executorPreference: link.loop.preference) { await daemon.run() }
         try await eventually("it removes") { test_removals() > 3 }
         running.cancel()
         #expect(await running.value == nil)

@@ -62,26 +62,57 @@ struct ConfigurationReader {
     return nil
   }
 
-  /// Reads an object whose members are command-line options.
-  mutating func options(_ key: String, _ names: [String]) -> DaemonConfiguration.Options {
-    var options = DaemonConfiguration.Options()
-    options.line = places.lines[pointer + "/" + key] ?? 1
-    guard let document = value(key, "an object in braces", { $0 }) else { return options }
-    guard case .object = document else {
-      note(key, "\(key) must be an object in braces")
-      return options
-    }
-    within(document, key) { reader in
-      for name in names {
-        guard let value = reader.value(name, "a string or a number", { $0 }) else { continue }
-        switch value {
-        case .text(let text), .number(let text):
-          options.options.append(.init(name: name, value: text, line: reader.line(of: name)))
-        default: reader.note(name, "\(name) must be a string or a number")
-        }
+  /// Reads a value with the parser of the command-line option of the same name. Numbers may be in quotes.
+  ///
+  /// - Parameters:
+  ///   - section: the name of the object in messages.
+  ///   - parse: throws an error that describes the text.
+  mutating func parsed<Value>(
+    _ key: String, of section: String, _ parse: (String) throws -> Value
+  ) -> Value? {
+    let text = value(key, "a string or a number") { value in
+      switch value {
+      case .text(let text), .number(let text): text
+      default: nil
       }
     }
-    return options
+    guard let text else { return nil }
+    do { return try parse(text) } catch {
+      note(key, "\(section): \(error)")
+      return nil
+    }
+  }
+
+  /// Like `parsed`, for a value with a range.
+  ///
+  /// - Parameter parse: throws an error that describes the range.
+  mutating func ranged<Value>(
+    _ key: String, of section: String, _ parse: (String) throws -> Value
+  ) -> Value? {
+    parsed(key, of: section) { text in
+      do { return try parse(text) } catch { throw OutOfRange(key: key, text: text, range: "\(error)") }
+    }
+  }
+
+  private struct OutOfRange: Error, CustomStringConvertible {
+    let key: String
+    let text: String
+    let range: String
+
+    var description: String { "the value '\(text)' is invalid for \(key): \(range)" }
+  }
+
+  /// Reads an object.
+  ///
+  /// - Returns: `nil` if it is missing, or if `read` returns `nil`.
+  mutating func section<Value>(
+    _ key: String, _ read: (inout ConfigurationReader) -> Value?
+  ) -> Value? {
+    let document = value(key, "an object in braces") { value in
+      if case .object = value { value } else { nil }
+    }
+    guard let document else { return nil }
+    return within(document, key, read)
   }
 
   mutating func objects<Value>(
@@ -95,6 +126,11 @@ struct ConfigurationReader {
       }
       return within(element, "\(key)/\(index)", read)
     }
+  }
+
+  /// Records an error of the current object as a whole.
+  mutating func note(_ text: String) {
+    problems.append(.init(line: places.lines[pointer] ?? 1, text: text))
   }
 
   private mutating func within<Value>(
@@ -126,8 +162,7 @@ struct ConfigurationReader {
   ///
   /// - Returns: `value`, a placeholder to continue with.
   mutating func missing<Value>(_ key: String, _ why: String, _ value: Value) -> Value {
-    problems.append(
-      .init(line: places.lines[pointer] ?? 1, text: "\"\(key)\" is missing: \(why)"))
+    note("\"\(key)\" is missing: \(why)")
     return value
   }
 

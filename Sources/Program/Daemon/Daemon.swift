@@ -1,7 +1,7 @@
 package import BLEHost
 import BLELinux
 import BLEWire
-package import Fleet
+import Fleet
 import Glibc
 import Recording
 import SensorSessions
@@ -58,11 +58,10 @@ package actor Daemon {
 
   /// Records until the radio is lost or the task is cancelled. Cancelling ends all captures as Ctrl-C does.
   ///
-  /// - Parameter plan: how to publish the captures; `nil` to publish nothing.
   /// - Returns: the error that lost the radio.
-  package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
-    await begin(jobs)
-    await publish(plan)
+  package func run() async -> HostError? {
+    await begin(configuration.jobs)
+    await publish(configuration.publishing)
     let sweeping = adapter.loop.task { [self] in
       repeat { await sweep() } while (try? await adapter.loop.wait(for: Self.sweepInterval)) != nil
     }
@@ -85,9 +84,8 @@ package actor Daemon {
 
   /// Applies another configuration. Devices that are equal in both continue undisturbed. The radio options do
   /// not change.
-  package func reload(
-    _ configuration: DaemonConfiguration, _ jobs: [DaemonJob], publishing plan: PublishRun.Plan?
-  ) async {
+  package func reload(_ configuration: DaemonConfiguration) async {
+    let (jobs, plan) = (configuration.jobs, configuration.publishing)
     let isSame =
       configuration.directory == self.configuration.directory
       && configuration.newCaptureAfter == self.configuration.newCaptureAfter

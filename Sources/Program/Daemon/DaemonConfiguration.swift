@@ -1,5 +1,11 @@
+package import BLEHost
+import BLELinux
 import BLESensors
 package import BLEWire
+package import CommandKit
+package import Fleet
+import JSONText
+package import Outlets
 package import Recording
 package import SensorSessions
 
@@ -25,6 +31,9 @@ package import SensorSessions
 /// ```
 ///
 /// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes.
+///
+/// The file is decoded into the values that the options of `capture` are parsed into: a `LinkRequest`, a
+/// `RadioChoice`, and the plans of publishing.
 package struct DaemonConfiguration: Hashable, Sendable {
   package struct Sensor: Hashable, Sendable {
     /// The name of the sensor kind in the file.
@@ -47,44 +56,18 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var address: DeviceAddress
     package var sensor: Sensor
     package var format = TableFormat.csv
-    package var link = Options()
-  }
-
-  /// Command-line options by their names without `--`, in order of appearance. The command-line parser
-  /// validates them.
-  ///
-  /// Options with the same values are equal, regardless of their lines.
-  package struct Options: Hashable, Sendable {
-    package struct Option: Hashable, Sendable {
-      package var name: String
-      package var value: String
-      /// The line in the file.
-      package var line: Int
-
-      package var arguments: [String] { ["--" + name, value] }
-    }
-
-    package var options: [Option] = []
-    /// Line in the file where the options start.
-    package var line = 1
-
-    package init() {}
-
-    package var arguments: [String] { options.flatMap(\.arguments) }
-
-    package static func == (one: Options, other: Options) -> Bool { one.arguments == other.arguments }
-
-    package func hash(into hasher: inout Hasher) { hasher.combine(arguments) }
+    /// Link parameters to request.
+    package var link = LinkRequest()
   }
 
   /// The directory that contains the device folders.
   package var directory: String
   package var devices: [Device]
-  package var radio = Options()
-  /// The broker and its connection options; empty to publish nothing.
-  package var publishing = Options()
-  /// The Home Assistant broker and its connection options; empty to publish nothing.
-  package var homeAssistant = Options()
+  package var radio = RadioChoice()
+  /// How to publish the captures; `nil` to publish nothing.
+  package var publishing: PublishRun.Plan?
+  /// How to publish to Home Assistant; `nil` to publish nothing.
+  package var homeAssistant: HomePlan?
   /// Time after which a device's capture ends and the next one starts.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
   /// How often data is synced to disk.
@@ -104,6 +87,9 @@ package struct DaemonConfiguration: Hashable, Sendable {
     self.directory = directory
     self.devices = devices
   }
+
+  /// The recording jobs of the devices.
+  package var jobs: [DaemonJob] { devices.map { DaemonJob($0, homeAssistant: homeAssistant) } }
 
   /// The errors of an invalid file, sorted by line.
   package struct Invalid: Error, Hashable, CustomStringConvertible {
@@ -132,21 +118,41 @@ package struct DaemonConfiguration: Hashable, Sendable {
 
   /// Reads and validates a configuration file.
   ///
-  /// - Parameter path: the file's path, for messages.
-  package init(_ octets: [UInt8], path: String) throws(Invalid) {
+  /// - Parameters:
+  ///   - path: the file's path, for messages.
+  ///   - secret: reads a password file.
+  package init(
+    _ octets: [UInt8], path: String, secret: (String) throws -> String = BrokerOptions.secret
+  ) throws(Invalid) {
     var reader: ConfigurationReader
     do throws(ConfigurationReader.NoJSON) { reader = try ConfigurationReader(octets) } catch {
       throw Invalid(path: path, problems: [Invalid.Problem(line: error.line, text: error.text)])
     }
     self.init(directory: "", devices: [])
-    read(&reader)
+    read(&reader, secret)
     let problems = reader.finish()
     guard problems.isEmpty else { throw Invalid(path: path, problems: problems) }
   }
 
+  /// Maximum size of a file in bytes.
+  private static let byteCountLimit = 1 << 20
+
+  /// Reads and validates the file at a path.
+  ///
+  /// - Throws: `Failure` with all errors, one per line, in the format of compilers.
+  package init(file path: String) throws {
+    let octets = try failing { () throws(SystemError) in
+      try WrittenFile.octets(of: path, limit: Self.byteCountLimit)
+    }
+    do throws(Invalid) { self = try DaemonConfiguration(octets, path: path) } catch {
+      let lines = error.problems.map { "\(path):\($0.line): \($0.text.printable)" }
+      throw Failure((["the configuration is invalid"] + lines).joined(separator: "\n"))
+    }
+  }
+
   // MARK: Reading
 
-  private mutating func read(_ reader: inout ConfigurationReader) {
+  private mutating func read(_ reader: inout ConfigurationReader, _ secret: (String) throws -> String) {
     directory = reader.text("directory") ?? reader.missing("directory", "the directory for captures", "")
     if let hours = reader.number("newCaptureHours", 0.01...24 * 366) {
       newCaptureAfter = .seconds(hours * 3600)
@@ -162,29 +168,81 @@ package struct DaemonConfiguration: Hashable, Sendable {
         reader.note("metrics", "'\(text)' is not an address and port such as 127.0.0.1:9469")
       }
     }
-    publishing = reader.options("publish", ["to", "as", "backlog", "ca", "password-file"])
-    homeAssistant = reader.options("homeAssistant", ["to", "ca", "password-file"])
-    radio = reader.options("radio", ["adapter", "mode", "transport"])
+    publishing = reader.section("publish") { reader in Self.publishing(&reader, secret) }
+    homeAssistant = reader.section("homeAssistant") { reader in Self.homeAssistant(&reader, secret) }
+    radio = reader.section("radio", Self.radio) ?? RadioChoice()
     devices = reader.objects("devices") { reader in Device(&reader) }
     if devices.isEmpty { reader.note("devices", "no devices are listed: there is nothing to record") }
     checkNames(&reader)
-    checkPublishing(&reader)
-    checkBroker("homeAssistant", homeAssistant, "mqtts://ward@broker.example", &reader)
-  }
-
-  private func checkBroker(
-    _ key: String, _ options: Options, _ example: String, _ reader: inout ConfigurationReader
-  ) {
-    guard reader.has(key), !options.arguments.contains("--to") else { return }
-    reader.note(key, "\"to\" is missing: the broker, such as \(example)")
-  }
-
-  private func checkPublishing(_ reader: inout ConfigurationReader) {
-    checkBroker("publish", publishing, "mqtts://ward@broker.example/fleet", &reader)
     guard reader.has("publish") else { return }
     for (index, device) in devices.enumerated() where device.format != .csv {
       reader.note("devices/\(index)/format", "format must be csv: only text tables can be published")
     }
+  }
+
+  private static func radio(_ reader: inout ConfigurationReader) -> RadioChoice? {
+    let section = "radio"
+    var radio = RadioChoice()
+    radio.adapter = reader.parsed("adapter", of: section) { $0 }
+    radio.mode =
+      reader.parsed("mode", of: section) { try choice($0, of: RadioChoice.Mode.self) } ?? radio.mode
+    radio.transport = reader.parsed("transport", of: section, RadioChoice.transport)
+    do {
+      try radio.validate()
+      _ = try radio.exclusiveTransport()
+    } catch { reader.note("\(section): \(error)") }
+    return radio
+  }
+
+  private static func publishing(
+    _ reader: inout ConfigurationReader, _ secret: (String) throws -> String
+  ) -> PublishRun.Plan? {
+    let section = "publish"
+    let broker = broker(
+      &reader, section, prefix: BrokerAddress.defaultPrefix, "mqtts://ward@broker.example/fleet", secret)
+    let name = reader.parsed("as", of: section, FleetName.checked)
+    let backlog = reader.ranged("backlog", of: section, ByteCount.atLeast(.fourKilobytes))
+    let certificates = reader.parsed("ca", of: section) { $0 }
+    return broker.map {
+      // `DaemonPublisher` sets its own time limits.
+      PublishRun.Plan(
+        $0, as: name, backlog: backlog ?? .gigabyte, patience: .seconds(1), certificates: certificates)
+    }
+  }
+
+  private static func homeAssistant(
+    _ reader: inout ConfigurationReader, _ secret: (String) throws -> String
+  ) -> HomePlan? {
+    let section = "homeAssistant"
+    let broker = broker(
+      &reader, section, prefix: HomePlan.defaultPrefix, "mqtts://ward@broker.example", secret)
+    let certificates = reader.parsed("ca", of: section) { $0 }
+    return broker.map { HomePlan($0, certificates: certificates) }
+  }
+
+  private static func broker(
+    _ reader: inout ConfigurationReader, _ section: String, prefix: String, _ example: String,
+    _ secret: (String) throws -> String
+  ) -> BrokerAddress? {
+    let address = reader.parsed("to", of: section) { try BrokerOptions.address($0, prefix: prefix) }
+    let password = reader.parsed("password-file", of: section, secret)
+    guard reader.has("to") else { return reader.missing("to", "the broker, such as \(example)", nil) }
+    guard let address else { return nil }
+    do { return try BrokerOptions.broker(address, password: password) } catch {
+      reader.note("password-file", "\(section): \(error)")
+      return nil
+    }
+  }
+
+  /// Parses the name of one of several values.
+  fileprivate static func choice<Value: CaseIterable & RawRepresentable<String>>(
+    _ text: String, of type: Value.Type
+  ) throws -> Value {
+    guard let value = Value(rawValue: text) else {
+      let names = Value.allCases.map(\.rawValue).joined(separator: ", ")
+      throw Failure("'\(text)' is not one of \(names)")
+    }
+    return value
   }
 
   private func checkNames(_ reader: inout ConfigurationReader) {
@@ -231,8 +289,23 @@ extension DaemonConfiguration.Device {
     self.address = address ?? DeviceAddress(bits: 0, type: type)
     sensor = Self.sensor(&reader)
     if reader.choice("format", ["csv", "npy"]) == "npy" { format = .npy }
-    link = reader.options(
-      "link", ["interval", "latency", "supervision-timeout", "phy", "data-length"])
+    link = reader.section("link") { reader in Self.link(of: name, &reader) } ?? LinkRequest()
+  }
+
+  private static func link(of name: String, _ reader: inout ConfigurationReader) -> LinkRequest? {
+    let section = "link of \(name)"
+    var link = LinkRequest()
+    link.interval = reader.ranged("interval", of: section, LinkOptions.interval)
+    link.latency = reader.ranged("latency", of: section, LinkOptions.latencies.parse)
+    link.supervisionTimeout = reader.ranged(
+      "supervision-timeout", of: section, LinkOptions.supervisionTimeouts.parse
+    ).map(LinkOptions.units(ofMilliseconds:))
+    link.phy = reader.parsed("phy", of: section) {
+      try DaemonConfiguration.choice($0, of: LinkOptions.PHY.self).phy
+    }
+    link.dataLength = reader.ranged("data-length", of: section, LinkOptions.dataLengths.parse)
+    if let fault = link.fault { reader.note("\(section): \(fault)") }
+    return link
   }
 
   private static func sensor(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {

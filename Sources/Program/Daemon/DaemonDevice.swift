@@ -1,4 +1,4 @@
-package import BLEHost
+import BLEHost
 import BLELinux
 import BLEWire
 import Glibc
@@ -150,7 +150,7 @@ final class DaemonDevice: Sendable {
     let device = job.device
     var recording = SensorRecording(
       of: device.address, on: adapter, into: directory, RecordingLimits(duration: newCaptureAfter))
-    recording.plan.request = job.request
+    recording.plan.request = device.link
     recording.plan.connectTimeout = Self.connectTimeout
     recording.plan.patience = Self.patience
     recording.isAnnounced = true
@@ -220,25 +220,14 @@ final class DaemonDevice: Sendable {
   }
 }
 
-/// A device to record, with its options.
-///
-/// Jobs with the same effect are equal, even if their options are written differently.
-package struct DaemonJob: Equatable, Sendable {
+/// A device to record, and where to publish its values.
+package struct DaemonJob: Hashable, Sendable {
   package var device: DaemonConfiguration.Device
-  package var request: LinkRequest
   /// `nil` if nothing is published to Home Assistant.
   package var homeAssistant: HomePlan?
 
-  package init(
-    _ device: DaemonConfiguration.Device, _ request: LinkRequest, homeAssistant: HomePlan? = nil
-  ) {
-    (self.device, self.request, self.homeAssistant) = (device, request, homeAssistant)
-  }
-
-  package static func == (one: DaemonJob, other: DaemonJob) -> Bool {
-    var (device, otherDevice) = (one.device, other.device)
-    (device.link, otherDevice.link) = (.init(), .init())
-    return device == otherDevice && one.request == other.request && one.homeAssistant == other.homeAssistant
+  package init(_ device: DaemonConfiguration.Device, homeAssistant: HomePlan? = nil) {
+    (self.device, self.homeAssistant) = (device, homeAssistant)
   }
 }
 

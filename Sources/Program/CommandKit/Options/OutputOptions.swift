@@ -67,10 +67,10 @@ package struct Outputs: Sendable {
     fleet url: String, name: String?, backlog: ByteCount?, patience: Double?, ca: String?,
     passwordFile: String?
   ) throws {
-    var plan = PublishRun.Plan(try BrokerOptions.broker(url, passwordFile: passwordFile))
-    try PublishOptions.take(
-      name, backlog ?? .gigabyte, patience ?? PublishOptions.defaultPatience, into: &plan)
-    plan.certificates = ca
+    let plan = PublishRun.Plan(
+      try BrokerOptions.broker(url, passwordFile: passwordFile), as: try name.map(FleetName.checked),
+      backlog: backlog ?? .gigabyte, patience: .seconds(patience ?? PublishOptions.defaultPatience),
+      certificates: ca)
     try set(\.fleet, plan, isFirst: fleet == nil, "a broker for collectors")
   }
 
@@ -80,7 +80,9 @@ package struct Outputs: Sendable {
   }
 
   mutating func set(home url: String, ca: String?, passwordFile: String?) throws {
-    let plan = try HomePlan(url, ca: ca, passwordFile: passwordFile)
+    let plan = HomePlan(
+      try BrokerOptions.broker(url, passwordFile: passwordFile, prefix: HomePlan.defaultPrefix),
+      certificates: ca)
     try set(\.homeAssistant, plan, isFirst: homeAssistant == nil, "a broker for Home Assistant")
   }
 
@@ -299,18 +301,6 @@ package enum PublishOptions {
   /// How long to continue without progress.
   package static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
   package static let defaultPatience = 10.0
-
-  /// - Throws: `ValidationError` if the name is not one.
-  package static func take(
-    _ name: String?, _ backlog: ByteCount, _ patience: Double, into plan: inout PublishRun.Plan
-  ) throws {
-    if let name, !FleetName.isValid(name) {
-      throw ValidationError("'\(name.printable)' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'")
-    }
-    plan.name = name
-    plan.backlogByteCount = backlog.value
-    plan.patience = .seconds(patience)
-  }
 }
 
 /// The sample stream of a command.
@@ -381,6 +371,30 @@ extension InfluxWriter {
     guard let problem else { return true }
     Console.note(
       "\(problem); the recording is complete, and `ringtap convert DIR --to influx` writes all of it")
+    return false
+  }
+}
+
+extension HomePlan {
+  /// - Parameter certificates: PEM file of CA certificates; `nil` for the system's certificates.
+  package init(_ broker: BrokerAddress, certificates: String?) {
+    self.init(broker, certificates: certificates, version: Console.version)
+  }
+}
+
+/// The end of a command's connection to Home Assistant.
+extension HomeAssistant {
+  /// Publishes the end of the recording. Prints a message if some values could not be published.
+  ///
+  /// - Returns: whether everything was published.
+  package func finishAndTell() async -> Bool {
+    let problem: String?
+    // An interrupted command does not wait for a broker.
+    do { problem = try await Interruption.leaving { await self.finish() } } catch {
+      problem = "the broker was too slow"
+    }
+    guard let problem else { return true }
+    Console.note("Home Assistant did not receive everything: \(problem); the recording is complete")
     return false
   }
 }

@@ -71,10 +71,9 @@ struct PublishCommand: AsyncParsableCommand {
   func validate() throws { _ = try plan() }
 
   private func plan() throws -> PublishRun.Plan {
-    var plan = PublishRun.Plan(try BrokerOptions.broker(url, passwordFile: broker.passwordFile))
-    try PublishOptions.take(`as`, backlog, patience, into: &plan)
-    plan.certificates = broker.ca
-    return plan
+    PublishRun.Plan(
+      try BrokerOptions.broker(url, passwordFile: broker.passwordFile), as: try `as`.map(FleetName.checked),
+      backlog: backlog, patience: .seconds(patience), certificates: broker.ca)
   }
 
   func run() async throws {

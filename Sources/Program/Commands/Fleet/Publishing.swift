@@ -6,29 +6,6 @@ import JSONText
 import Recording
 import Synchronization
 
-/// `publish` in the daemon's configuration file.
-struct DaemonPublishOptions: ParsableArguments {
-  @Option var to: String?
-  @Option var `as`: String?
-  @Option(transform: ByteCount.atLeast(.fourKilobytes)) var backlog = ByteCount.gigabyte
-  @Option var ca: String?
-  @Option var passwordFile: String?
-
-  /// Returns the publishing plan.
-  ///
-  /// - Returns: `nil` if nothing is published.
-  func plan() throws -> PublishRun.Plan? {
-    guard let to else { return nil }
-    var plan = PublishRun.Plan(try BrokerOptions.broker(to, passwordFile: passwordFile))
-    // The daemon sets its own time limit.
-    try PublishOptions.take(`as`, backlog, 1, into: &plan)
-    plan.certificates = ca
-    return plan
-  }
-
-  func validate() throws { _ = try plan() }
-}
-
 /// Publishes the capture directories of a command that records.
 final class Publishing: Sendable {
   private let plan: PublishRun.Plan
