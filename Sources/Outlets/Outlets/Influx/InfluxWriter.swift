@@ -1,4 +1,7 @@
 import BLELinux
+import BLEWire
+// Only this type is imported, because the module has its own `SampleTable`.
+import struct CaptureTools.LineProtocol
 import Fleet
 import JSONText
 import Synchronization
@@ -179,4 +182,132 @@ package final class InfluxWriter: Sendable {
           + "continues")
     }
   }
+}
+
+/// Queue of lines for a database, with counts of confirmed, rejected and dropped lines. Adding lines never
+/// blocks.
+final class InfluxBuffer: Sendable {
+  /// Lines that are sent together.
+  struct Batch: Sendable {
+    var octets: [UInt8] = []
+    var lines = 0
+  }
+
+  /// The outcome of sending a batch.
+  enum Fate: Sendable {
+    case confirmed, refused
+  }
+
+  /// Numbers of lines by outcome.
+  struct Counts: Hashable, Sendable {
+    /// Lines that the server confirmed, lines that it rejected, and lines that did not fit into the queue.
+    var confirmed = 0
+    var refused = 0
+    var dropped = 0
+    /// Lines that are queued or in flight.
+    var waiting = 0
+  }
+
+  static let limit = Limit(
+    16 << 20, "bytes of lines that wait for a database", by: .broker, whenFull: "further lines are dropped",
+    counted: "a message at the end, and exit status 4")
+  /// Size in bytes at which a batch is sent before its second has passed.
+  static let batchByteCount = 128 << 10
+
+  private struct State: Sendable {
+    var batches: [Batch] = []
+    /// Total size of the queued lines and of the lines in flight, in bytes.
+    var byteCount = 0
+    var counts = Counts()
+  }
+
+  private let state = Mutex(State())
+
+  // MARK: Adding lines
+
+  /// Adds a line.
+  ///
+  /// - Parameter line: a line with its line feed.
+  func append(_ line: [UInt8]) {
+    state.withLock { state in
+      guard state.byteCount + line.count <= Self.limit.count else {
+        state.counts.dropped += 1
+        return
+      }
+      state.byteCount += line.count
+      state.counts.waiting += 1
+      if state.batches.last.map({ $0.octets.count >= Self.batchByteCount }) ?? true {
+        state.batches.append(Batch())
+      }
+      let last = state.batches.count - 1
+      state.batches[last].octets += line
+      state.batches[last].lines += 1
+    }
+  }
+
+  // MARK: Sending lines
+
+  var isEmpty: Bool { state.withLock(\.batches.isEmpty) }
+
+  /// Whether a batch is full.
+  fileprivate var isUrgent: Bool {
+    state.withLock { ($0.batches.first?.octets.count ?? 0) >= Self.batchByteCount }
+  }
+
+  /// Removes the oldest batch. Its lines count as waiting until `settle` is called for the batch.
+  func take() -> Batch? { state.withLock { $0.batches.isEmpty ? nil : $0.batches.removeFirst() } }
+
+  fileprivate func settle(_ batch: Batch, as fate: Fate) {
+    state.withLock { state in
+      state.byteCount -= batch.octets.count
+      state.counts.waiting -= batch.lines
+      switch fate {
+      case .confirmed: state.counts.confirmed += batch.lines
+      case .refused: state.counts.refused += batch.lines
+      }
+    }
+  }
+
+  var counts: Counts { state.withLock(\.counts) }
+}
+
+/// Encodes the samples of one device in the line protocol. The lines are the same as those of `ringtap
+/// convert --to influx`.
+final class InfluxLines: SampleOutput {
+  private struct State: Sendable {
+    /// Encoders by table number; `nil` for a table that has not been opened.
+    var tables: [LineProtocol?] = []
+    var line: [UInt8] = []
+  }
+
+  private let device: SampleDevice
+  private let writer: InfluxWriter
+  /// Used by one thread at a time.
+  private let state = Mutex(State())
+
+  init(_ device: SampleDevice, to writer: InfluxWriter) { (self.device, self.writer) = (device, writer) }
+
+  /// `nil`: samples need not be delivered early, because batches gather for longer.
+  var gatherMilliseconds: Int? { nil }
+
+  func open(_ table: SampleTable) {
+    state.withLock { state in
+      while state.tables.count <= table.number { state.tables.append(nil) }
+      state.tables[table.number] = LineProtocol(
+        table.name, table.columns, device: device.address.description)
+    }
+  }
+
+  func take(_ cells: [UInt64], of table: Int) {
+    state.withLock { state in
+      guard table < state.tables.count else { return }
+      state.line.removeAll(keepingCapacity: true)
+      state.tables[table]?.append(cells, to: &state.line)
+      if !state.line.isEmpty { writer.buffer.append(state.line) }
+    }
+  }
+
+  func take(_ event: SampleEvent) {}
+
+  func endTurn() { writer.wake() }
 }
