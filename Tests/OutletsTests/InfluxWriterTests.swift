@@ -96,7 +96,7 @@ import Recording
           "capture", "ring", "heart-rate", "thermometer", "cycling", "polar:ecg,acc", "--output",
           folder + "/group",
           "--transport", "virtual:ring,rate=75+heart-rate+core+cycling+polar", "--format", "npy",
-          "--duration", "4",
+          "--duration", "4", "--rows", "all",
           "--to", "influx+" + server.url,
         ], in: folder)
       #expect(try await group.status("capture") == 0, "\(group.said)")

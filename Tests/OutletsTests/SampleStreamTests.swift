@@ -30,7 +30,7 @@ private final class StreamedRing: Sendable {
     stream = try SampleStream([.port(.unix(path: folder + "/samples"))]) { news in
       if case .refused = news { refusals.add() }
     }
-    tap = SampleTap(into: [stream.output(of: Self.device)])
+    tap = SampleTap(into: [stream.output(of: Self.device)], .all)
     recorder = try await Recorder.start(
       in: folder, sink.samples, RingTables(), packets: nil, pace: .free, live: tap)
   }

@@ -35,7 +35,8 @@ struct LabStreamingTests {
 
     func record(_ arguments: [String]) throws -> Program {
       try Program(
-        Place.ringtap, arguments + ["--to", "lsl:", "--format", "npy", "--output", folder + "/walk"],
+        Place.ringtap,
+        arguments + ["--to", "lsl:", "--rows", "all", "--format", "npy", "--output", folder + "/walk"],
         input: .nothing,
         environment: environment)
     }

@@ -60,7 +60,7 @@ struct LiveOutputTests {
 
   @Test func printsEachRowOfTheTables() async throws {
     try await withFolder { folder in
-      let run = try await Ringtap.run(capture(folder, ["--count", "300", "--to", "-"]))
+      let run = try await Ringtap.run(capture(folder, ["--count", "300", "--to", "-", "--rows", "all"]))
       #expect(run.status == 0, "\(run.errors)")
       #expect(run.errors.contains("0 lost of 300"), "what it prints otherwise")
       let lines = run.outputLines
@@ -82,11 +82,27 @@ struct LiveOutputTests {
     }
   }
 
+  /// Each value once: in the tables of the streams, or in the table of ticks.
+  @Test(arguments: [("tables", ["accelerometer", "ppg", "spo2"]), ("ticks", ["samples"])])
+  func printsEachValueOnce(_ rows: String, _ tables: [String]) async throws {
+    try await withFolder { folder in
+      let option = rows == "tables" ? [] : ["--rows", rows]
+      let run = try await Ringtap.run(capture(folder, ["--count", "300", "--to", "-"] + option))
+      #expect(run.status == 0, "\(run.errors)")
+      let lines = run.outputLines
+      let named = Set(
+        lines.compactMap { $0.firstMatch(of: /"table":"([a-z0-9]+)"/).map { String($0.output.1) } })
+      #expect(named == Set(tables))
+      for table in tables { try expectSameCells(lines, table, "\(folder)/walk/\(table).csv") }
+      #expect(lines.last?.contains(#""rows":\#(lines.count - tables.count - 1),"#) == true)
+    }
+  }
+
   /// Arrays also have all digits: the lines are the same, byte for byte.
   @Test func printsWhatConvertMakesOfArrays() async throws {
     try await withFolder { folder in
       let run = try await Ringtap.run(
-        capture(folder, ["--count", "300", "--format", "npy", "--to", "-"]))
+        capture(folder, ["--count", "300", "--format", "npy", "--to", "-", "--rows", "all"]))
       #expect(run.status == 0, "\(run.errors)")
       try await expectSameRows(run.outputLines, folder + "/walk", Self.address)
     }

@@ -211,6 +211,7 @@ class CommandLineTests(Case):
             self.words(RING, kind="heart-rate", count=5, duration=2.5, output="walk", arguments=["--address-type", "random"]),
             [*begin, "--count=5", "--duration=2.5", "--output=walk", *stream, "--address-type", "random", f"heart-rate@{RING}"])
         self.assertEqual(self.words(kind=["ring", f"polar@{RING}"]), [*begin, *stream, "ring", f"polar@{RING}"])
+        self.assertEqual(self.words(rows="ticks"), [*begin, *stream, "--rows", "ticks", "ring"])
         with self.assertRaises(ValueError):
             ringtap.stream(RING, kind=["ring", "polar"])
 
@@ -255,7 +256,7 @@ class ThreeLineTests(Case):
     @unittest.skipUnless(HAS_STREAM, "the program has no --stream yet")
     def test_prints_live_samples(self):
         shown = self.run_lines(THREE_LINES.format(", count=60"))
-        # Ticks are rows beside the samples that are counted.
+        # The rows of a turn that reaches the count are complete.
         self.assertGreaterEqual(len(shown), 60)
         self.assertTrue(all(line.startswith(f"Sample({RING} ") for line in shown))
 

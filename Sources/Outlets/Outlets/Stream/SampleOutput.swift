@@ -40,6 +40,25 @@ package struct SampleDevice: Hashable, Sendable {
   }
 }
 
+/// Which rows of a recording are delivered. A ring's values are in a table per stream and, up to 8 s later, all
+/// together in its table of ticks.
+package enum SampleRows: String, CaseIterable, Hashable, Sendable {
+  /// The table of each stream.
+  case tables
+  /// The table of ticks; for devices without one, the table of each stream.
+  case ticks
+  /// Both.
+  case all
+
+  func selects(_ table: RecordedTable, among tables: [RecordedTable]) -> Bool {
+    switch self {
+    case .tables: table.content == .samples
+    case .ticks: table.content == .derived || !tables.contains { $0.content == .derived }
+    case .all: true
+    }
+  }
+}
+
 /// Description of a table.
 package struct SampleTable: Hashable, Sendable {
   /// Index among the device's tables, from 0.
@@ -65,7 +84,7 @@ package enum SampleEvent: Sendable {
   ///
   /// - Parameters:
   ///   - reason: the reason from `session.json`, or why the recording could not start.
-  ///   - rows: total number of rows in all tables.
+  ///   - rows: number of rows that were delivered.
   ///   - lost: number of samples that were received but are not in any file.
   case end(reason: String, rows: Int, lost: Int)
 }
@@ -89,19 +108,24 @@ package final class SampleTap: RecordingWatcher {
   /// State used by the thread that writes the files; at the end also by the thread that ends the recording.
   private struct State: Sendable {
     var tables: [Table] = []
+    /// Index in `tables` of each of the recording's tables; `nil` for one that is not delivered.
+    var places: [Int?] = []
     var rows = 0
     /// Events that were queued before this turn.
     var due: [SampleEvent] = []
   }
 
   private let outputs: [any SampleOutput]
+  private let rows: SampleRows
   private let state = Mutex(State())
   private let events = Mutex<[SampleEvent]>([])
   /// Whether events are queued. Lets a turn without events avoid the lock.
   private let hasEvents = Atomic<Bool>(false)
 
   /// - Parameter outputs: one or more outputs for the recording's device.
-  package init(into outputs: [any SampleOutput]) { self.outputs = outputs }
+  package init(into outputs: [any SampleOutput], _ rows: SampleRows = .tables) {
+    (self.outputs, self.rows) = (outputs, rows)
+  }
 
   package func take(_ gap: SessionGap, _ change: GapChange) {
     events.withLock { $0.append(change == .lost ? .lost(gap) : .back(gap)) }
@@ -150,21 +174,28 @@ package final class SampleTap: RecordingWatcher {
   }
 
   package func open(_ tables: [RecordedTable]) {
+    let delivered = tables.indices.filter { rows.selects(tables[$0], among: tables) }
     state.withLock { state in
-      state.tables = tables.enumerated().map { number, table in
-        Table(SampleTable(number: number, name: table.name, columns: table.columns, rateHz: table.rateHz))
+      state.tables = delivered.enumerated().map { number, place in
+        let table = tables[place]
+        return Table(
+          SampleTable(number: number, name: table.name, columns: table.columns, rateHz: table.rateHz))
       }
+      state.places = tables.indices.map { delivered.firstIndex(of: $0) }
     }
-    for (number, table) in tables.enumerated() where !table.columns.isEmpty { open(number) }
+    for (number, place) in delivered.enumerated() where !tables[place].columns.isEmpty { open(number) }
   }
 
   package func open(_ table: Int, with columns: [RecordedColumn]) {
-    state.withLock { state in
-      var description = state.tables[table].description
-      description.columns = columns
-      state.tables[table] = Table(description)
+    let number = state.withLock { state in
+      state.places[table].map { number in
+        var description = state.tables[number].description
+        description.columns = columns
+        state.tables[number] = Table(description)
+        return number
+      }
     }
-    open(table)
+    if let number { open(number) }
   }
 
   private func open(_ number: Int) {
@@ -174,11 +205,12 @@ package final class SampleTap: RecordingWatcher {
 
   package func take(_ row: some RecordedRow, _ table: Int) {
     state.withLock { state in
+      guard let number = state.places[table] else { return }
       state.rows += 1
-      state.tables[table].cells.removeAll()
-      row.encode(into: &state.tables[table].cells)
-      state.tables[table].cells.endRow()
-      for place in outputs.indices { outputs[place].take(state.tables[table].cells.words, of: table) }
+      state.tables[number].cells.removeAll()
+      row.encode(into: &state.tables[number].cells)
+      state.tables[number].cells.endRow()
+      for place in outputs.indices { outputs[place].take(state.tables[number].cells.words, of: number) }
     }
   }
 

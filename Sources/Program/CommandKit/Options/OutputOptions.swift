@@ -14,6 +14,8 @@ package struct Outputs: Sendable {
   package private(set) var fleet: PublishRun.Plan?
   package private(set) var homeAssistant: HomePlan?
   package private(set) var influx: InfluxPlan?
+  /// Which rows the streams, LSL and the database get.
+  package var rows = SampleRows.tables
 
   package init() {}
 
@@ -177,6 +179,15 @@ package struct OutputOptions: ParsableArguments {
       """, valueName: "url"))
   package var to: [String] = []
 
+  @Option(
+    help: ArgumentHelp(
+      """
+      Which rows --to sends: tables (of each stream, at once), ticks (of a ring, all streams together, up to 8 s \
+      later) or all.
+      """, visibility: .hidden), completion: .list(SampleRows.allCases.map(\.rawValue)),
+    transform: Words.parse)
+  package var rows = SampleRows.tables
+
   @OptionGroup(visibility: .hidden) package var former: FormerOutputOptions
 
   package func validate() throws { _ = try outputs() }
@@ -186,6 +197,7 @@ package struct OutputOptions: ParsableArguments {
   /// - Parameter streams: targets given by a former spelling.
   package func outputs(_ streams: [String] = []) throws -> Outputs {
     var outputs = Outputs()
+    outputs.rows = rows
     for text in to {
       do { try outputs.add(text) } catch let error as ValidationError {
         throw ValidationError("--to: \(error.message)")

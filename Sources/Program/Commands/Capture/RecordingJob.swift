@@ -126,7 +126,7 @@ struct RecordingJob: Sendable {
     recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
     let described = SampleDevice(address, kind: sensor.kindName, name: sensor.name)
-    let tap = taps.isEmpty ? nil : SampleTap(into: taps.map { $0(described) })
+    let tap = taps.isEmpty ? nil : SampleTap(into: taps.map { $0(described) }, outputs.rows)
     let watchers: [(any RecordingWatcher)?] = [
       view?.feed(of: address, name: sensor.name), tap,
       home?.watcher(address, kind: sensor.kindName, name: sensor.name),

@@ -196,6 +196,11 @@ enum HelpTopic: String, CaseIterable {
       token-file=FILE        influx: the first line is the token (default:
                              RINGTAP_INFLUX_TOKEN in the environment)
 
+    A ring's values are in a table per stream (ppg, accelerometer, spo2) and, up to
+    8 s later, all together in samples, a row per tick of the ring's clock. --to
+    sends the tables; with --rows ticks it sends samples instead, with --rows all
+    both. Collectors and Home Assistant do not depend on --rows.
+
     A slow reader loses lines and gets a line with their number; the recording is
     not affected. A recording that has --to - and no other purpose (no --output,
     --duration, --count or other --to) ends when its reader ends.

@@ -239,7 +239,7 @@ class Stream(Iterator[Sample]):
 
 def stream(
     source: Optional[str] = None, *, kind: Kinds = "ring", count: Optional[int] = None, duration: Optional[float] = None,
-    output: Optional[Path] = None, program: Optional[Path] = None, arguments: Sequence[str] = (),
+    output: Optional[Path] = None, rows: str = "tables", program: Optional[Path] = None, arguments: Sequence[str] = (),
 ) -> Stream:
     """Samples of a sensor as they come.
 
@@ -253,12 +253,14 @@ def stream(
     :param count: samples after which it ends, over all streams of a sensor.
     :param duration: seconds after which it ends.
     :param output: a directory to record into meanwhile, which must not be there; if None nothing is kept.
+    :param rows: of a ring, `tables` (a row per stream, as it arrives), `ticks` (the table `samples`: one row per tick of its
+        clock, up to 8 s later) or `all`.
     :param program: a path, instead of the program that `find_program` finds.
     :param arguments: more words for `ringtap capture`, such as `["--adapter", "hci1"]`. Paths in them must be absolute where
         there is no `output`: the program runs in a folder of its own then.
     :raises RingtapError: the program cannot be started; and while it is read: it failed.
     """
-    words = capture_words(source, kind, count, duration, output, ["--to", "-", *arguments])
+    words = capture_words(source, kind, count, duration, output, ["--to", "-", *([] if rows == "tables" else ["--rows", rows]), *arguments])
     return Stream(Process(words, program, keeps_files=output is not None))
 
 
