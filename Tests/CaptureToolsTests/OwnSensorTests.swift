@@ -69,6 +69,28 @@ import Recording
     }
   }
 
+  /// A folder with a table only, such as one that a script wrote: units come from the columns' names.
+  @Test func isReadWithoutASession() throws {
+    try withFolder { folder in
+      let text = Self.text.replacing("depth_ml", with: "lag_ms")
+      try text.write(toFile: folder + "/breaths.csv", atomically: true, encoding: .utf8)
+      let report = try CaptureAnalysis.run(folder, output: nil)
+      let table = try #require(report.tables.first)
+      #expect(table.rows == 3 && table.columns.map(\.range.count) == [2, 3])
+      #expect(table.columns.map(\.unit) == ["", "ms"])
+      let converted = try CaptureConversion.run(folder, to: .npy, output: folder + "/arrays") { _ in }
+      #expect(converted.tables.map(\.rows) == [3] && converted.problems.isEmpty)
+      // A table of words, and one without times.
+      try "time_ns,mood\n1,good\n".write(toFile: folder + "/moods.csv", atomically: true, encoding: .utf8)
+      try "seconds,x\n1,2\n".write(toFile: folder + "/others.csv", atomically: true, encoding: .utf8)
+      let capture = try RecordedCapture(folder)
+      #expect(capture.tables.map(\.name) == ["breaths", "moods"])
+      #expect(capture.leftOut.count == 1 && capture.leftOut[0].hasPrefix("others.csv: "))
+      let again = try CaptureConversion.run(folder, to: .npy, output: folder + "/again") { _ in }
+      #expect(again.problems.contains { $0.contains("moods.csv") }, "\(again.problems)")
+    }
+  }
+
   /// A table that the capture does not list is not part of the recording.
   @Test func leavesOutWhatTheCaptureDoesNotName() throws {
     try withFolder { folder in

@@ -2,7 +2,8 @@ import BLELinux
 import JSONText
 import Recording
 
-/// Tables of user-defined sensors (`SensorKind(_:of:…)`). Only the capture describes their columns.
+/// Tables of user-defined sensors (`SensorKind(_:of:…)`), which the capture describes, and tables in a folder
+/// without `session.json`, whose column names end in units.
 enum OwnTables {
   /// Lines of a text table that are examined for the number of decimals if `session.json` lacks it, as in
   /// older recordings.
@@ -15,11 +16,13 @@ enum OwnTables {
   /// - Parameters:
   ///   - columns: column names from the first line.
   ///   - session: `session.json` of the capture.
-  /// - Returns: `nil` if the capture does not list the table, or if it has no time column.
+  /// - Returns: `nil` if the table has no time column, or if there is a `session.json` that does not list it.
   static func text(
     _ name: String, _ columns: [String], in directory: String, _ session: JSONDocument?
   ) -> RecordedTable? {
-    guard hasTime(columns), let stream = session?["streams"]?[name] else { return nil }
+    guard hasTime(columns) else { return nil }
+    guard let session else { return measured(name, columns, in: directory) }
+    guard let stream = session["streams"]?[name] else { return nil }
     let described = stream["columns"]?.array ?? []
     guard described.compactMap({ $0["name"]?.text }) == Array(columns.dropFirst()) else {
       return described.isEmpty ? measured(name, columns, in: directory) : nil
@@ -87,6 +90,24 @@ enum OwnTables {
       }
     }
     return table(
-      name, zip(columns, decimals).dropFirst().map { RecordedColumn($0.0, .float64(decimals: $0.1)) })
+      name,
+      zip(columns, decimals).dropFirst().map {
+        RecordedColumn($0.0, .float64(decimals: $0.1), unit: unit(of: $0.0))
+      })
   }
+
+  /// The unit at the end of a column's name, as in the tables of the built-in sensors; empty if it has none.
+  private static func unit(of column: String) -> String {
+    guard let bar = column.lastIndex(of: "_") else { return "" }
+    return units[String(column[column.index(after: bar)...])] ?? ""
+  }
+
+  private static let units: [String: String] = {
+    let tables =
+      RingStream.allCases.map(\.table) + HeartRateTables.tables + TemperatureTables.tables
+      + CyclingTables.tables
+    let columns = tables.flatMap(\.columns).filter { !$0.unit.isEmpty && $0.name.contains("_") }
+    let found = columns.map { ($0.name.split(separator: "_").last.map(String.init) ?? "", $0.unit) }
+    return Dictionary(found, uniquingKeysWith: { first, _ in first })
+  }()
 }
