@@ -26,7 +26,7 @@ struct FullOutputTests {
     "report": ["FOLDER/walk", "--output", "FOLDER/page.html"],
     "import": ["FOLDER/walk/packets.btsnoop", "--output", "FOLDER/imported"],
     "ring info": ring, "ring battery": ring, "ring time": ring, "ring settings": ring,
-    "ring realtime": ["heart-rate"] + ring, "ring raw": ring, "ring steps": ring, "ring heart-rate": ring,
+    "ring realtime": ["heart-rate"] + ring, "ring activity": ["watch", "--duration", "3"] + ring, "ring raw": ring, "ring steps": ring, "ring heart-rate": ring,
     "ring spo2": ring, "ring stress": ring, "ring hrv": ring, "ring sleep": ring, "ring temperature": ring,
     "ring sync": ["--output", "FOLDER/history"] + ring, "ring decode": [],
     "heart-rate": ["--transport", "virtual:heart-rate,rate=20"],

@@ -32,7 +32,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
     "report": ["missing"],
     "import": ["missing", "--output", "new"], "publish": ["missing", "mqtt://127.0.0.1:1"],
     "collect": ["mqtt://127.0.0.1:1", "--output", "missing/new", "--ca", "missing"],
-    "ring realtime": ["heart-rate"] + radio, "relay": ["heart-rate"] + radio, "serve": ["missing"] + radio,
+    "ring realtime": ["heart-rate"] + radio, "ring activity": ["watch"] + radio, "relay": ["heart-rate"] + radio, "serve": ["missing"] + radio,
     "log record": ["--output", "missing/new", "--capture", "missing"],
     "log show": ["missing"], "log stats": ["missing"],
     "log convert": ["missing", "--output", "new.pcap"], "bench notify": [device] + radio,

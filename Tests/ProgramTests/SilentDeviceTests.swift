@@ -19,7 +19,7 @@ struct SilentDeviceTests {
     ("heart-rate", ["capture", "heart-rate", "--patience", "0", "--output", "FOLDER/walk"]),
     ("ring", ["ring", "info"]), ("ring", ["ring", "battery"]), ("ring", ["ring", "time"]),
     ("ring", ["ring", "find"]),
-    ("ring", ["ring", "settings"]), ("ring", ["ring", "realtime", "heart-rate"]),
+    ("ring", ["ring", "settings"]), ("ring", ["ring", "activity", "watch"]), ("ring", ["ring", "realtime", "heart-rate"]),
     ("ring", ["ring", "raw", "--patience", "0"]), ("ring", ["ring", "steps"]),
     ("ring", ["ring", "heart-rate"]),
     ("ring", ["ring", "spo2"]), ("ring", ["ring", "stress"]), ("ring", ["ring", "hrv"]),

@@ -182,6 +182,40 @@ import Testing
     }
   }
 
+  /// A report each second while the workout lasts, and none while it is paused or after its end.
+  @Test func watchesAWorkout() async throws {
+    let samples = Mutex<[RingSportSample]>([])
+    try await withStoredRing { ring in
+      func reports(_ duration: Duration) async throws -> Int {
+        let before = samples.withLock(\.count)
+        try await ring.watchWorkout(for: duration) { sample, _ in samples.withLock { $0.append(sample) } }
+        return samples.withLock(\.count) - before
+      }
+      try await ring.workout(.start, .run)
+      #expect((9...10).contains(try await reports(.seconds(10))))
+      try await ring.workout(.pause, .run)
+      #expect(try await reports(.seconds(10)) == 0)
+      try await ring.workout(.resume, .run)
+      #expect((4...5).contains(try await reports(.seconds(5))))
+      try await ring.workout(.end, .run)
+      #expect(try await reports(.seconds(5)) == 0)
+      let seconds = samples.withLock { $0.map(\.seconds) }
+      #expect(zip(seconds, seconds.dropFirst()).allSatisfy { $1 == $0 + 1 })
+      #expect(samples.withLock { $0.allSatisfy { $0.sport == .run && $0.heartRate > 0 } })
+    }
+  }
+
+  /// A ring without stored data refuses workouts too.
+  @Test func aRingWithoutWorkoutsRefuses() async throws {
+    try await withStoredRing {
+      $0.history = nil
+    } _: { ring in
+      await #expect(throws: RingError.refused(opcode: 0x77, code: 0xEE)) {
+        try await ring.workout(.start, .walk)
+      }
+    }
+  }
+
   /// A cancelled request does not wait for the end of the previous one.
   @Test func aCancelledRequestLeavesTheLine() async throws {
     try await withStoredRing { ring in

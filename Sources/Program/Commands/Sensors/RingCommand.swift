@@ -21,7 +21,8 @@ struct RingToolCommand: ParsableCommand {
       """,
     subcommands: [
       RingInfoCommand.self, RingBatteryCommand.self, RingTimeCommand.self, RingFindCommand.self,
-      RingSettingsCommand.self, RingRealtimeCommand.self, RingRawCommand.self, RingStepsCommand.self,
+      RingSettingsCommand.self, RingRealtimeCommand.self, RingActivityCommand.self, RingRawCommand.self,
+      RingStepsCommand.self,
       RingHeartRateCommand.self,
       RingOxygenCommand.self, RingStressCommand.self, RingVariabilityCommand.self, RingSleepCommand.self,
       RingTemperatureCommand.self,

@@ -83,6 +83,8 @@ public actor RingConversation {
   private var reassembler = RingBigDataReassembler()
   /// Called with each measurement frame while measuring.
   private var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
+  /// Called with each report of a workout.
+  private var workoutListener: ((RingSportSample, ReceiveTime) -> Void)?
   /// Signalled when the measurement's time or the link ends.
   private var measurementEnd: OneShot<Void>?
 
@@ -149,6 +151,8 @@ public actor RingConversation {
       _ = offer(.reply(reply, frame: frame))
       return
     }
+    if case .sport(let sample) = reply, let workoutListener { return workoutListener(sample, time) }
+    if case .notification(.sportEnded) = reply, workoutListener != nil { measurementEnd?.set(()) }
     if offer(.reply(reply, frame: frame)) { return }
     switch reply {
     case .notification, .packetSize, .raw: counters.unasked += 1
@@ -649,12 +653,17 @@ extension RingConversation {
       }
     }
     defer { keepAlive.cancel() }
+    await lasting(duration)
+  }
+
+  /// Returns when the duration has elapsed, the task is cancelled, `measurementEnd` is set or the link has ended.
+  private func lasting(_ duration: Duration?) async {
     let over = OneShot<Void>()
     measurementEnd = over
     defer { measurementEnd = nil }
     // Check this now that `linkEnded` can see the measurement, so that the end of the link is not missed.
     guard await connection.end == nil else { return }
-    let timer = duration.map { loop.after($0) { over.set(()) } }
+    let timer = duration.map { duration in connection.loop.after(duration) { over.set(()) } }
     await over.value(ifCancelled: ())
     timer?.cancel()
   }
@@ -670,6 +679,44 @@ extension RingConversation {
       default: .foreign
       }
     }
+  }
+}
+
+/// Workouts, in which a ring reports heart rate, steps and distance about once a second. Reference, section 3,
+/// 0x77 and 0x78: published by one project; no capture of a real ring shows it.
+extension RingConversation {
+  /// Starts, pauses, resumes or ends a workout.
+  ///
+  /// - Throws: `refused` or `noReply` if the ring does not support workouts, and errors of the link.
+  public func workout(_ action: RingSportAction, _ sport: RingSport) async throws(RingError) {
+    var refusal: UInt8?
+    let isAnswered = try await exchange(.command(RingRequest.sport(action, sport).command)) { arrival in
+      switch arrival {
+      case .reply(.sportAcknowledged, _): return .last
+      case .reply(.refused(RingOpcode.sport, let code), _):
+        refusal = code
+        return .last
+      default: return .foreign
+      }
+    }
+    if let refusal { throw .refused(opcode: RingOpcode.sport, code: refusal) }
+    guard isAnswered else {
+      throw .noReply(to: "a workout", seconds: Double(patience.components.seconds))
+    }
+  }
+
+  /// Passes the reports of the current workout to `body`, in order, on the event loop. Returns when the duration
+  /// has elapsed, the task is cancelled, or the ring reports the workout's end.
+  ///
+  /// - Parameter duration: `nil` for no limit.
+  /// - Throws: the error that ended the link.
+  public func watchWorkout(
+    for duration: Duration?, _ body: @escaping @Sendable (RingSportSample, ReceiveTime) -> Void
+  ) async throws(RingError) {
+    workoutListener = body
+    await lasting(duration)
+    workoutListener = nil
+    if let end = await connection.end { throw .host(.gatt(.closed(end))) }
   }
 }
 

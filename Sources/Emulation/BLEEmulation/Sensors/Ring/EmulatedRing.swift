@@ -39,6 +39,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private var errands: [RingErrand] = []
   private var memory: RingMemory?
   private var measuring: RingMeasuring?
+  private var workout: RingWorkout?
   /// Queued frames and fragments, sorted by due time.
   private var outbox: [Outgoing] = []
   private var isLinkFull = false
@@ -162,6 +163,7 @@ public final class EmulatedRing: VirtualPeripheral {
 
   private func forgetLink() {
     measuring = nil
+    workout = nil
     outbox.removeAll()
     isLinkFull = false
   }
@@ -242,6 +244,9 @@ public final class EmulatedRing: VirtualPeripheral {
     case .request(.stopMeasuring(let kind, let value))?:
       measuring = nil
       reply([[0x6A, kind.rawValue, value]], link, now)
+    case .request(.sport(let action, let sport))?:
+      workout = RingWorkout.after(action, sport, workout, now: now)
+      reply([[0x77]], link, now)
     case .request(let request)?:
       guard let answer = memory?.answer(request, now: now) else { return refuse(frame, link, now) }
       reply(answer, link, now)
@@ -331,7 +336,8 @@ public final class EmulatedRing: VirtualPeripheral {
   public var deadline: MonotonicTime? {
     let reply = isLinkFull ? nil : outbox.first?.due
     let own = MonotonicTime.earliest(stream.map(due), errands.first?.due)
-    return MonotonicTime.earliest(own, MonotonicTime.earliest(reply, measuring?.due))
+    return MonotonicTime.earliest(
+      own, MonotonicTime.earliest(reply, MonotonicTime.earliest(measuring?.due, workout?.due)))
   }
 
   public func expired(_ link: PeripheralLink, now: MonotonicTime) {
@@ -346,6 +352,7 @@ public final class EmulatedRing: VirtualPeripheral {
     drain(link, now)
     while let frame = measuring?.next(now: now) { send(frame.span, link) }
     if measuring?.isOver ?? false { measuring = nil }
+    while let frame = workout?.next(now: now) { send(frame.span, link) }
     var ticks = 0
     while let stream, due(stream) <= now, ticks < Self.maximumTicksAtOnce {
       sendTick(link)
@@ -580,5 +587,47 @@ struct RingMeasuring {
     let pulse: UInt16 = kind == .spO2 ? 0 : 760 + UInt16(number % 5) * 10
     return ringFrame(
       [0x69, kind.rawValue, 0, value, kind == .spO2 ? 1 : 0, 0, UInt8(pulse & 0xFF), UInt8(pulse >> 8)])
+  }
+}
+
+/// A workout: a report each second with heart rate, steps and distance. Reference, section 3, 0x77 and 0x78.
+struct RingWorkout {
+  static let interval = Duration.seconds(1)
+  private static let stepsPerReport: UInt32 = 2
+
+  private let sport: RingSport
+  private var seconds: UInt16 = 0
+  /// When the next report is due; `nil` while the workout is paused.
+  private(set) var due: MonotonicTime?
+
+  /// The workout after a request of the host; `nil` if there is none.
+  static func after(
+    _ action: RingSportAction, _ sport: RingSport, _ current: RingWorkout?, now: MonotonicTime
+  ) -> RingWorkout? {
+    switch action {
+    case .start: return RingWorkout(sport: sport, due: now.advanced(by: interval))
+    case .pause, .resume:
+      var workout = current
+      workout?.due = action == .pause ? nil : now.advanced(by: interval)
+      return workout
+    case .end: return nil
+    }
+  }
+
+  private init(sport: RingSport, due: MonotonicTime) { (self.sport, self.due) = (sport, due) }
+
+  /// The report that is due, if any.
+  mutating func next(now: MonotonicTime) -> [UInt8]? {
+    guard let due, due <= now else { return nil }
+    self.due = due.advanced(by: Self.interval)
+    seconds &+= 1
+    let steps = UInt32(seconds) * Self.stepsPerReport
+    let metres = UInt32(seconds) * 3 / 2
+    var frame = [0x78, sport.rawValue, 1, UInt8(seconds >> 8), UInt8(seconds & 0xFF)]
+    frame.append(92 + UInt8(seconds % 5))
+    for counter in [0, steps, metres] {
+      for shift in [16, 8, 0] as [UInt32] { frame.append(UInt8(truncatingIfNeeded: counter >> shift)) }
+    }
+    return ringFrame(frame)
   }
 }
