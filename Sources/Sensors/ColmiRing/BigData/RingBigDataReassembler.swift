@@ -24,13 +24,13 @@ public struct RingBigDataReassembler: Sendable {
   }
 
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
-    public internal(set) var messages = 0
-    public internal(set) var rawFrames = 0
-    public internal(set) var wrongChecksums = 0
-    public internal(set) var tooLong = 0
-    public internal(set) var interrupted = 0
+    public fileprivate(set) var messages = 0
+    public fileprivate(set) var rawFrames = 0
+    public fileprivate(set) var wrongChecksums = 0
+    public fileprivate(set) var tooLong = 0
+    public fileprivate(set) var interrupted = 0
     /// Failures caused by bytes after a message, and by notifications that do not begin one.
-    public internal(set) var strays = 0
+    public fileprivate(set) var strays = 0
   }
 
   public let maximumPayloadByteCount: Int

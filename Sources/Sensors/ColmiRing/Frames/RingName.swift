@@ -1,3 +1,5 @@
+public import BLEWire
+
 /// Recognizes a ring by its advertised name; most rings advertise nothing else.
 ///
 /// Two forms match:
@@ -9,12 +11,12 @@
 /// letter after the number (`R10M`), `SMART_RING`. To use such a device anyway, connect by address.
 public enum RingName {
   /// Brands of the same hardware. The published list also has `R01` to `R10`, which the first form covers.
-  static let brands: [String] = [
+  private static let brands: [String] = [
     "VK-5098", "MERLIN", "Hello Ring", "RING1", "boAtring", "TR-R02", "SE", "EVOLVEO", "GL-SR2",
     "Blaupunkt", "KSIX RING", "iGET", "Kogan", "FITNESS", "Fyri", "OneRing SR01", "BOK", "9FSM", "STF",
     "Newgen", "SSR", "SEEKEN", "MXSR",
   ]
-  static let makers: [String] = ["COLMI ", "Colmi "]
+  private static let makers: [String] = ["COLMI ", "Colmi "]
 
   /// Whether `name`, a local name in UTF-8, is that of a ring.
   public static func matches(_ name: Span<UInt8>) -> Bool {
@@ -77,4 +79,25 @@ extension UInt8 {
     let lower = self | 0x20
     return decimal != nil || UInt8(ascii: "a")...UInt8(ascii: "f") ~= lower
   }
+}
+
+/// Services and characteristics of COLMI rings. All except Device Information are vendor-specific.
+///
+/// Rings rarely advertise a service UUID: find them by name (`RingName`). Handles differ between firmwares;
+/// discover them.
+public enum RingUUID {
+  /// Service of commands and replies, including the raw stream. It is not the Nordic UART service, but it
+  /// reuses the UUIDs of that service's two characteristics.
+  public static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+  /// From host to ring, frames of 16 bytes; write or write without response.
+  public static let commandWrite = BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+  /// From ring to host, frames of 16 bytes; notify.
+  public static let commandNotify = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+
+  /// Service of long logs and firmware updates.
+  public static let bigDataService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
+  /// From host to ring, frames starting with 0xBC; write without response.
+  public static let bigDataWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
+  /// From ring to host, frames starting with 0xBC; notify. Some rings repeat the raw stream here.
+  public static let bigDataNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
 }

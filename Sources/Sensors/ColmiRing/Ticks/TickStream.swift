@@ -155,7 +155,7 @@ public struct TickReport: Hashable, Sendable {
   public init() {}
 
   /// Marks the number of missing ticks as unknown, because the clock was set by an unknown amount.
-  mutating func takeStepUnknown() {
+  fileprivate mutating func takeStepUnknown() {
     clock.missingAtMost = nil
     for place in parts.indices { parts[place].mayLackMore = true }
   }
@@ -282,7 +282,7 @@ struct EventLoad: Sendable {
 
 /// Statistics of a `TickStream`'s output. Fixed memory.
 struct TickTally: Sendable {
-  static let gapCapacity = 32
+  private static let gapCapacity = 32
 
   /// Share of frames that a ring may drop before the link counts as too slow.
   private static let largestShareDropped = 0.01
@@ -320,7 +320,7 @@ struct TickTally: Sendable {
   /// frames of a tick at once, and the radio loses none.
   ///
   /// - Parameter missing: number of missing ticks.
-  func isUneven(missing: Int) -> Bool {
+  fileprivate func isUneven(missing: Int) -> Bool {
     var (dropped, all) = (0, 0)
     for part in parts where part.samples > 0 {
       dropped += max(0, part.missing - missing / part.everyTicks)
@@ -405,5 +405,89 @@ private struct PartTally: Sendable {
       break
     }
     return report
+  }
+}
+
+/// Puts frames with the same timestamp into the ring's order, so that a live link and the tables of its
+/// capture give the same ticks. Fixed memory.
+///
+/// The table of each subtype keeps its own order, but not the order of frames of different subtypes with the
+/// same timestamp. Frames with the same timestamp are therefore held until another timestamp arrives. They
+/// are then released in the ring's order, continuing after the last frame before. If a subtype has more than
+/// `capacity` frames with one timestamp, the held frames are released early.
+struct StampOrder: Sendable {
+  static let capacity = 64
+  private static let parts = RingTick.Part.allCases.count
+
+  /// `capacity` elements for each part.
+  private var waiting: [RingRawSample]
+  private var taken: InlineArray<3, Int> = [0, 0, 0]
+  private var held: InlineArray<3, Int> = [0, 0, 0]
+  private var time = ReceiveTime(nanoseconds: .min)
+  private var link = 0
+  private var clock = ClockSetting()
+  private var lastPart = Self.parts - 1
+  /// The frame that did not fit: it has the next timestamp, or there was no room for it.
+  private var next: (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)?
+  private var isLettingGo = false
+
+  init() {
+    let none = RingRawSample.accelerometer(AccelerometerSample(x: 0, y: 0, z: 0))
+    waiting = [RingRawSample](repeating: none, count: Self.parts * Self.capacity)
+  }
+
+  /// Takes the next frame. Call `pop` until it returns `nil` before the next `take`.
+  mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int, _ clock: ClockSetting) {
+    guard let part = sample.part?.rawValue else { return }
+    if time == self.time, link == self.link, clock == self.clock, held[part] < Self.capacity {
+      return hold(sample, part)
+    }
+    next = (sample, time, link, clock)
+    isLettingGo = true
+  }
+
+  /// Ends the input.
+  mutating func finish() { isLettingGo = true }
+
+  /// Returns the next frame in order; `nil` if more input is needed.
+  fileprivate mutating func pop() -> (
+    sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting
+  )? {
+    guard isLettingGo else { return nil }
+    for step in 1...Self.parts {
+      let part = (lastPart + step) % Self.parts
+      guard taken[part] < held[part] else { continue }
+      defer { taken[part] += 1 }
+      lastPart = part
+      return (waiting[part * Self.capacity + taken[part]], time, link, clock)
+    }
+    isLettingGo = false
+    for part in 0..<Self.parts { (taken[part], held[part]) = (0, 0) }
+    if let (sample, time, link, clock) = next, let part = sample.part?.rawValue {
+      (self.time, self.link, self.clock) = (time, link, clock)
+      hold(sample, part)
+    }
+    next = nil
+    return nil
+  }
+
+  private mutating func hold(_ sample: RingRawSample, _ part: Int) {
+    waiting[part * Self.capacity + held[part]] = sample
+    held[part] += 1
+  }
+}
+
+/// The setting of the wall clock at a timestamp.
+///
+/// Users and time daemons may set a machine's clock while a ring streams. Timestamps before and after that
+/// are on different clocks, and only a program that watched the clock knows their offset.
+public struct ClockSetting: Hashable, Sendable, BitwiseCopyable {
+  /// Sum of all steps of the clock since the first timestamp, in nanoseconds; negative if it was set back.
+  public var offset: Int64
+  /// Number of steps of unknown size. The elapsed time across such a step is unknown, too.
+  public var unknownCount: Int
+
+  public init(offset: Int64 = 0, unknownCount: Int = 0) {
+    (self.offset, self.unknownCount) = (offset, unknownCount)
   }
 }
