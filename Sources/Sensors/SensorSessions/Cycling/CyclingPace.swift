@@ -12,11 +12,11 @@ public struct CyclingPace: Sendable {
   public struct Step: Hashable, Sendable {
     /// Revolutions per minute. `nil` if there was no revolution, after a restart, and after a silence in
     /// which the sensor's clock, which wraps every 64 s, may have wrapped.
-    public internal(set) var perMinute: Double?
+    public fileprivate(set) var perMinute: Double?
     /// Revolutions; `nil` if unknown.
-    public internal(set) var turns: Int?
+    public fileprivate(set) var turns: Int?
     /// Whether the count or its time restarted or went back.
-    public internal(set) var isRestart = false
+    public fileprivate(set) var isRestart = false
   }
 
   /// Number of measurements in which a count restarted or went back.

@@ -2,6 +2,7 @@ public import BLEHost
 import BLELinux
 public import BLEStack
 public import BLEWire
+import Synchronization
 
 /// Keeps a device connected and streaming: reconnects whenever the link is lost.
 ///
@@ -59,13 +60,13 @@ public actor DeviceSession {
   private enum LinkNews { case over, attributesChanged, firstSample }
 
   /// Maximum restarts of a stream on one link because the device's attributes have changed.
-  static let restartLimit = 8
+  private static let restartLimit = 8
   /// If a link ends sooner than this, the pause before the next one grows.
-  static let steadyLinkAge = Duration.seconds(3)
+  private static let steadyLinkAge = Duration.seconds(3)
   /// If a device streams again within this time after it ended a link, it was not switched off.
-  static let promptReturn = Duration.seconds(10)
+  private static let promptReturn = Duration.seconds(10)
   /// Timeout, at the end of a session, for the stream to finish starting or to stop.
-  static let endPatience = Duration.seconds(2)
+  private static let endPatience = Duration.seconds(2)
 
   public nonisolated let adapter: any Adapter
   public nonisolated let plan: Plan
@@ -550,4 +551,173 @@ public protocol SessionProfile: Sendable {
   func silenceRule(of stream: Stream) -> SilenceRule?
   /// Stops the stream while the link is up.
   func stop(_ stream: Stream) async
+}
+
+/// Requests that a session no longer sends to its device, because they ended a link.
+struct LinkAvoidance: Sendable {
+  /// Number of avoided requests and parameters after which only requests that the stream needs are sent.
+  static let limit = 3
+
+  /// ATT requests to avoid.
+  private(set) var requests: Set<[UInt8]> = []
+  private var parts: Set<LinkRequest.Part> = []
+  private(set) var remarks: [LinkRemark] = []
+  /// Learned causes that were not yet reported by `takeUntold`.
+  private var untold: [LinkSuspect] = []
+  private var last: LinkSuspect?
+  private var hasNews = false
+
+  var asksNothing: Bool { requests.count + parts.count >= Self.limit }
+  /// Whether the device ends its link when another interval is requested.
+  var keepsTiming: Bool { parts.contains(.timing) }
+
+  /// Learns the suspected reason why a device ended its link: immediately if the device ended the link
+  /// instead of responding, otherwise if the same reason is suspected twice in a row.
+  mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
+    defer { last = found?.cause }
+    guard let (suspect, isUnanswered) = found else { return }
+    let isWish = end == .linkLost(.closedByPeer)
+    guard isUnanswered ? isWish || last == suspect : isWish && last == suspect,
+      !remarks.contains(.notAskedAgain(suspect))
+    else { return }
+    add(suspect)
+    remarks.append(.notAskedAgain(suspect))
+    untold.append(suspect)
+    hasNews = true
+  }
+
+  /// Adds the causes that an earlier program remembered.
+  mutating func recall(_ suspects: [LinkSuspect]) {
+    for suspect in suspects { add(suspect) }
+  }
+
+  private mutating func add(_ suspect: LinkSuspect) {
+    switch suspect {
+    case .request(let pdu): requests.insert(pdu)
+    case .parameters(let part): parts.insert(part)
+    }
+  }
+
+  /// Returns the causes learned since the last call that should be remembered. Subscriptions are omitted,
+  /// because a stream starts late without one.
+  fileprivate mutating func takeUntold() -> [LinkSuspect] {
+    defer { untold = [] }
+    return untold.filter { !$0.isSubscription }
+  }
+
+  /// Forgets learned causes that were not reported. The device was away, so its user may have ended the link.
+  fileprivate mutating func dropUntold() { untold = [] }
+
+  /// Whether a cause was learned since the last call.
+  fileprivate mutating func takeNews() -> Bool {
+    defer { hasNews = false }
+    return hasNews
+  }
+
+  /// Removes the parameters that ended a link from a request.
+  func change(_ request: inout LinkRequest) {
+    if parts.contains(.phy) { request.phy = nil }
+    if parts.contains(.dataLength) { request.dataLength = nil }
+    guard keepsTiming else { return }
+    // The link is created with its final timing.
+    (request.startsFast, request.keepsTiming) = (false, true)
+  }
+}
+
+/// Work deferred until a stream's first sample has arrived, or until a timeout.
+struct StreamCompletion: Sendable {
+  /// Without a sample, the work starts after this time. A ring with standard firmware sends one sample a
+  /// second.
+  static let patience = Duration.seconds(2)
+  /// Without a sample, attributes of an earlier link are verified once after this time.
+  private static let doubtAfter = Duration.seconds(5)
+  /// The same time for attributes that an earlier program discovered, which are more likely to have changed.
+  private static let doubtOfRecalledAfter = Duration.seconds(1)
+
+  private let withoutFirst: Task<Void, Never>
+  private let afterFirst: Task<Void, Never>
+
+  /// - Parameters:
+  ///   - stream: stream that was just started.
+  ///   - profile: profile that does the work.
+  ///   - connection: link of the stream.
+  ///   - avoidance: requests to avoid.
+  ///   - completed: called when the work is done.
+  init<Profile: SessionProfile>(
+    of stream: Profile.Stream, _ profile: Profile, on connection: Connection, _ avoidance: LinkAvoidance,
+    completed: @escaping @Sendable () async -> Void
+  ) {
+    let (loop, times, turn) = (connection.loop, profile.times, Turn())
+    let complete: @Sendable () async -> Void = {
+      guard await connection.end == nil, !Task.isCancelled, turn.take() else { return }
+      if !avoidance.asksNothing {
+        await Connection.$need.withValue(.optional) { await profile.complete(stream) }
+        await completed()
+      }
+      await connection.endFastStart()
+    }
+    let verify: @Sendable () async -> Void = {
+      guard await connection.end == nil, !avoidance.asksNothing else { return }
+      try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).verify() }
+    }
+    let withoutFirst = loop.task {
+      var pause = Self.patience
+      if await connection.usesRecalledAttributes {
+        guard (try? await loop.wait(for: Self.doubtOfRecalledAfter)) != nil, times.first == nil else {
+          return
+        }
+        await verify()
+        pause -= Self.doubtOfRecalledAfter
+      }
+      guard (try? await loop.wait(for: pause)) != nil, times.first == nil else { return }
+      await complete()
+      guard (try? await loop.wait(for: Self.doubtAfter - Self.patience)) != nil, times.first == nil
+      else { return }
+      await verify()
+    }
+    self.withoutFirst = withoutFirst
+    afterFirst = loop.task {
+      guard (try? await times.waitForFirst()) != nil else { return }
+      if !turn.isTaken { withoutFirst.cancel() }
+      // An error that ends the link also ends the session's wait for it; a refusal changes nothing.
+      if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
+        try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).validate() }
+      }
+      await complete()
+    }
+  }
+
+  /// Cancels the work. No further request is sent when it returns, so the command that stops the sensor is
+  /// the last one.
+  func end() async {
+    afterFirst.cancel()
+    withoutFirst.cancel()
+    await withoutFirst.value
+    await afterFirst.value
+  }
+
+  /// Decides which of the two tasks does the work.
+  private final class Turn: Sendable {
+    private let state = Atomic(false)
+
+    var isTaken: Bool { state.load(ordering: .relaxed) }
+
+    /// - Returns: whether the caller is the first.
+    func take() -> Bool { !state.exchange(true, ordering: .relaxed) }
+  }
+}
+
+/// Runs `body`. If the task is cancelled and `body` still runs after `patience`, closes the link, so as not
+/// to wait for a device that does not respond.
+package func closing<Value>(
+  _ connection: Connection, after patience: Duration, isolation: isolated (any Actor)? = #isolation,
+  _ body: () async throws -> Value
+) async throws -> Value {
+  let timer = OneShot<Task<Void, Never>>()
+  defer { timer.current?.cancel() }
+  return try await withTaskCancellationHandler {
+    try await body()
+  } onCancel: {
+    timer.set(connection.loop.after(patience) { await connection.close() })
+  }
 }
