@@ -65,7 +65,7 @@ public struct SessionReport: Hashable, Sendable {
   public var repeated = 0
   /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
   /// detected.
-  public internal(set) var isNumbered = false
+  public private(set) var isNumbered = false
   /// Notifications that a log's writer truncated, but from which a sample was recorded.
   package var usedCuts = 0
   /// Number of accounts added.
@@ -390,7 +390,7 @@ extension SessionReport {
   }
 
   /// Time from a loss to the first new sample; `nil` also if samples have the timestamps of a log.
-  func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
+  private func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
     gap.firstSampleAt.map { elapsed(from: gap.lostAt, to: $0) }.flatMap { $0 < 0 ? nil : $0 }
   }
 
@@ -569,5 +569,115 @@ extension SessionReport {
           }
         }
       })
+  }
+}
+
+/// The member `importedFrom` of `session.json`: the packet log that a capture was imported from.
+package struct ImportOrigin: Hashable, Sendable {
+  /// An attribute whose values were imported, and how it was identified.
+  package struct Attribute: Hashable, Sendable {
+    package var handle: AttributeHandle
+    package var uuid: BluetoothUUID
+    /// How the attribute was identified: `file`, `discovery`, `knownDevice` or `payload`.
+    package var knownBy: String
+
+    package init(handle: AttributeHandle, uuid: BluetoothUUID, knownBy: String) {
+      self.handle = handle
+      self.uuid = uuid
+      self.knownBy = knownBy
+    }
+  }
+
+  /// File name of the log.
+  package var log: String
+  package var attributes: [Attribute] = []
+  /// Numbers of a ring's messages: by kind, or by command if the kind is unknown.
+  package var messages: [(name: String, count: Int)] {
+    counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+  package var counts: [String: Int] = [:]
+
+  package init(log: String) { self.log = log }
+
+  func encode(into line: inout JSONLine) {
+    line.member("importedFrom") { line in
+      line.member("log", log)
+      line.member(
+        "attributes",
+        array: { line in
+          for attribute in attributes {
+            line.object { line in
+              line.member("handle", attribute.handle.rawValue)
+              line.member("uuid", attribute.uuid.description)
+              line.member("knownBy", attribute.knownBy)
+            }
+          }
+        })
+      guard !counts.isEmpty else { return }
+      line.member("messages") { line in for (name, count) in messages { line.member(name, count) } }
+    }
+  }
+}
+
+/// A file of a recording that was removed, replaced, cut or moved out of its directory during the recording.
+public struct RemovedFile: Hashable, Sendable {
+  /// Kind of change to the file.
+  public enum Change: String, Hashable, Sendable {
+    /// Removed, replaced or moved away.
+    case removed
+    /// Made shorter than the data written to it, as logrotate's `copytruncate` does.
+    case cut
+  }
+
+  /// Name in the capture's directory.
+  public let name: String
+  public let change: Change
+  /// Time when the recording noticed it: about a second after the last write to the file.
+  public let noticedAt: ReceiveTime
+  /// Rows or packets written to it before, and those received afterwards. All are lost.
+  public internal(set) var rows = 0
+
+  init(name: String, change: Change, noticedAt: ReceiveTime) {
+    self.name = name
+    self.change = change
+    self.noticedAt = noticedAt
+  }
+}
+
+/// Files that a recording found to be removed.
+public struct FileRemoval: Hashable, Sendable {
+  /// Files that are left to write to.
+  public enum Rest: Hashable, Sendable {
+    case others
+    /// No files are left, so the recording ends.
+    case nothing
+  }
+
+  public let files: [RemovedFile]
+  public let leaves: Rest
+
+  /// Message for the user when the removal is noticed.
+  public func text(in directory: String) -> String {
+    switch leaves {
+    case .nothing: "\(directory) was removed, and its recording is lost; the recording ends"
+    case .others:
+      Self.names(files, directory) + ", and their contents are lost; the other files continue"
+    }
+  }
+
+  private static func names(_ files: [RemovedFile], _ directory: String) -> String {
+    let changes = Set(files.map(\.change))
+    let what =
+      changes == [.removed]
+      ? "removed or moved away" : changes == [.cut] ? "cut short" : "removed, moved away or cut short"
+    return files.map { "\(directory)/\($0.name)" }.joined(separator: ", ")
+      + (files.count == 1 ? " was " : " were ") + what
+  }
+
+  /// Message for the user at the end.
+  static func text(_ files: [RemovedFile], in directory: String) -> String {
+    names(files, directory) + " during the recording; lost with "
+      + (files.count == 1 ? "it: " : "them: ") + files.map { "\($0.rows)" }.joined(separator: ", ")
+      + " rows or packets"
   }
 }
