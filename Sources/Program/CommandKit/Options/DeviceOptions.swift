@@ -312,3 +312,76 @@ package struct DeviceReach: Sendable {
     await connection.close()
   }
 }
+
+/// How long to try to reconnect, for every command that keeps a device connected.
+package struct PatienceOptions: ParsableArguments {
+  package init() {}
+
+  /// Default in seconds. A ring takes less time to return from its charger or a pocket.
+  private static let standard = 60.0
+
+  @Option(
+    help: ArgumentHelp(
+      "How long to try to reconnect; 0 for not at all (default: 60, in replay 0).",
+      valueName: "seconds"), in: NumberRange(0...86_400, "seconds"))
+  package var patience: Double?
+
+  /// Returns the time limit for reconnecting. The default in replay is 0: a reconnection, if there was one,
+  /// is already in the log.
+  package func duration(on radio: Radio) -> Duration {
+    .seconds(patience ?? (radio.replay == nil ? Self.standard : 0))
+  }
+}
+
+/// Text about a gap in a recording, for the user.
+package enum GapText {
+  /// Why the link ended: `the link was lost: the device went silent (0x08, Connection Timeout)`.
+  package static func cause(_ gap: SessionGap) -> String {
+    guard let reason = gap.reason else { return "\(gap.end)" }
+    let digits = String(reason.rawValue, radix: 16)
+    return "\(gap.end) (0x\(digits.count < 2 ? "0" : "")\(digits), \(reason.name))"
+  }
+
+  /// Why the link ended, and when the next attempt starts: `…; reconnecting in 2.0 s: 5 links in a row ended
+  /// within 3 s`.
+  package static func lost(_ gap: SessionGap) -> String {
+    let start = cause(gap) + "; reconnecting"
+    guard gap.pause > .zero else { return start }
+    let seconds = Double(gap.pause / .milliseconds(1)) / 1_000
+    return start + " in \(seconds) s: \(gap.shortLinks) links in a row ended within 3 s"
+  }
+}
+
+/// Scheduling of the receive thread, on every command that records or measures a stream.
+package struct ReceiveThreadOptions: ParsableArguments {
+  package init() {}
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      Keep the receive thread polling for this long after each packet before it sleeps. Avoids the latency \
+      of a wake-up, at the cost of a busy processor.
+      """, valueName: "microseconds"), in: NumberRange(0...1_000_000, "microseconds"))
+  package var spin = 0
+
+  @Option(
+    help: ArgumentHelp("Pin the receive thread to this processor.", valueName: "number"),
+    in: NumberRange(0...1023))
+  package var cpu: Int?
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      Give the receive thread this real-time priority, 1 … 99 (SCHED_FIFO). Needs CAP_SYS_NICE; with \
+      CAP_IPC_LOCK the program's memory is locked too.
+      """, valueName: "priority"), in: NumberRange(1...99))
+  package var realtime: Int?
+
+  package var tuning: LoopTuning {
+    var tuning = LoopTuning()
+    tuning.spinMicroseconds = spin
+    tuning.processor = cpu
+    tuning.realTimePriority = realtime
+    return tuning
+  }
+}
