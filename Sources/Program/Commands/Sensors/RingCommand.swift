@@ -1,8 +1,11 @@
 import ArgumentParser
 import BLELinux
+import BLEWire
 import ColmiRing
 import CommandKit
 import JSONText
+import Recording
+import SensorSessions
 
 /// `ringtap ring …`: commands for COLMI rings.
 struct RingToolCommand: ParsableCommand {
@@ -117,5 +120,80 @@ struct RingToolCommand: ParsableCommand {
       }
       return RingTranscript(channel: channel, direction: direction, packets: packets)
     }
+  }
+}
+
+/// `ringtap ring raw`.
+struct RingRawCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "raw",
+    abstract: "Print the raw stream live.",
+    discussion: """
+      Starts the stream and prints each sample until --duration, --count or Ctrl-C; then it stops the \
+      stream. ringtap reconnects if the link is lost. Lines are CSV: arrival of the sample (nanoseconds \
+      since the Unix epoch, the kernel's receive timestamp), its stream, and the columns of the tables of \
+      `ringtap capture`. Columns of other streams are empty, and so is a reading that the ring dropped. \
+      `ringtap capture` records, and reports what was lost.
+
+      EXAMPLES
+        ringtap ring raw --count 300 > samples.csv
+        ringtap ring raw --json | jq -r 'select(.stream == "ppg") | .ppg_counts'
+            one object per sample: event "sample", stream, time_ns and the stream's
+            columns; finally event "end"
+        ringtap ring raw --transport virtual:ring --count 6
+      """)
+
+  @OptionGroup var sensor: SensorOptions
+
+  func validate() throws {
+    if sensor.output != nil { throw ValidationError("`ringtap capture --output` records the raw stream") }
+  }
+
+  func run() async throws { try await sensor.run(.ring, (), RingRawWriter(isJSON: sensor.json)) }
+}
+
+private struct RingRawWriter: SensorWriter {
+  let isJSON: Bool
+
+  mutating func begin(_ session: RingSession) throws {
+    guard !isJSON else { return }
+    let names = Self.streams.flatMap { $0.table.columns.dropFirst() }.map(\.name)
+    try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
+  }
+
+  /// False: `ringtap ring info` shows the ring's identity.
+  static var introducesSensors: Bool { false }
+
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) {}
+
+  mutating func show(_ reading: RingRawReading) throws {
+    guard let stream = reading.stream else { return }
+    if isJSON {
+      try Console.json { line in
+        line.member("event", "sample")
+        line.member("stream", stream.name)
+        line.members(of: reading, stream.table.columns)
+      }
+    } else {
+      try Console.write(Self.line(reading, stream))
+    }
+  }
+
+  /// The ring's streams, in the order of `samples.csv`.
+  private static let streams: [RingStream] = [.spO2, .ppg, .accelerometer]
+
+  private static func line(_ reading: RingRawReading, _ stream: RingStream) -> [UInt8] {
+    var row: [UInt8] = []
+    reading.appendRow(to: &row)
+    let time = row.prefix { $0 != UInt8(ascii: ",") }
+    var text = Array(time) + [UInt8(ascii: ",")] + stream.name.utf8
+    for other in streams {
+      if other == stream {
+        text += row[time.count...].dropLast()
+      } else {
+        text += [UInt8](repeating: UInt8(ascii: ","), count: other.table.columns.count - 1)
+      }
+    }
+    return text + [UInt8(ascii: "\n")]
   }
 }
