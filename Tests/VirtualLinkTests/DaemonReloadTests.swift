@@ -68,4 +68,52 @@ import Testing
       #expect(scene.captures == captures)
     }
   }
+
+  /// Another radio in the file ends the captures and starts the next ones on the new radio.
+  @Test func anotherRadioIsOpened() async throws {
+    try await withFolder { folder in
+      let scene = Scene(folder: folder)
+      try scene.write(Self.good)
+      let daemon = try Ringtap.start(["daemon", scene.file])
+      try await eventually("it records") { scene.byteCount > 500 }
+      let first = try #require(scene.captures.last)
+
+      try scene.write(Self.good.replacing("rate=300", with: "rate=150"))
+      daemon.send(SIGHUP)
+      _ = try await daemon.line(on: .errors, containing: "the radio changed")
+      try await eventually("it records again") {
+        scene.captures.last != first && scene.byteCount > 500
+      }
+      #expect(Files.exists("\(folder)/captures/left/\(first)/session.json"))
+      daemon.send(SIGTERM)
+      #expect(try await daemon.finish().status == 0)
+    }
+  }
+
+  /// A radio that disappears is opened again when it is back.
+  @Test func aLostRadioIsOpenedAgain() async throws {
+    try await withFolder { folder in
+      let scene = Scene(folder: folder)
+      let words = ["emulate", "ring", "--rate", "300", "--real-time", "--transport", "unix:\(folder)/radio"]
+      let radio = try Ringtap.start(words)
+      try scene.write(Self.good.replacing("virtual:ring,rate=300,real-time", with: "unix:FOLDER/radio"))
+      let daemon = try Ringtap.start(["daemon", scene.file])
+      try await eventually("it records") { scene.byteCount > 500 }
+      let first = try #require(scene.captures.last)
+
+      radio.send(SIGKILL)
+      _ = try await daemon.line(on: .errors, containing: "reopening the adapter")
+      _ = try await radio.finish()
+      // The socket of the killed process is in the way of the next one.
+      try? Files.remove("\(folder)/radio")
+      let second = try Ringtap.start(words)
+      try await eventually("it records again") {
+        scene.captures.last != first && scene.byteCount > 500
+      }
+      daemon.send(SIGTERM)
+      #expect(try await daemon.finish().status == 0)
+      second.send(SIGINT)
+      _ = try await second.finish()
+    }
+  }
 }
