@@ -104,7 +104,7 @@ import Testing
       radio.send(SIGKILL)
       _ = try await daemon.line(on: .errors, containing: "reopening the adapter")
       _ = try await radio.finish()
-      // The socket of the killed process is in the way of the next one.
+      // The killed process left its socket, whose path the next one needs.
       try? Files.remove("\(folder)/radio")
       let second = try Ringtap.start(words)
       try await eventually("it records again") {

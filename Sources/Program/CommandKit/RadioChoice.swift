@@ -7,8 +7,8 @@ import BLEWire
 import JSONText
 package import SensorSessions
 
-/// The radio to use and how to reach it: what a command's radio options and `radio` in the daemon's file
-/// select.
+/// The radio to use and how to reach it, selected by a command's radio options or by `radio` in the daemon's
+/// file.
 package struct RadioChoice: Hashable, Sendable {
   package enum Mode: String, CaseIterable, ExpressibleByArgument, Sendable {
     case auto, raw, coexist, exclusive
