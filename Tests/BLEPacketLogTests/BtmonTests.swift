@@ -51,7 +51,11 @@ private func shown(_ log: [UInt8]) throws -> String {
   /// Every number of groups 1 to 8 in a Command Complete, where btmon does not shorten names.
   @Test func namesEachCommand() throws {
     // btmon 5.66 does not know the newest commands of Core 5.4.
-    let newer: Set<UInt16> = [0x2076, 0x2077, 0x2078, 0x2079, 0x207A, 0x207D, 0x207E, 0x207F]
+    let newer: Set<UInt16> = [
+      0x0C82, 0x0C84, 0x2051, 0x2052, 0x2053, 0x2054, 0x2055, 0x2056, 0x2057, 0x2058, 0x205E, 0x205F, 0x2075,
+      0x2076, 0x2077, 0x2078, 0x2079, 0x207A, 0x207B, 0x207C, 0x207D, 0x207E, 0x207F, 0x2082, 0x2083, 0x2084,
+      0x2085, 0x2086,
+    ]
     var packets: [LoggedPacket] = []
     for group in 1...8 as ClosedRange<UInt16> {
       for command in 0...0x90 as ClosedRange<UInt16> where !newer.contains(group << 10 | command) {
@@ -76,8 +80,8 @@ private func shown(_ log: [UInt8]) throws -> String {
   }
 
   @Test func namesEachSubevent() throws {
-    // From Core 5.1 to 5.3; btmon 5.66 does not name them.
-    let newer: Set<UInt8> = [0x15, 0x16, 0x20, 0x21, 0x23]
+    // From Core 5.1 to 5.4; btmon 5.66 does not name them.
+    let newer: Set<UInt8> = [0x15, 0x16, 0x20, 0x21, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29]
     let packets = (0...255 as ClosedRange<UInt8>).filter { !newer.contains($0) }.map { event([0x3E, 1, $0]) }
     #expect(try compare(log(packets, format: .monitor)) == 2 * packets.count)
   }

@@ -5,8 +5,12 @@ import JSONText
 enum AdvertisingDissector {
   /// Appends the fields of advertising data.
   ///
-  /// - Parameter offset: offset of the data in the dissected bytes.
-  static func dissect(_ data: Span<UInt8>, at offset: Int, into list: inout FieldList) {
+  /// - Parameters:
+  ///   - name: key of the data in JSON.
+  ///   - offset: offset of the data in the dissected bytes.
+  static func dissect(
+    _ data: Span<UInt8>, as name: String = "data", at offset: Int, into list: inout FieldList
+  ) {
     var structures = FieldList(for: list.reader)
     do throws(WireError) {
       try AdvertisingData(data).forEach { type, value in
@@ -23,7 +27,7 @@ enum AdvertisingDissector {
       }
     }
     list.append(
-      Field("data", .list, .none, octets: offset..<offset + data.count, children: structures.fields))
+      Field(name, .list, .none, octets: offset..<offset + data.count, children: structures.fields))
   }
 
   /// Dissects data that was joined from several reports.

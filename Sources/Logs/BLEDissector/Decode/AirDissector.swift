@@ -126,7 +126,7 @@ private enum ControlTable {
     09 LL_FEATURE_RSP | features
     0a LL_PAUSE_ENC_REQ | pad
     0b LL_PAUSE_ENC_RSP | pad
-    0c LL_VERSION_IND | =version LL version, =company Manufacturer, x16 Subversion
+    0c LL_VERSION_IND | =version LL version, company Manufacturer, x16 Subversion
     0d LL_REJECT_IND | reason
     0e LL_PERIPHERAL_FEATURE_REQ | features
     0f LL_CONNECTION_PARAM_REQ | conn Min connection interval, conn Max connection interval, n16 Peripheral latency, \

@@ -1,3 +1,4 @@
+import BLEPacketLog
 import BLEWire
 import JSONText
 

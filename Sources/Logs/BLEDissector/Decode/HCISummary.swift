@@ -1,3 +1,4 @@
+import BLEPacketLog
 public import BLEWire
 
 /// Summary of a command or an event: type, link and status.

@@ -36,8 +36,8 @@ struct MonitorNotes {
       case .userLogging: Self.logging(octets, &fields)
       case .controlOpen: open(octets, &fields)
       case .controlClose: close(octets, &fields)
-      case .controlCommand: control("Command", ManagementNames.commands, octets, &fields)
-      case .controlEvent: control("Event", ManagementNames.events, octets, &fields)
+      case .controlCommand: control("Command", ManagementTable.commands, octets, &fields)
+      case .controlEvent: control("Event", ManagementTable.events, octets, &fields)
       default: Self.unknown("= Record \(opcode.rawValue)", octets, &fields)
       }
     return (title, fields.fields)
@@ -140,18 +140,31 @@ struct MonitorNotes {
 
   /// Dissects a management message: cookie, number and parameters.
   private func control(
-    _ word: String, _ names: [UInt16: String], _ octets: Span<UInt8>, _ fields: inout FieldList
+    _ word: String, _ layouts: [UInt16: PacketLayout], _ octets: Span<UInt8>, _ fields: inout FieldList
   ) -> String {
     guard octets.count >= 6 else { return Self.unknown("@ \(word)", octets, &fields) }
     let (cookie, number) = (octets.u32(at: 0), octets.u16(at: 4))
     fields.member("cookie", cookie, .hidden)
     if let program = channels[cookie]?.program { fields.member("program", program, .hidden) }
     fields.member("opcode", number, .hidden)
-    if let name = names[number] { fields.member("opcodeName", name, .hidden) }
-    fields.octets(octets, 6..<octets.count)
-    let name = "\(names[number] ?? "Unknown") (\(PacketText.hex(UInt64(number), digits: 4)))"
+    let layout = layouts[number]
+    if let layout { fields.member("opcodeName", layout.name, .hidden) }
+    let parameters = octets.extracting(6...)
+    let described =
+      word == "Event" ? ManagementTable.fields(ofEvent: number, parameters) : layout?.fields
+    Self.dissect(described, parameters, &fields)
+    let name = "\(layout?.name ?? "Unknown") (\(PacketText.hex(UInt64(number), digits: 4)))"
     let kind = channels[cookie]?.kind ?? "MGMT"
     return "@ \(kind) \(word): \(name) plen \(octets.count - 6) \(Self.mark(cookie))"
+  }
+
+  /// Dissects the parameters of a management message.
+  private static func dissect(_ described: [PacketField]?, _ octets: Span<UInt8>, _ fields: inout FieldList) {
+    guard let described else { return fields.octets(octets, 0..<octets.count) }
+    fields.member("octets", hex: octets, .hidden)
+    var list = FieldList(for: fields.reader)
+    LayoutDissector.dissect(described, octets, into: &list)
+    fields.append(Field("parameters", .object, .none, children: list.fields))
   }
 
   /// A channel's cookie as text, such as `{0x0002}`.

@@ -1,3 +1,4 @@
+import BLEPacketLog
 import BLEWire
 
 /// Text for the values of fields, printed after the label.
@@ -12,22 +13,29 @@ enum FieldText {
     let digits = PacketText.hex(number, digits: 2 * value.count)
     if let word = word(kind, value) { return "\(word) (\(digits))" }
     switch kind {
-    case .hexadecimal, .extendedEventType, .eventMask, .subeventMask: return digits
+    case .hexadecimal, .extendedEventType, .eventMask, .secondEventMask, .subeventMask, .bits, .deviceClass,
+      .voiceSetting:
+      return digits
     case .both: return "\(number) (\(digits))"
-    case .octets: return PacketText.hex(value)
+    case .signed: return "\(signed(value))"
+    case .octets, .channelMap, .lmpFeatures, .sizedOctets, .rest: return PacketText.hex(value)
     case .connectionHandle: return "\(value.u16(at: 0) & 0x0FFF)"
     case .dBm, .rssi:
       return isKnownPower(value[0])
         ? "\(Int8(bitPattern: value[0])) dBm (\(digits))" : "not available (\(digits))"
     case .slots: return "\(PacketText.decimal(Int64(number) * 625, places: 3)) msec (\(digits))"
     case .connectionIntervals: return "\(PacketText.decimal(Int64(number) * 125, places: 2)) msec (\(digits))"
+    case .halfSlots: return "\(PacketText.decimal(Int64(number) * 3_125, places: 4)) msec (\(digits))"
     case .centiseconds: return "\(number * 10) msec (\(digits))"
+    case .inquiryIntervals: return "\(number * 1_280) msec (\(digits))"
+    case .milliseconds: return "\(number) msec (\(digits))"
     case .seconds: return "\(number) seconds"
     case .address: return address(value.address(at: 0, type: type))
     case .randomAddress: return address(value.address(at: 0, type: .random))
     case .publicAddress: return address(value.address(at: 0, type: .public))
+    case .uuid: return value.uuid(at: 0, byteCount: 16).map { PacketText.uuid($0) } ?? ""
     case .features: return octets(value)
-    case .bitCount: return "\(bitCount(value)) entries"
+    case .supportedCommands: return "\(bitCount(value)) entries"
     default: return "\(number)"
     }
   }
@@ -38,6 +46,9 @@ enum FieldText {
     case .status, .reason: HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))
     case .addressType: FieldWords.addressTypes[UInt16(value[0])] ?? "Reserved"
     case .enumeration(let words, _): words[UInt16(truncatingIfNeeded: number(value))] ?? "Reserved"
+    case .company: NumberNames.companies[value.u16(at: 0)] ?? "Reserved"
+    case .managementCommand: ManagementTable.commands[value.u16(at: 0)]?.name ?? "Unknown"
+    case .managementEvent: ManagementTable.events[value.u16(at: 0)]?.name ?? "Unknown"
     case .channels: channels(value[0])
     case .authentication: authentication(value[0])
     case .keyDistribution: keys(value[0])
@@ -45,13 +56,23 @@ enum FieldText {
     }
   }
 
-  /// Returns the names of the set bits; `nil` if the field is not a bit mask.
-  static func names(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String]? {
+  /// Returns the names of the set bits, or of the parts of a field; `nil` if the field has no parts.
+  ///
+  /// - Parameter page: value of the last page field.
+  static func names(_ kind: PacketField.Kind, _ value: Span<UInt8>, page: UInt8) -> [String]? {
     switch kind {
-    case .features: words(of: value.u64(at: 0), features)
-    case .eventMask: masked(value.u64(at: 0), HCIEventTable.layouts)
-    case .subeventMask: masked(value.u64(at: 0), HCIEventTable.subevents)
-    case .extendedEventType: words(of: UInt64(value.u16(at: 0)), eventTypes)
+    case .features: BitNames.words(of: value.u64(at: 0), BitNames.features)
+    case .bits(let names, _): BitNames.words(of: number(value), names)
+    case .lmpFeatures(let fixed):
+      BitNames.words(of: value.u64(at: 0), BitNames.lmpFeatures[fixed ?? page] ?? [:])
+    case .supportedCommands: BitNames.commands(value)
+    case .eventMask: masked(value.u64(at: 0), HCIEventTable.layouts, from: 1)
+    case .secondEventMask: masked(value.u64(at: 0), HCIEventTable.layouts, from: 0x40)
+    case .subeventMask: masked(value.u64(at: 0), HCIEventTable.subevents, from: 1)
+    case .extendedEventType: BitNames.words(of: UInt64(value.u16(at: 0)), BitNames.eventTypes)
+    case .channelMap: BitNames.channels(value)
+    case .deviceClass: DeviceClassNames.names(of: value.u24(at: 0))
+    case .voiceSetting: BitNames.voice(value.u16(at: 0))
     default: nil
     }
   }
@@ -74,6 +95,12 @@ enum FieldText {
     var number: UInt64 = 0
     for index in 0..<min(8, value.count) { number |= UInt64(value[index]) << (8 * UInt64(index)) }
     return number
+  }
+
+  /// Returns the bytes as a little-endian number in two's complement.
+  static func signed(_ value: Span<UInt8>) -> Int64 {
+    let unused = 64 - 8 * Int64(min(8, max(1, value.count)))
+    return Int64(bitPattern: number(value) << UInt64(unused)) >> unused
   }
 
   private static func octets(_ value: Span<UInt8>) -> String {
@@ -102,44 +129,17 @@ enum FieldText {
   }
 
   private static func keys(_ bits: UInt8) -> String {
-    let names = words(of: UInt64(bits), ["EncKey", "IdKey", "Sign", "LinkKey"])
+    let names = BitNames.words(of: UInt64(bits), ["EncKey", "IdKey", "Sign", "LinkKey"])
     return names.isEmpty ? "<none>" : names.joined(separator: " ")
   }
 
-  private static func masked(_ bits: UInt64, _ events: [UInt16: PacketLayout]) -> [String] {
+  /// - Parameter first: number of the event of bit 0.
+  private static func masked(_ bits: UInt64, _ events: [UInt16: PacketLayout], from first: UInt16) -> [String]
+  {
     (0..<64 as Range<UInt16>).filter { bits & 1 << UInt64($0) != 0 }.map {
-      events[$0 + 1]?.name ?? "event 0x\(hexadecimal(UInt8($0 + 1)))"
+      events[$0 + first]?.name ?? "event 0x\(hexadecimal(UInt8($0 + first)))"
     }
   }
-
-  private static func words(of bits: UInt64, _ names: [String]) -> [String] {
-    (0..<64).filter { bits & 1 << UInt64($0) != 0 }.map { $0 < names.count ? names[$0] : "bit \($0)" }
-  }
-
-  /// Core 5.4, Vol 6, Part B, 4.6.
-  private static let features = [
-    "LE Encryption", "Connection Parameter Request Procedure", "Extended Reject Indication",
-    "Peripheral-initiated Features Exchange", "LE Ping", "LE Data Packet Length Extension", "LL Privacy",
-    "Extended Scanner Filter Policies", "LE 2M PHY", "Stable Modulation Index - Transmitter",
-    "Stable Modulation Index - Receiver", "LE Coded PHY", "LE Extended Advertising",
-    "LE Periodic Advertising",
-    "Channel Selection Algorithm #2", "LE Power Class 1", "Minimum Number of Used Channels Procedure",
-    "Connection CTE Request", "Connection CTE Response", "Connectionless CTE Transmitter",
-    "Connectionless CTE Receiver", "Antenna Switching During CTE Transmission (AoD)",
-    "Antenna Switching During CTE Reception (AoA)", "Receiving Constant Tone Extensions",
-    "Periodic Advertising Sync Transfer - Sender", "Periodic Advertising Sync Transfer - Recipient",
-    "Sleep Clock Accuracy Updates", "Remote Public Key Validation", "Connected Isochronous Stream - Central",
-    "Connected Isochronous Stream - Peripheral", "Isochronous Broadcaster", "Synchronized Receiver",
-    "Connected Isochronous Stream (Host Support)", "LE Power Control Request", "LE Power Control Request",
-    "LE Path Loss Monitoring", "Periodic Advertising ADI support", "Connection Subrating",
-    "Connection Subrating (Host Support)", "Channel Classification",
-  ]
-
-  /// Core 5.4, Vol 4, Part E, 7.7.65.13.
-  private static let eventTypes = [
-    "Connectable", "Scannable", "Directed", "Scan response", "Use legacy advertising PDUs",
-    "Data incomplete, more to come", "Data truncated",
-  ]
 }
 
 extension DeviceAddress {

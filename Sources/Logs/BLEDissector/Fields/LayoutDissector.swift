@@ -1,3 +1,4 @@
+import BLEPacketLog
 import BLEWire
 import JSONText
 
@@ -13,8 +14,9 @@ import JSONText
 /// | power | `keyDbm`; `null` if the controller does not know it |
 /// | RSSI | `rssi`, in dBm, as in `scan --json`; `null` if unknown |
 /// | number with names | `key` and `keyName` |
-/// | features, masks | `key` in hexadecimal and `keyNames`, an array |
+/// | features, masks, channels, class of device | `key` in hexadecimal and `keyNames`, an array |
 /// | address, name | `key`: text |
+/// | address of the management interface | `key`, `keyType` and `keyTypeName` |
 /// | bytes | `key`: in hexadecimal, in transmission order |
 /// | repeated fields | `key`: an array of objects |
 /// | advertising data | `data`: an array with an object for each AD structure |
@@ -22,126 +24,116 @@ import JSONText
 /// The status is not one of the parameters: it is a separate member beside them. Bytes without a field are in
 /// `octets`. If a field does not fit, `problem` has the reason. In text, each field is a line in the style of
 /// `btmon`.
-struct LayoutDissector {
-  private var cursor = 0
-  /// Value of the last address type field.
-  private var addressType: AddressType = .public
+struct LayoutDissector: FieldVisitor {
+  /// The members so far, and those of the lists and entries that are not complete.
+  private var lists: [FieldList]
+  /// Value of the last page field.
+  private var page: UInt8 = 0
 
-  private init() {}
+  private init(_ list: FieldList) { lists = [list] }
 
   /// Appends the fields to `list`.
   ///
   /// - Parameter fields: the layout's fields; `nil` if the layout is unknown.
   static func dissect(_ fields: [PacketField]?, _ bytes: Span<UInt8>, into list: inout FieldList) {
-    var dissector = LayoutDissector()
-    guard dissector.dissect(fields ?? [], from: 0, bytes, into: &list) else { return }
-    dissector.appendRest(of: bytes, to: &list)
+    var dissector = LayoutDissector(list)
+    FieldWalk.walk(fields, bytes, &dissector)
+    list = dissector.lists[0]
   }
 
-  private func appendRest(of bytes: Span<UInt8>, to list: inout FieldList) {
-    if cursor < bytes.count { list.octets(bytes, cursor..<bytes.count) }
-  }
+  private mutating func append(_ field: Field) { lists[lists.count - 1].append(field) }
 
-  /// Dissects the fields from index `first` on.
-  ///
-  /// - Returns: whether all fields fit into the bytes.
-  private mutating func dissect(
-    _ fields: [PacketField], from first: Int, _ bytes: Span<UInt8>, into list: inout FieldList
-  ) -> Bool {
-    for index in first..<fields.count {
-      let field = fields[index]
-      guard bytes.count - cursor >= field.byteCount else {
-        return fail("\(field.label) needs \(field.byteCount) octets", bytes, into: &list)
-      }
-      switch field.kind {
-      case .times, .timesByBits, .untilEnd: return dissectEach(fields, index, bytes, into: &list)
-      case .advertisingData: guard dissectData(field, bytes, into: &list) else { return false }
-      case .name:
-        let name = PacketText.string(FieldText.untilZero(bytes.extracting(cursor...)))
-        list.append(Field(field.key, .text(name), .words(field.label), octets: cursor..<bytes.count))
-        cursor = bytes.count
-      case .structures:
-        AdvertisingDissector.dissect(bytes.extracting(cursor...), at: cursor, into: &list)
-        cursor = bytes.count
-      case .padding: cursor = bytes.count
-      default: dissectValue(field, bytes, into: &list)
-      }
-    }
-    return true
-  }
+  // MARK: Visiting
 
-  private func fail(_ reason: String, _ bytes: Span<UInt8>, into list: inout FieldList) -> Bool {
-    list.append(Field("problem", .problem("\(reason), \(bytes.count - cursor) are left"), .none))
-    appendRest(of: bytes, to: &list)
-    return false
-  }
-
-  /// Dissects the fields after the one at `index` repeatedly. The field at `index` has the number of
-  /// repetitions.
-  private mutating func dissectEach(
-    _ fields: [PacketField], _ index: Int, _ bytes: Span<UInt8>, into list: inout FieldList
-  ) -> Bool {
-    let field = fields[index]
-    var name = field.key
-    var left: Int?
-    switch field.kind {
-    case .untilEnd: break
-    case .timesByBits:
-      let bits = bytes[cursor]
-      left = bits.nonzeroBitCount
-      list.member(field.key, bits, .words(field.label), words: "0x\(hexadecimal(bits))")
-      name = "perPhy"
-      cursor += 1
-    default:
-      left = Int(bytes[cursor])
-      list.append(Field(nil, .integer(Int64(bytes[cursor])), .words(field.label)))
-      cursor += 1
-    }
-    var isWhole = true
-    var entries = FieldList(for: list.reader)
-    while isWhole, left.map({ $0 > 0 }) ?? (cursor < bytes.count) {
-      var entry = FieldList(for: list.reader)
-      isWhole = dissect(fields, from: index + 1, bytes, into: &entry)
-      entries.append(Field(nil, .object, .none, children: entry.fields))
-      left? -= 1
-    }
-    list.append(Field(name, .list, .none, children: entries.fields))
-    return isWhole
-  }
-
-  private mutating func dissectData(
-    _ field: PacketField, _ bytes: Span<UInt8>, into list: inout FieldList
-  ) -> Bool {
-    let count = Int(bytes[cursor])
-    cursor += 1
-    list.append(Field(nil, .integer(Int64(count)), .words(field.label)))
-    guard bytes.count - cursor >= count else {
-      return fail("\(field.label) \(count)", bytes, into: &list)
-    }
-    AdvertisingDissector.dissect(bytes.extracting(cursor..<cursor + count), at: cursor, into: &list)
-    cursor += count
-    return true
-  }
-
-  private mutating func dissectValue(
-    _ field: PacketField, _ bytes: Span<UInt8>, into list: inout FieldList
-  ) {
-    let range = cursor..<cursor + field.byteCount
+  mutating func visit(_ field: PacketField, _ range: Range<Int>, in bytes: Span<UInt8>, type: AddressType) {
     let value = bytes.extracting(range)
-    cursor = range.upperBound
-    if case .addressType = field.kind { addressType = value[0] & 1 == 0 ? .public : .random }
+    switch field.kind {
+    case .times, .length: append(Field(nil, .integer(Int64(FieldText.number(value))), .words(field.label)))
+    case .timesByBits:
+      lists[lists.count - 1].member(
+        field.key, value[0], .words(field.label), words: "0x\(hexadecimal(value[0]))")
+    case .advertisingData:
+      append(Field(nil, .integer(Int64(range.count)), .words(field.label)))
+      AdvertisingDissector.dissect(value, at: range.lowerBound, into: &lists[lists.count - 1])
+    case .structures: AdvertisingDissector.dissect(value, at: range.lowerBound, into: &lists[lists.count - 1])
+    case .sizedData:
+      AdvertisingDissector.dissect(
+        value, as: field.key, at: range.lowerBound, into: &lists[lists.count - 1])
+    case .name, .paddedName:
+      let name = PacketText.string(FieldText.untilZero(value))
+      append(Field(field.key, .text(name), .words(field.label), octets: range))
+    case .padding: break
+    case .appearance: lists[lists.count - 1].appearance(value.u16(at: 0))
+    case .device: visitDevice(field, range, value)
+    default: visitValue(field, range, value, type)
+    }
+  }
+
+  mutating func beginList(of field: PacketField) { lists.append(FieldList(for: lists[0].reader)) }
+  mutating func beginEntry() { lists.append(FieldList(for: lists[0].reader)) }
+
+  mutating func endEntry() {
+    let entry = lists.removeLast()
+    append(Field(nil, .object, .none, children: entry.fields))
+  }
+
+  mutating func endList(of field: PacketField) {
+    let entries = lists.removeLast()
+    var name = field.key
+    if case .timesByBits = field.kind { name = "perPhy" }
+    append(Field(name, .list, .none, children: entries.fields))
+  }
+
+  mutating func fail(_ field: PacketField, needed: Int, _ rest: Range<Int>, in bytes: Span<UInt8>) {
+    var reason = "\(field.label) needs \(needed) octets"
+    if case .advertisingData(let byteCount) = field.kind, rest.lowerBound >= byteCount, needed > byteCount {
+      append(Field(nil, .integer(Int64(needed)), .words(field.label)))
+      reason = "\(field.label) \(needed)"
+    }
+    append(Field("problem", .problem("\(reason), \(rest.count) are left"), .none))
+    leave(rest, in: bytes)
+  }
+
+  mutating func leave(_ rest: Range<Int>, in bytes: Span<UInt8>) {
+    if !rest.isEmpty { lists[lists.count - 1].octets(bytes, rest) }
+  }
+
+  // MARK: Values
+
+  /// An address with its type. Core 5.4 has the type before the address, the management interface after it.
+  private mutating func visitDevice(_ field: PacketField, _ range: Range<Int>, _ value: Span<UInt8>) {
+    let address = value.address(at: 0, type: value[6] == 2 ? .random : .public)
+    let label =
+      switch value[6] {
+      case 0: "BR/EDR \(field.label)"
+      case 1, 2: "LE \(field.label)"
+      default: field.label
+      }
+    append(
+      Field(
+        field.key, .text("\(address)"), .words(label), words: lists[0].words(FieldText.address(address)),
+        octets: range))
+    append(Field(field.key + "Type", .integer(Int64(value[6])), .hidden))
+    let name = FieldWords.deviceTypes[UInt16(value[6])] ?? "Reserved"
+    append(Field(field.key + "TypeName", .text(name), .hidden))
+  }
+
+  private mutating func visitValue(
+    _ field: PacketField, _ range: Range<Int>, _ value: Span<UInt8>, _ type: AddressType
+  ) {
+    if case .page = field.kind { page = value[0] }
     var name: String? = field.key
     if case .status = field.kind { name = nil }
-    let names = FieldText.names(field.kind, value)?.map { Field(nil, .text($0), .none) }
-    list.append(
+    let names = FieldText.names(field.kind, value, page: page)?.map { Field(nil, .text($0), .none) }
+    append(
       Field(
-        name, Self.value(field.kind, value, addressType), .words(field.label),
-        words: list.words(FieldText.text(field.kind, value, addressType)), octets: range,
+        name, Self.value(field.kind, value, type), .words(field.label),
+        words: lists[0].words(FieldText.text(field.kind, value, type)), octets: range,
         children: names ?? []))
     if let names {
-      list.append(Field(field.nameKey + "s", .list, .hidden, children: names))
+      append(Field(field.nameKey + "s", .list, .hidden, children: names))
     } else if name != nil, let word = FieldText.word(field.kind, value) {
-      list.append(Field(field.nameKey, .text(word), .hidden))
+      append(Field(field.nameKey, .text(word), .hidden))
     }
   }
 
@@ -155,13 +147,19 @@ struct LayoutDissector {
     switch kind {
     case .slots: return .number(Double(number) * 0.625)
     case .connectionIntervals: return .number(Double(number) * 1.25)
+    case .halfSlots: return .number(Double(number) * 0.3125)
     case .centiseconds: return .integer(Int64(number) * 10)
+    case .inquiryIntervals: return .integer(Int64(number) * 1_280)
     case .connectionHandle: return .integer(Int64(number & 0x0FFF))
+    case .signed: return .integer(FieldText.signed(value))
     case .dBm, .rssi:
       return FieldText.isKnownPower(value[0]) ? .integer(Int64(Int8(bitPattern: value[0]))) : .null
     case .address, .randomAddress, .publicAddress: return .text("\(value.address(at: 0, type: type))")
-    case .octets: return .octets(value.indices.map { value[$0] })
-    case .hexadecimal(8), .bitCount, .features, .eventMask, .subeventMask:
+    case .uuid: return value.uuid(at: 0, byteCount: 16).map { .uuid($0) } ?? .null
+    case .octets, .channelMap, .lmpFeatures, .sizedOctets, .rest:
+      return .octets(value.indices.map { value[$0] })
+    case .hexadecimal(8), .bits(_, 8), .supportedCommands, .features, .eventMask, .secondEventMask,
+      .subeventMask:
       return .text(value.indices.reversed().map { hexadecimal(value[$0]) }.joined())
     default: return .integer(Int64(number))
     }

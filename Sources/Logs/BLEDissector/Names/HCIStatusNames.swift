@@ -1,3 +1,4 @@
+import BLEPacketLog
 import BLEWire
 
 /// HCI error codes, spelled as in `btmon` 5.66.

@@ -1,3 +1,4 @@
+import BLEPacketLog
 package import BLEWire
 import ColmiRing
 

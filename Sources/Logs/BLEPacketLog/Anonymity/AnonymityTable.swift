@@ -167,207 +167,87 @@ struct AnonymityTable: Sendable {
 }
 
 extension AnonymityTable {
-  /// Replaces identifying data in a command, and blanks an unknown command. Core 5.4, Vol 4, Part E, 7.
-  mutating func rewrite(command octets: inout [UInt8]) {
+  /// Replaces identifying data in a command, and blanks what has no description.
+  ///
+  /// - Parameter isCut: the recorder left out the end of the packet.
+  mutating func rewrite(command octets: inout [UInt8], isCut: Bool) {
     guard octets.count >= 3 else { return }
-    let opcode = UInt16(octets[0]) | UInt16(octets[1]) << 8
-    let first = 3
-    switch opcode {
-    // The address is the first parameter: connecting, names, pairing, own addresses.
-    case 0x0405, 0x0408, 0x0409, 0x040A, 0x040C, 0x040E, 0x0419, 0x041A, 0x0429, 0x042A, 0x042B, 0x042C,
-      0x042D,
-      0x042E, 0x042F, 0x0433, 0x0434, 0x043E, 0x043F, 0x0440, 0x0444, 0x080B, 0x0C0D, 0x0C12, 0x0C60, 0x2005:
-      replaceAddress(in: &octets, at: first)
-    case 0x0442: replaceAddress(in: &octets, at: first + 1)
-    case 0x0C05:
-      // Filter type and condition type: condition type 2 is an address.
-      if octets.count > first + 1, octets[first + 1] == 2 { replaceAddress(in: &octets, at: first + 2) }
-    case 0x040B:
-      replaceAddress(in: &octets, at: first)
-      replaceKey(in: &octets, at: first + 6)
-    case 0x040D:
-      replaceAddress(in: &octets, at: first)
-      replaceKey(in: &octets, at: first + 7)
-    case 0x0430, 0x0445:
-      replaceAddress(in: &octets, at: first)
-      for offset in stride(from: first + 6, to: octets.count, by: 16) { replaceKey(in: &octets, at: offset) }
-    case 0x0C11:
-      for offset in stride(from: first + 1, to: octets.count, by: 22) {
-        replaceAddress(in: &octets, at: offset)
-        replaceKey(in: &octets, at: offset + 6)
-      }
-    case 0x0C13: replaceName(in: &octets, from: first)
-    case 0x0C52: rewrite(advertisingData: &octets, from: first + 1, byteCount: 240)
-    default: rewrite(leCommand: &octets, opcode, first)
+    let layout = HCICommandTable.layouts[UInt16(octets[0]) | UInt16(octets[1]) << 8]
+    rewrite(&octets, from: 3, layout, isCut: isCut)
+  }
+
+  /// Replaces identifying data in an event, and blanks what has no description.
+  ///
+  /// - Parameter isCut: the recorder left out the end of the packet.
+  mutating func rewrite(event octets: inout [UInt8], isCut: Bool) {
+    guard octets.count >= 3 else { return }
+    switch octets[0] {
+    case HCIEventCode.commandComplete.rawValue: rewrite(commandComplete: &octets, isCut: isCut)
+    case HCIEventCode.leMeta.rawValue:
+      rewrite(&octets, from: 3, HCIEventTable.subevents[UInt16(octets[2])], isCut: isCut)
+    default: rewrite(&octets, from: 2, HCIEventTable.layouts[UInt16(octets[0])], isCut: isCut)
     }
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.8.
-  private mutating func rewrite(leCommand octets: inout [UInt8], _ opcode: UInt16, _ first: Int) {
-    switch opcode {
-    case 0x2011, 0x2012, 0x2028, 0x202B, 0x202C, 0x2035, 0x2047, 0x2048, 0x204E:
-      replaceAddress(in: &octets, at: first + 1)
-    case 0x2027:
-      replaceAddress(in: &octets, at: first + 1)
-      replaceKey(in: &octets, at: first + 7)
-      replaceKey(in: &octets, at: first + 23)
-    case 0x2006, 0x200D: replaceAddress(in: &octets, at: first + 6)
-    case 0x2036: replaceAddress(in: &octets, at: first + 12)
-    case 0x2043, 0x2044: replaceAddress(in: &octets, at: first + 3)
-    case 0x2085: replaceAddress(in: &octets, at: first + 5)
-    case 0x2008, 0x2009:
-      rewrite(advertisingData: &octets, lengthAt: first)
-      // Bytes after the data may be left over from other data.
-      if octets.count > first { blank(&octets, from: first + 1 + Int(octets[first]), isKnown: true) }
-    case 0x2037, 0x2038: rewrite(advertisingData: &octets, lengthAt: first + 3)
-    case 0x203F: rewrite(advertisingData: &octets, lengthAt: first + 2)
-    case 0x2017:
-      replaceKey(in: &octets, at: first)
-      replaceKey(in: &octets, at: first + 16)
-    case 0x2019:
-      replaceKey(in: &octets, at: first + 2, byteCount: 8)
-      replaceKey(in: &octets, at: first + 12)
-    case 0x201A: replaceKey(in: &octets, at: first + 2)
-    case 0x2026, 0x205E: replaceKey(in: &octets, at: first, byteCount: 64)
-    default: if !KnownPackets.isHarmless(command: opcode) { blank(&octets, from: first) }
+  /// Return parameters follow the number of packets and the opcode. A failed command may return only its
+  /// status.
+  private mutating func rewrite(commandComplete octets: inout [UInt8], isCut: Bool) {
+    let first = 5
+    guard octets.count > first else { return }
+    let layout = HCICommandTable.layouts[UInt16(octets[3]) | UInt16(octets[4]) << 8]
+    let isWhole = isCut || octets.count - first >= layout?.minimumReturnedByteCount ?? 0
+    rewrite(&octets, from: first, isWhole ? layout?.returned ?? PacketLayout.status : PacketLayout.status)
+  }
+
+  /// Rewrites parameters. If they are too short for a layout with a name or key, they are blanked as a whole,
+  /// because the name or key may be at another place.
+  private mutating func rewrite(
+    _ octets: inout [UInt8], from start: Int, _ layout: PacketLayout?, isCut: Bool
+  ) {
+    let isTooShort = !isCut && octets.count - start < layout?.minimumByteCount ?? 0
+    rewrite(&octets, from: start, isTooShort && layout?.isSecret ?? true ? nil : layout?.fields)
+  }
+
+  /// Replaces or blanks each field according to its content, and blanks the bytes that no field covers.
+  ///
+  /// - Parameter fields: the fields; `nil` if they are unknown.
+  private mutating func rewrite(_ octets: inout [UInt8], from start: Int, _ fields: [PacketField]?) {
+    var places = FieldPlaces(base: start)
+    FieldWalk.walk(fields, octets.span.extracting(start...), &places)
+    for (content, range) in places.places {
+      switch content {
+      case .number: break
+      case .address: replaceAddress(in: &octets, at: range.lowerBound)
+      case .name: replaceName(in: &octets, range)
+      case .key: replaceKey(in: &octets, at: range.lowerBound, byteCount: range.count)
+      case .advertising: rewrite(advertisingData: &octets, range)
+      case .opaque: blank(&octets, range)
+      // Bytes after advertising data may be left over from other data.
+      case .padding: blank(&octets, range, isKnown: true)
+      }
     }
   }
 
   /// Zeroes bytes that may contain identifying data.
   ///
   /// - Parameter isKnown: the bytes are known to be irrelevant, and are not counted.
-  mutating func blank(_ octets: inout [UInt8], from start: Int, isKnown: Bool = false) {
-    guard start < octets.count, octets[start...].contains(where: { $0 != 0 }) else { return }
-    for index in start..<octets.count { octets[index] = 0 }
+  mutating func blank(_ octets: inout [UInt8], _ range: Range<Int>, isKnown: Bool = false) {
+    guard octets[range].contains(where: { $0 != 0 }) else { return }
+    for index in range { octets[index] = 0 }
     if !isKnown { hasBlanked = true }
   }
 
-  /// Replaces identifying data in an event, and blanks an unknown event.
-  mutating func rewrite(event octets: inout [UInt8]) {
-    guard octets.count >= 3 else { return }
-    let first = 2
-    switch octets[0] {
-    case 0x02, 0x22:
-      // 14 bytes per response, with the address first, as controllers send them.
-      for offset in stride(from: first + 1, to: octets.count, by: 14) {
-        replaceAddress(in: &octets, at: offset)
-      }
-    case 0x2F:
-      replaceAddress(in: &octets, at: first + 1)
-      rewrite(advertisingData: &octets, from: first + 15, byteCount: 240)
-    case 0x03, 0x2C: replaceAddress(in: &octets, at: first + 3)
-    case 0x04, 0x16, 0x17, 0x20, 0x31, 0x32, 0x33, 0x34, 0x35, 0x3B, 0x3C, 0x3D, 0x52:
-      replaceAddress(in: &octets, at: first)
-    case 0x51:
-      // The rest is the data that a device broadcasts.
-      replaceAddress(in: &octets, at: first)
-      blank(&octets, from: first + 6)
-    case 0x12, 0x36, 0x50, 0x53: replaceAddress(in: &octets, at: first + 1)
-    case 0x07:
-      replaceAddress(in: &octets, at: first + 1)
-      replaceName(in: &octets, from: first + 7)
-    case 0x15:
-      for offset in stride(from: first + 1, to: octets.count, by: 22) {
-        replaceAddress(in: &octets, at: offset)
-        replaceKey(in: &octets, at: offset + 6)
-      }
-    case 0x18:
-      replaceAddress(in: &octets, at: first)
-      replaceKey(in: &octets, at: first + 6)
-    case 0x0E: rewrite(commandComplete: &octets)
-    case 0x3E: rewrite(leEvent: &octets, first)
-    default: if !KnownPackets.isHarmless(event: octets[0]) { blank(&octets, from: first) }
-    }
-  }
-
-  /// Return parameters follow the count, the opcode and a status.
-  private mutating func rewrite(commandComplete octets: inout [UInt8]) {
-    guard octets.count > 6 else { return }
-    let first = 6
-    switch UInt16(octets[3]) | UInt16(octets[4]) << 8 {
-    case 0x0408, 0x040B, 0x040C, 0x040D, 0x040E, 0x041A, 0x042B, 0x042C, 0x042D, 0x042E, 0x042F, 0x0430,
-      0x0433, 0x0434, 0x0445, 0x1009, 0x202B, 0x202C:
-      replaceAddress(in: &octets, at: first)
-    case 0x0C14: replaceName(in: &octets, from: first)
-    case 0x0C51: rewrite(advertisingData: &octets, from: first + 1, byteCount: 240)
-    case 0x0C57, 0x0C7D:
-      for offset in stride(from: first, to: octets.count, by: 16) { replaceKey(in: &octets, at: offset) }
-    case 0x2017: replaceKey(in: &octets, at: first)
-    case let opcode where opcode == 0 || Self.returnsNumbers(opcode): break
-    default: blank(&octets, from: first)
-    }
-  }
-
-  /// Returns whether a command returns only numbers, because it transfers nothing or only sends data to the
-  /// controller. Opcode 0 is not a command.
-  private static func returnsNumbers(_ opcode: UInt16) -> Bool {
-    if KnownPackets.isHarmless(command: opcode) { return true }
-    return switch opcode {
-    case 0x0405...0x0445, 0x080B, 0x0C05, 0x0C0D, 0x0C11...0x0C13, 0x0C52, 0x0C60, 0x2005, 0x2006, 0x2008,
-      0x2009,
-      0x200D, 0x2011, 0x2012, 0x2019, 0x201A, 0x2026...0x2028, 0x2035...0x2038, 0x203F, 0x2043, 0x2044,
-      0x2047,
-      0x2048, 0x204E, 0x205E, 0x2068, 0x2069, 0x206B, 0x2085:
-      true
-    default: false
-    }
-  }
-
-  /// Core 5.4, Vol 4, Part E, 7.7.65. The first parameter is the subevent.
-  private mutating func rewrite(leEvent octets: inout [UInt8], _ first: Int) {
-    switch octets[first] {
-    case 0x01: replaceAddress(in: &octets, at: first + 6)
-    case 0x0A, 0x29:
-      for offset in [6, 12, 18] { replaceAddress(in: &octets, at: first + offset) }
-    case 0x02: rewriteReports(&octets, from: first + 2)
-    case 0x0B:
-      for report in stride(from: first + 2, to: octets.count, by: 16) {
-        replaceAddress(in: &octets, at: report + 2)
-        replaceAddress(in: &octets, at: report + 9)
-      }
-    case 0x0D: rewriteExtendedReports(&octets, from: first + 2)
-    case 0x05: replaceKey(in: &octets, at: first + 3, byteCount: 8)
-    case 0x08: replaceKey(in: &octets, at: first + 2, byteCount: 64)
-    case 0x09: replaceKey(in: &octets, at: first + 2, byteCount: 32)
-    case 0x0E, 0x24: replaceAddress(in: &octets, at: first + 6)
-    case 0x0F: rewrite(advertisingData: &octets, lengthAt: first + 7)
-    case 0x13: replaceAddress(in: &octets, at: first + 3)
-    case 0x18: replaceAddress(in: &octets, at: first + 10)
-    default: if !KnownPackets.isHarmless(subevent: octets[first]) { blank(&octets, from: first + 1) }
-    }
-  }
-
-  /// Event type, address type, address, length, data and RSSI, report after report, as controllers send them.
-  private mutating func rewriteReports(_ octets: inout [UInt8], from start: Int) {
-    var report = start
-    while report + 9 <= octets.count {
-      replaceAddress(in: &octets, at: report + 2)
-      rewrite(advertisingData: &octets, lengthAt: report + 8)
-      report += 9 + Int(octets[report + 8]) + 1
-    }
-  }
-
-  private mutating func rewriteExtendedReports(_ octets: inout [UInt8], from start: Int) {
-    var report = start
-    while report + 24 <= octets.count {
-      replaceAddress(in: &octets, at: report + 3)
-      replaceAddress(in: &octets, at: report + 17)
-      rewrite(advertisingData: &octets, lengthAt: report + 23)
-      report += 24 + Int(octets[report + 23])
-    }
+  /// Zeroes the bytes from `start` on.
+  mutating func blank(_ octets: inout [UInt8], from start: Int) {
+    if start < octets.count { blank(&octets, start..<octets.count) }
   }
 
   // MARK: Advertising data
 
-  private mutating func rewrite(advertisingData octets: inout [UInt8], lengthAt offset: Int) {
-    guard offset < octets.count else { return }
-    rewrite(advertisingData: &octets, from: offset + 1, byteCount: Int(octets[offset]))
-  }
-
   /// Core 5.4, Vol 3, Part C, 11, and the Supplement, Part A.
-  mutating func rewrite(advertisingData octets: inout [UInt8], from start: Int, byteCount: Int) {
-    let end = min(octets.count, start + byteCount)
-    var offset = start
+  private mutating func rewrite(advertisingData octets: inout [UInt8], _ range: Range<Int>) {
+    let end = range.upperBound
+    var offset = range.lowerBound
     while offset + 1 < end, octets[offset] > 0 {
       let value = offset + 2
       let next = min(end, offset + 1 + Int(octets[offset]))
@@ -389,12 +269,6 @@ extension AnonymityTable {
     if offset < end, octets[offset] == 0 { blank(&octets, offset..<end) }
   }
 
-  private mutating func blank(_ octets: inout [UInt8], _ range: Range<Int>) {
-    guard octets[range].contains(where: { $0 != 0 }) else { return }
-    for index in range { octets[index] = 0 }
-    hasBlanked = true
-  }
-
   // MARK: Monitor
 
   /// Replaces the address in a monitor note.
@@ -403,11 +277,39 @@ extension AnonymityTable {
   ///   kernel.
   mutating func rewrite(note: MonitorOpcode, _ octets: inout [UInt8]) -> Bool {
     switch note {
-    case .newIndex: replaceAddress(in: &octets, at: 2)
-    case .indexInformation: replaceAddress(in: &octets, at: 0)
     case .vendorDiagnostics, .systemNote, .userLogging, .controlCommand, .controlEvent: return false
-    default: break
+    default:
+      rewrite(&octets, from: 0, MonitorTable.layouts[note.rawValue]?.fields)
+      return true
     }
-    return true
   }
+}
+
+/// Places and contents of the fields of a packet.
+private struct FieldPlaces: FieldVisitor {
+  /// Offset of the first field in the packet.
+  let base: Int
+  private(set) var places: [(content: PacketField.Content, range: Range<Int>)] = []
+
+  init(base: Int) { self.base = base }
+
+  private mutating func add(_ content: PacketField.Content, _ range: Range<Int>) {
+    places.append((content, base + range.lowerBound..<base + range.upperBound))
+  }
+
+  mutating func visit(_ field: PacketField, _ range: Range<Int>, in bytes: Span<UInt8>, type: AddressType) {
+    add(field.content, range)
+  }
+
+  mutating func beginList(of field: PacketField) {}
+  mutating func beginEntry() {}
+  mutating func endEntry() {}
+  mutating func endList(of field: PacketField) {}
+
+  /// The first structures of advertising data are known even if the last one is cut.
+  mutating func fail(_ field: PacketField, needed: Int, _ rest: Range<Int>, in bytes: Span<UInt8>) {
+    if case .advertising = field.content { add(.advertising, rest) } else { add(.opaque, rest) }
+  }
+
+  mutating func leave(_ rest: Range<Int>, in bytes: Span<UInt8>) { add(.opaque, rest) }
 }

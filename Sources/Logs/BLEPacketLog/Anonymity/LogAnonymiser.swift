@@ -7,9 +7,11 @@ import BLEWire
 /// packet is written, and so that identifiers split over fragments can be replaced in each of them.
 ///
 /// Lengths, handles and opcodes are kept. Known addresses, keys, and names of four or more bytes are replaced
-/// everywhere, including in vendor data. Data with unknown content are blanked: vendor and unknown commands
-/// and events, voice, L2CAP channels other than ATT, Security Manager and signalling, and unknown types of
-/// advertising data. Text in an attribute of unknown type is treated as a name.
+/// everywhere, including in vendor data. Commands and events are replaced field by field, by the same
+/// descriptions from which `log show` prints them. Data with unknown content are blanked: vendor and unknown
+/// commands and events, bytes of a packet that no field covers, voice, L2CAP channels other than ATT, Security
+/// Manager and signalling, and unknown types of advertising data. Text in an attribute of unknown type is
+/// treated as a name.
 public struct LogAnonymiser: Sendable {
   /// Maximum number of links and directions followed at the same time; the least recently used one is
   /// replaced.
@@ -71,13 +73,14 @@ public struct LogAnonymiser: Sendable {
       guard let note = record.header.note else { return record.packet.isEmpty }
       return table.rewrite(note: note, &record.packet)
     }
+    let isCut = record.packet.count < record.header.originalByteCount
     switch type {
     case .command:
-      table.rewrite(command: &record.packet)
+      table.rewrite(command: &record.packet, isCut: isCut)
       table.sweep(&record.packet, from: 3)
     case .event:
       attributes.noteEvent(record.packet, adapter: record.header.adapter)
-      table.rewrite(event: &record.packet)
+      table.rewrite(event: &record.packet, isCut: isCut)
       table.sweep(&record.packet, from: 2)
     case .acl: replace(acl: &record)
     // Voice data follow the handle and length, or the header of ISO data. Core 5.4, Vol 4, Part E, 5.4.3 and
@@ -247,7 +250,8 @@ private struct AnonymousAttributes: Sendable {
     case 0x03, 0x04, 0x06, 0x08, 0x0A, 0x0D: table.replaceKey(in: &octets, at: 5)
     case 0x07: table.replaceKey(in: &octets, at: 7, byteCount: 8)
     case 0x09: table.replaceAddress(in: &octets, at: 6)
-    case 0x0C: table.replaceKey(in: &octets, at: 5, byteCount: 64)
+    // The coordinates of a public key, as in HCI.
+    case 0x0C: for offset in [5, 37] { table.replaceKey(in: &octets, at: offset, byteCount: 32) }
     case 0x01, 0x02, 0x05, 0x0B, 0x0E: break
     default: table.blank(&octets, from: 5)
     }
