@@ -38,6 +38,34 @@ enum BitNames {
     "Data incomplete, more to come", "Data truncated",
   ]
 
+  /// Returns the names of the bits of the properties of extended advertising, or of the event type of a
+  /// report, with the type of a legacy PDU. Core 5.4, Vol 4, Part E, 7.7.65.13 and 7.8.53.
+  static func advertising(_ bits: UInt16, isReport: Bool) -> [String] {
+    let legacy = bits & 0x10 != 0
+    let pdu = isReport ? reportedPDUs[bits & 0x1F] : advertisedPDUs[bits & 0x1F]
+    guard isReport else {
+      return words(of: UInt64(bits), properties).map { name in
+        legacy && name == properties[4] ? "\(name): \(pdu ?? "Reserved")" : name
+      }
+    }
+    return words(of: UInt64(bits), eventTypes) + (legacy ? [pdu ?? "Reserved"] : [])
+  }
+
+  private static let properties = [
+    "Connectable", "Scannable", "Directed", "High Duty Cycle Directed Connectable",
+    "Use legacy advertising PDUs", "Anonymous advertising", "Include TxPower",
+  ]
+
+  private static let advertisedPDUs: [UInt16: String] = [
+    0x13: "ADV_IND", 0x15: "ADV_DIRECT_IND (low duty cycle)", 0x1D: "ADV_DIRECT_IND (high duty cycle)",
+    0x12: "ADV_SCAN_IND", 0x10: "ADV_NONCONN_IND",
+  ]
+
+  private static let reportedPDUs: [UInt16: String] = [
+    0x13: "ADV_IND", 0x15: "ADV_DIRECT_IND", 0x12: "ADV_SCAN_IND", 0x10: "ADV_NONCONN_IND",
+    0x1A: "SCAN_RSP to an ADV_SCAN_IND", 0x1B: "SCAN_RSP to an ADV_IND",
+  ]
+
   /// Returns the names of the commands in a mask of supported commands. Core 5.4, Vol 4, Part E, 6.27.
   static func commands(_ mask: Span<UInt8>) -> [String] {
     var names: [String] = []

@@ -14,8 +14,10 @@ enum FieldText {
     if let word = word(kind, value) { return "\(word) (\(digits))" }
     switch kind {
     case .hexadecimal, .extendedEventType, .eventMask, .secondEventMask, .subeventMask, .bits, .deviceClass,
+      .advertisingProperties,
       .voiceSetting:
       return digits
+    case .controller: return "hci\(number)"
     case .both: return "\(number) (\(digits))"
     case .signed: return "\(signed(value))"
     case .octets, .channelMap, .lmpFeatures, .sizedOctets, .rest: return PacketText.hex(value)
@@ -69,7 +71,10 @@ enum FieldText {
     case .eventMask: masked(value.u64(at: 0), HCIEventTable.layouts, from: 1)
     case .secondEventMask: masked(value.u64(at: 0), HCIEventTable.layouts, from: 0x40)
     case .subeventMask: masked(value.u64(at: 0), HCIEventTable.subevents, from: 1)
-    case .extendedEventType: BitNames.words(of: UInt64(value.u16(at: 0)), BitNames.eventTypes)
+    case .extendedEventType: BitNames.advertising(value.u16(at: 0), isReport: true)
+    case .advertisingProperties: BitNames.advertising(value.u16(at: 0), isReport: false)
+    case .featureBit:
+      Int(value[0]) < BitNames.features.count ? [BitNames.features[Int(value[0])]] : []
     case .channelMap: BitNames.channels(value)
     case .deviceClass: DeviceClassNames.names(of: value.u24(at: 0))
     case .voiceSetting: BitNames.voice(value.u16(at: 0))

@@ -565,14 +565,6 @@ package enum FieldWords {
     00 LE 1M
     01 LE 2M
     02 LE Coded
-    @advertising 2
-    00 Connectable
-    01 Scannable
-    02 Directed
-    03 High Duty Cycle Directed Connectable
-    04 Use legacy advertising PDUs
-    05 Anonymous advertising
-    06 Include TxPower
     @periodic 2
     06 Include TxPower
     @syncoptions

@@ -202,8 +202,8 @@ package enum HCICommandTable {
     0c61 Read Logical Link Accept Timeout | | status, slot Timeout
     0c62 Write Logical Link Accept Timeout | slot Timeout
     0c63 Set Event Mask Page 2 | events2 Mask
-    0c64 Read Location Data | | status, !=domain Domain aware, !x16 Domain, !x8 Domain options, !x8 Options
-    0c65 Write Location Data | !=domain Domain aware, !x16 Domain, !x8 Domain options, !x8 Options
+    0c64 Read Location Data | | status, !=domain Domain aware, !name2 Domain, !name1 Domain options, !x8 Options
+    0c65 Write Location Data | !=domain Domain aware, !name2 Domain, !name1 Domain options, !x8 Options
     0c66 Read Flow Control Mode | | status, =flowmode Flow control mode
     0c67 Write Flow Control Mode | =flowmode Flow control mode
     0c68 Read Enhanced Transmit Power Level | handle, =level Type | status, handle, dbm TX power (GFSK), \
@@ -375,7 +375,7 @@ package enum HCICommandTable {
     2033 LE Enhanced Receiver Test | u8 RX channel, =phy PHY, x8 Modulation index
     2034 LE Enhanced Transmitter Test | u8 TX channel, u8 Test data length, x8 Packet payload, =phy PHY
     2035 LE Set Advertising Set Random Address | x8 Advertising handle, random Advertising random address
-    2036 LE Set Extended Advertising Parameters | x8 Handle, &advertising Properties, \
+    2036 LE Set Extended Advertising Parameters | x8 Handle, properties Properties, \
       slot24 Min advertising interval, slot24 Max advertising interval, channels Channel map, \
       =own Own address type, =address Peer address type, addr Peer address, =advfilter Filter policy, \
       dbm TX power, =phy Primary PHY, x8 Secondary max skip, =phy Secondary PHY, x8 SID, \
@@ -496,7 +496,7 @@ package enum HCICommandTable {
     2071 LE Isochronous Receive Test | handle, =isopayload Payload type | status, handle
     2072 LE Isochronous Read Test Counters | handle | status, handle, u32 Received, u32 Missed, u32 Failed
     2073 LE Isochronous Read Test Counters | handle | status, handle, u32 Received, u32 Missed, u32 Failed
-    2074 LE Set Host Feature | u8 Bit Number, u8 Bit Value
+    2074 LE Set Host Feature | bit Bit Number, u8 Bit Value
     2075 LE Read ISO Link Quality | handle | status, handle, u32 TX unacknowledged packets, \
       u32 TX flushed packets, u32 TX last subevent packets, u32 Retransmitted packets, \
       u32 CRC error packets, u32 RX unreceived packets, u32 Duplicate packets
@@ -515,7 +515,7 @@ package enum HCICommandTable {
       u16 Continuation number, tmo Supervision timeout
     207e LE Subrate Request | handle, u16 Min subrate, u16 Max subrate, u16 Max latency, \
       u16 Continuation number, tmo Supervision timeout
-    207f LE Set Extended Advertising Parameters v2 | x8 Handle, &advertising Properties, \
+    207f LE Set Extended Advertising Parameters v2 | x8 Handle, properties Properties, \
       slot24 Min advertising interval, slot24 Max advertising interval, channels Channel map, \
       =own Own address type, =address Peer address type, addr Peer address, =advfilter Filter policy, \
       dbm TX power, =phy Primary PHY, x8 Secondary max skip, =phy Secondary PHY, x8 SID, \

@@ -12,7 +12,7 @@ package enum ManagementTable {
     0001 Read Management Version Information | | u8 Version, u16 Revision
     0002 Read Management Supported Commands | | size16 Commands, size16 Events, each Supported commands [\
       command Command], each Supported events [event Event]
-    0003 Read Controller Index List | | times16 Controllers, u16 Controller
+    0003 Read Controller Index List | | times16 Controllers, controller Controller
     0004 Read Controller Information | | public Address, =version Version, company Manufacturer, \
       &settings Supported settings, &settings Current settings, class Class, name249 Name, \
       name11 Short name
@@ -32,7 +32,7 @@ package enum ManagementTable {
     0012 Load Link Keys | =enable Debug keys, times16 Keys, device Address, =linkkey Key type, \
       key16 Link key, u8 PIN length |
     0013 Load Long Term Keys | times16 Keys, device Address, =longtermkey Key type, x8 Central, \
-      u8 Encryption size, x16 Diversifier, random8 Randomizer, key16 Key |
+      u8 Encryption size, bytes2 Diversifier, key8 Randomizer, key16 Key |
     0014 Disconnect | device Address | device Address
     0015 Get Connections | | times16 Connections, device Address
     0016 PIN Code Reply | device Address, u8 PIN length, key16 PIN code | device Address
@@ -73,7 +73,7 @@ package enum ManagementTable {
     0034 Remove Device | device Address | device Address
     0035 Load Connection Parameters | times16 Parameters, device Address, u16 Min connection interval, \
       u16 Max connection interval, n16 Connection latency, u16 Supervision timeout |
-    0036 Read Unconfigured Controller Index List | | times16 Controllers, u16 Controller
+    0036 Read Unconfigured Controller Index List | | times16 Controllers, controller Controller
     0037 Read Controller Configuration Information | | company Manufacturer, &options Supported options, \
       &options Missing options
     0038 Set External Configuration | =enable Configuration | &options Missing options
@@ -82,7 +82,7 @@ package enum ManagementTable {
       &discovery Address type
     003b Read Local Out Of Band Extended Data | &discovery Address type | &discovery Address type, \
       data16 Data length
-    003c Read Extended Controller Index List | | times16 Controllers, u16 Controller, =controller Type, \
+    003c Read Extended Controller Index List | | times16 Controllers, controller Controller, =controller Type, \
       =bus Bus
     003d Read Advertising Features | | &advflags Flags, u8 Advertising data length, \
       u8 Scan response length, u8 Max instances, times Instances, u8 Instance
@@ -142,7 +142,7 @@ package enum ManagementTable {
     0008 Local Name Changed | name249 Name, name11 Short name
     0009 New Link Key | =no Store hint, device Address, =linkkey Key type, key16 Link key, u8 PIN length
     000a New Long Term Key | =no Store hint, device Address, =longtermkey Key type, x8 Central, \
-      u8 Encryption size, x16 Diversifier, random8 Randomizer, key16 Key
+      u8 Encryption size, bytes2 Diversifier, key8 Randomizer, key16 Key
     000b Device Connected | device Address, &found Flags, data16 Data length
     000c Device Disconnected | device Address, =disconnected Reason
     000d Connect Failed | device Address, =mgmtstatus Status

@@ -34,6 +34,8 @@ package struct PacketField: Sendable {
     case uuid
     /// Eight bytes of LE features. Core 5.4, Vol 6, Part B, 4.6.
     case features
+    /// The number of a bit of LE features.
+    case featureBit
     /// The number of a page of LMP features.
     case page
     /// Eight bytes of LMP features of this page; `nil` for that of the last page field. Core 5.4, Vol 2, Part
@@ -54,10 +56,12 @@ package struct PacketField: Sendable {
     case voiceSetting
     /// Bits of the event type of an extended advertising report.
     case extendedEventType
+    /// Bits of the properties of extended advertising.
+    case advertisingProperties
     /// Bits of the Security Manager. Core 5.4, Vol 3, Part H, 3.5.1 and 3.6.1.
     case authentication, keyDistribution
-    /// Numbers of commands and events of the kernel's management interface, in two bytes.
-    case managementCommand, managementEvent
+    /// Numbers of commands, events and controllers of the kernel's management interface, in two bytes.
+    case managementCommand, managementEvent, controller
     /// UTF-8 text up to the end or the first zero byte, or such text in this many bytes.
     case name, paddedName(Int)
     /// A length of this many bytes, followed by advertising data of that length.
@@ -133,11 +137,14 @@ extension PacketField.Kind {
       .inquiryIntervals(let count), .enumeration(_, let count), .bits(_, let count), .channelMap(let count),
       .paddedName(let count), .advertisingData(let count), .length(let count), .times(let count):
       count
-    case .status, .reason, .dBm, .rssi, .addressType, .channels, .authentication, .keyDistribution, .page,
+    case .status, .reason, .dBm, .rssi, .addressType, .channels, .authentication, .keyDistribution,
+      .featureBit, .page,
       .timesByBits:
       1
-    case .both, .seconds, .connectionHandle, .centiseconds, .halfSlots, .extendedEventType, .company,
-      .appearance, .voiceSetting, .managementCommand, .managementEvent:
+    case .both, .seconds, .connectionHandle, .centiseconds, .halfSlots, .extendedEventType,
+      .advertisingProperties, .company,
+      .appearance, .voiceSetting, .managementCommand, .managementEvent,
+      .controller:
       2
     case .deviceClass: 3
     case .address, .randomAddress, .publicAddress: 6
