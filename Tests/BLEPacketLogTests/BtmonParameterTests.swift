@@ -137,9 +137,6 @@ private enum Differences {
     "Props": "the event type once more", "Legacy PDU Type": "the event type once more, in words",
     "Data status": "bits of the event type, which we name where they are set",
   ]
-
-  /// BR/EDR parameters, whose parts we leave in one number or in bytes, because this is a tool for LE.
-  static let lessTakenApart = ["Write Voice Setting", "Write Class of Device", "Read Local Supported Codecs"]
 }
 
 /// Parameters of HCI commands and events compared with BlueZ's monitor, label by label.
@@ -192,8 +189,7 @@ private enum Differences {
       let other = left.remove(at: index)
       #expect(parameter.agrees(with: other), "\(place) \(our.title): \(parameter), \(other)")
     }
-    let isLessTakenApart = Differences.lessTakenApart.contains { our.title.contains(" \($0) (0x") }
-    #expect(left.isEmpty || isLessTakenApart, "\(place) \(our.title): ours lacks them")
+    #expect(left.isEmpty, "\(place) \(our.title): ours lacks them")
     return our.parameters.count
   }
 }

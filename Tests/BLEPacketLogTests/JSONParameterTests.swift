@@ -94,6 +94,105 @@ import Testing
     #expect(reports?.first?["rssi"] is NSNull)
   }
 
+  /// Core 5.4, Vol 4, Part E, 6.27 and 7.4.2: byte 0 has Inquiry in bit 0, byte 5 Set Event Mask in bit 6 and
+  /// Reset in bit 7, byte 47 LE Extended Create Connection v2 in bit 0.
+  @Test func namesSupportedCommands() throws {
+    let mask =
+      "01 00000000 c0" + String(repeating: "00", count: 41) + "01" + String(repeating: "00", count: 16)
+    let found = try parameters(event("0e44 01 0210 00" + mask))
+    #expect(
+      found["commandsNames"] as? [String] == [
+        "Inquiry", "Set Event Mask", "Reset", "LE Extended Create Connection v2",
+      ])
+  }
+
+  /// Core 5.4, Vol 2, Part C, 3.3: page 1 has Secure Simple Pairing and Secure Connections of the host in bits 0
+  /// and 3; page 2 has Ping in bit 9.
+  @Test func namesFeaturesOfEachPage() throws {
+    try expect(
+      event("230d 00 4000 01 02 0900000000000000"),
+      [
+        "handle": 64, "page": 1, "maxPage": 2, "features": "0900000000000000",
+        "featuresNames": ["Secure Simple Pairing (Host Support)", "Secure Connections (Host Support)"],
+      ])
+    try expect(
+      event("230d 00 4000 02 02 0002000000000000"),
+      [
+        "handle": 64, "page": 2, "maxPage": 2, "features": "0002000000000000", "featuresNames": ["Ping"],
+      ])
+  }
+
+  /// A headset: Bluetooth Assigned Numbers, 2.8: audio service (bit 21), major class 4, minor class 1.
+  @Test func namesClassesOfDevices() throws {
+    try expect(
+      event("040a 060504030201 040420 01"),
+      [
+        "address": "01:02:03:04:05:06", "class": 0x20_04_04,
+        "classNames": [
+          "Major class: Audio/Video (headset, speaker, stereo, video, vcr)",
+          "Minor class: Wearable Headset Device", "Audio (Speaker, Microphone, Headset)",
+        ], "linkType": 1, "linkTypeName": "ACL",
+      ])
+  }
+
+  /// The alternatives of an event filter: Core 5.4, Vol 4, Part E, 7.3.3.
+  @Test func readsTheFilterThatItsTypeSays() throws {
+    try expect(
+      command("050c 08 01 02 060504030201"),
+      [
+        "type": 1, "typeName": "Inquiry Result", "filter": 2, "filterName": "Device with specific BD_ADDR",
+        "address": "01:02:03:04:05:06",
+      ])
+    try expect(
+      command("050c 03 02 00 02"),
+      [
+        "type": 2, "typeName": "Connection Setup", "filter": 0, "filterName": "Allow connections all devices",
+        "autoAccept": 2, "autoAcceptName": "Auto accept without role switch",
+      ])
+    try expect(command("050c 01 00"), ["type": 0, "typeName": "Clear All Filters"])
+  }
+
+  /// Two lists with their own counts: Core 5.4, Vol 4, Part E, 7.4.8.
+  @Test func readsListsAfterLists() throws {
+    try expect(
+      event("0e0c 01 0b10 00 02 02 05 01 0f00 3412"),
+      [
+        "numHciCommandPackets": 1,
+        "supportedCodecs": [["codec": 2, "codecName": "CVSD"], ["codec": 5, "codecName": "mSBC"]],
+        "vendorCodecs": [
+          ["company": 15, "companyName": "Broadcom Corporation", "vendorCodecId": 0x1234] as [String: Any]
+        ],
+      ])
+  }
+
+  /// `doc/mgmt-api.txt`: Device Connected, and the reply to Set Powered.
+  @Test func namesManagement() throws {
+    func note(_ opcode: UInt16, _ octets: String) throws -> NSDictionary {
+      var view = PacketView(PacketFilter(), style: .json, context: 0)
+      var reader = PacketLogReader()
+      try reader.read(monitorFile([(opcode, octetsOf(octets))]).span) { view.take(note: $0) }
+      let object = try JSONSerialization.jsonObject(with: Data(view.octets)) as? NSDictionary
+      return try #require(object?["parameters"] as? NSDictionary)
+    }
+    #expect(
+      try note(17, "01000000 0b00 0605040302c1 02 08000000 0300 020106") == [
+        "address": "C1:02:03:04:05:06", "addressType": 2, "addressTypeName": "LE Random", "flags": 8,
+        "flagsNames": ["Connection Locally Initiated"], "data": [["type": 1, "flags": 6]],
+      ] as NSDictionary)
+    #expect(
+      try note(17, "01000000 0100 0500 00 81000000") == [
+        "command": 5, "commandName": "Set Powered", "status": 0, "statusName": "Success",
+        "currentSettings": 0x81, "currentSettingsNames": ["Powered", "BR/EDR"],
+      ] as NSDictionary)
+    #expect(
+      try note(17, "01000000 0100 0500 0b") == [
+        "command": 5, "commandName": "Set Powered", "status": 11, "statusName": "Rejected",
+      ] as NSDictionary)
+    #expect(
+      try note(16, "01000000 3e00 01 00000000 0000 0000 03 03 020106 020a04")["scanResponse"] as? NSArray
+        == [["type": 10, "txPowerDbm": 4]] as NSArray)
+  }
+
   @Test func namesSignalsAndKeys() throws {
     try expect(
       data("12070800 180028000000f401", channelID: 5), of: "l2cap",

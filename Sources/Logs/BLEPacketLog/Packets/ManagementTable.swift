@@ -192,6 +192,7 @@ extension ManagementTable {
   /// in its Command Complete.
   package static func fields(ofEvent number: UInt16, _ parameters: Span<UInt8>) -> [PacketField]? {
     let fields = events[number]?.fields
+    // A failed command returns nothing else.
     guard number == commandComplete, parameters.count > 3 else { return fields }
     return (fields ?? []) + (commands[parameters.u16(at: 0)]?.returned ?? [])
   }
