@@ -9,6 +9,8 @@ struct AnonymityTable: Sendable {
   private var names: [[UInt8]: [UInt8]] = [:]
   private var keys: [[UInt8]: [UInt8]] = [:]
   private var lastName = 0
+  /// Memory for the places of the fields of one packet.
+  private var places: [FieldPlaces.Place] = []
   private var patterns = SweptPatterns()
   /// True if the table has no room for an address, name or key, so that it is not replaced inside values.
   private(set) var isFull = false
@@ -212,7 +214,9 @@ extension AnonymityTable {
   ///
   /// - Parameter fields: the fields; `nil` if they are unknown.
   private mutating func rewrite(_ octets: inout [UInt8], from start: Int, _ fields: [PacketField]?) {
-    var places = FieldPlaces(base: start)
+    var places = FieldPlaces(base: start, self.places)
+    self.places = []
+    defer { self.places = places.places }
     FieldWalk.walk(fields, octets.span.extracting(start...), &places)
     for (content, range) in places.places {
       switch content {
@@ -287,13 +291,22 @@ extension AnonymityTable {
 
 /// Places and contents of the fields of a packet.
 private struct FieldPlaces: FieldVisitor {
+  typealias Place = (content: PacketField.Content, range: Range<Int>)
+
   /// Offset of the first field in the packet.
   let base: Int
-  private(set) var places: [(content: PacketField.Content, range: Range<Int>)] = []
+  /// All places but those of numbers, which are kept.
+  private(set) var places: [Place]
 
-  init(base: Int) { self.base = base }
+  /// - Parameter buffer: the places of an earlier packet, whose memory is used again.
+  init(base: Int, _ buffer: consuming [Place]) {
+    self.base = base
+    places = buffer
+    places.removeAll(keepingCapacity: true)
+  }
 
   private mutating func add(_ content: PacketField.Content, _ range: Range<Int>) {
+    if case .number = content { return }
     places.append((content, base + range.lowerBound..<base + range.upperBound))
   }
 

@@ -1,5 +1,7 @@
 /// One field of a packet: its encoding, its label, and whether it may identify somebody.
-package struct PacketField: Sendable {
+///
+/// A class, because a walk along the fields of each packet of a log would copy a structure with its texts.
+package final class PacketField: Sendable {
   package enum Kind: Sendable {
     /// A little-endian number of this many bytes, shown in decimal or in hexadecimal.
     case number(Int), hexadecimal(Int)
