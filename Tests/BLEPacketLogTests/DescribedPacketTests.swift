@@ -1,5 +1,7 @@
+import BLEDissector
 import BLEPacketLog
 import BLEWire
+import Foundation
 import LogKit
 import TestKit
 import Testing
@@ -63,6 +65,53 @@ import Testing
     }
     let other = LogReading(anonymised(log(packets), to: .btsnoop(.h4))).packets
     #expect(other.map(\.octets.count) == packets.map(\.octets.count))
+  }
+
+  /// Whatever the bytes after the header, and wherever they end, each packet is printed as text and as JSON,
+  /// and anonymised.
+  @Test func printsAnyParameters() throws {
+    var generator = SeededGenerator(state: 11)
+    var records: [(opcode: UInt16, octets: [UInt8])] = []
+    for (shape, fields) in DescribedPacket.layouts {
+      let packet = DescribedPacket(shape, fields)
+      let header = packet.octets.count - packet.filler.octets.count
+      func add(_ parameters: [UInt8]) {
+        var octets = packet.octets[..<header] + parameters
+        // The length in the header of a packet.
+        let place = packet.monitorOpcode == 2 ? 2 : 1
+        if packet.logged != nil { octets[place] = UInt8(truncatingIfNeeded: octets.count - place - 1) }
+        records.append((packet.monitorOpcode, Array(octets)))
+      }
+      let count = packet.filler.octets.count
+      for octet in [0x00, 0xFF] as [UInt8] { add([UInt8](repeating: octet, count: count)) }
+      for _ in 0..<4 {
+        add(
+          (0..<Int.random(in: 0...count, using: &generator)).map { _ in
+            .random(in: 0...255, using: &generator)
+          })
+        add(Array(packet.filler.octets.prefix(Int.random(in: 0...count, using: &generator))))
+      }
+    }
+    let file = monitorFile(records)
+    for style in [PacketPrinter.Style.text, .json] {
+      var view = PacketView(PacketFilter(), style: style, context: 0)
+      var reader = PacketLogReader()
+      var decoder = PacketDecoder()
+      var count = 0
+      try reader.read(file.span) { record in
+        count += 1
+        if record.type == nil { view.take(note: record) } else { decoder.decode(record) { view.take($0) } }
+      }
+      let lines = view.octets.split(separator: UInt8(ascii: "\n"))
+      #expect(count == records.count)
+      if style == .json {
+        #expect(lines.count == count)
+        for line in lines { _ = try JSONSerialization.jsonObject(with: Data(line)) }
+      }
+    }
+    let packets = LogReading(file).records.filter { $0.header.type != nil }
+    let other = LogReading(anonymised(file, to: .btsnoop(.monitor))).records
+    #expect(other.map(\.packet.count) == packets.map(\.packet.count))
   }
 
   /// Messages of the management interface are left out of an anonymised log, because `bluetoothd` may send
