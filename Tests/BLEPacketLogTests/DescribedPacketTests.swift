@@ -67,6 +67,28 @@ import Testing
     #expect(other.map(\.octets.count) == packets.map(\.octets.count))
   }
 
+  /// A failed command may return its parameters, only the status, or anything after the status.
+  @Test func hidesMarkedFieldsOfFailedCommands() throws {
+    var marked = 0
+    for (shape, fields) in DescribedPacket.layouts {
+      guard case .returned = shape, let first = fields.first, case .status = first.kind else { continue }
+      let packet = DescribedPacket(shape, fields, usesSecrets: true)
+      guard var failed = packet.logged, packet.octets.count < 257 else { continue }
+      failed.octets[5] = 0x0C
+      for count in [6, 8, 10, failed.octets.count] where count <= failed.octets.count {
+        var cut = failed
+        cut.octets = Array(failed.octets.prefix(count))
+        let other = try #require(LogReading(anonymised(log([cut]), to: .btsnoop(.h4))).packets.first)
+        #expect(other.octets.count == count && other.octets[..<6] == failed.octets[..<6])
+        for secret in packet.filler.secrets {
+          #expect(!contains(other.octets, Array(secret.prefix(4))), "\(shape) of \(count)")
+          marked += 1
+        }
+      }
+    }
+    #expect(marked > 50)
+  }
+
   /// Whatever the bytes after the header, and wherever they end, each packet is printed as text and as JSON,
   /// and anonymised.
   @Test func printsAnyParameters() throws {
