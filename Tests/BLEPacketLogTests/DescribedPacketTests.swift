@@ -188,6 +188,26 @@ import Testing
     #expect(other.first?.octets == octetsOf("0604 0d 4000 13") + [UInt8](repeating: 0, count: secret.count))
   }
 
+  /// An address in advertising data of which the last byte is missing, at the end of the packet and of its
+  /// structure. Core Specification Supplement, Part A, 1.13 and 1.16.
+  @Test(arguments: ["07 1b", "07 17", "0d 17 060504030201"]) func blanksCutAddresses(_ structure: String)
+    throws
+  {
+    let secret: [UInt8] = [0xA1, 0xB2, 0xC3, 0xD4, 0xE5]
+    for isShort in [false, true] {
+      var data = octetsOf(structure) + secret
+      if isShort { data[0] -= 1 }
+      let count = UInt8(isShort ? data.count : data.count + 1)
+      let parameters = octetsOf("02 01 00 00 060504030201") + [count] + data + (isShort ? [0xC4] : [])
+      let packet = LoggedPacket(
+        type: .event, direction: .controllerToHost, octets: [0x3E, UInt8(parameters.count)] + parameters)
+      let other = LogReading(anonymised(log([packet]), to: .btsnoop(.h4))).packets
+      let found = try #require(other.first).octets
+      #expect(found.count == packet.octets.count && !contains(found, Array(secret.prefix(3))))
+      if isShort { #expect(found.last == 0xC4) }
+    }
+  }
+
   // MARK: Descriptions
 
   /// A field whose label says that it identifies somebody is not described as a number.

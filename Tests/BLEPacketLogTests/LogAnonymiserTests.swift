@@ -97,6 +97,14 @@ import Testing
     #expect(other[2].octets == octetsOf("0820 20 03 020106") + [UInt8](repeating: 0, count: 28))
   }
 
+  /// Identity Address Information without its last byte. Core 5.4, Vol 3, Part H, 3.6.5.
+  @Test func blanksACutIdentityAddress() {
+    let packet = LoggedPacket(
+      type: .acl, direction: .controllerToHost, octets: octetsOf("4020 0b00 0700 0600 09 01 a1b2c3d4e5"))
+    let other = LogReading(anonymised(log([packet]), to: .btsnoop(.h4))).packets
+    #expect(other.first?.octets == octetsOf("4020 0b00 0700 0600 09 00 0000000000"))
+  }
+
   /// Addresses in rare commands and events are replaced, and appear nowhere else in the packet.
   @Test(
     arguments: [

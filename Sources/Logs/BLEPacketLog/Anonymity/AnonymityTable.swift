@@ -214,8 +214,9 @@ extension AnonymityTable {
   ///
   /// - Parameter fields: the fields; `nil` if they are unknown.
   private mutating func rewrite(_ octets: inout [UInt8], from start: Int, _ fields: [PacketField]?) {
-    var places = FieldPlaces(base: start, self.places)
-    self.places = []
+    var buffer: [FieldPlaces.Place] = []
+    swap(&buffer, &self.places)
+    var places = FieldPlaces(base: start, buffer)
     defer { self.places = places.places }
     FieldWalk.walk(fields, octets.span.extracting(start...), &places)
     for (content, range) in places.places {
@@ -262,8 +263,10 @@ extension AnonymityTable {
       case 0x0E, 0x0F, 0x10, 0x1D, 0x1E, 0x22, 0x23, 0x2D, 0x2E:
         replaceKey(in: &octets, at: value, byteCount: next - value)
       case 0x17, 0x18:
-        for address in stride(from: value, to: next, by: 6) { replaceAddress(in: &octets, at: address) }
-      case 0x1B: replaceAddress(in: &octets, at: value)
+        for address in stride(from: value, to: next, by: 6) {
+          replaceAddress(in: &octets, address..<min(next, address + 6))
+        }
+      case 0x1B: replaceAddress(in: &octets, value..<max(value, min(next, value + 6)))
       case let type where KnownPackets.isHarmless(advertisingDataType: type): break
       default: blank(&octets, value..<max(value, next))
       }
@@ -271,6 +274,11 @@ extension AnonymityTable {
     }
     // Bytes after the last structure are not data, and may be left over from other data.
     if offset < end, octets[offset] == 0 { blank(&octets, offset..<end) }
+  }
+
+  /// Replaces an address, or blanks a part of one.
+  private mutating func replaceAddress(in octets: inout [UInt8], _ range: Range<Int>) {
+    if range.count == 6 { replaceAddress(in: &octets, at: range.lowerBound) } else { blank(&octets, range) }
   }
 
   // MARK: Monitor

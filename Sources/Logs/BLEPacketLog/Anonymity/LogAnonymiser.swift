@@ -249,7 +249,7 @@ private struct AnonymousAttributes: Sendable {
     switch octets[4] {
     case 0x03, 0x04, 0x06, 0x08, 0x0A, 0x0D: table.replaceKey(in: &octets, at: 5)
     case 0x07: table.replaceKey(in: &octets, at: 7, byteCount: 8)
-    case 0x09: table.replaceAddress(in: &octets, at: 6)
+    case 0x09 where octets.count >= 12: table.replaceAddress(in: &octets, at: 6)
     // The coordinates of a public key, as in HCI.
     case 0x0C: for offset in [5, 37] { table.replaceKey(in: &octets, at: offset, byteCount: 32) }
     case 0x01, 0x02, 0x05, 0x0B, 0x0E: break
