@@ -39,6 +39,7 @@ import Testing
     // It says which command records.
     "ring raw --output": ["--output", "OUT", "--count", "30"] + ring,
     "ring sync --output": ["--output", "OUT"] + ring,
+    "gatt --output": ["70:CB:0D:00:A1:B2", "--output", "OUT"] + ring,
     "relay --also-record": ["heart-rate", "--also-record", "OUT", "--duration", "1"] + strap,
     "scan --output": ["--output", "OUT", "--duration", "0.3"] + ring,
     "import --output": ["FOLDER/log.btsnoop", "--output", "OUT"],
@@ -56,11 +57,11 @@ import Testing
       "--svg", "OUT", "--duration", "0.1", "--settling", "0", "--transport", "virtual:source",
     ],
     "bench sweep --svg": ["--svg", "OUT", "--duration", "0.1", "--settling", "0", "--payloads", "20"],
-    "gatt --packet-log": ["70:CB:0D:00:A1:B2", "--packet-log", "OUT"] + ring,
+    "link --packet-log": ["70:CB:0D:00:A1:B2", "--packet-log", "OUT"] + ring,
   ]
 
   /// Options that are declared once, and tried with one of their commands.
-  private static let shared = ["--packet-log": "gatt --packet-log"]
+  private static let shared = ["--packet-log": "link --packet-log"]
 
   /// Each option that names a file is listed here as an input or an output.
   @Test func eachOptionThatNamesAFileIsKnown() async throws {
@@ -237,7 +238,7 @@ import Testing
           #expect(result.status == 0 && result.output.utf8.count >= least, "\(key) \(out): \(result.errors)")
         }
       }
-      for key in ["log record --output", "gatt --packet-log"] {
+      for key in ["log record --output", "link --packet-log"] {
         let log = try await run(words(key, folder, "/dev/null"))
         #expect(log.status == 0, "\(key): \(log.errors)")
       }

@@ -126,7 +126,11 @@ import Testing
   @Test(
     arguments: [
       ("device\n0x0001-0x0001 2800 0d18\n", "there is no `device NAME` in it"),
-      ("device a\nx\n", "line 2: 'x' is not one of device, advertise, needs and a handle such as 0x0003"),
+      (
+        "device a\nx\n",
+        "line 2: 'x' is not one of device, advertise, service, secondary, include, characteristic, descriptor, "
+          + "needs and a handle such as 0x0003"
+      ),
       ("device a\n0x0001 2803 02 0200 002a\n", "line 2: the first attribute declares a service: type 2800"),
       (
         "device a\n0x0001-0x0003 2800 0d18\n0x0002 2803 02 0400 002a\n0x0003 2a00\n",

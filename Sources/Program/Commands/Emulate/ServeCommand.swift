@@ -23,14 +23,22 @@ package struct ServeCommand: AsyncParsableCommand {
       subscribers; the end of the input is ignored. Events are lines on standard output: connected, \
       disconnected, subscribed, written.
 
-      FILE is a text file. A number sign starts a comment line; indentation is ignored.
-        device NAME                   the advertised name
-        advertise UUID …              services to advertise (default: all)
-        0x0001-0x0004 2800 0d18       a service: range, type, value as on air
-        0x0002 2803 12 0300 372a      a characteristic, followed by its value, and
-        0x0003 2a37 00 48             by 2902 if it can be notified
-        0x0004 2902 0000
-        needs encrypted 0x0003 …      or authenticated: security for these handles
+      FILE is a text file; `ringtap gatt ADDRESS --output FILE` writes one from a device. A type is a name or a UUID, a value \
+      is hexadecimal, text in quotation marks, or numbers after their width. A number sign starts a comment; indentation is \
+      ignored.
+        device NAME                     the advertised name
+        advertise "Heart Rate" 180f     services to advertise (default: all)
+        service "Heart Rate"            a service, and after it
+          characteristic 2a37 notify    its characteristics, with properties, and
+          characteristic "Body Sensor Location" read = u8 1
+            descriptor 2901 = "chest"   their descriptors
+        service 180f
+          characteristic 2a19 read notify encrypted = 64
+                                        or authenticated: security it needs
+        0x0030-0x0032 2800 0a18         or attributes in bytes as on air:
+        0x0031 2803 02 3200 292a        handle, type, value
+        0x0032 2a29 41636d65
+        needs encrypted 0x0032 …
       Hosts may pair: --display shows a passkey on standard error, --passkey enters the host's, --yes accepts \
       a number comparison, else pairing is Just Works. Keys are stored with those of `ringtap pair`; with \
       --no-remember they are kept until the command ends.
@@ -99,7 +107,7 @@ package struct ServeCommand: AsyncParsableCommand {
     } catch {
       throw Failure("cannot read \(file): \(error); see `ringtap serve --help`")
     }
-    do throws(DeviceFileError) { return try DeviceFile(parsing: text) } catch {
+    do throws(DeviceFileError) { return try WrittenDevice.parse(text) } catch {
       throw Failure("\(file): \(error)")
     }
   }

@@ -251,7 +251,7 @@ private struct LinkTopic: ParsableCommand {
   @OptionGroup var thread: ReceiveThreadOptions
 }
 
-/// Suggests a command for a misspelt word.
+/// Suggests a command, or another word, for a misspelt word.
 enum CommandGuess {
   /// Returns an error message for an unknown command.
   ///
@@ -262,10 +262,15 @@ enum CommandGuess {
       [command.configuration.commandName].compactMap(\.self) + command.configuration.aliases
     }
     guard !word.hasPrefix("-"), !names.contains(word) else { return nil }
-    let near = names.map { (name: $0, steps: steps(from: word, to: $0)) }.filter { $0.steps <= 2 }
-      .min { $0.steps < $1.steps }
     return "'\(word.printable)' is not a command"
-      + (near.map { "; did you mean '\($0.name)'?" } ?? "; `ringtap --help` lists all commands")
+      + (nearest(to: word, among: names).map { "; did you mean '\($0)'?" }
+        ?? "; `ringtap --help` lists all commands")
+  }
+
+  /// Returns the name that is at most two letters away from a word; `nil` if there is none.
+  static func nearest(to word: String, among names: [String]) -> String? {
+    names.map { (name: $0, steps: steps(from: word, to: $0)) }.filter { $0.steps <= 2 }
+      .min { $0.steps < $1.steps }?.name
   }
 
   /// Edit distance: number of letters to insert, remove or change (V. Levenshtein, 1965).

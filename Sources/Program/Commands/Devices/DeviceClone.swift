@@ -1,0 +1,242 @@
+import BLEDissector
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEStack
+import BLEWire
+import CommandKit
+import JSONText
+
+/// A device's attributes and values, as the file that `serve` reads.
+struct DeviceClone: Sendable {
+  /// The file.
+  private(set) var text = ""
+  /// What the file lacks of the device, one line each.
+  private(set) var remarks: [String] = []
+  /// Why reading ended before the last value; `nil` if all were tried.
+  let interruption: String?
+
+  private let values: DeviceValues
+  private var names: [AttributeHandle: String] = [:]
+
+  /// - Parameters:
+  ///   - address: the device, for a comment.
+  ///   - name: the name if the device has none.
+  init(of database: GATTDatabase, _ values: DeviceValues, _ address: DeviceAddress, name: String?) {
+    self.values = values
+    interruption = values.interruption
+    let read = database.characteristic(.deviceName).flatMap { values.values[$0.valueHandle] }
+      .map { String(decoding: $0, as: UTF8.self).split(whereSeparator: \.isWhitespace) }
+      .map { $0.joined(separator: " ").printable }
+    add("# The attributes of \(address), read by `ringtap gatt --output`, for `ringtap serve`.")
+    if values.isEncrypted {
+      add("# They were read on an encrypted link: the security that the device demands did not show.")
+    }
+    let shown = [read, name?.printable].compactMap(\.self).first { !$0.isEmpty } ?? address.description
+    if read?.isEmpty != false { remark("the device's name is unknown; edit the line `device`") }
+    add("device \(shown)")
+    // Two UUIDs that every device has would leave less room for the others.
+    let advertised = database.services.filter {
+      $0.kind == .primary && $0.uuid != .genericAccess && $0.uuid != .genericAttribute
+    }
+    if !advertised.isEmpty {
+      add("advertise " + advertised.map { Self.name($0.uuid, .service) }.joined(separator: ", "))
+    }
+    for service in database.services { add(service, of: database) }
+    do throws(DeviceFileError) { _ = try WrittenDevice.parse(text) } catch {
+      remark("`ringtap serve` cannot serve this device as it is: \(error)")
+    }
+  }
+
+  private mutating func add(_ line: String) { text += line + "\n" }
+
+  /// Adds a comment, which is printed too.
+  private mutating func remark(_ line: String, indent: String = "") {
+    remarks.append(line)
+    add("\(indent)# \(line)")
+  }
+
+  private static func name(_ uuid: BluetoothUUID, _ kind: AttributeNames.Kind) -> String {
+    AttributeNames.name(of: uuid, kind).map { "\"\($0)\"" } ?? uuid.shortText
+  }
+
+  // MARK: Attributes
+
+  private mutating func add(_ service: GATTDatabase.Service, of database: GATTDatabase) {
+    let (start, end) = (service.range.start.rawValue, service.range.end.rawValue)
+    add("")
+    add(
+      "\(service.kind == .secondary ? "secondary " : "")service \(start.handleText)-\(end.handleText) "
+        + Self.name(service.uuid, .service))
+    let first = service.characteristics.first?.handle.rawValue
+    let room = first.map { Int($0) - Int(start) - 1 } ?? Int(end) - Int(start)
+    for (index, include) in service.includes.enumerated() {
+      let isPlaced = Int(include.handle.rawValue) == Int(start) + 1 + index
+      guard index < room, database.services.contains(where: { $0.range.start == include.range.start }) else {
+        remark(
+          "\(include.handle.rawValue.handleText): left out an include of \(include.uuid.shortText)",
+          indent: "  ")
+        continue
+      }
+      if !isPlaced {
+        remark(
+          "\(include.handle.rawValue.handleText): the include has handle "
+            + "\((start + 1 + UInt16(index)).handleText) here", indent: "  ")
+      }
+      add("  include \(include.range.start.rawValue.handleText)")
+    }
+    for (index, characteristic) in service.characteristics.enumerated() {
+      let next = index + 1
+      let limit =
+        next < service.characteristics.count
+        ? Int(service.characteristics[next].handle.rawValue) : Int(end) + 1
+      add(characteristic, before: limit)
+    }
+  }
+
+  /// - Parameter limit: the first handle that does not belong to the characteristic.
+  private mutating func add(_ characteristic: GATTDatabase.Characteristic, before limit: Int) {
+    let handle = Int(characteristic.handle.rawValue)
+    let others = characteristic.descriptors.filter { $0.uuid != .clientCharacteristicConfiguration }
+    let configurations = characteristic.descriptors.count - others.count
+    var properties = characteristic.properties
+    let place = characteristic.valueHandle.rawValue.handleText
+    if Int(characteristic.valueHandle.rawValue) != handle + 1 {
+      remark("\(place): the value directly follows its declaration here", indent: "  ")
+    }
+    if characteristic.canPush, configurations == 0 {
+      if handle + 2 + others.count < limit {
+        remark("\(place): added the descriptor 2902, which the device lacks", indent: "  ")
+      } else {
+        properties.subtract([.notify, .indicate])
+        remark(
+          "\(place): left out \(characteristic.properties.intersection([.notify, .indicate]).names.joined(separator: " and ")), "
+            + "because the device lacks the descriptor 2902", indent: "  ")
+      }
+    }
+    if configurations > (characteristic.canPush ? 1 : 0) {
+      remark("\(place): left out a descriptor 2902 that controls nothing", indent: "  ")
+    }
+    let isPushed = !properties.isDisjoint(with: [.notify, .indicate])
+    if isPushed, let configuration = characteristic.configuration, Int(configuration.rawValue) != handle + 2 {
+      remark("\(place): the descriptor 2902 directly follows the value here", indent: "  ")
+    }
+    let words = properties.names.isEmpty ? ["none"] : properties.names
+    add(
+      "  characteristic \(characteristic.handle.rawValue.handleText) "
+        + ([Self.name(characteristic.uuid, .characteristic)] + words).joined(separator: " "),
+      characteristic.valueHandle, characteristic.uuid, .characteristic)
+    var last = handle + (isPushed ? 2 : 1)
+    for descriptor in others {
+      let wanted = Int(descriptor.handle.rawValue)
+      last = max(last + 1, wanted)
+      guard last < limit else {
+        remark(
+          "\(descriptor.handle.rawValue.handleText): left out a descriptor \(descriptor.uuid.shortText)",
+          indent: "    ")
+        break
+      }
+      let moved = UInt16(last)
+      if last != wanted {
+        remark(
+          "\(descriptor.handle.rawValue.handleText): the descriptor has handle \(moved.handleText) here",
+          indent: "    ")
+      }
+      add(
+        "    descriptor \(moved.handleText) \(Self.name(descriptor.uuid, .descriptor))", descriptor.handle,
+        descriptor.uuid, .descriptor)
+    }
+  }
+
+  /// Adds a line with its security and its value.
+  private mutating func add(
+    _ line: String, _ handle: AttributeHandle, _ uuid: BluetoothUUID, _ kind: AttributeNames.Kind
+  ) {
+    let level = values.levels[handle].map { " \($0)" } ?? ""
+    if let problem = values.problems[handle] {
+      let name = AttributeNames.name(of: uuid, kind) ?? uuid.shortText
+      remark(
+        "\(handle.rawValue.handleText) \(name): the value could not be read: \(problem)",
+        indent: kind == .descriptor ? "    " : "  ")
+    }
+    add(line + level + (values.values[handle].map { Self.text(of: $0, uuid) } ?? ""))
+  }
+
+  // MARK: Values
+
+  /// The value with its equals sign, and its meaning as a comment if it is known.
+  private static func text(of value: [UInt8], _ uuid: BluetoothUUID) -> String {
+    guard !value.isEmpty else { return "" }
+    let meaning = DecodedValue(value.span, of: uuid, by: .read)?.text.printable
+    let text = String(decoding: value, as: UTF8.self)
+    // A single byte that happens to be a letter is a number.
+    let isText = value.count > 1 && Array(text.utf8) == value && text.printable == text
+    if isText, meaning.map({ $0.contains(text) }) ?? true {
+      let escaped = text.map { "\"\\".contains($0) ? "\\\($0)" : "\($0)" }.joined()
+      return " = \"\(escaped)\""
+    }
+    return " = \(value.hexText)" + (meaning.map { "  # \($0.prefix(60))" } ?? "")
+  }
+}
+
+/// The values of a device's attributes, as far as they can be read.
+struct DeviceValues: Sendable {
+  var values: [AttributeHandle: [UInt8]] = [:]
+  /// Security that the device demanded for a value.
+  var levels: [AttributeHandle: DeviceLevel] = [:]
+  /// Why a value could not be read.
+  var problems: [AttributeHandle: String] = [:]
+  /// Whether the link was encrypted before the first value was read.
+  var isEncrypted = false
+  /// Why reading ended before the last value.
+  var interruption: String?
+
+  /// Reads the values of all readable characteristics and of all descriptors except for 2902, which has a
+  /// value for each host.
+  ///
+  /// - Throws: if the command is interrupted.
+  static func read(_ database: GATTDatabase, _ client: GATTClient) async throws -> DeviceValues {
+    var found = DeviceValues()
+    found.isEncrypted = await client.connection.link.security?.isEncrypted == true
+    for service in database.services {
+      for characteristic in service.characteristics {
+        if characteristic.properties.contains(.read) {
+          try await found.read(characteristic.valueHandle, client)
+        }
+        for descriptor in characteristic.descriptors
+        where descriptor.uuid != .clientCharacteristicConfiguration {
+          try await found.read(descriptor.handle, client)
+        }
+      }
+    }
+    return found
+  }
+
+  private mutating func read(_ handle: AttributeHandle, _ client: GATTClient) async throws {
+    if let interruption {
+      problems[handle] = interruption
+      return
+    }
+    let wasEncrypted = await client.connection.link.security?.isEncrypted == true
+    do throws(GATTError) {
+      values[handle] = try await client.read(handle)
+      // The link was encrypted because the device refused the first request.
+      let isEncrypted = await client.connection.link.security?.isEncrypted == true
+      if isEncrypted, !wasEncrypted { levels[handle] = .encrypted }
+    } catch {
+      try Task.checkCancellation()
+      switch error {
+      case .refused(let refusal):
+        problems[handle] = "\(refusal.code.name)"
+        if refusal.code.wantsSecurity || refusal.code == .encryptionKeySizeTooShort {
+          levels[handle] = wasEncrypted ? .authenticated : .encrypted
+          problems[handle] = "\(refusal.code.name); pair with `ringtap pair \(client.connection.peer)`"
+        }
+      case .closed, .timedOut:
+        interruption = "\(error)"
+        problems[handle] = "\(error)"
+      default: problems[handle] = "\(error)"
+      }
+    }
+  }
+}
