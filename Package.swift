@@ -354,6 +354,15 @@ let package = Package(
       "ProgramTests",
       ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "SensorSessions", "BLEPacketLog", "TestKit", "LogKit"],
       exclude: ["LSL", "Python"]),
+    // Errors of all modules.
+    tests(
+      "MessageTests",
+      [
+        "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText",
+        "Physiology",
+        "ColmiRing", "SensorSessions", "BLEPacketLog", "Recording", "CaptureTools", "Fleet", "Outlets",
+        "BLEEmulation", "Daemon", "CommandKit", "TestKit",
+      ]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),

@@ -8,10 +8,17 @@ import Synchronization
 /// Standard output for results, standard error for everything else.
 package enum Console {
   /// Writing to standard output failed.
-  package enum WriteError: Error {
+  package enum WriteError: Error, CustomStringConvertible {
     /// The reader of standard output has closed it (EPIPE). The command stops without a message.
     case readerGone
     case failed(SystemError)
+
+    package var description: String {
+      switch self {
+      case .readerGone: "the reader of standard output has closed it"
+      case .failed(let error): "\(error)"
+      }
+    }
 
     package init(_ error: SystemError) {
       self = error.number == SystemError.readerGone ? .readerGone : .failed(error)

@@ -90,12 +90,7 @@ struct RingToolCommand: ParsableCommand {
 
       init(_ reason: String) { self.reason = reason }
 
-      init(_ failure: RingTranscript.Failure) {
-        switch failure {
-        case .noPackets: reason = "'packets' is empty"
-        case .severalFrames: reason = "frames that are not a log must each be on a line of their own"
-        }
-      }
+      init(_ failure: RingTranscript.Failure) { reason = failure.description }
     }
 
     private static func transcript(_ text: String) throws(Wrong) -> RingTranscript {

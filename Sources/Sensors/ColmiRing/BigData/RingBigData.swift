@@ -1,4 +1,5 @@
 import BLEWire
+import JSONText
 
 /// A message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Section 4.
 ///
@@ -82,6 +83,26 @@ public enum RingBigDataError: Error, Hashable, Sendable {
   case notBigData(octet: UInt8?)
   /// A message in one piece whose size differs from its length field. Sizes include the header.
   case length(claimed: Int, available: Int)
+}
+
+extension RingBigDataError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .checksum(let message): "the checksum of message \(Self.hex(message.id)) does not match"
+    case .tooLong(let id, let byteCount):
+      "message \(Self.hex(id)) is too long: it announces \(counted(byteCount, "byte"))"
+    case .interrupted(let id, let received, let expected):
+      "\(id.map { "message \(Self.hex($0))" } ?? "a message") was interrupted after "
+        + counted(received, "byte") + (expected.map { " of \($0)" } ?? "")
+    case .excess(let byteCount): "\(counted(byteCount, "byte")) after the end of a message"
+    case .notBigData(let octet?): "\(Self.hex(octet)) does not begin a message"
+    case .notBigData(nil): "an empty value does not begin a message"
+    case .length(let claimed, let available):
+      "the message announces \(counted(claimed, "byte")), but has \(available)"
+    }
+  }
+
+  private static func hex(_ octet: UInt8) -> String { "0x" + String(octet, radix: 16) }
 }
 
 /// A host's request on the big data channel. Section 4.

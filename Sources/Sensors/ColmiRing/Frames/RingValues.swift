@@ -7,6 +7,16 @@ public enum RingValueError: Error, Hashable, Sendable, BitwiseCopyable {
   case phoneName
 }
 
+extension RingValueError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .dateOutOfRange: "the date does not exist, or is outside the years 2000 to 2099"
+    case .timeOutOfRange: "the time of day does not exist"
+    case .phoneName: "the phone's name is not ASCII, or is longer than 12 bytes"
+    }
+  }
+}
+
 /// Language of a ring's display; most rings lack a display. Section 3, 0x01.
 public struct RingLanguage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8

@@ -16,10 +16,17 @@ package struct RingTranscript: Hashable, Sendable {
   }
 
   /// The reason why the packets have no single object.
-  package enum Failure: Error, Hashable, Sendable {
+  package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
     case noPackets
     /// Several frames that do not form a log.
     case severalFrames
+
+    package var description: String {
+      switch self {
+      case .noPackets: "'packets' is empty"
+      case .severalFrames: "frames that are not a log must each be on a line of their own"
+      }
+    }
   }
 
   /// The output for a big data message in several pieces.

@@ -34,6 +34,19 @@ public enum RingLogError: Error, Hashable, Sendable, BitwiseCopyable {
   case recordCount(UInt8, announced: Int)
 }
 
+extension RingLogError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .frameCount(let count): "a log cannot have \(counted(count, "frame"))"
+    case .interval(let minutes): "a log cannot have a sample every \(counted(minutes, "minute"))"
+    case .index(let index, let count): "frame or record \(index) is beyond the announced \(count)"
+    case .otherDay: "the log is of another day"
+    case .recordCount(let count, let announced):
+      "a record announces \(counted(count, "record")), the header \(announced)"
+    }
+  }
+}
+
 /// Event counts of an assembler.
 public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
   public private(set) var foreign = 0
