@@ -263,13 +263,13 @@ struct ConversionTests {
       ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no led_max_counts; this row is left out"),
       (
         "3,1,2,3,4\n4,1,2,x,4\n5,1,2,3,4\n6,1\n7,1,2,3,4\n", 3,
-        "ppg.csv, line 3: 'x' is no led_min_counts; this and 1 more rows are left out"
+        "ppg.csv, line 3: 'x' is no led_min_counts; this and 1 more row are left out"
       ),
       (
         "3,1,2,3,4\n4,1\n5,1,2,3,4\n6,1,2", 2,
         "ppg.csv, line 3: too few columns; this row is left out; ppg.csv, line 5: it is cut off; the 2 rows before it are good"
       ),
-      ("3,1,2,3,4\n4,1,2", 1, "ppg.csv, line 3: it is cut off; the 1 rows before it are good"),
+      ("3,1,2,3,4\n4,1,2", 1, "ppg.csv, line 3: it is cut off; the 1 row before it is good"),
       (
         "99999999999999999999,1,2,3,4\n", 0,
         "ppg.csv, line 2: '99999999999999999999' is no time_ns; this row is left out"
@@ -318,7 +318,7 @@ struct ConversionTests {
       #expect(try problem(whole) == [])
       #expect(
         try problem(whole.dropLast()) == [
-          "ppg/led_min_counts.npy: it ends early; the 1 rows before are good"
+          "ppg/led_min_counts.npy: it ends early; the 1 row before is good"
         ])
       #expect(
         try problem(Array(whole.prefix(100))) == [

@@ -5,6 +5,7 @@ package import BLELinux
 package import BLEReplay
 import BLESecurity
 package import BLEWire
+import JSONText
 package import Recording
 import RingTap
 package import SensorSessions
@@ -96,6 +97,8 @@ package struct Radio: Sendable {
     defer { adapter.loop.stop() }
     guard let outcome = await log?.finish() else { return }
     if let failure = outcome.failure { Console.note(failure: "the packet log is incomplete: \(failure)") }
-    if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing from the packet log") }
+    if outcome.lost > 0 {
+      Console.note("\(counted(outcome.lost, "packet is", "packets are")) missing from the packet log")
+    }
   }
 }

@@ -6,13 +6,17 @@ package enum ScanText {
   /// The number of reports, and every other count that is not 0.
   package static func note(_ report: ScanReport) -> String {
     let counts = [
-      (report.malformed, "malformed"), (report.unfinished, "long advertisements incomplete"),
-      (report.forgotten, "advertisers forgotten"),
-      (report.leftOut, "services and data left out"),
-      (report.lost, "advertisers not shown: printing was too slow"),
-      (report.late, "more while the scan was switched off"),
+      (report.malformed, "malformed", "malformed"),
+      (report.unfinished, "long advertisement incomplete", "long advertisements incomplete"),
+      (report.forgotten, "advertiser forgotten", "advertisers forgotten"),
+      (report.leftOut, "service or data field left out", "services and data fields left out"),
+      (
+        report.lost, "advertiser not shown: printing was too slow",
+        "advertisers not shown: printing was too slow"
+      ), (report.late, "more while the scan was switched off", "more while the scan was switched off"),
     ]
-    return (["\(report.reports) reports"] + counts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" })
+    return
+      ([counted(report.reports, "report")] + counts.filter { $0.0 > 0 }.map { counted($0.0, $0.1, $0.2) })
       .joined(separator: ", ")
   }
 }

@@ -211,7 +211,7 @@ package enum AlignmentText {
       for evidence in device.evidence {
         lines.append(
           "\(indent)from the \(evidence.kind) shared with \(evidence.with): likeness "
-            + "\(fixed(evidence.likeness, 2)), \(evidence.places) places, "
+            + "\(fixed(evidence.likeness, 2)), \(counted(evidence.places, "place")), "
             + "\(fixed(evidence.residual / 1e6, 2)) ms RMS")
         if evidence.hasPulseTransit {
           lines.append(

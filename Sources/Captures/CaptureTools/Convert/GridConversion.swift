@@ -1,5 +1,6 @@
 import BLELinux
 import BLEWire
+import JSONText
 package import Recording
 
 /// Resamples the signals of all devices of a group to one time grid, using their alignment (`ringtap align`).
@@ -85,12 +86,12 @@ extension GridConversion {
       "a grid would be mostly empty; convert each device: ringtap convert \(directory)/DEVICE --to csv"
     if let track = tracks.first(where: { $0.longestPause >= SignalScan.fillLimit }) {
       throw .unsuitable(
-        "the clock of \(track.name) jumps by \(Int(track.longestPause / 86_400)) days; \(way)")
+        "the clock of \(track.name) jumps by \(counted(Int(track.longestPause / 86_400), "day")); \(way)")
     }
     let covered = tracks.reduce(0) { $0 + $1.span }
     guard span < covered + SignalScan.fillLimit else {
       throw .unsuitable(
-        "the captures below \(directory) are \(Int((span - covered) / 86_400)) days apart; \(way)")
+        "the captures below \(directory) are \(counted(Int((span - covered) / 86_400), "day")) apart; \(way)")
     }
   }
 }

@@ -51,7 +51,7 @@ enum TableConversion {
         }
         if points.empty > 0 {
           report.leftOut.append(
-            "\(table.name): \(points.empty) rows without a value are left out: the line protocol cannot "
+            "\(table.name): \(counted(points.empty, "row without a value is", "rows without a value are")) left out: the line protocol cannot "
               + "store them")
         }
       }

@@ -4,6 +4,7 @@ import BLELinux
 import BLESensors
 import BLEWire
 import ColmiRing
+import JSONText
 import Recording
 import SensorSessions
 
@@ -262,7 +263,9 @@ final class ImportedStory {
     if let failure = lines.failure { problems.append("\(failure)") }
     let counts = story.counts
     if counts.droppedRows > 0 {
-      problems.append("\(counts.droppedRows) rows of the ring's history are left out: too many")
+      problems.append(
+        "\(counted(counts.droppedRows, "row of the ring's history is", "rows of the ring's history are")) left out: too many"
+      )
     }
     origin.counts = counts.frames.merging(counts.messages, uniquingKeysWith: +)
     for (kind, count) in counts.logs { origin.counts[kind, default: 0] += count }

@@ -5,6 +5,7 @@ package import BLEPacketLog
 import BLEStack
 package import BLEWire
 import ColmiRing
+import JSONText
 package import Recording
 package import SensorSessions
 
@@ -101,7 +102,9 @@ package struct LogImport {
         advertised.take(record) { devices.take($0, of: $1, isRepeated: $2) }
         decoder.decode(record) { devices.take($0) }
       }
-      if omitted > 0 { outcome.problems.append("\(omitted) devices are left out: more than 64") }
+      if omitted > 0 {
+        outcome.problems.append("\(counted(omitted, "device is", "devices are")) left out: more than 64")
+      }
       try finish(&devices, report, names, draft, &outcome)
     } catch {
       try? Files.removeTree(draft)
@@ -204,13 +207,13 @@ package struct LogImport {
       report.records == 0
       ? "the log has no packets"
       : report.connections.isEmpty
-        ? "the log has \(ReportText.count(report.records, "packet")) and no connection"
+        ? "the log has \(counted(report.records, "packet")) and no connection"
         : devices == 0
-          ? "the log has \(ReportText.count(report.connections.count, "connection")) and no attribute values"
+          ? "the log has \(counted(report.connections.count, "connection")) and no attribute values"
             + (report.connections.allSatisfy { $0.transport == .classic } ? ": only BR/EDR" : "")
-          : "the log has attribute values of \(ReportText.count(devices, "device")), but none of a known "
+          : "the log has attribute values of \(counted(devices, "device")), but none of a known "
             + "sensor; `ringtap log show` lists them; give the types of its attributes with --attributes"
-    let cut = report.cut == 0 ? "" : "; the log's writer cut \(ReportText.count(report.cut, "packet")) short"
+    let cut = report.cut == 0 ? "" : "; the log's writer cut \(counted(report.cut, "packet")) short"
     return "\(LogReader.name(of: log)): nothing to import: \(what)\(cut)"
   }
 

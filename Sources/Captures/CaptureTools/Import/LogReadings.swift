@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import ColmiRing
+import JSONText
 import SensorSessions
 
 /// Receives the sensor readings in a log.
@@ -225,7 +226,7 @@ enum LogFile {
     do throws(LogReader.Problem) { log = try LogReader(path: path, keys: keys, times: .corrected) } catch {
       throw .unreadable("\(error)")
     }
-    while !Task.isCancelled, log.read(body) { progress("\(log.recordCount) packets") }
+    while !Task.isCancelled, log.read(body) { progress(counted(log.recordCount, "packet")) }
     if let problem = log.problem, problem.isTotal { throw .unreadable("\(problem)") }
     if Task.isCancelled { throw .interrupted }
     return (log.problem.map { "\($0)" }, log.timeline)

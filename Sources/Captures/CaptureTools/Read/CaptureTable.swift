@@ -1,6 +1,7 @@
 package import BLELinux
 import BLEWire
 import ColmiRing
+import JSONText
 package import Recording
 package import SensorSessions
 
@@ -60,7 +61,7 @@ package final class CaptureTable: SampleTable {
 
   private func readLine() -> Bool {
     do throws(TableLines.Fault) { return try lines.next() } catch {
-      damage.end("\(here("\(error)")); the \(rows) rows before it are good")
+      damage.end("\(here("\(error)")); the \(counted(rows, "row before it is", "rows before it are")) good")
       return false
     }
   }
@@ -148,7 +149,8 @@ package final class CaptureArrays: SampleTable {
     guard problem == nil, reader.next() else { return }
     let time = Int64(bitPattern: reader.words[0])
     guard CaptureTable.times.contains(time) else {
-      badTime = "\(stream.name): row \(reader.rows) has no time; the \(reader.rows - 1) rows before are good"
+      badTime =
+        "\(stream.name): row \(reader.rows) has no time; the \(counted(reader.rows - 1, "row before is", "rows before are")) good"
       return
     }
     next = RingRawReading(

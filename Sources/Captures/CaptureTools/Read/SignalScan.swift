@@ -1,5 +1,6 @@
 import BLELinux
 import BLEWire
+import JSONText
 import Recording
 
 /// Facts about a table's signals from reading all its rows: rate, length, ranges, gaps.
@@ -78,8 +79,8 @@ struct SignalScan {
     }
     guard mayFill(length - rows) else {
       throw .unsuitable(
-        "the table '\(table.table.name)' has \(rows) rows in \(Int(Double(length) / rate / 3600)) hours, "
-          + "with a pause of \(Int(walk.longestPause / 60)) minutes after row \(walk.rowsBeforePause); \(way)"
+        "the table '\(table.table.name)' has \(counted(rows, "row")) in \(counted(Int(Double(length) / rate / 3600), "hour")), "
+          + "with a pause of \(counted(Int(walk.longestPause / 60), "minute")) after row \(walk.rowsBeforePause); \(way)"
       )
     }
   }

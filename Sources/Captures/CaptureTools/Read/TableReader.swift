@@ -37,7 +37,9 @@ struct TableDamage {
 
   var problem: String? {
     guard let first else { return end }
-    let rows = leftOut == 1 ? "this row is left out" : "this and \(leftOut - 1) more rows are left out"
+    let rows =
+      leftOut == 1
+      ? "this row is left out" : "this and \(counted(leftOut - 1, "more row")) are left out"
     return "\(first); \(rows)" + (end.map { "; \($0)" } ?? "")
   }
 }
@@ -107,7 +109,7 @@ final class TextTableReader: TableReader {
 
   private func readLine() -> Bool {
     do throws(TableLines.Fault) { return try lines.next() } catch {
-      damage.end("\(here("\(error)")); the \(rows) rows before it are good")
+      damage.end("\(here("\(error)")); the \(counted(rows, "row before it is", "rows before it are")) good")
       return false
     }
   }
@@ -306,7 +308,7 @@ final class ArrayTableReader: TableReader {
     let column = columns[place]
     if place > 0 || column.isShort {
       let path = table.name + "/" + ColumnFiles.fileName(table.columns[place])
-      problem = "\(path): it ends early; the \(rows) rows before are good"
+      problem = "\(path): it ends early; the \(counted(rows, "row before is", "rows before are")) good"
     }
     return false
   }

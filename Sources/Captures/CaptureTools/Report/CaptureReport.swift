@@ -1,6 +1,7 @@
 import BLEDissector
 import BLELinux
 import BLEWire
+import JSONText
 import Recording
 
 /// Reads the directory of a capture: its tables, `session.json`, its packet log, and the findings of an
@@ -80,7 +81,7 @@ struct CaptureReport {
     var kept = ReportTable(table)
     while reader.next() {
       kept.append(reader.words)
-      if reader.rows.isMultiple(of: 65_536) { progress("\(table.name): \(reader.rows) rows") }
+      if reader.rows.isMultiple(of: 65_536) { progress("\(table.name): \(counted(reader.rows, "row"))") }
     }
     if let problem = reader.problem { problems.append(ReportProblem(.error, "\(problem).")) }
     if kept.count == 0, reader.problem == nil {
@@ -179,8 +180,8 @@ struct CaptureReport {
   }
 
   private static func extent(_ table: ReportTable) -> String {
-    guard let rate = table.rate else { return ReportText.count(table.count, "sample") }
-    return "\(table.count) samples, \(NumberText.fixed(rate, 2)) a second on average"
+    guard let rate = table.rate else { return counted(table.count, "sample") }
+    return "\(counted(table.count, "sample")), \(NumberText.fixed(rate, 2)) a second on average"
   }
 }
 
@@ -198,7 +199,8 @@ extension ReportSection {
       let ranges = table.table.pauses(limit: Self.pauseLimit)
       if ranges.count == Self.pauseLimit {
         problems.append(
-          ReportProblem(.note, "Only the first \(Self.pauseLimit) pauses of \(name) are marked and counted."))
+          ReportProblem(
+            .note, "Only the first \(counted(Self.pauseLimit, "pause")) of \(name) are marked and counted."))
       }
       for range in ranges where !isMarked(range) {
         // Streams that are sent together pause together.

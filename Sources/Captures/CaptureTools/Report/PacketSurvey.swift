@@ -2,6 +2,7 @@ import BLEDissector
 import BLELinux
 import BLEPacketLog
 import BLEWire
+import JSONText
 import Recording
 
 /// Reads a packet log once and summarizes it by device.
@@ -125,7 +126,7 @@ private struct PacketScan: ~Copyable {
       drops.append(
         ReportSection.Mark(
           from: lastTime ?? time, to: time, kind: .loss,
-          text: "the log's writer lost \(ReportText.count(Int(cumulative - lastDrops), "packet"))",
+          text: "the log's writer lost \(counted(Int(cumulative - lastDrops), "packet"))",
           loss: ReportSection.Loss(count: Int(cumulative - lastDrops), unit: .packet)))
     }
     lastDrops = cumulative

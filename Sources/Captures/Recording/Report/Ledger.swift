@@ -89,11 +89,11 @@ extension SessionReport.Loss.Place {
     case .kernelQueue: return "\(count) in the kernel queue"
     case .sampleQueue: return "\(count) in the sample queue"
     case .packetLog:
-      let packets = "\(count) \(count == 1 ? "packet" : "packets")"
+      let packets = counted(count, "packet")
       return ledger.isImported ? "\(packets) by the log's writer" : "\(packets) of the packet log"
-    case .disk: return "\(count) \(count == 1 ? "row" : "rows") by the disk"
+    case .disk: return "\(counted(count, "row")) by the disk"
     case .cut: return "\(count) cut by the log's writer"
-    case .missing: return "\(ledger.samples(count)) missing by the sensor's clock"
+    case .missing: return "\(counted(count, "sample")) missing by the sensor's clock"
     case .late: return "\(count) late"
     case .unplaced: return "\(count) that fit no table"
     case .malformed: return "\(count) malformed"
@@ -143,10 +143,6 @@ package struct Ledger: Hashable, Sendable {
     left.isImported = left.isImported || right.isImported
   }
 
-  fileprivate func samples(_ count: Int) -> String {
-    "\(count) \(count == 1 ? "sample" : "samples")"
-  }
-
   /// Encodes the members `received`, `repeated`, `numbered` and `lost` of `session.json`.
   package func encode(into line: inout JSONLine) {
     line.member("received", received)
@@ -177,7 +173,7 @@ package struct Ledger: Hashable, Sendable {
       return "\(total) lost of \(received + loss.kernelQueue): " + parts.joined(separator: ", ")
     }
     // Samples missing according to the sensor's clock are not part of the received notifications.
-    return "\(total) lost\(isNumbered ? "" : " or more") (\(received) notifications received): "
+    return "\(total) lost\(isNumbered ? "" : " or more") (\(counted(received, "notification")) received): "
       + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it sent is not known")
   }
 }

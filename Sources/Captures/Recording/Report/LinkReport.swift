@@ -80,7 +80,7 @@ extension LinkSecurity {
     guard isEncrypted else { return isBonded ? "not encrypted, though bonded" : "not encrypted" }
     guard let keyByteCount else { return "encrypted" }
     return
-      "encrypted (\(isAuthenticated == true ? "authenticated" : "not authenticated"), \(keyByteCount) bytes)"
+      "encrypted (\(isAuthenticated == true ? "authenticated" : "not authenticated"), \(counted(keyByteCount, "byte")))"
   }
 }
 

@@ -2,6 +2,7 @@ package import ArgumentParser
 package import BLEHost
 package import BLEStack
 package import BLEWire
+import JSONText
 
 /// A characteristic on the command line: a UUID, or a value handle with the prefix `0x`.
 package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
@@ -90,7 +91,7 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     if case .uuid(let uuid) = self, able.count > 1 || able.isEmpty && all.count > 1 {
       let handles = (able.isEmpty ? all : able).map(\.valueHandle.rawValue.handleText).joined(separator: ", ")
       throw Failure(
-        "the device has \(all.count) characteristics \(uuid.shortText)"
+        "the device has \(counted(all.count, "characteristic")) \(uuid.shortText)"
           + (able.isEmpty ? ", none of which \(use.ability)" : ", \(able.count) of which \(use.ability)")
           + ": give the handle of one instead of the UUID (\(handles))")
     }

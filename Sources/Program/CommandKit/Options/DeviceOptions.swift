@@ -348,7 +348,7 @@ package enum GapText {
     let start = cause(gap) + "; reconnecting"
     guard gap.pause > .zero else { return start }
     let seconds = Double(gap.pause / .milliseconds(1)) / 1_000
-    return start + " in \(seconds) s: \(gap.shortLinks) links in a row ended within 3 s"
+    return start + " in \(seconds) s: \(counted(gap.shortLinks, "link")) in a row ended within 3 s"
   }
 }
 

@@ -1,6 +1,7 @@
 package import ArgumentParser
 package import BLEHost
 package import BLEWire
+import JSONText
 import Recording
 
 /// Link parameters to request, on every command that connects.
@@ -110,7 +111,7 @@ package enum LinkText {
     switch count {
     case 0: nil
     case 1: "the device sent a response that belongs to no request; it was ignored"
-    default: "the device sent \(count) responses that belong to no request; they were ignored"
+    default: "the device sent \(counted(count, "response")) that belong to no request; they were ignored"
     }
   }
 
@@ -121,7 +122,7 @@ package enum LinkText {
     switch count {
     case 0: nil
     case 1: "1 value of a handle without a subscription; it was ignored"
-    default: "\(count) values of handles without a subscription; they were ignored"
+    default: "\(counted(count, "value")) of handles without a subscription; they were ignored"
     }
   }
 

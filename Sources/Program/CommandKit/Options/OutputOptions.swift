@@ -356,7 +356,7 @@ extension SampleStream {
     let missed = missed
     guard missed > 0 else { return }
     Console.note(
-      "the reader of standard output was too slow and missed \(missed) lines; the recording has "
+      "the reader of standard output was too slow and missed \(counted(missed, "line")); the recording has "
         + "them")
   }
 }

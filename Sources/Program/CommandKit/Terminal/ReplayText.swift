@@ -1,4 +1,5 @@
 package import BLEReplay
+import JSONText
 
 /// Text about a replay's result for the user.
 package enum ReplayText {
@@ -9,8 +10,8 @@ package enum ReplayText {
   package static func notes(of replay: ReplayTransport) -> [String] {
     let findings = replay.findings
     var notes = [
-      "replay: \(findings.played) packets played, \(findings.reproduced) sent as recorded, "
-        + "\(findings.differenceCount) differences"
+      "replay: \(counted(findings.played, "packet")) played, \(findings.reproduced) sent as recorded, "
+        + counted(findings.differenceCount, "difference")
     ]
     notes += findings.examples.prefix(exampleLimit).map { "replay: \($0.kind.rawValue): \($0.description)" }
     if let failure = replay.failure { notes.append("replay: \(failure)") }

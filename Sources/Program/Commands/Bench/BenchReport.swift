@@ -56,7 +56,7 @@ package struct BenchReport: Sendable {
     var lines = [
       "\(device) by \(adapter), \(mode) mode, MTU \(mtu)"
         + (LinkText.inForce(link).map { "; \($0)" } ?? ""),
-      "\(m.count) notifications of \(payload) bytes in \(BenchText.number(m.seconds)) s: "
+      "\(counted(m.count, "notification")) of \(counted(payload, "byte")) in \(BenchText.number(m.seconds)) s: "
         + "\(BenchText.number(m.perSecond))/s, \(BenchText.number(kilobytesPerSecond)) kB/s" + share,
       "",
       String(repeating: " ", count: 16) + Durations.Summary.heading,
@@ -78,7 +78,7 @@ package struct BenchReport: Sendable {
       "lost: \(lost) (kernel queue \(lostInKernel), ringtap queue \(m.lostInQueue), gaps in the numbers "
         + "\(lostInSequence))",
     ]
-    if let requests { lines.append("\(requests) requests on the same link at the same time") }
+    if let requests { lines.append("\(counted(requests, "request")) on the same link at the same time") }
     if let receiveThread { lines.append("receive thread: \(receiveThread)") }
     if unstamped > 0 { lines.append("\(unstamped) without a kernel timestamp: timestamped by ringtap") }
     return lines.joined(separator: "\n")

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEHost
 import BLEWire
 import CommandKit
+import JSONText
 
 /// `ringtap bench sweep`: the same measurement for each combination of link parameters.
 struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
@@ -94,7 +95,8 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     }
     let points = points
     guard (1...Self.limit).contains(points.count) else {
-      throw ValidationError("these are \(points.count) combinations; the limit is 1 … \(Self.limit)")
+      throw ValidationError(
+        "these are \(counted(points.count, "combination")); the limit is 1 … \(Self.limit)")
     }
     for point in points { _ = try run(of: point) }
   }

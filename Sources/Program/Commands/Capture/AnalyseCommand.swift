@@ -96,7 +96,7 @@ struct AnalyseCommand: ParsableCommand {
       try Console.write(AnalysisText.text(report).printableLines.utf8)
     }
     if report.clockStepCount > 0 {
-      let times = report.clockStepCount == 1 ? "" : " \(report.clockStepCount) times"
+      let times = report.clockStepCount == 1 ? "" : " \(counted(report.clockStepCount, "time"))"
       Console.note("the wall clock was set\(times) during the recording: see `clockSteps` in session.json")
     }
     for problem in report.problems { Console.note(problem) }

@@ -2,6 +2,7 @@ import BLEHost
 import BLEWire
 import CaptureTools
 import ColmiRing
+import JSONText
 import Physiology
 import Recording
 
@@ -38,7 +39,7 @@ enum AnalysisText {
     return [
       line(
         "samples",
-        "\(samples); \(report.ticks.ticks) ticks in \(seconds) s, "
+        "\(samples); \(counted(report.ticks.ticks, "tick")) in \(seconds) s, "
           + "\(report.ticks.ticks - report.ticks.wholeTicks) of them incomplete"),
       line("dropouts", dropouts.isEmpty ? "none" : dropouts.joined(separator: ", ")),
     ]
@@ -62,7 +63,7 @@ enum AnalysisText {
       lines.append(line("", "all times may be late by the same, at most \(milliseconds(uncertainty)) ms"))
     }
     lines.append(line("missing", missing(clock, isNumbered: report.ledger?.isNumbered ?? true)))
-    if clock.restarts > 0 { lines.append(line("", "the clock restarted \(clock.restarts) times")) }
+    if clock.restarts > 0 { lines.append(line("", "the clock restarted \(counted(clock.restarts, "time"))")) }
     return lines
   }
 
@@ -74,15 +75,15 @@ enum AnalysisText {
       return "unknown: the link is too slow for this rate. Use a shorter interval or a slower ring"
     }
     guard let most = clock.missingAtMost else {
-      return (clock.missing > 0 ? "\(clock.missing) ticks or more" : "unknown")
+      return (clock.missing > 0 ? "\(counted(clock.missing, "tick")) or more" : "unknown")
         + ": the arrival times do not show how many ticks the sensor made"
     }
     let doubtful = most - clock.missing
     guard clock.missing > 0 else {
-      if doubtful > 0 { return "up to \(doubtful) ticks" }
+      if doubtful > 0 { return "up to \(counted(doubtful, "tick"))" }
       return isNumbered ? "none" : "unknown: the arrival times are too uneven"
     }
-    return "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
+    return "\(counted(clock.missing, "tick")) at \(counted(clock.gaps, "place")), "
       + "at most \(clock.longestGap) in a row" + (doubtful > 0 ? "; up to \(doubtful) more" : "")
   }
 
@@ -97,7 +98,7 @@ enum AnalysisText {
       rateLine(pulse.rate),
       line(
         "beats",
-        "\(pulse.beats), \(pulse.acceptedIntervals) intervals accepted; "
+        "\(pulse.beats), \(counted(pulse.acceptedIntervals, "interval")) accepted; "
           + windows(pulse.goodWindows, of: pulse.windows, rejected)),
     ] + respirationLines(pulse.respiration)
   }
@@ -110,21 +111,23 @@ enum AnalysisText {
         found.absences[absence].map { "\(absence.words) in \($0)" }
       }
       return [
-        line("breathing", "none in \(found.windows) windows of 32 s: " + reasons.joined(separator: ", "))
+        line(
+          "breathing",
+          "none in \(counted(found.windows, "window")) of 32 s: " + reasons.joined(separator: ", "))
       ]
     }
-    return [line("breathing", "\(rate); \(found.rate.count) of \(found.windows) windows of 32 s")]
+    return [line("breathing", "\(rate); \(found.rate.count) of \(counted(found.windows, "window")) of 32 s")]
   }
 
   private static func rateLine(_ rate: AnalysisReport.Rate) -> String {
-    let share = "\(rate.withPulse) of \(rate.windows) windows of 8 s"
+    let share = "\(rate.withPulse) of \(counted(rate.windows, "window")) of 8 s"
     guard let pulse = perMinute(rate.pulse), let quality = rate.quality.mean else {
       var reasons = PulseAbsence.allCases.compactMap { absence in
         rate.absences[absence].map { "\(absence.words) in \($0)" }
       }
       if rate.withPulse > 0 { reasons.append("too doubtful in \(rate.withPulse)") }
       let why = reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")
-      return line("pulse", "none in \(rate.windows) windows of 8 s" + why)
+      return line("pulse", "none in \(counted(rate.windows, "window")) of 8 s" + why)
     }
     let methods = PulseMethod.allCases.compactMap { method in
       rate.methods[method].map { "\($0) by \(method.rawValue)" }
@@ -145,13 +148,14 @@ enum AnalysisText {
       }
       return [
         line(
-          "ecg", "no heart rate in \(ecg.windows) windows of 10 s: \(reasons.joined(separator: ", "))")
+          "ecg",
+          "no heart rate in \(counted(ecg.windows, "window")) of 10 s: \(reasons.joined(separator: ", "))")
       ]
     }
     let correlation = ecg.correlation.mean.map { ", beat correlation \(fixed($0, 2))" } ?? ""
     return [
       line("ecg", "\(rate)\(correlation); \(windows)"),
-      line("beats", "\(ecg.beats), \(ecg.acceptedIntervals) intervals accepted"),
+      line("beats", "\(ecg.beats), \(counted(ecg.acceptedIntervals, "interval")) accepted"),
     ]
   }
 
@@ -159,7 +163,8 @@ enum AnalysisText {
     let measurements = heartRate.contacts + heartRate.losses
     let contact =
       measurements > 0
-      ? "contact in \(heartRate.contacts) of \(measurements) measurements" : "it does not report contact"
+      ? "contact in \(heartRate.contacts) of \(counted(measurements, "measurement"))"
+      : "it does not report contact"
     let energy = heartRate.energy.map { "; \(fixed($0, 0)) kJ" } ?? ""
     let rate = perMinute(heartRate.rate) ?? "no measurement"
     return [line("heart", "\(rate) by the sensor; \(contact)\(energy)")]
@@ -226,11 +231,11 @@ enum AnalysisText {
 
   private static func activityLines(_ activity: AnalysisReport.Activity) -> [String] {
     if let refusal = activity.refusal { return [line("movement", "none: \(refusal)")] }
-    let steps = activity.steps.map { "\($0) steps" } ?? "too slow for steps"
+    let steps = activity.steps.map { counted($0, "step") } ?? "too slow for steps"
     var lines = [
       line(
         "movement",
-        "\(fixed(activity.counts, 0)) counts in \(activity.minutes) minutes, "
+        "\(fixed(activity.counts, 0)) counts in \(counted(activity.minutes, "minute")), "
           + "\(fixed(activity.enmo, 1)) mg, \(steps)")
     ]
     if activity.hasRest {
@@ -238,10 +243,10 @@ enum AnalysisText {
       lines.append(
         line(
           "rest",
-          "\(rest[.asleep, default: 0]) minutes at rest, \(rest[.awake, default: 0]) awake, "
+          "\(counted(rest[.asleep, default: 0], "minute")) at rest, \(rest[.awake, default: 0]) awake, "
             + "\(rest[.unknown, default: 0]) unknown (Cole and Kripke's rule; an estimate)"))
     } else {
-      lines.append(line("rest", "too short: needs \(SleepRule.minimumMinutes) minutes"))
+      lines.append(line("rest", "too short: needs \(counted(SleepRule.minimumMinutes, "minute"))"))
     }
     return lines
   }
@@ -254,7 +259,7 @@ enum AnalysisText {
   }
 
   private static func windows(_ good: Int, of all: Int, _ rejected: [String]) -> String {
-    "\(good) of \(all) windows of 10 s good"
+    "\(good) of \(counted(all, "window")) of 10 s good"
       + (rejected.isEmpty ? "" : " (rejected: \(rejected.joined(separator: ", ")))")
   }
 

@@ -35,7 +35,7 @@ enum CaptureText {
     let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
     let duration = ((report.endedAt ?? report.startedAt) - report.startedAt).nanoseconds
     var lines = [
-      "\(rows) samples in \(seconds(duration)) from \(report.device)"
+      "\(counted(rows, "sample")) in \(seconds(duration)) from \(report.device)"
         + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
     ]
     for stream in report.streams {
@@ -47,7 +47,7 @@ enum CaptureText {
       }
     }
     if let ticks = report.ticks, let file = report.ticksFile {
-      lines.append("  \(report.tickRows) ticks  \(directory)/\(file)  \(missing(ticks, report))")
+      lines.append("  \(counted(report.tickRows, "tick"))  \(directory)/\(file)  \(missing(ticks, report))")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
     if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }

@@ -102,7 +102,9 @@ struct ConvertCommand: ParsableCommand {
     let format = to.format
     let path = output ?? format.output(of: CaptureInput.base(of: path))
     let report: ConversionReport
-    func tell(_ progress: ConversionProgress) { Console.progress("\(progress.what): \(progress.rows) rows") }
+    func tell(_ progress: ConversionProgress) {
+      Console.progress("\(progress.what): \(counted(progress.rows, "row"))")
+    }
     do throws(ConversionError) {
       if let grid, let tableFormat {
         report = try GridConversion.run(directory, rate: grid, to: tableFormat, output: path, progress: tell)
@@ -133,11 +135,11 @@ struct ConvertCommand: ParsableCommand {
       var missing =
         stream.gaps == 0
         ? "nothing missing" : "missing at \(stream.gaps) \(stream.gaps == 1 ? "place" : "places")"
-      if stream.dropouts > 0 { missing += ", \(stream.dropouts) dropouts" }
+      if stream.dropouts > 0 { missing += ", \(counted(stream.dropouts, "dropout"))" }
       if let value = report.missing, stream.gaps + stream.dropouts > 0 { missing += ": \(value)" }
       let name = report.streams.count == 1 ? "" : "\(stream.table): "
       lines.append(
-        "  \(name)\(stream.signals) \(stream.signals == 1 ? "signal" : "signals") of \(stream.samples) samples at "
+        "  \(name)\(counted(stream.signals, "signal")) of \(counted(stream.samples, "sample")) at "
           + "\(NumberText.fixed(stream.rate, 4)) Hz; \(missing)")
     }
     for signal in report.signals where !signal.isExact {

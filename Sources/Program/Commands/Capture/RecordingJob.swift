@@ -145,7 +145,7 @@ struct RecordingJob: Sendable {
     let places = found.indices.filter { found[$0].address == nil }
     guard !places.isEmpty else { return found }
     let searches = places.map { found[$0].kind.search }
-    view?.look(for: name ?? (places.count == 1 ? "a " + searches[0].name : "\(places.count) sensors"))
+    view?.look(for: name ?? (places.count == 1 ? "a " + searches[0].name : counted(places.count, "sensor")))
     let (adapter, timeout) = (radio.adapter, Duration.seconds(device.timeout))
     let isVerbose = device.radio.verbose
     let advertisers = try await SensorFinder.find(searches, named: name, on: adapter, within: timeout) {
@@ -244,7 +244,9 @@ extension LabStreaming {
             failure: "liblsl cannot create the stream '\(name)'; the recording continues without it")
         case .refused(let device, let count):
           Console.note(
-            failure: "liblsl did not accept \(count) samples of \(device.address); the recording has them")
+            failure:
+              "liblsl did not accept \(counted(count, "sample")) of \(device.address); the recording has them"
+          )
         }
       }
     } catch { throw Failure("\(error)") }

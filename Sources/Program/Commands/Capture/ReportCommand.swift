@@ -2,6 +2,7 @@ import ArgumentParser
 import BLELinux
 import CaptureTools
 import CommandKit
+import JSONText
 
 /// `ringtap report`: renders a recording as a page.
 struct ReportCommand: ParsableCommand {
@@ -135,9 +136,9 @@ struct ReportCommand: ParsableCommand {
     } catch {
       throw Failure("cannot write \(file): \(error); choose another file with --output")
     }
-    guard let document else { return try Console.print("\(file)  \(octets.count) bytes") }
+    guard let document else { return try Console.print("\(file)  \(counted(octets.count, "byte"))") }
     try Console.print(
-      "\(file)  \(octets.count) bytes, \(document.sampleCount) samples, \(document.missingText)"
+      "\(file)  \(counted(octets.count, "byte")), \(counted(document.sampleCount, "sample")), \(document.missingText)"
     )
   }
 

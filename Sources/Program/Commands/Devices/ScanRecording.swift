@@ -100,7 +100,7 @@ final class ScanRecording: Sendable {
     ///
     /// - Throws: an error if the recording is incomplete.
     func tell() throws {
-      Console.note("\(log.packets) reports in \(directory)/packets.pcapng")
+      Console.note("\(counted(log.packets, "report")) in \(directory)/packets.pcapng")
       for capture in captures {
         let name = capture.report.deviceName.map { $0.printable + " " } ?? ""
         let streams = capture.report.streams.filter { $0.samples > 0 }.map { "\($0.samples) \($0.name)" }
@@ -117,7 +117,7 @@ final class ScanRecording: Sendable {
       if let failure = log.failure { throw Failure(HostError.system(failure)) }
       guard problems.isEmpty else { throw ExitCode.failure }
       guard log.lost == 0 else {
-        Console.note("\(log.lost) reports were not recorded: the disk was too slow")
+        Console.note("\(counted(log.lost, "report was", "reports were")) not recorded: the disk was too slow")
         throw ExitCode(3)
       }
     }

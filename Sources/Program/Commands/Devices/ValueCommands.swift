@@ -163,7 +163,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
         if shown == count { break }
       }
       let statistics = await client.connection.statistics
-      if let end = await client.connection.end { throw Failure("\(end) after \(shown) values") }
+      if let end = await client.connection.end { throw Failure("\(end) after \(counted(shown, "value"))") }
       // Unsubscribe even if Ctrl-C has cancelled the task.
       await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
       if shown == 0, values.dropped == 0, statistics.kernelQueueDrops == 0 {
@@ -172,7 +172,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       return values.dropped + statistics.kernelQueueDrops
     }
     if lost > 0 {
-      Console.note("\(lost) values were lost: the reader of the output is too slow")
+      Console.note("\(counted(lost, "value was", "values were")) lost: the reader of the output is too slow")
       throw ExitCode(3)
     }
   }

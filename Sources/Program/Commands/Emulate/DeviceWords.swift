@@ -2,6 +2,7 @@ import BLEEmulation
 import BLEStack
 import BLEWire
 import CommandKit
+import JSONText
 
 /// Security that a value needs, as written in the file of `serve`.
 enum DeviceLevel: String { case encrypted, authenticated }
@@ -255,7 +256,8 @@ struct DeviceWords {
       }
     }
     guard value.count <= ATT.maximumValueByteCount else {
-      throw Fault("the value has \(value.count) bytes; a value has at most \(ATT.maximumValueByteCount)")
+      throw Fault(
+        "the value has \(counted(value.count, "byte")); a value has at most \(ATT.maximumValueByteCount)")
     }
     if let number, words.last?.text == number.name, words.last?.isQuoted == false {
       throw Fault("a number follows \(number.name), as in: \(number.name) 57")

@@ -172,13 +172,14 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     }
     try RelayText(isJSON: json).end(outcome)
     if let recording = outcome.recording {
-      Console.note("recorded \(recording.values) samples into \(recording.directory ?? alsoRecord ?? "")")
+      Console.note(
+        "recorded \(counted(recording.values, "sample")) into \(recording.directory ?? alsoRecord ?? "")")
     }
     if let failure = outcome.failure {
       if case .unsuitable(let reason) = failure, outcome.values == 0 {
         throw Failure("\(reason)" + (Source.self == LightRelay.self ? "; try --source ring" : ""))
       }
-      throw Failure("\(failure) after \(outcome.values) values")
+      throw Failure("\(failure) after \(counted(outcome.values, "value"))")
     }
     // The replayed log has ended without a value to relay.
     if outcome.values == 0, let cause = Interruption.cause { throw Failure(cause) }

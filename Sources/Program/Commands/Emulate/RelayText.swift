@@ -112,9 +112,9 @@ struct RelayText: Sendable {
     ]
     guard isJSON else {
       var lines = [
-        "end \(outcome.values) values, \(outcome.silences) silences, \(outcome.centrals.notifications) "
+        "end \(counted(outcome.values, "value")), \(counted(outcome.silences, "silence")), \(outcome.centrals.notifications) "
           + "notified, \(outcome.centrals.indications) indicated, \(outcome.dropped) dropped, "
-          + "\(outcome.gaps) gaps"
+          + counted(outcome.gaps, "gap")
       ]
       for delay in delays {
         guard let summary = DurationSummary(delay.histogram) else { continue }

@@ -23,7 +23,7 @@ struct ServedValues: Sendable {
       do {
         guard let line = try await input.next() else { return }
         guard case .text(let text) = line else {
-          throw Problem("longer than \(InputLines.octets.count) bytes")
+          throw Problem("longer than \(counted(InputLines.octets.count, "byte"))")
         }
         guard text.contains(where: { !$0.isWhitespace }) else { continue }
         try await take(text)
@@ -54,7 +54,7 @@ struct ServedValues: Sendable {
       attribute.role == .value
     else { throw Problem("\(handle.rawValue.handleText) is not a characteristic value") }
     guard value.count <= attribute.maximumByteCount else {
-      throw Problem("more than \(attribute.maximumByteCount) bytes")
+      throw Problem("more than \(counted(attribute.maximumByteCount, "byte"))")
     }
     await server.setValue(value, of: handle)
     try await push(value, of: handle)

@@ -2,6 +2,7 @@ import BLEEmulation
 import BLEStack
 import BLEWire
 import CommandKit
+import JSONText
 
 /// The file of `serve`. Its lines have names, properties and values, or bytes as on air.
 ///
@@ -423,7 +424,8 @@ struct WrittenDevice {
     }
     guard named.count == 1 else {
       let handles = named.map(\.start.handleText).joined(separator: ", ")
-      throw Fault("the file has \(named.count) services \(reference.text); write a handle (\(handles))")
+      throw Fault(
+        "the file has \(counted(named.count, "service")) \(reference.text); write a handle (\(handles))")
     }
     return found
   }

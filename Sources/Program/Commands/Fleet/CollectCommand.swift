@@ -93,8 +93,9 @@ struct CollectCommand: AsyncParsableCommand {
         Console.note($0)
       } progress: { progress in
         Console.progress(
-          "\(progress.elapsed.components.seconds) s  \(progress.publishers) publishers  \(progress.received) "
-            + "rows  \(progress.duplicated) duplicates   (Ctrl-C ends)")
+          "\(progress.elapsed.components.seconds) s  \(counted(progress.publishers, "publisher"))  "
+            + "\(counted(progress.received, "row"))  \(counted(progress.duplicated, "duplicate"))   (Ctrl-C ends)"
+        )
       }
     }
     let report = try await Interruption.cancelling {
@@ -113,18 +114,18 @@ struct CollectCommand: AsyncParsableCommand {
 
   private func text(_ report: CollectReport) -> String {
     var lines = report.sessions.map { session in
-      "\(session.publisher)/\(session.session)  \(session.rows) rows, \(session.received) of them now, "
-        + "\(session.duplicated) duplicates, \(session.missing) missing; \(session.state)"
+      "\(session.publisher)/\(session.session)  \(counted(session.rows, "row")), \(session.received) of them now, "
+        + "\(counted(session.duplicated, "duplicate")), \(session.missing) missing; \(session.state)"
         + (session.isComplete ? ", complete" : "")
     }
     lines.append(
-      "\(report.received) rows received, \(report.duplicated) duplicates, \(report.missing) missing, in "
+      "\(counted(report.received, "row")) received, \(counted(report.duplicated, "duplicate")), \(report.missing) missing, in "
         + "\(output)")
     if report.setAside > 0 {
-      lines.append("\(report.setAside) sessions set aside to make room; their files remain")
+      lines.append("\(counted(report.setAside, "session")) set aside to make room; their files remain")
     }
     if report.refused > 0 {
-      lines.append("\(report.refused) messages refused")
+      lines.append("\(counted(report.refused, "message")) refused")
       for entry in report.refusals.entries {
         lines.append(
           "  \(entry.count) from \(entry.publisher ?? "unknown publishers"); the last: \(entry.last)")

@@ -70,11 +70,11 @@ enum PublishText {
     let parts = report.processorTime.components
     let seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
     Console.note(
-      "published \(report.confirmed) rows as \(broker)/\(report.publisher)/\(report.session)\(skipped); "
+      "published \(counted(report.confirmed, "row")) as \(broker)/\(report.publisher)/\(report.session)\(skipped); "
         + "\(confirmation); \(NumberText.fixed(seconds, 2)) s of processor time")
     if !report.isConfirmed, report.waiting > 0 {
       let tables = report.tables.filter { $0.waiting > 0 }.map { "\($0.waiting) of \($0.name)" }
-      Console.note("not confirmed: \(report.waiting) rows, \(tables.joined(separator: ", "))")
+      Console.note("not confirmed: \(counted(report.waiting, "row")), \(tables.joined(separator: ", "))")
     }
     if report.isDocumentLeftOut {
       Console.note("session.json is too large or not JSON and was not published")

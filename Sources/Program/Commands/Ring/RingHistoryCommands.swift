@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import ColmiRing
 import CommandKit
+import JSONText
 import SensorSessions
 
 /// The day whose log is shown.
@@ -35,12 +36,14 @@ package struct RingStepsCommand: AsyncParsableCommand {
       }
       let kilocalories = log.kilocalories.map { ", \(($0 * 10).rounded() / 10) kcal" } ?? ""
       let lines = log.records.map { record in
-        "\(RingText.clock(record.startMinute ?? 0))  \(record.steps) steps  \(record.distanceMeters) m"
+        "\(RingText.clock(record.startMinute ?? 0))  \(counted(record.steps, "step"))  \(record.distanceMeters) m"
       }
       try options.show(
         .activityLog(log),
-        lines + ["\(log.steps) steps, \(log.distanceMeters) m\(kilocalories)"]
-          + (log.isComplete ? [] : ["not complete: \(log.missingRecords.count) records are missing"]))
+        lines + ["\(counted(log.steps, "step")), \(log.distanceMeters) m\(kilocalories)"]
+          + (log.isComplete
+            ? [] : ["not complete: \(counted(log.missingRecords.count, "record is", "records are")) missing"])
+      )
     }
   }
 }
@@ -207,7 +210,9 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
         try await ring.intervalTemperature(daysAgo: daysAgo)
       }
       guard let log else { return Console.note("nothing stored \(RingText.daysAgo(daysAgo))") }
-      let missing = log.isComplete ? [] : ["not complete: \(log.missingPackets.count) packets are missing"]
+      let missing =
+        log.isComplete
+        ? [] : ["not complete: \(counted(log.missingPackets.count, "packet is", "packets are")) missing"]
       try options.show(.intervalTemperature(log), Self.lines(log.readings) + missing)
     }
   }

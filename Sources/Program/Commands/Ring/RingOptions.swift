@@ -83,8 +83,8 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     }
     if isVerbose {
       Console.note(
-        "\(counters.foreign) replies without a request, \(counters.unasked) unsolicited frames, "
-          + "\(counters.timeouts) timeouts")
+        "\(counted(counters.foreign, "reply", "replies")) without a request, \(counted(counters.unasked, "unsolicited frame")), "
+          + counted(counters.timeouts, "timeout"))
     }
   }
 
@@ -139,14 +139,16 @@ enum RingText {
   /// One line for each time slot with a value.
   static func log(_ log: RingDayLog, unit: String) -> [String] {
     let lines = log.entries.map { "\(clock($0.slot * log.intervalMinutes))  \($0.value) \(unit)" }
-    return lines + (log.isComplete ? [] : ["not complete: \(log.missingFrames.count) frames are missing"])
+    return lines
+      + (log.isComplete
+        ? [] : ["not complete: \(counted(log.missingFrames.count, "frame is", "frames are")) missing"])
   }
 
   static func daysAgo(_ days: UInt8) -> String {
     switch days {
     case 0: "today"
     case 1: "yesterday"
-    default: "\(days) days ago"
+    default: "\(counted(days, "day")) ago"
     }
   }
 }

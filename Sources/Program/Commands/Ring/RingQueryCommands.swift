@@ -184,9 +184,10 @@ package struct RingTimeCommand: AsyncParsableCommand {
   static func warning(_ finding: RingClockCheck.Finding, _ options: RingOptions) -> String? {
     switch finding {
     case .otherConvention(let minutes):
-      "the ring's logs are \(minutes) minutes off, as if another program had set local time instead of UTC, "
+      "the ring's logs are \(counted(minutes, "minute")) off, as if another program had set local time instead of UTC, "
         + "or the reverse: read them with\(options.utc ? "out" : "") --utc, or set the clock"
-    case .shifted(let minutes): "the ring's logs are \(minutes) minutes in the future: set its clock"
+    case .shifted(let minutes):
+      "the ring's logs are \(counted(minutes, "minute")) in the future: set its clock"
     case .inStep, .undecided: nil
     }
   }

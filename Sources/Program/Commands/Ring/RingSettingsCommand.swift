@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEHost
 import ColmiRing
 import CommandKit
+import JSONText
 import SensorSessions
 
 /// `ringtap ring settings`.
@@ -216,14 +217,16 @@ package struct RingSettingsCommand: AsyncParsableCommand {
       ]
     case .preferences(let wearer):
       return [
-        "wearer: \(wearer.ageYears) years, \(wearer.heightCentimeters) cm, \(wearer.weightKilograms) kg, "
+        "wearer: \(counted(wearer.ageYears, "year")), \(wearer.heightCentimeters) cm, \(wearer.weightKilograms) kg, "
           + "gender \(wearer.gender.rawValue), \(wearer.systolicPressure)/\(wearer.diastolicPressure) mmHg, "
           + (wearer.heartRateAlarm == 0 ? "no pulse alarm" : "pulse alarm at \(wearer.heartRateAlarm) bpm"),
         "display: \(wearer.uses12HourClock ? "12" : "24") h, "
           + (wearer.usesImperialUnits ? "imperial" : "metric"),
       ]
     case .goals(let goals):
-      return ["goals: \(goals.steps) steps, \(goals.distanceMeters) m, \(goals.calories / 1000) kcal"]
+      return [
+        "goals: \(counted(goals.steps, "step")), \(goals.distanceMeters) m, \(goals.calories / 1000) kcal"
+      ]
     case .automaticMeasurement(let measurement):
       return ["\(measurement.sensor.title): \(measurement.isEnabled ? "on" : "off")"]
     case .setting(let setting, let command):

@@ -71,7 +71,7 @@ package struct RingSyncCommand: AsyncParsableCommand {
   private func show(_ outcome: RingSync.Outcome) throws(Console.WriteError) {
     guard ring.json else {
       try Console.print(
-        "\(output)/\(outcome.kind.fileName)  \(outcome.rows) rows, \(outcome.added) new, \(outcome.changed) changed"
+        "\(output)/\(outcome.kind.fileName)  \(counted(outcome.rows, "row")), \(outcome.added) new, \(outcome.changed) changed"
       )
       if let note = outcome.note { Console.note("\(outcome.kind.rawValue): \(note)") }
       return

@@ -54,11 +54,14 @@ struct SensorStream: Sendable {
       if malformed > 0 {
         Console.note("skipped \(malformed) malformed values: shorter than their flags require")
       }
-      if lost > 0 { Console.note("\(lost) values were lost: the reader of the output is too slow") }
+      if lost > 0 {
+        Console.note(
+          "\(counted(lost, "value was", "values were")) lost: the reader of the output is too slow")
+      }
       if let missing, missing > 0 {
         Console.note("\(missing) \(missing == 1 ? "sample is" : "samples are") missing by the sensor's clock")
       }
-      if let reason { throw Failure("\(reason) after \(values) values") }
+      if let reason { throw Failure("\(reason) after \(counted(values, "value"))") }
       guard samples == 0, malformed == 0, lost == 0 else { return }
       guard isInterrupted else { throw Failure(Self.silence) }
       Console.note("interrupted before the first value")

@@ -28,7 +28,7 @@ public struct Variability: Hashable, Sendable {
     public var description: String {
       switch self {
       case .tooFewIntervals(let count, let needed):
-        "\(count) good intervals are too few: \(needed) are needed"
+        "\(count) good \(count == 1 ? "interval is" : "intervals are") too few: \(needed) are needed"
       case .tooShort(let seconds, let needed):
         "\(Int(seconds)) s of intervals are too short: \(Int(needed)) s are needed"
       case .tooManyCorrected(let share):

@@ -2,6 +2,7 @@ import BLEHost
 import BLELinux
 import BLEWire
 public import ColmiRing
+import JSONText
 
 /// Fetches a ring's history into tables, one for each kind. Later runs add new rows.
 public struct RingSync: Sendable {
@@ -94,7 +95,7 @@ public struct RingSync: Sendable {
           let (day, isComplete) = try await self.day(kind, UInt8(daysAgo))
           rows += day
           guard !isComplete else { continue }
-          notes.append("the log of \(daysAgo) days ago is not complete")
+          notes.append("the log of \(counted(daysAgo, "day")) ago is not complete")
           outcome.isIncomplete = true
         }
       }
@@ -173,7 +174,7 @@ public struct RingSync: Sendable {
         guard let log = try await conversation.intervalTemperature(daysAgo: UInt8(daysAgo)) else { continue }
         all += rows.of(log)
         guard !log.isComplete else { continue }
-        notes.append("the temperatures of \(daysAgo) days ago are not complete")
+        notes.append("the temperatures of \(counted(daysAgo, "day")) ago are not complete")
         outcome.isIncomplete = true
       }
       let times = Set(all.map(\.time))

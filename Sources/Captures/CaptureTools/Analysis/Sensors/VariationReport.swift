@@ -93,10 +93,13 @@ extension AnalysisReport.Variation {
       ("LF/HF", text(2, "") { try? $0.spectrum.get().ratio } ?? spectrumRefusal.map { "none: \($0)" }),
     ]
     let artefacts =
-      "\(corrected) of \(intervals - unaccepted) intervals corrected, \(unaccepted) of \(intervals) not accepted"
+      "\(corrected) of \(counted(intervals - unaccepted, "interval")) corrected, \(unaccepted) of \(intervals) not accepted"
     rows.append(("Intervals", artefacts))
     let count = segments.count + laterSegments
-    if count > 1 { rows.append(("Medians of", "\(good.count) of \(count) stretches of five minutes")) }
+    if count > 1 {
+      rows.append(
+        ("Medians of", "\(good.count) of \(counted(count, "stretch", "stretches")) of five minutes"))
+    }
     rows.append((good.isEmpty ? "None" : "Left out", refusal.map { "\($0)" }))
     return rows.compactMap { name, text in text.map { (name, $0) } }
   }

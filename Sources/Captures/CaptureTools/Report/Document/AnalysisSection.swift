@@ -1,5 +1,6 @@
 import BLEWire
 import ColmiRing
+import JSONText
 import Physiology
 import Recording
 
@@ -19,7 +20,7 @@ enum AnalysisSection {
       section.marks.append(
         ReportSection.Mark(
           from: gap.after.nanoseconds, to: gap.before.nanoseconds, kind: .loss,
-          text: "\(ReportText.count(gap.ticks, "tick")) of the sensor never came",
+          text: "\(counted(gap.ticks, "tick")) of the sensor never came",
           loss: ReportSection.Loss(count: gap.ticks, unit: .tick)))
     }
     let unlisted = report.ticks.clock.gaps - findings.gaps.count
@@ -48,7 +49,7 @@ enum AnalysisSection {
       for rejection in PulseRejection.allCases {
         facts.add("Rejected", pulse.rejections[rejection].map { "\($0) × \(rejection.rawValue)" })
       }
-      facts.add("Beats", "\(pulse.beats), \(pulse.acceptedIntervals) intervals accepted")
+      facts.add("Beats", "\(pulse.beats), \(counted(pulse.acceptedIntervals, "interval")) accepted")
     }
     section.facts.append(facts)
 
@@ -97,7 +98,7 @@ enum AnalysisSection {
       for rejection in ECGRejection.allCases {
         facts.add("Rejected", ecg.rejections[rejection].map { "\($0) × \(rejection.rawValue)" })
       }
-      facts.add("Beats", "\(ecg.beats), \(ecg.acceptedIntervals) intervals accepted")
+      facts.add("Beats", "\(ecg.beats), \(counted(ecg.acceptedIntervals, "interval")) accepted")
     }
     section.facts.append(facts)
 
@@ -118,7 +119,9 @@ enum AnalysisSection {
     facts.add("Mean", mean(heartRate.rate, 1, "per minute"))
     facts.add("Range", range(heartRate.rate, "per minute"))
     let measurements = heartRate.contacts + heartRate.losses
-    facts.add("Contact", measurements > 0 ? "in \(heartRate.contacts) of \(measurements) measurements" : nil)
+    facts.add(
+      "Contact",
+      measurements > 0 ? "in \(heartRate.contacts) of \(counted(measurements, "measurement"))" : nil)
     facts.add("Energy", heartRate.energy.map { "\(NumberText.fixed($0, 0)) kJ" })
     if !facts.rows.isEmpty { section.facts.append(facts) }
   }

@@ -2,6 +2,7 @@ package import BLEDissector
 import BLELinux
 package import BLEPacketLog
 import BLEWire
+import JSONText
 import Recording
 
 /// Contents of a report, independent of its output format: a page or a picture.
@@ -37,7 +38,7 @@ package struct ReportDocument: Sendable {
     let losses = sections.flatMap(\.allLosses)
     let isKnown = sections.allSatisfy(\.knowsLosses)
     let nothing = sections.allSatisfy(\.isNumbered) ? "nothing lost" : "nothing dropped here"
-    return (gaps > 0 ? ReportText.count(gaps, "gap") : isKnown ? "no gaps" : "gaps not known") + ", "
+    return (gaps > 0 ? counted(gaps, "gap") : isKnown ? "no gaps" : "gaps not known") + ", "
       + (losses.isEmpty
         ? isKnown ? nothing : "losses not known" : ReportSection.Loss.text(losses) + " lost")
   }
@@ -271,7 +272,7 @@ extension ReportDocument {
     let seconds = axis.map { Double($0.upperBound &- $0.lowerBound) / 1e9 } ?? 0
     document.subtitle = [
       axis.map(\.lowerBound).map { UTCText($0).iso }, "\(NumberText.fixed(seconds, 1)) s",
-      document.sampleCount > 0 ? ReportText.count(document.sampleCount, "sample") : nil, path,
+      document.sampleCount > 0 ? counted(document.sampleCount, "sample") : nil, path,
     ].compactMap(\.self).joined(separator: " · ")
     return document
   }
@@ -397,7 +398,8 @@ extension PacketSurvey {
     facts.add("Records", "\(log.records)")
     for count in log.packets.counts {
       facts.add(
-        "\(count.type.name)", "\(count.sent) sent, \(count.received) received, \(count.octets) bytes")
+        "\(count.type.name)",
+        "\(count.sent) sent, \(count.received) received, \(counted(count.octets, "byte"))")
     }
     facts.add("Connections", "\(log.connections.count + log.omittedConnections)")
     facts.add("Lost by its writer", "\(log.drops)")
@@ -417,7 +419,7 @@ extension PacketSurvey.Device {
       for (name, traffic) in [("Sent", connection.sent), ("Received", connection.received)] {
         facts.add(
           name,
-          "\(traffic.packets) packets, \(NumberText.fixed(connection.throughput(traffic), 0)) bytes a second"
+          "\(counted(traffic.packets, "packet")), \(NumberText.fixed(connection.throughput(traffic), 0)) bytes a second"
         )
       }
       facts.add("End", StatisticsText.text(connection.end))

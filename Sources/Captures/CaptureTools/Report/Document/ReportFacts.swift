@@ -60,10 +60,10 @@ struct SessionFacts {
     for refusal in connection?["refused"]?.array ?? [] {
       facts.add("Refused", "\(refusal["what"]?.text ?? "?"): \(refusal["why"]?.text ?? "?")")
     }
-    facts.add("MTU", connection?["inForce"]?["mtu"]?.integer(Int.self).map { "\($0) bytes" })
+    facts.add("MTU", connection?["inForce"]?["mtu"]?.integer(Int.self).map { counted($0, "byte") })
     facts.add(
       "Receive buffer",
-      connection?["inForce"]?["receiveBufferByteCount"]?.integer(Int.self).map { "\($0) bytes" })
+      connection?["inForce"]?["receiveBufferByteCount"]?.integer(Int.self).map { counted($0, "byte") })
     facts.add("Links", session["links"]?.integer(Int.self).map { "\($0)" })
     facts.add("Recovery", milliseconds("medianRecoveryMs").map { $0 + " (median)" })
     facts.add("ATT requests", session["attRequests"]?["total"]?.integer(Int.self).map { "\($0)" })
@@ -111,18 +111,21 @@ struct SessionFacts {
     }
     if let count: Int = session["gapCount"]?.integer(), count > 0 {
       problems.append(
-        ReportProblem(.warning, "The link was lost \(ReportText.count(count, "time")); see the shaded times.")
+        ReportProblem(.warning, "The link was lost \(counted(count, "time")); see the shaded times.")
       )
     }
     if let count: Int = session["withoutKernelStamp"]?.integer(), count > 0 {
       problems.append(
         ReportProblem(
-          .warning, "\(count) samples have no kernel timestamp; they have ringtap's, which is later."))
+          .warning,
+          "\(counted(count, "sample has", "samples have")) no kernel timestamp, but ringtap's, which is later."
+        ))
     }
     if let count: Int = session["adapterFaults"]?.integer(), count > 0 {
       problems.append(
         ReportProblem(
-          .warning, "\(count) packets of the controller could not be used: notifications may be missing."))
+          .warning,
+          "\(counted(count, "packet")) of the controller could not be used: notifications may be missing."))
     }
     if let count: Int = session["clockStepCount"]?.integer(), count > 0 {
       problems.append(
@@ -130,7 +133,7 @@ struct SessionFacts {
           .warning,
           count == 1
             ? "The wall clock was set during the recording: see `clockSteps` in session.json."
-            : "The wall clock was set \(count) times during the recording: see `clockSteps` in "
+            : "The wall clock was set \(counted(count, "time")) during the recording: see `clockSteps` in "
               + "session.json."))
     }
     if let step = session["clockStepMs"]?.real {
@@ -149,7 +152,7 @@ struct SessionFacts {
     ReportProblem(
       .warning,
       "\(ReportText.title(table)): the sensor's counts restarted or went back "
-        + "\(ReportText.count(restarts, "time")); there is no rate there.")
+        + "\(counted(restarts, "time")); there is no rate there.")
   }
 
   // MARK: Time axis
@@ -169,7 +172,7 @@ struct SessionFacts {
       var text = cause.hasPrefix("the link was lost") ? cause : "link lost: \(cause)"
       if let reason = gap["reason"]?["name"]?.text { text += " (\(reason))" }
       if let attempts: Int = gap["attempts"]?.integer() {
-        text += "; \(ReportText.count(attempts, "attempt")) to connect"
+        text += "; \(counted(attempts, "attempt")) to connect"
       }
       return ReportSection.Mark(from: min(from, to), to: max(from, to), kind: .gap, text: text)
     }
@@ -237,7 +240,9 @@ extension Ledger {
           .error, "Lost: \(place.title): \(loss[place]). \(place.remedy)", isLoss: true)
       }
       let last = lastMalformed.map { ", the last: \($0)" } ?? ""
-      return ReportProblem(.warning, "\(loss.malformed) notifications were malformed\(last).", isLoss: true)
+      return ReportProblem(
+        .warning, "\(counted(loss.malformed, "notification was", "notifications were")) malformed\(last).",
+        isLoss: true)
     }
   }
 

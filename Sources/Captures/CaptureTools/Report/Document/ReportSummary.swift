@@ -1,4 +1,5 @@
 import BLEWire
+import JSONText
 import Physiology
 import Recording
 
@@ -32,7 +33,7 @@ extension ReportSection {
   private var samples: Figure? {
     let tables = recorded.filter { $0.count > 0 }
     guard !tables.isEmpty else { return nil }
-    var details = tables.count == 1 ? [] : ["\(tables.count) streams"]
+    var details = tables.count == 1 ? [] : [counted(tables.count, "stream")]
     let rates = tables.compactMap(rate)
     if let least = rates.min(), let most = rates.max() {
       let ends = [least, most].map { NumberText.fixed($0, 1) }
@@ -104,7 +105,7 @@ extension ReportSection {
     let stretches = marks.count { $0.kind == .loss }
     return Figure(
       name: "Lost", value: Loss.text(allLosses),
-      detail: stretches == 0 ? "" : "at \(ReportText.count(stretches, "place"))", isBad: true)
+      detail: stretches == 0 ? "" : "at \(counted(stretches, "place"))", isBad: true)
   }
 
   private var gaps: Figure? {
@@ -164,7 +165,7 @@ extension ReportSection {
       return false
     }.map { index, mark in
       var mark = mark
-      if let ticks = missing[index] { mark.text += "; \(ReportText.count(ticks, "tick")) never came" }
+      if let ticks = missing[index] { mark.text += "; \(counted(ticks, "tick")) never came" }
       return mark
     }
     doubtUnprovenLosses()
@@ -178,7 +179,7 @@ extension ReportSection {
     for index in marks.indices where marks[index].kind == .loss {
       marks[index].kind = .pause
       guard let loss = marks[index].loss else { continue }
-      marks[index].text = "\(ReportText.count(loss.count, "tick")) of the sensor may be missing"
+      marks[index].text = "\(counted(loss.count, "tick")) of the sensor may be missing"
       marks[index].loss = nil
     }
   }
@@ -230,13 +231,14 @@ extension AnalysisReport {
       let quality = pulse.rate.quality.mean.map { "quality \(NumberText.fixed($0, 2)), " } ?? ""
       add(
         "Pulse", pulse.rate.pulse, "per minute",
-        "\(quality)in \(pulse.rate.withPulse) of \(pulse.rate.windows) windows",
-        none: pulse.refusal ?? "in \(ReportText.count(pulse.rate.windows, "window"))")
+        "\(quality)in \(pulse.rate.withPulse) of \(counted(pulse.rate.windows, "window"))",
+        none: pulse.refusal ?? "in \(counted(pulse.rate.windows, "window"))")
     }
     if contents.contains(.ecg) {
       add(
-        "Heart rate by the ECG", ecg.rate, "per minute", "in \(ecg.goodWindows) of \(ecg.windows) windows",
-        none: ecg.refusal ?? "in \(ReportText.count(ecg.windows, "window"))")
+        "Heart rate by the ECG", ecg.rate, "per minute",
+        "in \(ecg.goodWindows) of \(counted(ecg.windows, "window"))",
+        none: ecg.refusal ?? "in \(counted(ecg.windows, "window"))")
     }
     if contents.contains(.heartRate) { add("Heart rate", heartRate.rate, "per minute", "") }
     figures += variability.compactMap(\.figure)
@@ -256,6 +258,7 @@ extension AnalysisReport.Variation {
     let count = segments.count + laterSegments
     return ReportSection.Figure(
       name: "RMSSD", value: NumberText.fixed(median, 1), unit: "ms",
-      detail: count > 1 ? "\(by), median of \(good.count) of \(count) stretches of five minutes" : by)
+      detail: count > 1
+        ? "\(by), median of \(good.count) of \(counted(count, "stretch", "stretches")) of five minutes" : by)
   }
 }

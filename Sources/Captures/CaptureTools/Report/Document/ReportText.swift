@@ -58,6 +58,4 @@ enum ReportText {
 
   /// Capitalizes the text and adds a full stop.
   static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
-
-  static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }
 }

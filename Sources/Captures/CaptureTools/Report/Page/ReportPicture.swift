@@ -66,7 +66,7 @@ struct ReportPicture {
       let values = [least, most].map { NumberText.significant($0, 6) }
       note =
         "<tspan dx=\"12\" font-size=\"10\" fill=\"\(Color.quiet)\">"
-        + "\(ReportText.count(beyond.count, "sample")) beyond the axis: "
+        + "\(counted(beyond.count, "sample")) beyond the axis: "
         + (values[0] == values[1] ? values[0] : values.joined(separator: " … ")) + "</tspan>"
     }
     body += "<text x=\"\(SVG.number(PictureFrame.left))\" y=\"\(SVG.number(y))\" font-size=\"12\" "
