@@ -84,18 +84,20 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     var outcome = Outcome()
     outcome.mtu = await client.connection.mtu
     let handle = target.valueHandle
-    (outcome.reads, outcome.readSeconds) = try await repeating(count) { () async throws(GATTError) in
+    defer { if Console.isErrorTerminal { Console.progress("") } }
+    (outcome.reads, outcome.readSeconds) = try await repeating(count, "reads") { () async throws(GATTError) in
       _ = try await client.read(handle)
     }
     guard write else { return outcome }
     let value = [UInt8](repeating: 0x5A, count: payload)
     if target.properties.contains(.write) {
-      let (writes, seconds) = try await repeating(count) { () async throws(GATTError) in
+      let (writes, seconds) = try await repeating(count, "writes") { () async throws(GATTError) in
         try await client.write(value, to: handle)
       }
       (outcome.writes, outcome.writeSeconds) = (writes, seconds)
     }
     if target.properties.contains(.writeWithoutResponse), payload <= outcome.mtu - 3 {
+      Console.progress("\(count) writes without response …")
       let begin = SystemClock.monotonic()
       for _ in 0..<count { try await client.writeWithoutResponse(value, to: handle) }
       _ = try await client.read(handle)
@@ -104,13 +106,20 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     return outcome
   }
 
+  /// Measures each call of `body`, and shows on a terminal how far it is.
   private static func repeating(
-    _ count: Int, _ body: () async throws(GATTError) -> Void
+    _ count: Int, _ what: String, _ body: () async throws(GATTError) -> Void
   ) async throws(GATTError) -> (Durations, Double) {
     var durations = Durations()
     let begin = SystemClock.monotonic()
     var last = begin
-    for _ in 0..<count {
+    var shown: MonotonicTime?
+    for index in 0..<count {
+      if shown.map({ last.nanoseconds - $0.nanoseconds >= 1_000_000_000 }) ?? true {
+        shown = last
+        Console.progress("\(index) of \(count) \(what)   (Ctrl-C ends)")
+        last = SystemClock.monotonic()
+      }
       try await body()
       let now = SystemClock.monotonic()
       durations.add(now.nanoseconds - last.nanoseconds)

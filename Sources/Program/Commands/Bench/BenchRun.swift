@@ -79,11 +79,14 @@ package struct BenchRun: Sendable {
       _ = await connection.ended()
       await stopper.stop(meter)
     }
+    // One line at the start: more would be measured, too.
+    Console.progress("measuring for \(BenchText.number(options.duration)) s …")
     let measurement = await withTaskCancellationHandler {
       await meter.measurement()
     } onCancel: {
       connection.loop.later(stopper) { $0.stop(meter) }
     }
+    if Console.isErrorTerminal { Console.progress("") }
     timer.cancel()
     end.cancel()
     requests?.cancel()

@@ -24,9 +24,38 @@ enum CaptureInput {
     }
     if Console.isErrorTerminal { Console.progress("") }
     for text in outcome.remarks + outcome.problems { Console.note(text) }
-    let value = try body(directory)
+    let hasTables = outcome.captures.contains { capture in
+      Files.names(in: capture.directory).contains { $0 == "columns.json" || $0.hasSuffix(".csv") }
+    }
+    guard hasTables else {
+      throw Failure(
+        "\(path): the log has answers of a sensor, but none of its samples; `ringtap log show \(path)` lists them"
+      )
+    }
+    let value: Value
+    do { value = try body(directory) } catch let failure as Failure {
+      // The temporary directory is removed: name the log instead.
+      throw Failure(renamed(failure.message, from: directory, to: path))
+    }
     if !outcome.problems.isEmpty { throw ExitCode.failure }
     return value
+  }
+
+  /// Replaces a path in a text.
+  private static func renamed(_ text: String, from old: String, to new: String) -> String {
+    let (octets, old) = (Array(text.utf8), Array(old.utf8))
+    var result: [UInt8] = []
+    var index = 0
+    while index < octets.count {
+      if octets[index...].starts(with: old) {
+        result += Array(new.utf8)
+        index += old.count
+      } else {
+        result.append(octets[index])
+        index += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
   }
 
   /// The path from which output names are derived: a capture's path, or a log's path without its extension.
