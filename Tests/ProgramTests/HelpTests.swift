@@ -25,6 +25,18 @@ import Testing
     }
   }
 
+  /// The printer wraps a line that is too long for the terminal, and puts the rest into column 0.
+  @Test func examplesStayAsTheyAreWritten() async throws {
+    for command in try await Ringtap.commands() where command.words != ["decode"] {
+      let written = command.discussion?.split(separator: "\n").filter { $0.hasPrefix("  ") } ?? []
+      guard !written.isEmpty else { continue }
+      let run = try await Ringtap.run(command.words + ["--help"])
+      let printed = Set(run.outputLines)
+      let broken = written.filter { !printed.contains(String($0)) }
+      #expect(broken.isEmpty, "\(command.words): \(broken)")
+    }
+  }
+
   @Test(arguments: ["modes", "permissions", "formats", "outputs", "link", "commands"]) func topics(
     _ name: String
   ) async throws {

@@ -28,7 +28,8 @@ struct AlignCommand: ParsableCommand {
 
       EXAMPLES
         ringtap align ride
-        ringtap align ride --json | jq '.devices[] | [.directory, .lateMs, .driftPPM]'
+        ringtap align ride --json |
+            jq '.devices[] | [.directory, .lateMs, .driftPPM]'
         ringtap convert ride --grid 50 --to csv
             all signals at 50 samples a second on one clock
 

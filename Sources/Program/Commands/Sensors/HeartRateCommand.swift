@@ -23,9 +23,10 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
         ringtap heart-rate --reset-energy --json
             one object per line: "device" (its identity) once, soon after the first;
-            "measurement" or "state" with the columns of heart_rate.csv (time_ns, bpm,
-            contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths,
-            rr_ms), and under "packet" the result of `ringtap decode`; finally "end"
+            "measurement" or "state" with the columns of heart_rate.csv (time_ns,
+            bpm, contact, energy_kj), those of rr_intervals.csv as arrays
+            (rr_1024ths, rr_ms), and under "packet" the result of
+            `ringtap decode`; finally "end"
         ringtap heart-rate --output ride --duration 3600
             records into heart_rate.csv, rr_intervals.csv, packets.btsnoop and
             session.json
