@@ -17,6 +17,9 @@ struct ScanCommand: AsyncParsableCommand {
       in its scan response. Scanning is always switched off when the command ends. Needs CAP_NET_RAW, or \
       CAP_NET_ADMIN if bluetoothd runs.
 
+      A public address is followed by the company to which the IEEE assigned it, in parentheses, if udev's \
+      hardware database is installed; with --json it is "vendor".
+
       Up to 4,096 advertisers are tracked, with 32 services and the data of 16 companies and services each, \
       and up to 256 are queued for printing. Everything beyond these limits is counted. At the end, the \
       counts are reported on standard error and, with --json, in a last object with the event "end"; with \
@@ -184,11 +187,13 @@ struct ScanCommand: AsyncParsableCommand {
 
   private func show(_ advertiser: Advertiser) throws(Console.WriteError) {
     if json {
-      try Console.json { $0.members(of: advertiser) }
+      try Console.json { $0.members(of: advertiser, Self.vendors) }
     } else {
       try Console.print(text(advertiser))
     }
   }
+
+  private static let vendors = VendorNames()
 
   private func text(_ advertiser: Advertiser) -> String {
     let shown = advertiser.identity ?? advertiser.address
@@ -205,15 +210,17 @@ struct ScanCommand: AsyncParsableCommand {
       text += "  \(name): \(data.hexText)"
     }
     if let name = advertiser.appearance.flatMap({ NumberNames.appearance($0) }) { text += "  " + name }
+    if let vendor = Self.vendors.name(of: shown) { text += "  (\(vendor.printable))" }
     if !advertiser.isConnectable { text += "  (not connectable)" }
     return text
   }
 }
 
 extension JSONLine {
-  fileprivate mutating func members(of advertiser: Advertiser) {
+  fileprivate mutating func members(of advertiser: Advertiser, _ vendors: VendorNames) {
     member("address", advertiser.address.description)
     member("addressType", advertiser.address.type.name)
+    if let vendor = vendors.name(of: advertiser.identity ?? advertiser.address) { member("vendor", vendor) }
     if let identity = advertiser.identity {
       member("identityAddress", identity.description)
       member("identityAddressType", identity.type.name)
