@@ -93,8 +93,8 @@ import Testing
       characteristic battery level read, notify, encrypted = u8 57
     service fb005c80-02e7-f387-1cad-8acd2d8df0c8
       include "Battery Service"
-      characteristic fb005c81-02e7-f387-1cad-8acd2d8df0c8 [read, indicate] = hex 0f u16 1000 i16 -2 "ab" u24 0x010203
-        descriptor 0x2904 = 04 00 0027 01 0000
+      characteristic fb005c81-02e7-f387-1cad-8acd2d8df0c8 [read, indicate] = hex 0f uint16 1000 i16 -2 "ab" u24 0x010203
+        descriptor "Characteristic Presentation Format" = 04 00 0027 01 0000
     needs authenticated 2904
 
     """
@@ -250,6 +250,19 @@ import Testing
     }
   }
 
+  /// The error is in the service's line, although the next service shows it.
+  @Test func tellsTheLineOfAServiceThatIsTooShort() async throws {
+    try await withFolder { folder in
+      let file = folder + "/device.txt"
+      try write("device Strap\nservice 0x0001-0x0002 180d\ncharacteristic 2a37 notify\nservice 180f\n", file)
+      let result = try await Ringtap.run(["serve", file, "--transport", "virtual:ring"])
+      #expect(
+        result.errorLines == [
+          "ringtap: \(file): line 2: the service ends at 0x0002, before its last attribute; write 0x0001-0x0004"
+        ])
+    }
+  }
+
   @Test(arguments: [
     ("servce 180d", "'servce' is not the first word of a line; did you mean 'service'?"),
     (
@@ -325,6 +338,10 @@ import Testing
     ),
     (
       "service 180d\ncharacteristic 0xffff 2a37 notify", "there is no handle left: the last is 0xffff"
+    ),
+    (
+      "service 180d\ncharacteristic 2a38 read = u16",
+      "a number follows u16, as in: u16 57"
     ),
     (
       "service 180d\ncharacteristic 2a38 read\nneeds encrypted 0x0007",

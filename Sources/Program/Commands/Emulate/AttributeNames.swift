@@ -35,6 +35,12 @@ enum AttributeNames {
     }
   }
 
+  /// Names of today's Assigned Numbers, where `UUIDNames` has those of BlueZ, and short names.
+  private static let others: [(name: String, uuid: UInt16)] = [
+    ("GAP", 0x1800), ("GATT", 0x1801), ("Characteristic Presentation Format", 0x2904),
+    ("Characteristic Aggregate Format", 0x2905), ("CCCD", 0x2902), ("User Description", 0x2901),
+  ]
+
   private static let services = table(.service)
   private static let characteristics = table(.characteristic)
   private static let descriptors = table(.descriptor)
@@ -44,6 +50,9 @@ enum AttributeNames {
     for uuid in kind.range.map({ BluetoothUUID($0) }) + kind.own {
       guard let name = UUIDNames.name(of: uuid) else { continue }
       table[key(name), default: []].append(uuid)
+    }
+    for (name, uuid) in others where kind.range.contains(uuid) && table[key(name)] == nil {
+      table[key(name)] = [BluetoothUUID(uuid)]
     }
     return table
   }

@@ -157,7 +157,8 @@ struct DeviceWords {
         "there is no \(kind) '\(name)'; did you mean \"\(near.name)\" (\(near.uuid.shortText))?")
     }
     return Fault(
-      "there is no \(kind) '\(name)'; write a name of the SIG's or a UUID, such as \(kind.example)")
+      "there is no \(kind) '\(name)'; write a name that the Bluetooth SIG assigned, or a UUID, such as \(kind.example)"
+    )
   }
 
   /// The error for the words after the type.
@@ -219,16 +220,19 @@ struct DeviceWords {
 
   // MARK: Values
 
-  /// Widths of numbers in bytes, least significant byte first; `u` is unsigned.
+  /// Widths of numbers in bytes, least significant byte first; `u` is unsigned. `uint16` and `int16` are the
+  /// names in C.
   private static let widths = ["8": 1, "16": 2, "24": 3, "32": 4, "40": 5, "48": 6, "56": 7, "64": 8]
 
   private static func isFormat(_ word: String) -> Bool { word == "hex" || format(word) != nil }
 
   private static func format(_ word: String) -> (isSigned: Bool, byteCount: Int)? {
-    guard let first = word.first, "uis".contains(first), let count = widths[String(word.dropFirst())] else {
-      return nil
-    }
-    return (first != "u", count)
+    let isSigned = word.first != "u"
+    let names = isSigned ? ["int", "i"] : ["uint", "u"]
+    guard let name = names.first(where: { word.hasPrefix($0) }),
+      let count = widths[String(word.dropFirst(name.count))]
+    else { return nil }
+    return (isSigned, count)
   }
 
   func refuseValue(of what: String) throws(Fault) {

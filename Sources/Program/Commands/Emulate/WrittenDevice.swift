@@ -50,6 +50,14 @@ struct WrittenDevice {
     /// First handle, and last handle of a service. Assigned when all lines are known.
     var handle = AttributeHandle.none
     var end = AttributeHandle.none
+
+    var isService: Bool {
+      switch content {
+      case .service: true
+      case .attribute(let attribute, _): attribute.isService
+      default: false
+      }
+    }
   }
 
   private enum Content {
@@ -192,6 +200,7 @@ struct WrittenDevice {
     addGenericServices()
     var placing = Placing()
     for index in entries.indices {
+      if entries[index].isService { try end(&placing) }
       do throws(Fault) { try place(index, &placing) } catch {
         throw DeviceFileError(line: entries[index].line, error.reason)
       }
@@ -285,17 +294,13 @@ struct WrittenDevice {
     switch entries[index].content {
     case .line, .needs: return
     case .attribute(let attribute, _):
-      if attribute.isService {
-        do throws(DeviceFileError) { try end(&placing) } catch { throw Fault(error.reason) }
-        placing.service = index
-      }
+      if attribute.isService { placing.service = index }
       entries[index].handle = attribute.handle
       entries[index].end = attribute.range.end
       placing.next = UInt32(attribute.handle.rawValue) + 1
       placing.characteristic = nil
       (placing.takesIncludes, placing.takesConfiguration) = (false, false)
     case .service(_, _, let range):
-      do throws(DeviceFileError) { try end(&placing) } catch { throw Fault(error.reason) }
       entries[index].handle = try placing.take(range?.start)
       placing.service = index
       placing.characteristic = nil
