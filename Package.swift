@@ -361,7 +361,7 @@ let package = Package(
         "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText",
         "Physiology",
         "ColmiRing", "SensorSessions", "BLEPacketLog", "Recording", "CaptureTools", "Fleet", "Outlets",
-        "BLEEmulation", "Daemon", "CommandKit", "TestKit",
+        "BLEEmulation", "Daemon", "CommandKit", "Commands", "TestKit",
       ]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],

@@ -20,6 +20,8 @@ struct DeviceClone: Sendable {
   private var names: [AttributeHandle: String] = [:]
 
   /// - Parameters:
+  ///   - database: the attributes.
+  ///   - values: what could be read of them.
   ///   - address: the device, for a comment.
   ///   - name: the name if the device has none.
   init(of database: GATTDatabase, _ values: DeviceValues, _ address: DeviceAddress, name: String?) {
@@ -94,7 +96,7 @@ struct DeviceClone: Sendable {
     }
   }
 
-  /// - Parameter limit: the first handle that does not belong to the characteristic.
+  /// Adds a characteristic with its descriptors. `limit` is the first handle that does not belong to it.
   private mutating func add(_ characteristic: GATTDatabase.Characteristic, before limit: Int) {
     let handle = Int(characteristic.handle.rawValue)
     let others = characteristic.descriptors.filter { $0.uuid != .clientCharacteristicConfiguration }
