@@ -36,7 +36,8 @@ struct DeviceClone: Sendable {
     }
     let shown = [read, name?.printable].compactMap(\.self).first { !$0.isEmpty } ?? address.description
     if read?.isEmpty != false { remark("the device's name is unknown; edit the line `device`") }
-    add("device \(shown)")
+    // Quotation marks around a name are not part of it.
+    add(shown.hasPrefix("\"") && shown.hasSuffix("\"") ? "device \"\(shown)\"" : "device \(shown)")
     // Two UUIDs that every device has would leave less room for the others.
     let advertised = database.services.filter {
       $0.kind == .primary && $0.uuid != .genericAccess && $0.uuid != .genericAttribute
