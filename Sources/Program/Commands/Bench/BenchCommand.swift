@@ -34,12 +34,11 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "notify",
     abstract: "Measure a stream of notifications.",
     discussion: """
-      Subscribes and measures the stream: the values of an emulated source, the raw stream of a ring, or the \
-      characteristic given by --characteristic. Latency is the time from the kernel's timestamp to the \
-      subscriber's callback. End-to-end latency is the time from the sender's timestamp to the callback, if \
-      the values contain a timestamp of this machine's clock, as those of an emulated source do. System \
-      calls and mallocs are counted on the receive thread. As in a capture, each notification is put into a \
-      queue.
+      Measures the values of an emulated source, the raw stream of a ring, or the characteristic given by \
+      --characteristic. Latency is the time from the kernel's timestamp to the subscriber's callback. \
+      End-to-end latency starts at the sender's timestamp, if the values contain one of this machine's \
+      clock, as those of an emulated source do. System calls and mallocs are those of the receive thread. As \
+      in a capture, each notification is put into a queue.
 
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
@@ -48,7 +47,7 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
         ringtap bench notify 70:CB:0D:00:50:C0 --characteristic 2a37 --json \\
           | jq .latencyNs
 
-      Exit status 3: the measurement is complete, but data was lost; the report lists where.
+      Exit status 3: data was lost; the report lists where.
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -91,7 +90,7 @@ package struct BenchOptions: ParsableArguments {
   var duration = 5.0
 
   @Option(
-    help: ArgumentHelp("How long the stream runs before the measurement starts.", valueName: "seconds"),
+    help: ArgumentHelp("Time that the stream runs before the measurement.", valueName: "seconds"),
     in: NumberRange(0...3600, "seconds"))
   var settling = 0.5
 
@@ -102,7 +101,7 @@ package struct BenchOptions: ParsableArguments {
   @Flag(
     name: .customLong("with-requests"),
     help:
-      "Send reads and discovery requests on the same link, to show their effect on the latency.")
+      "Also send reads and discovery requests on the link, to show their effect on latency.")
   var withRequests = false
 
   @Option(help: "The ATT_MTU to request, 23 … 517.", in: Self.mtus)

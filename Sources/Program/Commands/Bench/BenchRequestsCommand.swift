@@ -13,10 +13,10 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "requests",
     abstract: "Measure reads, and writes with and without response.",
     discussion: """
-      Reads the characteristic's value and, with --write, writes to it, each --count times, one after the \
-      other. The time of writes without response ends with the response to a subsequent read, which proves \
-      that the device has received all of them. Without a characteristic, reads the device's name; an \
-      emulated source has a characteristic for this measurement.
+      Reads the characteristic, and with --write writes it, --count times each, one after the other. The \
+      time of writes without response ends with the response to a read that follows them, which proves that \
+      the device has received all of them. The default is the device's name, or a characteristic of an \
+      emulated source for this purpose.
 
       EXAMPLES
         ringtap bench requests --transport virtual:source --write
@@ -39,7 +39,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: "Number of reads, and of writes of each kind.", in: .count)
   var count = 1000
 
-  @Option(help: "Bytes in each value written.", in: NumberRange(0...512, "octets"))
+  @Option(help: "Bytes in each value written.", in: NumberRange(0...512, "bytes"))
   var payload = 20
 
   @Flag(help: "Print one JSON object.")

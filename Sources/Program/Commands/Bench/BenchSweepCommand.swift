@@ -11,8 +11,8 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
     abstract: "Measure notifications for each combination of interval, PHY, MTU, payload and rate.",
     discussion: """
       Without an address, measures an emulated source in this process at on-air speed, with a new link for \
-      each combination. From a real device, requests interval, PHY and MTU; its payload and rate cannot be \
-      changed.
+      each combination. A real device gets requests for interval, PHY and MTU; its payload and rate cannot \
+      be changed.
 
       EXAMPLES
         ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 \\
