@@ -21,11 +21,11 @@ package struct EmulateCommand: AsyncParsableCommand {
 struct EmulateRingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "Emulate a COLMI R02 smart ring behind a virtual adapter of this kernel.",
+    abstract: "Emulate a COLMI R02 smart ring.",
     discussion: """
-      Creates an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte \
-      stream; prints one line when it is ready, and runs until Ctrl-C. The ring is found by its name and \
-      responds like a real one. Its raw stream starts with frames captured from real rings and continues \
+      Creates a kernel adapter through /dev/vhci (needs root) and switches it on, or serves the controller \
+      as a byte stream. Prints a line when it is ready, and runs until Ctrl-C. The ring is found by its name \
+      and responds like a real one. Its raw stream starts with frames captured from real rings and continues \
       with a simulated wearer, who rests with 72 beats per minute unless options set the heart, motion or \
       finger.
 
@@ -41,7 +41,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @OptionGroup var options: EmulationOptions
 
   @Option(
-    help: "Raw notifications per second, all three kinds together. A stock ring sends 3.",
+    help: "Raw notifications per second of all three kinds together. A stock ring sends 3.",
     in: EmulatedSensorOptions.rates)
   var rate: Double = 3
 
@@ -67,14 +67,14 @@ struct EmulateRingCommand: AsyncParsableCommand {
     in: NumberRange(20...10_240, "ms"))
   var advertisingInterval = 100
 
-  @Flag(help: "Send no requests to the central: no MTU exchange, no slower connection parameters.")
+  @Flag(help: "Send no requests to the central, for MTU or connection parameters.")
   var quiet = false
 
   @Option(help: "Lose the link after this many raw notifications.", in: .count)
   var disconnectAfter: Int?
 
   @Option(
-    help: "Damage every n-th raw notification: wrong checksum, or truncated.",
+    help: "Damage every n-th raw notification: wrong checksum or truncated.",
     in: .count)
   var malformedEvery: Int?
 
@@ -83,17 +83,17 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "The wearer's motion: rest, walk or run. Also sets the heart rate unless it is given.")
   var motion: String?
 
-  @Option(help: ArgumentHelp("Steps per minute, with --motion; 105 walking, 160 running.", valueName: "n"))
+  @Option(help: ArgumentHelp("With --motion: steps per minute (walk 105, run 160).", valueName: "n"))
   var cadence: String?
 
   @Option(
     help: ArgumentHelp(
-      "Alternate rest and motion, for this long each, with --motion.", valueName: "seconds"))
+      "With --motion: alternate rest and motion, for this time each.", valueName: "seconds"))
   var bout: String?
 
   @Option(
     help: ArgumentHelp(
-      "Optical pulse relative to a warm finger's, 0 to 1; 0.02 is a cold one.", valueName: "share")
+      "Optical pulse relative to a warm finger's, 0 to 1; 0.02 is cold.", valueName: "share")
   )
   var perfusion: String?
 
@@ -116,11 +116,11 @@ struct EmulateRingCommand: AsyncParsableCommand {
   var sleepsAfter: Double?
 
   @Option(
-    help: "Days of stored data of a simulated wearer; the ring's clock is this machine's, in UTC.",
+    help: "Days of stored data; the ring's clock is this machine's, in UTC.",
     in: NumberRange(1...31, "days"))
   var history = RingHistory().dayCount
 
-  @Flag(help: "Support temperature and heart rate variability too, unlike an R02.")
+  @Flag(help: "Also support temperature and heart rate variability, unlike an R02.")
   var allFeatures = false
 
   func validate() throws {
@@ -208,7 +208,7 @@ struct EmulateSourceCommand: AsyncParsableCommand {
     commandName: "source",
     abstract: "Emulate a device that notifies as fast as the link allows, for measurements.",
     discussion: """
-      Sends numbered notifications of one characteristic from the subscription on. A value starts with its \
+      Sends numbered notifications of one characteristic after the subscription. A value starts with its \
       number (4 bytes, little-endian). If it has at least 12 bytes, its send time follows (8 bytes, \
       nanoseconds of CLOCK_MONOTONIC).
 
@@ -223,7 +223,7 @@ struct EmulateSourceCommand: AsyncParsableCommand {
 
   @Option(
     help: "Bytes per value, 4 to 512; truncated to what the MTU allows.",
-    in: NumberRange(EmulatedSource.payloadByteCounts, "octets"))
+    in: NumberRange(EmulatedSource.payloadByteCounts, "bytes"))
   var payload = EmulatedSource.Configuration().payloadByteCount
 
   @Option(
@@ -257,10 +257,10 @@ struct EmulateSourceCommand: AsyncParsableCommand {
 struct EmulateAirCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "air",
-    abstract: "Emulate controllers that are in range of each other only.",
+    abstract: "Emulate controllers in range of each other.",
     discussion: """
-      Each --transport is one controller. Hosts connect and disconnect at any time, in any order; each host \
-      finds its controller as after power-on. Runs until Ctrl-C.
+      Each --transport is one controller. Hosts may connect and disconnect at any time, in any order; each \
+      finds its controller in the state after power-on. Runs until Ctrl-C.
 
       EXAMPLE
         ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 \\

@@ -20,21 +20,21 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     discussion: """
       Connects to the sensor and advertises as a device that bike computers, watches and apps know: Heart \
       Rate, Health Thermometer, or Cycling Speed and Cadence, with Device Information and Battery if the \
-      sensor has them. It ends after --duration, on Ctrl-C, or when the sensor does not reconnect; then it \
-      stops the sensor's stream and the advertising, and disconnects.
+      sensor has them. It ends after --duration, on Ctrl-C, or when the sensor does not reconnect; it then \
+      stops the stream and the advertising, and disconnects.
 
-      SENSOR is ring, heart-rate, thermometer, cycling or polar; without ADDRESS, ringtap searches for it. Or \
-      SENSOR is the directory of a recording, which is replayed; --adapter, --mode and --transport then \
-      select the advertising device.
+      SENSOR is ring, heart-rate, thermometer, cycling or polar; without ADDRESS, ringtap searches for it. \
+      SENSOR can also be the directory of a recording to replay; --adapter, --mode and --transport then \
+      select the controller that advertises.
 
       A ring's pulse is computed from its raw light as in `ringtap analyse`: a rate every two seconds, about \
-      ten seconds old, and none while its quality is below --quality. Firmware with less than 18 samples per \
-      second is too slow for that: --source ring uses the ring's own measurement. For a Polar sensor, its \
-      heart rate is relayed.
+      ten seconds old, and none if its quality is below --quality. If the firmware sends less than 18 \
+      samples per second, use --source ring, the ring's own measurement. Of a Polar sensor, the heart rate \
+      is relayed.
 
-      The device advertises on the sensor's controller, which then has links in both roles, or on another one \
-      with --advertise-on. Up to eight hosts may connect. A slow host does not delay the others; its oldest \
-      values are dropped and counted.
+      The device advertises on the sensor's controller, which then has links in both roles, or on another \
+      one with --advertise-on. Up to eight hosts may connect. A slow host does not delay the others: its \
+      oldest values are dropped and counted.
 
       EXAMPLES
         sudo ringtap relay ring --adapter hci0 --mode exclusive --name "My ring"
@@ -59,7 +59,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
 
   @Option(
     help: ArgumentHelp(
-      "Advertise on a controller other than the sensor's: hci1, or a --transport such as hci-socket:1.",
+      "Advertise on another controller: hci1, or a --transport such as hci-socket:1.",
       valueName: "spec"))
   var advertiseOn: String?
 
@@ -76,7 +76,8 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
 
   @Option(
     help: ArgumentHelp(
-      "Minimum probability that a pulse from light is within 5 beats per minute, 0 … 1.", valueName: "share"),
+      "Minimum quality of a pulse from light, 0 … 1: the probability that it is within 5 bpm.",
+      valueName: "share"),
     in: .share)
   var quality = LightRelay.leastQuality
 
