@@ -8,7 +8,7 @@ import SensorSessions
 
 /// The day whose log is shown.
 struct RingDayOptions: ParsableArguments {
-  @Option(help: "The day; 0 is today by the ring's clock.", in: NumberRange(0...31))
+  @Option(help: "The day by the ring's clock; 0 is today.", in: NumberRange(0...31))
   var daysAgo: UInt8 = 0
 }
 
@@ -182,7 +182,8 @@ package struct RingTemperatureCommand: AsyncParsableCommand {
     commandName: "temperature", abstract: "Show the skin temperatures that the ring stored.",
     discussion: """
       Rings that support temperatures store a value every half hour, or at their own interval: \
-      --own-interval. No capture of either has been published; two independent programs agree on the layout.
+      --own-interval. No capture of either has been published; the layout is that on which two independent \
+      programs agree.
 
       EXAMPLES
         ringtap ring temperature                              all days

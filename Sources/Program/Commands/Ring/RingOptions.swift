@@ -23,7 +23,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
 
   @Flag(
     help: """
-      Set the ring's clock first. The reply lists the ring's capabilities, and unsupported commands are \
+      Set the ring's clock first. The reply lists the ring's capabilities; unsupported commands are then \
       refused at once.
       """)
   var setTime = false

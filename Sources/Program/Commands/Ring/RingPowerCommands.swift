@@ -56,7 +56,7 @@ package struct RingRebootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "reboot", abstract: "Restart the ring, if its firmware supports it.",
     discussion: """
-      Documented by one source only; some firmware may switch the ring off instead.
+      Only one source documents this command; some firmware may switch the ring off instead.
 
       EXAMPLE
         ringtap ring reboot 70:CB:0D:00:A1:B2 --yes

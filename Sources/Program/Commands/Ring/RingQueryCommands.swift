@@ -12,8 +12,8 @@ package struct RingInfoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info", abstract: "Show firmware, battery and capabilities.",
     discussion: """
-      Rings report most capabilities only in the reply to setting the clock: give --set-time to see them. \
-      Other commands do not check capabilities that are unknown.
+      Rings report most capabilities only in reply to setting the clock: give --set-time to see them. \
+      Commands do not check unknown capabilities.
 
       EXAMPLES
         ringtap ring info
@@ -121,10 +121,10 @@ package struct RingTimeCommand: AsyncParsableCommand {
     commandName: "time", abstract: "Check or set the ring's clock.",
     discussion: """
       A ring's clock cannot be read and has no time zone: its logs use the time that was last set, either \
-      local time, as in the maker's app, or UTC. Without --set, the newest entries of today's logs are \
-      compared with the expected time; only entries from the future prove that the clock is wrong. A change \
-      between local time and UTC shifts new entries relative to the stored logs: run `ringtap ring sync` \
-      first.
+      local time, as in the maker's app, or UTC. Without --set, ringtap compares the newest entries of \
+      today's logs with the expected time; only entries from the future prove that the clock is wrong. \
+      Changing between local time and UTC shifts new entries relative to the stored logs: run `ringtap ring \
+      sync` first.
 
       EXAMPLES
         ringtap ring time

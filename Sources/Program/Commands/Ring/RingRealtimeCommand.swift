@@ -12,8 +12,8 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
     commandName: "realtime",
     abstract: "Measure now and print values until --duration or Ctrl-C.",
     discussion: """
-      A sensor takes up to a minute to warm up; --json also prints the frames without a value. The \
-      measurement is always stopped at the end.
+      A sensor takes up to a minute to warm up; --json also prints frames without a value. The measurement \
+      is always stopped at the end.
 
       EXAMPLES
         ringtap ring realtime heart-rate --duration 60

@@ -9,11 +9,11 @@ import SensorSessions
 package struct RingSettingsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings",
-    abstract: "Show the ring's settings, and write the given ones.",
+    abstract: "Show or change the ring's settings.",
     discussion: """
-      Shows the settings that the ring reports; unsupported ones are left out. Some firmware loses the heart \
-      rate interval at midnight. The phone's name and the touch control cannot be read in a published \
-      format.
+      Writes the given settings, then shows those that the ring reports. Some firmware loses the heart rate \
+      interval at midnight. The phone's name and the touch control are write-only: no format for reading \
+      them is published.
 
       Settings with an unpublished layout are shown as bytes and cannot be written: display, do not disturb, \
       blood-pressure schedule, units of old firmware, menstruation. The goals are read-only.
@@ -29,15 +29,15 @@ package struct RingSettingsCommand: AsyncParsableCommand {
   }
 
   @OptionGroup var ring: RingOptions
-  @Option(help: "Whether the ring measures the heart rate automatically: on or off.") var heartRate: Switch?
+  @Option(help: "Automatic heart rate measurement: on or off.") var heartRate: Switch?
   @Option(
     help: ArgumentHelp("Heart rate measurement interval, a multiple of 5 up to 60.", valueName: "minutes"),
     in: NumberRange(5...60, "minutes"))
   var heartRateInterval: UInt8?
-  @Option(help: "Whether the ring measures blood oxygen automatically.") var spo2: Switch?
-  @Option(help: "Whether the ring measures stress automatically.") var stress: Switch?
-  @Option(help: "Whether the ring measures heart rate variability automatically.") var hrv: Switch?
-  @Option(help: "Whether the ring measures temperature automatically.") var temperature: Switch?
+  @Option(help: "Automatic blood oxygen measurement: on or off.") var spo2: Switch?
+  @Option(help: "Automatic stress measurement: on or off.") var stress: Switch?
+  @Option(help: "Automatic heart rate variability measurement: on or off.") var hrv: Switch?
+  @Option(help: "Automatic temperature measurement: on or off.") var temperature: Switch?
   @Option(
     help: ArgumentHelp("The wearer's age.", valueName: "years"), in: NumberRange(0...255, "years"))
   var age: UInt8?
@@ -52,11 +52,11 @@ package struct RingSettingsCommand: AsyncParsableCommand {
   @OptionGroup(title: "Alarms of the heart rate's log") var alarms: Alarms
   @Option(help: "The phone's name, ASCII, at most 12 bytes.") var phoneName: String?
   @Option(
-    help: ArgumentHelp("What the touch control operates, with --touch-strength.", valueName: "number"),
+    help: ArgumentHelp("Function of the touch control; needs --touch-strength.", valueName: "number"),
     in: NumberRange(0...255))
   var touchApplication: UInt8?
   @Option(
-    help: ArgumentHelp("The pressure that a touch needs.", valueName: "number"), in: NumberRange(0...255))
+    help: ArgumentHelp("Pressure needed for a touch.", valueName: "number"), in: NumberRange(0...255))
   var touchStrength: UInt8?
 
   /// The remaining settings of command 0x0A.
@@ -80,7 +80,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
 
     @Option(help: "The clock's format: 12h or 24h.") var clock: Clock?
     @Option(help: "The units: metric or imperial.") var units: Units?
-    @Option(help: "male, female or other. Published programs disagree which of the first two is which.")
+    @Option(help: "male, female or other. Published programs disagree on the codes of the first two.")
     var gender: Gender?
     @Option(
       help: ArgumentHelp("Systolic reference for estimates.", valueName: "mmHg"),
@@ -91,7 +91,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
       in: NumberRange(0...255, "mmHg"))
     var diastolic: UInt8?
     @Option(
-      help: ArgumentHelp("The ring warns above this pulse; 0 is off.", valueName: "bpm"),
+      help: ArgumentHelp("Warn above this pulse; 0 is off.", valueName: "bpm"),
       in: NumberRange(0...255, "bpm"))
     var pulseAlarm: UInt8?
 
