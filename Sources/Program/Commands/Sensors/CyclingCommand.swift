@@ -14,9 +14,8 @@ struct CyclingCommand: AsyncParsableCommand {
     abstract: "Print or record bicycle speed and cadence.",
     discussion: """
       Finds the sensor by its service (1816), or uses the given address, and prints each measurement until \
-      --duration, --count or Ctrl-C. Speed is computed from the wheel's revolutions and --circumference; it \
-      is missing if there was no revolution since the last measurement. ringtap reconnects if the link is \
-      lost.
+      --duration, --count or Ctrl-C. Speed is computed from the wheel's revolutions and --circumference, and \
+      missing if there was no revolution since the last measurement. ringtap reconnects if the link is lost.
 
       EXAMPLES
         ringtap cycling --circumference 2096

@@ -17,9 +17,9 @@ struct PolarCommand: AsyncParsableCommand {
       Finds the sensor by its name, or uses the given address; reads its settings, starts the stream, and \
       prints the samples until --duration, --count (of frames) or Ctrl-C; then it stops the stream. ringtap \
       reconnects if the link is lost. The lines are those of the table that --output writes, one per sample: \
-      measurement time (time_ns: nanoseconds since the Unix epoch, fitted), arrival of its frame \
-      (frame_time_ns: the kernel's receive timestamp), measurement time by the sensor's own clock \
-      (device_time_ns: nanoseconds since 2000), and its channels in the table's units.
+      measurement time (time_ns: nanoseconds since the Unix epoch, fitted), the kernel's timestamp of its \
+      frame (frame_time_ns), measurement time by the sensor's own clock (device_time_ns: nanoseconds since \
+      2000), and its channels in the table's units.
 
       EXAMPLES
         ringtap polar --stream ecg --duration 60 > ecg.csv
@@ -43,7 +43,7 @@ struct PolarCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Samples per second of a single stream, one of the rates that the sensor offers.", valueName: "hertz"),
+      "Samples per second of a single stream; the sensor must support the rate.", valueName: "hertz"),
     in: NumberRange(1...1000, "samples a second"))
   var rate: UInt16?
 

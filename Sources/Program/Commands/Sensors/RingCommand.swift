@@ -11,7 +11,7 @@ import SensorSessions
 struct RingToolCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "Query and configure rings, fetch their history.",
+    abstract: "Query and configure rings, and fetch their history.",
     discussion: """
       `ringtap capture` records the raw stream.
 
@@ -44,8 +44,8 @@ struct RingToolCommand: ParsableCommand {
           direction  "host->ring" or "ring->host"
           packets    values in hexadecimal digits: one frame, the frames of a log,
                      or the fragments of a big data message
-        Other keys are ignored. The kind of a damaged packet is "invalid". For an invalid \
-        line, a message is printed on standard error, and the exit status is 1 at the end.
+        Other keys are ignored. The kind of a damaged packet is "invalid". If a line is invalid, a message \
+        is printed on standard error, and the exit status is 1 at the end.
 
         EXAMPLES
           ringtap ring decode < packets.ndjson
@@ -125,10 +125,10 @@ struct RingRawCommand: AsyncParsableCommand {
     abstract: "Print the raw stream live.",
     discussion: """
       Starts the stream and prints each sample until --duration, --count or Ctrl-C; then it stops the \
-      stream. ringtap reconnects if the link is lost. Lines are CSV: arrival of the sample (nanoseconds \
-      since the Unix epoch, the kernel's receive timestamp), its stream, and the columns of the tables of \
-      `ringtap capture`. Columns of other streams are empty, and so is a reading that the ring dropped. \
-      `ringtap capture` records, and reports what was lost.
+      stream. ringtap reconnects if the link is lost. Lines are CSV: the kernel's timestamp (nanoseconds \
+      since the Unix epoch), the stream, and the columns of the tables of `ringtap capture`. Columns of \
+      other streams are empty, and so is a reading that the ring dropped. To record, use `ringtap capture`, \
+      which also reports losses.
 
       EXAMPLES
         ringtap ring raw --count 300 > samples.csv

@@ -14,9 +14,9 @@ struct ThermometerCommand: AsyncParsableCommand {
     abstract: "Print or record a body thermometer.",
     discussion: """
       Finds the sensor by its service (1809, or CORE's own) or name, or uses the given address, and prints \
-      each temperature until --duration, --count or Ctrl-C: results, and the intermediate values before them. \
-      If a sensor has no reading, it is not worn, and a state is printed instead of a value. A value shorter \
-      than its flags indicate is skipped and counted. ringtap reconnects if the link is lost.
+      each temperature until --duration, --count or Ctrl-C: results, and the intermediate values before \
+      them. If a sensor is not worn, a state is printed instead of a value. A value shorter than its flags \
+      indicate is skipped and counted. ringtap reconnects if the link is lost.
 
       EXAMPLES
         ringtap thermometer
@@ -36,7 +36,7 @@ struct ThermometerCommand: AsyncParsableCommand {
 
   @Option(
     help:
-      "celsius or fahrenheit (default: the sensor's own unit). JSON has the temperature in both, if they differ."
+      "celsius or fahrenheit (default: the sensor's unit). JSON has both if they differ."
   )
   var unit: TemperatureUnit?
 
