@@ -12,9 +12,8 @@ package struct DecodeCommand: ParsableCommand {
     commandName: "decode",
     abstract: "Decode characteristic values, one JSON object per line.",
     discussion: """
-      Each line is a JSON object with 'characteristic' (a UUID, or 'manufacturerSpecificData') \
-      and 'value' in hexadecimal, or 'frames': several values that belong together. 'service' \
-      is optional.
+      Each line is a JSON object with 'characteristic' (a UUID, or 'manufacturerSpecificData') and 'value' \
+      in hexadecimal, or 'frames': several values that belong together. 'service' is optional.
 
       EXAMPLES
         echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' \\
@@ -28,11 +27,10 @@ package struct DecodeCommand: ParsableCommand {
       and for raw data of Polar sensors 'factor' (from the response to the start), \
       'previousTimestampNanoseconds' and 'sampleRateHz'.
 
-      Known characteristics are those of Heart Rate, Battery, Device Information, Health \
-      Thermometer, Running and Cycling Speed and Cadence, Pulse Oximeter, CORE body temperature, \
-      and Polar Measurement Data. A value that violates its characteristic's format results in an \
-      object with 'error'. For an invalid line, a message with the line's number is printed on \
-      standard error; the exit status is then 1.
+      Known characteristics are those of Heart Rate, Battery, Device Information, Health Thermometer, \
+      Running and Cycling Speed and Cadence, Pulse Oximeter, CORE body temperature, and Polar Measurement \
+      Data. For a value that violates its format, the object has 'error'. For an invalid line, a message \
+      with the line's number is printed on standard error; the exit status is then 1.
       """,
     shouldDisplay: false)
 

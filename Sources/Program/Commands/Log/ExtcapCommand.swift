@@ -15,9 +15,9 @@ package struct ExtcapCommand: AsyncParsableCommand {
     abstract: "Capture live in Wireshark and tshark.",
     discussion: """
       Once installed, Wireshark and tshark list an interface for each Bluetooth adapter, one for all of them \
-      (ringtap-monitor; needs CAP_NET_RAW to capture), and one for each running command with a packet log, \
-      such as a capture with --transport, whose packets the kernel does not see. Capturing from such an \
-      interface starts with the first packet of the log.
+      (ringtap-monitor; capturing needs CAP_NET_RAW), and one for each running command with a packet log, \
+      such as a capture with --transport, whose packets the kernel does not see. Capturing from the latter \
+      starts with the first packet of the log.
 
       EXAMPLES
         ringtap extcap --install

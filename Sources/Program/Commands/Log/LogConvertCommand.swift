@@ -34,11 +34,10 @@ extension LogCommand {
           ringtap log convert sniffer.pcapng --output packets.pcapng --ltk 7f62…d49c
               the traffic that a sniffer heard, as HCI packets of the central's host
 
-        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; air \
-        logs 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format \
-        the extension of --output selects the format: .btsnoop, .log, .pcapng or .pcap; \
-        logs of the Linux monitor keep their type. A damaged log is converted up to the \
-        damage; the exit status is 1. An existing file is replaced only with --force.
+        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; air logs 192, 251, 256, \
+        272) and PacketLogger, recognised by content. Without --format the extension of --output selects the \
+        format: .btsnoop, .log, .pcapng or .pcap; logs of the Linux monitor keep their type. A damaged log \
+        is converted up to the damage; the exit status is 1. Only --force replaces an existing file.
         """)
 
     enum Format: String, ExpressibleByArgument, CaseIterable {

@@ -15,9 +15,9 @@ package struct LogRecordCommand: AsyncParsableCommand {
     abstract: "Record the packets between the kernel and its Bluetooth controllers.",
     discussion: """
       Writes everything on the kernel's monitor channel to a log: HCI packets of all adapters, and the \
-      monitor's notes. tshark and `ringtap log show` read the log; btmon reads it if it is btsnoop. Each record \
-      is in the file half a second after it arrived, and on disk within a second. Even if the program is \
-      killed, the file is complete up to its last record; --append removes a partial record left by a kill or a \
+      monitor's notes. tshark and `ringtap log show` read the log, and btmon if it is btsnoop. Each record \
+      is in the file half a second after it arrived, and on disk within a second. If the program is killed, \
+      the file is complete up to its last record; --append removes a partial record left by a kill or a \
       power failure, and continues. Files are never overwritten. Needs CAP_NET_RAW.
 
       With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest \
@@ -47,7 +47,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
       """)
   var format: Format?
 
-  @Option(help: "Only this adapter, such as hci0, and records without an adapter (default: all).")
+  @Option(help: "Only records of this adapter, such as hci0, and those of no adapter (default: all).")
   var adapter: String?
 
   @Option(
@@ -56,7 +56,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
       valueName: "capture"))
   var capture: String?
 
-  @Flag(help: "Continue an existing log, after repairing its end.")
+  @Flag(help: "Repair the end of an existing log, and continue it.")
   var append = false
 
   @Option(

@@ -46,13 +46,12 @@ extension LogCommand {
               rssi, eventCounter, crcGood, isRetransmission, isDecrypted. The keys of
               a legacy pairing in the log are derived automatically
 
-        Reads btsnoop (1001, 1002 as from Android, 2001 as from btmon -w), pcap, pcapng \
-        and Apple's PacketLogger, also compressed with gzip or zstd. A log that ends \
-        within a record is shown up to there; the exit status is 1. btmon's notes \
-        between the packets (newIndex, systemNote, controlOpen …) are shown too.
+        Reads btsnoop (1001, 1002 as from Android, 2001 as from btmon -w), pcap, pcapng and Apple's \
+        PacketLogger, also compressed with gzip or zstd. If a log ends within a record, the packets before \
+        are shown and the exit status is 1. btmon's notes between the packets (newIndex, systemNote, \
+        controlOpen …) are shown too.
 
-        On a terminal, output is coloured, unless NO_COLOR is set, and paged with $PAGER, \
-        else less.
+        On a terminal, output is coloured unless NO_COLOR is set, and paged with $PAGER, else less.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
@@ -66,7 +65,7 @@ extension LogCommand {
 
     @Option(
       help: """
-        Times: relative (seconds since the log's start), absolute (UTC, in a form that --since takes) or delta \
+        Times: relative (seconds since the log's start), absolute (UTC, in the format of --since) or delta \
         (seconds since the packet shown before).
         """)
     var time: PacketPrinter.Times = .relative

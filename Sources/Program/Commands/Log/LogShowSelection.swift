@@ -17,7 +17,7 @@ struct LogSelection: ParsableArguments {
   @Option(help: "Only packets of this connection handle, decimal or with 0x.")
   var handle: String?
 
-  @Option(help: "Only this device: its links, and commands and events that name it.")
+  @Option(help: "Only this device: its links, and commands and events with its address.")
   var address: String?
 
   @Option(help: "Only this direction: tx (to the controller) or rx (from it).")

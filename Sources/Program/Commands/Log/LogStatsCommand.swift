@@ -29,13 +29,12 @@ extension LogCommand {
               an air log: also packets by kind, and for each link packets that were
               retransmitted, missed, damaged, encrypted
 
-        An interval is the time from one update of an attribute to the next. Jitter \
-        is the difference of an interval from the previous one. A pause is longer than \
-        five times the median interval (or the mean, if that is longer). Latency is \
-        the time from a request to its response. Percentiles are within 0.8 %; all \
-        other numbers are exact.
+        An interval is the time from one update of an attribute to the next. Jitter is the difference \
+        between consecutive intervals. A pause is longer than five times the median interval (or the mean, \
+        if that is longer). Latency is the time from a request to its response. Percentiles are within 0.8 \
+        %; all other numbers are exact.
 
-        A log that ends within a record counts up to there; the exit status is 1.
+        If a log ends within a record, the packets before are counted and the exit status is 1.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
