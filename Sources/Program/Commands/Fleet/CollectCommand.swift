@@ -10,13 +10,13 @@ struct CollectCommand: AsyncParsableCommand {
     commandName: "collect",
     abstract: "Receive published captures.",
     discussion: """
-      Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, once its publisher has sent \
+      Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, after its publisher has sent \
       everything, session.json: `ringtap report` and `ringtap convert` read it like a local capture. \
-      Duplicate rows are recognised by their numbers and skipped. Missing rows are requested again, from the \
-      first one on, while their publisher is connected: a collector may start later than the publishers, or \
-      be restarted. Rows that are no longer available are counted as missing. Rejected messages are reported \
-      at most every ten seconds, and counted by publisher and reason; no publisher can displace another. \
-      Needs MQTT 5, and Debian's package libmosquitto1.
+      Duplicate rows are recognised by their numbers and skipped. Missing rows are requested, back to the \
+      first, while their publisher is connected, so a collector may start late or be restarted. Rows that \
+      are no longer available are counted as missing. Rejected messages are reported at most every ten \
+      seconds, and counted by publisher and reason; no publisher can displace another. Needs MQTT 5, and \
+      Debian's package libmosquitto1.
 
       EXAMPLES
         ringtap collect mqtt://broker.local --output captures

@@ -10,15 +10,15 @@ struct PublishCommand: AsyncParsableCommand {
     commandName: "publish",
     abstract: "Publish a capture to an MQTT broker.",
     discussion: """
-      Works like `ringtap capture --to mqtt://…`, but after or in parallel to a recording: sends the rows of the \
-      directory's tables in batches with QoS 1, starting where the last run of either command stopped (stored \
-      in publish.json), until a collector (`ringtap collect`) has confirmed all of them; a broker's \
-      acknowledgement is not enough. Rows that are sent twice are recognised by their numbers. While there is \
-      no subscriber, or the broker is unreachable, rows wait in their tables. Needs MQTT 5, and Debian's \
+      Works like `ringtap capture --to mqtt://…`, but during or after a recording: sends the rows of the \
+      directory's tables in batches with QoS 1, until a collector (`ringtap collect`) has confirmed all of \
+      them; a broker's acknowledgement is not enough. It starts where the last run of either command stopped \
+      (stored in publish.json). Rows that are sent twice are recognised by their numbers. While there is no \
+      subscriber, or the broker is unreachable, rows wait in their tables. Needs MQTT 5, and Debian's \
       package libmosquitto1.
 
       At the end it waits for the collector's receipts, for at most --patience seconds without progress. \
-      Unconfirmed rows are reported for each table, and publish.json does not advance past them.
+      Unconfirmed rows are reported for each table; the next run sends them again.
 
       EXAMPLES
         ringtap publish walk mqtt://broker.local
@@ -29,8 +29,8 @@ struct PublishCommand: AsyncParsableCommand {
         ringtap publish walk mqtt://broker.local --again
             everything from the first row, for a collector that has lost its files
 
-      Exit status: 0 a collector has confirmed everything, 1 nothing was sent (the message has the reason), 2 \
-      wrong usage, 4 sent, but no collector has confirmed everything: run the same command again to continue.
+      Exit status: 0 a collector has confirmed everything, 1 nothing was sent (the message has the reason), \
+      2 wrong usage, 4 not everything was confirmed: run the command again to continue.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory.", valueName: "directory"))
@@ -55,7 +55,7 @@ struct PublishCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "How long to continue without progress, and to wait for a collector's receipts.", valueName: "seconds"),
+      "Time limit without progress, and for a collector's receipts.", valueName: "seconds"),
     in: PublishOptions.patiences)
   var patience = 10.0
 
