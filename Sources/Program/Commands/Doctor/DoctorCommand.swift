@@ -11,8 +11,8 @@ struct DoctorCommand: AsyncParsableCommand {
     abstract: "Diagnose why ringtap cannot reach a device.",
     discussion: """
       Checks the kernel, the capabilities of this process, the adapters and the programs that use them, and \
-      the directory for captures. Each check prints its finding and, if there is a problem, the cause and \
-      what to do. The exit status is 0 only if there is no obstacle; notes are not obstacles.
+      the directory for captures. Each check prints its finding and, if there is a problem, the cause and a \
+      remedy. The exit status is 0 if there is no obstacle; notes are not obstacles.
 
       EXAMPLES
         ringtap doctor
