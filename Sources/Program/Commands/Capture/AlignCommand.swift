@@ -11,18 +11,18 @@ struct AlignCommand: ParsableCommand {
     commandName: "align",
     abstract: "Find the offsets between the clocks of sensors.",
     discussion: """
-      The devices of one `ringtap capture` are timestamped by one clock, the kernel's. The timestamps do not \
-      show how long each sensor keeps its values before it sends them. This command finds that delay by \
-      comparing what the sensors measured on the same body: movement, if two have accelerometers, else \
-      heartbeats (a strap's intervals, an ECG, a pulse). Walking is enough; if there is no other movement, \
-      shake both sensors together, or clap while wearing them.
+      The kernel's clock timestamps all devices of one `ringtap capture`, but timestamps do not show how \
+      long each sensor keeps its values before it sends them. This command finds that delay by comparing \
+      what the sensors measured on the same body: movement, if two have accelerometers, else heartbeats (a \
+      strap's intervals, an ECG, a pulse). Walking is enough; if there is no other movement, shake both \
+      sensors together, or clap while wearing them.
 
-      For each device it reports how much later than the reference the device sends the same event, the drift \
-      of that delay, the error of the device's own clock, and a 95 % confidence interval of each value. An \
-      offset's interval includes the wait for connection events. The offset between the rows of two devices \
-      is more precise and is reported separately. If a value cannot be determined, the report has the reason \
-      instead. Optical beats follow the heart's beats by some tenths of a second. An offset computed from \
-      them includes this pulse transit time, and the report says so.
+      For each device it reports the delay of its rows relative to the reference, the drift of that delay, \
+      the error of the device's own clock, and a 95 % confidence interval of each value. An offset's \
+      interval includes the wait for connection events. The offset between the rows of two devices is more \
+      precise and is reported separately. If a value cannot be determined, the report has the reason. \
+      Optical beats lag the heart by some tenths of a second; an offset computed from them includes this \
+      pulse transit time, and the report says so.
 
       Writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.
 
@@ -33,7 +33,8 @@ struct AlignCommand: ParsableCommand {
         ringtap convert ride --grid 50 --to csv
             all signals at 50 samples a second on one clock
 
-      Exit status 1: a device has no signal in common with the others, or a table is truncated; the rest is aligned.
+      Exit status 1: a device has no signal in common with the others, or a table is truncated; the rest is \
+      aligned.
       """)
 
   @Argument(

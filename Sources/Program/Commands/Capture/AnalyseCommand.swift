@@ -15,10 +15,9 @@ struct AnalyseCommand: ParsableCommand {
     abstract: "Compute pulse, variability, movement and clocks.",
     discussion: """
       Reads the tables of a capture's directory. For a ring, it joins the frames of each tick, counts \
-      missing ticks, and refits the times to the sensor's own clock; the kernel's timestamps are kept. A \
-      strap, an ECG, acceleration, a thermometer or a cycling sensor is recognised by its tables. If the \
-      directory contains several captures, it reports on each. A packet log is imported first, as `ringtap \
-      import` does.
+      missing ticks, and fits the times to the sensor's own clock; the kernel's timestamps are kept. Straps, \
+      ECG, acceleration, thermometers and cycling sensors are recognised by their tables. If the directory \
+      contains several captures, it reports on each. A packet log is imported first, as by `ringtap import`.
 
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
@@ -33,16 +32,16 @@ struct AnalyseCommand: ParsableCommand {
         ringtap analyse walk --json | jq .pulse
         ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
-      The pulse needs 18 samples per second, an ECG 100, steps 15. Rest needs a recording of ten minutes, variability one \
-      minute, and its spectrum four. The pulse is computed from beats if they are clear, and tracked if the hand moves. \
-      Quality is the share of windows like this one whose pulse is within 5 per minute. A window of ten seconds with low \
-      quality or with movement yields no beats. Respiration is computed at rest, if half a minute of good beats shows a \
-      clear rate between 8 and 45 per minute. Variability is not computed if more than 5 % of the intervals had to be \
-      corrected. The guide "What a capture has in it" has the methods, sources and limits. All results are estimates; none \
-      is medical advice.
+      The pulse needs 18 samples per second, an ECG 100, steps 15. Rest needs a recording of ten minutes, \
+      variability one minute, and its spectrum four. The pulse is computed from beats if they are clear, and \
+      tracked if the hand moves. Its quality is the share of such windows whose pulse is within 5 bpm. A \
+      window of ten seconds with low quality or movement yields no beats. Respiration is computed at rest, \
+      if half a minute of good beats shows a clear rate between 8 and 45 per minute. Variability is not \
+      computed if more than 5 % of the intervals had to be corrected. The guide "What a capture contains" \
+      has methods, sources and limits. All results are estimates; none is medical advice.
 
       A missing or damaged table is reported on standard error; the rest is analysed, and the exit status is \
-      1. It is 3 if something that the sensor sent or measured is known to be lost.
+      1. It is 3 if values of the sensor are known to be lost.
       """, aliases: ["analyze"])
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))

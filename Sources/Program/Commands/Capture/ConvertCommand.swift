@@ -20,11 +20,10 @@ struct ConvertCommand: ParsableCommand {
         wfdb     a WFDB record in a directory, for PhysioNet's tools
 
       Signals are taken from samples.csv, or from a Polar sensor's raw stream, and keep its column names. \
-      Samples that did not arrive, and samples without a reading (a ring's dropouts), are missing values \
-      (NaN) in WFDB. EDF+ and BDF+ have no missing values: the signal has its lowest digital value there, \
-      which is not otherwise used, and an annotation. In EDF+, values that need more than 16 bits are \
-      rounded, and the report gives the precision; BDF+ holds 24 bits. Times are UTC. The file contains no \
-      personal data.
+      Samples that did not arrive, and samples without a reading (a ring's dropouts), are NaN in WFDB. EDF+ \
+      and BDF+ have no missing values: they get the signal's lowest digital value, which has no other use, \
+      and an annotation. In EDF+, values that need more than 16 bits are rounded, and the report gives the \
+      precision; BDF+ holds 24 bits. Times are UTC. The file contains no personal data.
 
       EXAMPLES
         ringtap convert walk --to edf
@@ -74,7 +73,7 @@ struct ConvertCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Resample the signals of all devices in a directory to this many rows per second, after `ringtap align`: csv, npy.",
+      "After `ringtap align`: resample all devices of a directory to this many rows per second; csv or npy.",
       valueName: "rate"), in: NumberRange(GridConversion.rates, "rows a second"))
   var grid: Double?
 

@@ -15,9 +15,9 @@ struct ImportCommand: AsyncParsableCommand {
     abstract: "Convert a packet log to captures.",
     discussion: """
       Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes the captures that \
-      recording the same devices would have produced: the tables of each sensor, and session.json with \
-      links, gaps and losses, with the log's times. One device becomes one capture; several become one each, \
-      in directories named after their addresses.
+      recording the same devices would have produced, with the log's times: the tables of each sensor, and \
+      session.json with links, gaps and losses. If there are several devices, each has a directory named \
+      after its address.
 
       Attributes are identified by a discovery in the log, on any link to the device. Without one, they are \
       identified by --attributes, by an earlier connection of ringtap, or by the format of their values: a \
@@ -39,7 +39,7 @@ struct ImportCommand: AsyncParsableCommand {
 
       `ringtap analyse`, `convert` and `report` accept a log directly. Exit status: 1 if something could not \
       be read, 3 if data is lost: packets that the log's writer dropped or truncated, malformed values, or \
-      samples that are missing according to the sensor's clock.
+      samples missing by the sensor's clock.
       """)
 
   @Argument(help: ArgumentHelp("The packet log.", valueName: "log"))
@@ -53,7 +53,7 @@ struct ImportCommand: AsyncParsableCommand {
 
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-  @Flag(help: "The ring's clock is in UTC (default: taken from the log, else this machine's time zone).")
+  @Flag(help: "The ring's clock is in UTC (default: as in the log, else this machine's time zone).")
   var utc = false
 
   @Flag(help: "Print the session.json of each capture.")

@@ -10,11 +10,11 @@ struct ReportCommand: ParsableCommand {
     commandName: "report",
     abstract: "Write an HTML page with plots.",
     discussion: """
-      The page needs no network and no other file. Errors come first, then the main results: pulse, \
-      duration, samples, dropouts, losses, gaps. Plots of all streams with pulse and activity follow, on one \
-      time axis that zooms down to single samples; then gaps and losses with their causes. Folded sections \
-      show what was recorded and how, histograms of intervals and latencies, connection parameters, and the \
-      ATT traffic.
+      The page needs no network and no other file. It lists errors, then the main results: pulse, duration, \
+      samples, dropouts, losses, gaps. Plots of all streams with pulse and activity follow, on one time axis \
+      that zooms down to single samples; then gaps and losses with their causes. Folded sections show how \
+      the recording was made, histograms of intervals and latencies, connection parameters, and the ATT \
+      traffic.
 
       A gap is a period without data during the recording, usually because of a lost link; a loss is data \
       known to be missing while the rest arrived. A plot's axis covers all values except isolated outliers, \
