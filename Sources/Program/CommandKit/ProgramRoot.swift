@@ -2,14 +2,14 @@ package import ArgumentParser
 import BLELinux
 import Glibc
 
-/// The outermost command of a program: leads from the program's arguments to its exit status.
+/// The root command of a program: runs the program's arguments and returns the exit status.
 package protocol ProgramRoot: ParsableCommand {}
 
 extension ProgramRoot {
   /// Drops privileges, checks the process's limits, runs a command line, and ends the process.
   ///
   /// - Parameters:
-  ///   - words: command of ringtap that needs the same privileges.
+  ///   - words: a command of ringtap that needs the same privileges.
   ///   - body: runs the command line.
   package static func begin(
     privileges words: [String], _ body: () async -> CInt
@@ -80,7 +80,7 @@ extension ProgramRoot {
     Console.usage(message.joined(separator: " "))
   }
 
-  /// Maps every way out of a command to the exit status that the help documents.
+  /// Maps each outcome of a command to the exit status that the help documents.
   private static func status(after error: any Error) -> CInt {
     switch error {
     case Console.WriteError.readerGone: return EXIT_SUCCESS
@@ -97,7 +97,7 @@ extension ProgramRoot {
     }
     let code = exitCode(for: error)
     let text = fullMessage(for: error)
-    // The error of a running command does not say which command it was.
+    // The error of a running command does not contain the command's name.
     if code == .validationFailure {
       tell(text.split(separator: "\n"))
       return 2
@@ -113,7 +113,7 @@ extension ProgramRoot {
 
 /// Checks the limit on open file descriptors.
 package enum OpenFiles {
-  /// Largest number of descriptors that a command needs: a capture in NumPy format has its columns, logs and
+  /// Maximum number of descriptors that a command needs: a capture in NumPy format has its columns, logs and
   /// sockets open. Swift's threads also open descriptors, and trap if they cannot.
   private static let needed = 64
 
@@ -127,7 +127,7 @@ package enum OpenFiles {
 
 /// Checks the limit on threads.
 package enum ThreadLimit {
-  /// Threads of this program: receive, write, log, streams, signals.
+  /// Number of threads of this program: receive, write, log, streams, signals.
   private static let own = 8
   /// Maximum number of processors counted. Swift's pool has one thread for each processor.
   private static let processorLimit = 24

@@ -17,7 +17,7 @@ package struct Radio: Sendable {
   package var emulation: ControllerAttachment?
   /// The log of packets between the host and its controller.
   package var log: PacketLogFile?
-  /// A log that is replayed instead of a controller.
+  /// A log that is replayed in place of a controller.
   package var replay: ReplayTransport?
 
   /// Finds a sensor and prints its address. In a replay of a single link there is no scan: the result is the
@@ -47,8 +47,7 @@ package struct Radio: Sendable {
         _ = try VirtualPeripheralSpecification(parsing: description)
       } catch { throw ValidationError(error.description) }
     }
-    // Without libcrypto, the host uses legacy pairing with a device that requires pairing, and `pair` prints
-    // why.
+    // Without libcrypto, the host uses legacy pairing, and `pair` prints the reason.
     let controller = try await failing { () async throws(HostError) in
       try await ControllerPath.open(specification, on: loop) {
         try? P256KeyPair.maker()
@@ -88,7 +87,7 @@ package struct Radio: Sendable {
 
   /// Closes the adapter and ends its thread. The adapter cannot be used afterwards.
   package func close() async {
-    // If a controller does not respond, it stays open for the next program.
+    // A controller that does not respond stays open for the next program.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
       await adapter.close()
       await emulation?.detach()

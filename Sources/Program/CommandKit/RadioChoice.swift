@@ -41,7 +41,7 @@ package struct RadioChoice: Hashable, Sendable {
 
   /// Checks that the settings fit together.
   ///
-  /// - Throws: `ValidationError` with the contradiction.
+  /// - Throws: `ValidationError` that names the conflicting settings.
   package func validate() throws {
     if packetLog != nil, try exclusiveTransport() == nil {
       throw ValidationError(
@@ -124,7 +124,7 @@ package struct RadioChoice: Hashable, Sendable {
   }
 
   /// Passes the stored keys to the adapter, which encrypts links with bonded devices. The kernel accepts keys
-  /// from root only. Without root, the kernel still uses the keys that it got from `bluetoothd`.
+  /// from root only. Without root, the kernel still uses the keys that `bluetoothd` has loaded.
   private func secure(_ radio: Radio) async throws {
     guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
     if radio.adapter.mode == "coexist"

@@ -53,7 +53,7 @@ package actor SparingAdapter: Adapter {
     guard linksToCome > 0 else { return connection }
     linksToCome -= 1
     unsettled += 1
-    // After a reconnection, the new link gets the same request.
+    // After a reconnection, the same request is sent for the new link.
     if !request.isEmpty { kept = [.netRaw] }
     if linksToCome == 0 { ProcessRights.keep([.netRaw]) }
     loop.task {

@@ -249,7 +249,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// How `withRadio` ends its body after a signal.
+  /// Action of `withRadio` after a signal.
   package enum Ending: Sendable {
     /// Cancels the body, and abandons it if it does not end soon.
     case prompt
@@ -313,11 +313,11 @@ package struct DeviceReach: Sendable {
   }
 }
 
-/// How long to try to reconnect, for every command that keeps a device connected.
+/// Time limit for reconnecting, on every command that keeps a device connected.
 package struct PatienceOptions: ParsableArguments {
   package init() {}
 
-  /// Default in seconds. A ring takes less time to return from its charger or a pocket.
+  /// Default in seconds. A ring usually returns sooner from its charger or from a pocket.
   private static let standard = 60.0
 
   @Option(
@@ -326,8 +326,8 @@ package struct PatienceOptions: ParsableArguments {
       valueName: "seconds"), in: NumberRange(0...86_400, "seconds"))
   package var patience: Double?
 
-  /// Returns the time limit for reconnecting. The default in replay is 0: a reconnection, if there was one,
-  /// is already in the log.
+  /// Returns the time limit for reconnecting. In a replay the default is 0, because the log already contains
+  /// the reconnections.
   package func duration(on radio: Radio) -> Duration {
     .seconds(patience ?? (radio.replay == nil ? Self.standard : 0))
   }
@@ -335,14 +335,14 @@ package struct PatienceOptions: ParsableArguments {
 
 /// Text about a gap in a recording, for the user.
 package enum GapText {
-  /// Why the link ended: `the link was lost: the device went silent (0x08, Connection Timeout)`.
+  /// The reason why the link ended: `the link was lost: the device went silent (0x08, Connection Timeout)`.
   package static func cause(_ gap: SessionGap) -> String {
     guard let reason = gap.reason else { return "\(gap.end)" }
     let digits = String(reason.rawValue, radix: 16)
     return "\(gap.end) (0x\(digits.count < 2 ? "0" : "")\(digits), \(reason.name))"
   }
 
-  /// Why the link ended, and when the next attempt starts: `…; reconnecting in 2.0 s: 5 links in a row ended
+  /// The reason why the link ended, and the time until the next attempt: `…; reconnecting in 2.0 s: 5 links in a row ended
   /// within 3 s`.
   package static func lost(_ gap: SessionGap) -> String {
     let start = cause(gap) + "; reconnecting"

@@ -56,7 +56,7 @@ extension NumberRange: CustomStringConvertible {
 }
 
 extension NumberRange<Double> {
-  /// How long a command runs or waits: up to 31 years.
+  /// Time that a command runs or waits: up to 31 years.
   package static var duration: Self { Self(above: 0, upTo: 1e9, "seconds") }
   /// A fraction or a probability.
   package static var share: Self { Self(0...1) }

@@ -4,30 +4,30 @@ package import Fleet
 import JSONText
 package import Outlets
 
-/// Where the samples of a recording go as they arrive, besides its directory.
+/// Live outputs of a recording, in addition to its directory.
 package struct Outputs: Sendable {
-  /// Ports and standard output, for lines of JSON.
+  /// Standard output and sockets that receive JSON lines.
   package private(set) var streams: [StreamTarget] = []
-  /// Whether to publish streams of the Lab Streaming Layer.
+  /// Whether to publish Lab Streaming Layer streams.
   package private(set) var isForLab = false
-  /// How to publish to collectors.
+  /// Publishing to collectors; `nil` if not requested.
   package private(set) var fleet: PublishRun.Plan?
   package private(set) var homeAssistant: HomePlan?
   package private(set) var influx: InfluxPlan?
-  /// Which rows the streams, LSL and the database get.
+  /// The rows sent to streams, LSL and the database.
   package var rows = SampleRows.tables
 
   package init() {}
 
   package var isEmpty: Bool { self.streams.isEmpty && isOnlyStreams }
 
-  /// Whether samples go to nothing but `streams`.
+  /// Whether there is no output other than `streams`.
   package var isOnlyStreams: Bool { !isForLab && fleet == nil && homeAssistant == nil && influx == nil }
 
   /// Adds an output.
   ///
   /// - Parameter text: a value of `--to`, as described by `ringtap help outputs`.
-  /// - Throws: `ValidationError`, without passwords of the URL.
+  /// - Throws: `ValidationError`, whose text contains no password from the URL.
   package mutating func add(_ text: String) throws {
     switch text.prefix(while: { $0 != ":" }) {
     case "mqtt", "mqtts":
@@ -89,7 +89,7 @@ package struct Outputs: Sendable {
   }
 
   private mutating func add(influx text: Substring) throws {
-    // The other parameters are the server's, in its own encoding.
+    // All other parameters are passed to the server unchanged.
     var url = try OutputURL(String(text))
     let (token, ca) = (url.take("token-file"), url.take("ca"))
     try set(influx: url.text, token: token, ca: ca)
@@ -115,7 +115,7 @@ package struct Outputs: Sendable {
   }
 }
 
-/// A URL whose query has parameters of ours.
+/// A URL whose query contains parameters for ringtap.
 private struct OutputURL {
   /// The URL without its query.
   let place: String
@@ -127,7 +127,7 @@ private struct OutputURL {
     items = parts.count > 1 ? parts[1].split(separator: "&") : []
   }
 
-  /// The URL with the parameters that were not taken.
+  /// The URL with the remaining parameters.
   var text: String { items.isEmpty ? place : place + "?" + items.joined(separator: "&") }
 
   subscript(_ name: String) -> String? {
@@ -141,7 +141,7 @@ private struct OutputURL {
     return self[name]
   }
 
-  /// Refuses parameters that are not listed, and those without a value.
+  /// Rejects parameters that are not listed, have no value, or are given twice.
   func allow(_ names: [String], _ form: String) throws {
     for item in items {
       let name = Self.name(item)
@@ -167,7 +167,7 @@ private struct OutputURL {
   private static func name(_ item: Substring) -> Substring { item.prefix { $0 != "=" } }
 }
 
-/// `--to`, and the options that it replaced.
+/// `--to`, and the deprecated options that it replaced.
 package struct OutputOptions: ParsableArguments {
   package init() {}
 
@@ -194,7 +194,7 @@ package struct OutputOptions: ParsableArguments {
 
   /// The outputs.
   ///
-  /// - Parameter streams: targets given by a former spelling.
+  /// - Parameter streams: targets given by a deprecated option.
   package func outputs(_ streams: [String] = []) throws -> Outputs {
     var outputs = Outputs()
     outputs.rows = rows
@@ -208,9 +208,9 @@ package struct OutputOptions: ParsableArguments {
     return outputs
   }
 
-  /// The outputs of a recording. Prints what replaces former spellings.
+  /// The outputs of a recording. Prints the replacement of each deprecated option.
   ///
-  /// - Parameter format: the format of the tables: only text can be published to collectors.
+  /// - Parameter format: the format of the tables. Only text can be published to collectors.
   package func outputs(_ streams: FormerStreams = .none, for format: TableOptions.Format) throws -> Outputs {
     for line in former.notes + streams.notes { Console.note(line) }
     let outputs = try outputs(streams.texts)
@@ -229,7 +229,7 @@ package struct OutputOptions: ParsableArguments {
   }
 }
 
-/// Targets given by `--stream` or `--stream-to`, which `--to` replaced.
+/// Targets given by the deprecated options `--stream` and `--stream-to`.
 package struct FormerStreams: Sendable {
   package static let none = FormerStreams([], "")
 
@@ -243,7 +243,7 @@ package struct FormerStreams: Sendable {
   }
 }
 
-/// `--stream`, which `--to` replaced.
+/// The deprecated option `--stream`.
 package struct FormerStreamOptions: ParsableArguments {
   package init() {}
 
@@ -252,7 +252,7 @@ package struct FormerStreamOptions: ParsableArguments {
   package var streams: FormerStreams { FormerStreams(stream, "--stream") }
 }
 
-/// The options that `--to` replaced. They work in this version, with a note.
+/// Deprecated options that `--to` replaced. They still work, and print a note.
 package struct FormerOutputOptions: ParsableArguments {
   package init() {}
 
@@ -308,9 +308,9 @@ package struct FormerOutputOptions: ParsableArguments {
   }
 }
 
-/// Values of `publish` and of outputs for collectors.
+/// Option values shared by `publish` and outputs for collectors.
 package enum PublishOptions {
-  /// How long to continue without progress.
+  /// Range of the no-progress timeout.
   package static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
   package static let defaultPatience = 10.0
 }
@@ -320,10 +320,10 @@ extension SampleStream {
   /// Maximum time to send the remaining samples after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// Effect on a recording when the reader closes standard output.
+  /// Action of a recording when the reader closes standard output.
   package enum OutputEnd: Sendable {
     case goesOn
-    /// The recording ends as after a first Ctrl-C, because it has no other purpose.
+    /// Ends the recording as a first Ctrl-C does, because it has no other output.
     case ends
   }
 

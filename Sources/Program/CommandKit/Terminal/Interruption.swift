@@ -39,7 +39,7 @@ package enum Interruption {
   /// Makes SIGHUP call `body` each time instead of ending the command.
   package static func onHangUp(_ body: @escaping @Sendable () -> Void) { hangUp.withLock { $0 = body } }
 
-  /// Why the command was interrupted, if not by a signal.
+  /// The cause of an interruption that is not a signal.
   package static var cause: String? { otherCause.withLock { $0 } }
 
   /// Cancels the command like a first signal, but without time limits. Does nothing if no task is running.
