@@ -14,7 +14,7 @@ package struct BenchReport: Sendable {
   var link = LinkState()
   var mtu = 0
   var lostInKernel = 0
-  /// Number of PDUs without a kernel timestamp. They have this program's timestamp.
+  /// Number of PDUs without a kernel timestamp; they have this program's time of arrival.
   var unstamped = 0
   var residentKilobytes: Int?
   /// Time from the call to the subscription, for connecting, MTU exchange and discovery.
@@ -86,7 +86,7 @@ package struct BenchReport: Sendable {
 
   private var share: String {
     guard let allowed = allowedPerSecond else { return "" }
-    // Without real-time pacing, an emulation is faster than a real link could be.
+    // Without real-time pacing, an emulation is faster than any real link.
     guard measurement.perSecond < 1.05 * allowed else {
       return "; on the air the link would allow \(BenchText.number(allowed))/s"
     }

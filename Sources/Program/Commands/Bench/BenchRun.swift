@@ -40,7 +40,7 @@ package struct BenchRun: Sendable {
     self.init(device: device, address: address, characteristic: nil, options: options)
   }
 
-  /// A stream that is silent for this long after the window has ended.
+  /// Time after the window at which the measurement stops even if the stream is silent.
   private static let patience = Duration.seconds(2)
 
   func notifications() async throws -> BenchReport {

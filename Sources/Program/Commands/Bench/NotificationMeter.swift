@@ -16,7 +16,7 @@ final class NotificationMeter: Sendable {
     case source
   }
 
-  /// When the measurement starts, relative to the first notification, and when it ends.
+  /// Start of the measurement, relative to the first notification, and its end.
   struct Window: Hashable, Sendable {
     var settling: Duration
     var duration: Duration

@@ -116,8 +116,7 @@ enum CaptureText {
     return lines
   }
 
-  /// Ends a command with status 3 if anything was lost. The output printed before lists what was lost and
-  /// where.
+  /// Ends a command with status 3 if anything was lost. The output printed before lists the losses.
   static func end(lost total: Int) throws {
     guard total > 0 else { return }
     Console.note("\(total) lost")

@@ -140,7 +140,7 @@ enum AttributeFile {
 
   /// Parses a line of `ringtap gatt --json`.
   ///
-  /// - Returns: an inner `nil` if the line has no type of a value.
+  /// - Returns: an inner `nil` if the line describes no characteristic or descriptor.
   private static func attribute(_ line: [UInt8]) throws -> Attribute?? {
     let document = try JSONDocument(line)
     guard let uuid = document["uuid"]?.text.flatMap({ BluetoothUUID($0) }),

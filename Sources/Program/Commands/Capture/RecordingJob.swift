@@ -72,7 +72,7 @@ struct RecordingJob: Sendable {
         // setup.
         ProgramCode.releaseOnce(after: .seconds(5))
         let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
-        // If no recording was started, a cancellation must be reported as a cancellation.
+        // If no recording was started, report a cancellation as a cancellation.
         if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
         return outcomes
       }
@@ -203,7 +203,7 @@ struct RecordingJob: Sendable {
       case .failure(let error): failures.append("\(error)")
       }
     }
-    // The last failure is thrown, as in every command that fails.
+    // Throw the last failure, as every failing command does.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
     if isInterrupted { throw ExitCode(130) }

@@ -102,8 +102,8 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
       let pair: @Sendable () async throws -> Bond? = {
         try await failing { () async throws(HostError) in try await adapter.makeBond(with: connection) }
       }
-      // A user needs time to type. For each response, the device still has only 30 s, by Core 5.4, Vol 3,
-      // Part H, 3.4.
+      // A user needs time to type. The device still has only 30 s for each response (Core 5.4, Vol 3, Part H,
+      // 3.4).
       let bond = try await PairingPrompt.hasPerson ? pair() : device.answering(address, pair)
       await connection.close()
       return bond

@@ -55,7 +55,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     }
     guard isPresented else { return line }
     let formats = try await client.readDetails(of: characteristic).formats
-    // If a value does not match its presentation format, print no texts.
+    // If a value does not match its presentation format, print no text.
     line.texts = (try? formats.texts(of: value.span)) ?? []
     return line
   }

@@ -64,8 +64,8 @@ struct EmulatedSensorOptions: ParsableArguments {
   }
 }
 
-/// Options for the wearer's heart, on every command whose sensor measures it. The texts are those of
-/// `virtual:`.
+/// Options for the wearer's heart, on every command whose sensor measures it. The values are parsed as in a
+/// `virtual:` transport.
 struct EmulatedHeartOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(

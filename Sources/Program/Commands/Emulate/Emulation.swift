@@ -258,8 +258,8 @@ struct Emulation: Sendable {
     }
   }
 
-  /// Serves a host at each server, in one air. Hosts come and go at any time; each gets a controller that was
-  /// just switched on.
+  /// Serves a host at each server, in one air. Hosts may connect and disconnect at any time; each gets a
+  /// controller in the state after power-on.
   private func serve(
     _ servers: [(server: StreamServer, once: Bool)], _ options: EmulationOptions, _ bonds: EmulatedBonds,
     _ total: borrowing Mutex<Sent>

@@ -245,7 +245,7 @@ enum HelpTopic: String, CaseIterable {
     """
 }
 
-/// Stands for no command; its help lists the options of the topic `link`.
+/// A placeholder command whose help lists the options of the topic `link`.
 private struct LinkTopic: ParsableCommand {
   @OptionGroup var link: LinkOptions
   @OptionGroup var thread: ReceiveThreadOptions

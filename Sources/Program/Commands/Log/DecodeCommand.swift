@@ -62,7 +62,7 @@ package struct DecodeCommand: ParsableCommand {
   }
 }
 
-/// Why a line of input is invalid.
+/// The reason why a line of input is invalid.
 private struct WrongLine: Error {
   let message: String
 

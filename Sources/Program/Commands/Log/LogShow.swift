@@ -104,7 +104,7 @@ extension LogCommand {
         }
         if log.isForeign { throw ExitCode.failure }
       } catch let failure as Failure {
-        // Before the pager ends.
+        // Print the message before the pager ends.
         Console.note(failure.message)
         throw ExitCode.failure
       }
@@ -127,7 +127,7 @@ extension LogCommand {
       }
     }
 
-    /// - Returns: whether nothing was shown.
+    /// - Returns: true if no packet was shown.
     private func show(_ log: inout LogReader, _ output: LogOutput) throws -> Bool {
       var decoder = PacketDecoder()
       let printer = PacketPrinter(

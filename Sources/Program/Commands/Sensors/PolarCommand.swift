@@ -170,7 +170,7 @@ private struct PolarWriter: SensorWriter {
     row.appendRow(to: &text)
   }
 
-  /// Prints the retained rows as text. JSON has no line for frames whose place in the order is still unknown.
+  /// Prints the retained rows as text. In JSON, frames whose order is still unknown are omitted.
   mutating func finish() throws -> Int? {
     var (text, columns) = ([UInt8](), columns)
     rows.finish { row, _ in Self.append(row, &columns, to: &text) }

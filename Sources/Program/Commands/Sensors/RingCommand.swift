@@ -84,7 +84,7 @@ struct RingToolCommand: ParsableCommand {
       if isWrong { throw ExitCode.failure }
     }
 
-    /// Why a line is invalid.
+    /// The reason why a line is invalid.
     private struct Wrong: Error {
       let reason: String
 

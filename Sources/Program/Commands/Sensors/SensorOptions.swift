@@ -81,7 +81,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   ///
   /// - Parameters:
   ///   - kindName: the kind's name in commands.
-  ///   - streams: targets of the samples given by a former spelling of `--to`.
+  ///   - streams: targets given by a deprecated form of `--to`.
   func record<Sample>(
     _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: FormerStreams
   ) async throws {

@@ -20,7 +20,7 @@ struct SensorStream: Sendable {
     var malformed = 0
     /// Number of samples lost because the reader of the output was too slow, or the kernel's queue was full.
     var lost = 0
-    /// Number of samples missing according to the sensor's clock; `nil` if the sensor has no clock.
+    /// Number of samples missing by the sensor's clock; `nil` if the sensor has no clock.
     var missing: Int?
     /// Number of lost links.
     var gaps = 0
@@ -76,7 +76,7 @@ protocol SensorWriter: Sendable {
 
   /// Whether the writer prints the sensor's identity.
   static var introducesSensors: Bool { get }
-  /// Prints what precedes the samples. Called once, when the stream has started for the first time.
+  /// Prints lines before the first sample. Called once, when the stream has started for the first time.
   mutating func begin(_ session: Session) throws
   /// Prints the sensor's identity. Called once, soon after the first sample.
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
@@ -216,7 +216,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       values: values, samples: samples, malformed: malformed, lost: dropped, missing: missing)
   }
 
-  /// Prints when the link is lost, and when the stream continues.
+  /// Prints a message when the link is lost, and one when the stream continues.
   private static func note(_ states: AsyncStream<SessionState>, _ session: DeviceSession) async {
     let links = NoteLimit(on: session.adapter.loop) { Console.note($0) }
     defer { links.flush() }
