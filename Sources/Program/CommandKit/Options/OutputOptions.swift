@@ -310,7 +310,7 @@ package struct FormerOutputOptions: ParsableArguments {
 
 /// Option values shared by `publish` and outputs for collectors.
 package enum PublishOptions {
-  /// Range of the no-progress timeout.
+  /// Valid range of the no-progress timeout, in seconds.
   package static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
   package static let defaultPatience = 10.0
 }
