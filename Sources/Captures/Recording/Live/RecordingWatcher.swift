@@ -15,8 +15,8 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   func begin()
   /// The sensor reported facts about itself.
   func note(_ facts: SensorFacts)
-  /// A link was lost, or the stream restarted on another link. The writer's thread begins a turn afterwards,
-  /// in which it processes the samples received before the change.
+  /// A link was lost, or the stream restarted on another link. The writer's thread then begins a turn, which
+  /// processes the samples received before the change.
   func take(_ gap: SessionGap, _ change: GapChange)
   /// The recording ended, and the writer's thread has reported everything.
   ///
@@ -27,14 +27,14 @@ package protocol RecordingWatcher: AnyObject, Sendable {
 
   // Called on the writer's thread:
 
-  /// Maximum time, in milliseconds, for which samples may gather in the queue; `nil` for the most efficient
-  /// time. Read at each turn.
+  /// Maximum time in milliseconds that samples may wait in the queue; `nil` for the most efficient time. Read
+  /// on each turn.
   var gatherMilliseconds: Int? { get }
-  /// Begins a turn. Until `endTurn`, the rows of at least everything queued are reported.
+  /// Begins a turn. Everything that is queued now is reported before `endTurn`.
   func beginTurn()
   func endTurn()
 
-  /// A sample, whose rows were already reported.
+  /// A sample. Its rows were already reported.
   func take(sample: some BitwiseCopyable & Sendable)
   func open(_ tables: [RecordedTable])
   /// Sets the columns of a table that was opened without any.
@@ -64,9 +64,9 @@ extension RecordingWatcher {
   package func take(sample: some BitwiseCopyable & Sendable) {}
 }
 
-/// Counts of the data received from a device, and of the part that was lost.
+/// Counts of received and lost data.
 package struct ReceiveCounts: Hashable, Sendable {
-  /// Raw samples of a ring, or values of another sensor.
+  /// Number of raw samples of a ring, or of values of another sensor.
   package var samples = 0
   /// Number of notifications.
   package var received = 0
@@ -96,7 +96,7 @@ package final class RecordingWatchers: RecordingWatcher {
 
   private init(_ watchers: [any RecordingWatcher]) { self.watchers = watchers }
 
-  /// - Returns: `nil` for an empty array, and the only watcher of an array of one, to avoid the cost of
+  /// - Returns: `nil` if the array is empty. A single watcher is returned as it is, to avoid the cost of
   ///   forwarding.
   package static func of(_ watchers: [any RecordingWatcher]) -> (any RecordingWatcher)? {
     watchers.count > 1 ? RecordingWatchers(watchers) : watchers.first

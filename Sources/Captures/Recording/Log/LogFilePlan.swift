@@ -14,7 +14,7 @@ public enum CaptureLogFormat: String, CaseIterable, Sendable {
   /// The format of an HCI log, by its file extension.
   init(path: String) { self = path.hasSuffix(".pcapng") ? .pcapng : .btsnoop }
 
-  /// Name of a monitor's log in messages.
+  /// Name of the format in messages about a monitor's log.
   var name: StaticString {
     switch self {
     case .btsnoop: "btsnoop log of the monitor (2001)"
@@ -28,7 +28,7 @@ public struct LogFilePlan: Hashable, Sendable {
   /// Action if the log exists already.
   public enum Existing: Hashable, Sendable { case fail, append }
 
-  /// `-` is standard output.
+  /// Path of the log; `-` is standard output.
   public var path: String
   public var format = CaptureLogFormat.btsnoop
   public var existing = Existing.fail
@@ -40,7 +40,7 @@ public struct LogFilePlan: Hashable, Sendable {
   public var rotateCount: Int?
   /// Number of files to keep; the oldest is deleted first.
   public var keptFiles: Int?
-  /// Content of the log's queue.
+  /// Kind of records in the log's queue.
   var records = LogRecords.monitor
 
   public init(path: String) { self.path = path }
@@ -63,7 +63,7 @@ public struct LogFilePlan: Hashable, Sendable {
   }
 }
 
-/// An error that prevents recording a log. Its description has the cause and what to do.
+/// An error that prevents recording a log. Its description states the cause and the remedy.
 public enum LogFileError: Error, Hashable, Sendable {
   /// The file exists already; recordings are never overwritten.
   case exists(String)

@@ -55,7 +55,7 @@ public struct LogRecording: Sendable {
     }
   }
 
-  /// Records from a source in place of the kernel, for tests of the writer.
+  /// Takes records from another source than the kernel, for tests of the writer.
   ///
   /// - Parameter open: creates the source of one run.
   package init(
@@ -66,8 +66,8 @@ public struct LogRecording: Sendable {
     self.open = open
   }
 
-  /// Runs to the end. If the task is cancelled, the recording ends as with Ctrl-C: records received so far
-  /// are written.
+  /// Records until a limit is reached, the source ends, or writing fails. If the task is cancelled, the
+  /// recording ends as with Ctrl-C: records received so far are written.
   ///
   /// - Parameters:
   ///   - ready: called once, when recording has started.
@@ -147,7 +147,7 @@ public struct LogRecording: Sendable {
       case nil: "interrupted"
       }
     var lost = LogRecordingReport.Loss(packetLog: outcome.lostInQueue, disk: outcome.lostOnDisk)
-    // Drops recorded in a capture's log happened before its writer.
+    // Packets that the log of another process does not have were dropped before this writer.
     if isOfCapture {
       lost.packetLog += writer.sourceDrops
     } else {
@@ -186,13 +186,13 @@ public struct LogRecordingReport: Sendable {
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime
   public var endReason: String
-  /// Monitor records, including notes.
+  /// Number of monitor records, including notes.
   public var packets: Int
-  /// Bytes of the monitor records in the files.
+  /// Number of bytes of the monitor records in the files.
   public var byteCount: Int
   /// Paths of the kept files, oldest first.
   public var files: [String]
-  /// Bytes of a torn record that `--append` removed.
+  /// Size in bytes of a torn record that `--append` removed.
   public var repairedByteCount: Int
   public var lost: Loss
   public var failure: SystemError?

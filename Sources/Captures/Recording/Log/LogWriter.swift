@@ -3,7 +3,7 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 
-/// Content of a log's queue: the meaning of a record's tag and bytes.
+/// Kind of records in a log's queue, which decides the meaning of a record's tag and bytes.
 enum LogRecords: Hashable, Sendable {
   /// Records of the kernel's monitor; the tag is opcode and adapter. They arrive in order.
   case monitor
@@ -24,7 +24,7 @@ enum LogRecords: Hashable, Sendable {
 final class LogWriter {
   private let plan: LogFilePlan
   private var encoder: PacketLogWriter
-  /// `nil` if the records arrive in order.
+  /// Sorts the records; `nil` if they arrive in order.
   private let order: PacketOrder?
   /// Receives the bytes of each record.
   private let watcher: (any RecordingWatcher)?
@@ -35,26 +35,26 @@ final class LogWriter {
   /// Numbers of the kept files; the current one is last.
   private var numbers: [Int]
   private var notes = AdapterNotes()
-  /// Records in earlier files of this recording that were written to the kernel.
+  /// Number of records in this recording's earlier files that were written to the kernel.
   private var finishedRecords = 0
-  /// Records of the current file, including those written before this recording.
+  /// Number of records in the current file, including those written before this recording.
   private var fileRecords: Int
   private var fileByteCount: Int
   private var fileBegin: MonotonicTime
-  /// Units of the current file that are not records: its header and trailer.
+  /// Number of units in the current file that are not records: its header and trailer.
   private var otherUnits = 0
-  /// Drops of the recording that the files record.
+  /// Number of dropped records that the files report.
   private var dropsWritten = 0
   private(set) var taken = 0
   private var finishedByteCount = 0
   /// Offset of this recording's first record in the current file.
   private var firstRecordOffset: Int
   private(set) var failure: SystemError?
-  /// `nil` for standard output.
+  /// Folder of the log; `nil` for standard output.
   private let folder: OpenFolder?
   /// Whether the current file was removed, replaced or cut.
   private(set) var isGone = false
-  /// Bytes of a torn record that opening the file cut off.
+  /// Size in bytes of a torn record that was cut off when the file was opened.
   let tornByteCount: Int
 
   /// Opens the files of a plan.
@@ -125,16 +125,16 @@ final class LogWriter {
   }
 
   var isPending: Bool { failure == nil && !isGone && (file.isPending || file.isUnsynced) }
-  /// Whether it is standard output.
+  /// Whether the log is written to standard output.
   var isPipe: Bool { folder == nil }
   var path: String { file.path }
-  /// Records of this recording that were written to the kernel.
+  /// Number of this recording's records that were written to the kernel.
   var writtenRecords: Int { finishedRecords + (isGone ? 0 : file.writtenUnits - otherUnits) }
-  /// Bytes of these records in the files.
+  /// Number of bytes of this recording's records in the files.
   var writtenByteCount: Int {
     finishedByteCount + (isGone ? 0 : max(0, file.writtenByteCount - firstRecordOffset))
   }
-  /// Bytes of the current file that are in the kernel.
+  /// Number of bytes of the current file that were written to the kernel.
   var kernelByteCount: Int { file.writtenByteCount }
   var lost: Int { taken - writtenRecords }
   var paths: [String] { numbers.map { plan.path($0) } }
@@ -144,8 +144,8 @@ final class LogWriter {
   /// Empties a queue.
   ///
   /// - Parameters:
-  ///   - count: maximum number of records to take; ignored if records are sorted, because all of them are
-  ///     needed for that.
+  ///   - count: maximum number of records to take; ignored if records are sorted, because sorting needs all
+  ///     of them.
   ///   - dropsBefore: number of records that were lost before the queue.
   func drain(_ queue: PacketQueue, atMost count: Int = .max, dropsBefore: Int = 0, now: MonotonicTime) {
     self.now = now
@@ -172,7 +172,7 @@ final class LogWriter {
     order?.write(occasion) { append($0, $1, dropped: $2, $3) }
   }
 
-  /// Appends a record in the form of `PacketQueue.pop`.
+  /// Appends a record, with the arguments of `PacketQueue.pop`.
   private func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ bytes: Span<UInt8>) {
     guard taken < limit else { return }
     taken += 1
@@ -226,7 +226,7 @@ final class LogWriter {
 
   /// Checks whether the current file was removed, replaced or cut.
   ///
-  /// - Returns: whether this was found just now.
+  /// - Returns: whether this call is the first to find it.
   func look() -> Bool {
     guard failure == nil, !isGone, let folder else { return false }
     isGone = file.isGone(from: folder)
@@ -235,10 +235,11 @@ final class LogWriter {
 
   /// The error to report if `isGone`.
   var goneError: SystemError { file.goneError }
-  /// Whether the file that is gone was cut.
+  /// Whether the file was cut, as opposed to removed or replaced.
   var isCut: Bool { file.isCut }
 
-  /// Stops after a failure, here or elsewhere. A full disk may have room for the buffered records.
+  /// Stops after a failure of this log or of another file, and tries to flush the buffered records: a full
+  /// disk may have room for them.
   func stop(_ error: SystemError) {
     failure = failure ?? error
     try? file.flush()
@@ -281,7 +282,8 @@ final class LogWriter {
     }
   }
 
-  /// Writes the file's header and, in a further file of a series, the present adapters, as one unit.
+  /// Writes the file's header as one unit. In the second and later files of a series, the unit also contains
+  /// the notes of the present adapters.
   private func begin(at time: ReceiveTime? = nil) throws(SystemError) {
     var start: [UInt8] = []
     encoder.start(into: &start)
@@ -324,7 +326,7 @@ extension LogFilePlan {
 }
 
 extension PacketLogWriter {
-  /// Appends a record in the form of `PacketQueue.pop`.
+  /// Appends a record, with the arguments of `PacketQueue.pop`.
   fileprivate mutating func append(
     _ bytes: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, as records: LogRecords, drops: UInt32,
     to octets: inout [UInt8]
@@ -399,12 +401,12 @@ private struct AdapterNotes {
 
 /// The intact part of a file to append to.
 package struct LogTail: Hashable, Sendable {
-  /// End of the last whole record, in bytes; 0 if even the file's header is incomplete.
+  /// Offset of the end of the last whole record; 0 if even the file's header is incomplete.
   package var byteCount = 0
   package var records = 0
   /// Cumulative drop count of the last whole record; 0 for pcapng, where each section counts its own.
   package var drops = 0
-  /// Bytes after the last whole record.
+  /// Number of bytes after the last whole record.
   package var tornByteCount = 0
 }
 
@@ -434,7 +436,7 @@ extension LogTail {
     } catch { throw .system(error) }
     let whole = reader.wholeByteCount
     guard expected.starts(with: start), whole > 0 || !hasFailed else { throw .foreign(path, format) }
-    // Only zeros may follow the last record, or the start of the next one, instead of its rest.
+    // The last whole record may be followed only by zeros, or by the start of the next record and then zeros.
     guard !hasFailed || contentByteCount <= whole + format.headByteCount else {
       throw .damaged(path, offset: whole)
     }
@@ -445,8 +447,8 @@ extension LogTail {
 }
 
 extension CaptureLogFormat {
-  /// Number of bytes at the start of a record that may reach the disk alone, with zeros in place of the rest.
-  /// In btsnoop the length of the packet and the time follow; a pcapng block begins with its length.
+  /// Number of bytes at the start of a record that can be on disk while the rest is still zero: 16 in
+  /// btsnoop, the fields before the timestamp; 0 in pcapng, whose blocks have their length at the start.
   fileprivate var headByteCount: Int { self == .btsnoop ? 16 : 0 }
 
   /// The first bytes of a monitor's log, which are the same in each.

@@ -9,7 +9,7 @@ import Synchronization
 /// A `CapturingTransport` fills it with all packets between a host and its controller. Packets dropped because
 /// the queue is full are counted in the records' own drop field.
 public final class PacketLogFile: Sendable {
-  /// Final contents of the files.
+  /// Result of writing the files.
   public struct Outcome: Hashable, Sendable {
     public var packets = 0
     public var failure: SystemError?
@@ -21,19 +21,19 @@ public final class PacketLogFile: Sendable {
     /// Whether the last file was removed, replaced or cut.
     var isRemoved = false
 
-    /// Packets that were dropped because the queue was full or the disk failed.
+    /// Number of packets dropped because the queue was full or the disk failed.
     public var lost: Int { lostInQueue + lostOnDisk }
 
     package init() {}
   }
 
-  /// Size of the queue, in bytes: 13 s of 5,000 records of 40 bytes a second.
+  /// Size of the queue in bytes: enough for 13 s at 5,000 records of 40 bytes per second.
   private static let queueByteCount = 1 << 22
 
   let queue = PacketQueue(byteCount: queueByteCount)
-  /// Signal this event after filling the queue.
+  /// Event to signal after filling the queue.
   var wake: WakeEvent { thread.wake }
-  /// Records lost before the queue so far; the source keeps it up to date.
+  /// Number of records lost before the queue so far. The source updates it.
   var sourceDrops: Int {
     get { sourceDropCount.load(ordering: .relaxed) }
     set { sourceDropCount.store(newValue, ordering: .relaxed) }
@@ -56,7 +56,7 @@ public final class PacketLogFile: Sendable {
   ///
   /// - Parameters:
   ///   - path: path of the log.
-  ///   - origin: description for other processes; the log is not announced if `nil`.
+  ///   - origin: source of the packets, which is announced to other processes; `nil` for no announcement.
   ///   - onFailure: called once, on the writer's thread, if writing fails.
   /// - Throws: EEXIST if the file exists: recordings are never overwritten.
   public static func start(
@@ -80,8 +80,8 @@ public final class PacketLogFile: Sendable {
   ///
   /// - Parameters:
   ///   - limit: maximum number of records; later ones are ignored.
-  ///   - onEnd: called once, on the writer's thread, if the log takes no more records: because of the failure,
-  ///     or `nil` because the limit is reached.
+  ///   - onEnd: called once, on the writer's thread, when the log accepts no more records: with the error
+  ///     after a failure, or with `nil` if the limit is reached.
   static func start(
     _ plan: LogFilePlan, limit: Int = .max, onEnd: @escaping @Sendable (SystemError?) -> Void
   ) async throws(LogFileError) -> PacketLogFile {
@@ -101,19 +101,20 @@ public final class PacketLogFile: Sendable {
     }
   }
 
-  /// Returns a transport that logs its packets here.
+  /// Wraps a transport so that its packets are written to this log.
   ///
   /// - Parameters:
   ///   - transport: the transport that carries the packets.
-  ///   - keys: `logged` to keep keys, with which a sniffer's capture of the links can be decrypted.
+  ///   - keys: `logged` to keep keys in the log. With them, a sniffer's capture of the links can be
+  ///     decrypted.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {
     CapturingTransport(transport, into: queue, waking: wake, keys: keys)
   }
 
-  /// Logs an advertising report of an adapter without packets, as the HCI events that would report it. Call
-  /// it on the receive thread only.
+  /// Logs an advertising report as HCI events, for an adapter that has no packets. Call it on the receive
+  /// thread only.
   package func log(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     report.events { event in
       let packet = [UInt8](encoding: 1 + event.count) {
@@ -135,7 +136,7 @@ public final class PacketLogFile: Sendable {
     self.byteCount.store(byteCount, ordering: .relaxed)
   }
 
-  /// Records lost before the files.
+  /// Number of records lost before they reached the files.
   var drops: Int { queue.dropped + sourceDrops }
 
   /// Writes the queued packets, closes the file and returns the outcome.
@@ -147,7 +148,7 @@ public final class PacketLogFile: Sendable {
 }
 
 private struct PacketLogJob: WriterJob, ~Copyable {
-  /// Maximum records between two reads of the clock.
+  /// Maximum number of records between two reads of the clock.
   private static let turnLimit = 4096
 
   let log: PacketLogFile
@@ -160,7 +161,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   var isIdle: Bool { log.queue.isEmpty }
-  // A pipe's reader may close it while nothing is written.
+  // If the log is a pipe, its reader may close it while nothing is written.
   var isPending: Bool { isHolding || writer.isPending || writer.isPipe && writer.failure == nil }
   var isHolding: Bool { writer.isHolding }
   // A transport's packets are often few, and readers follow the log live.

@@ -5,7 +5,8 @@ import BLEWire
 /// A packet's timestamp is the time when the kernel received it; the packet then waits in its socket until
 /// the receive thread reads it. Packets that are sent meanwhile, and packets of a link whose socket is read
 /// first, are queued before it although their timestamps are later. A record therefore waits here until no
-/// earlier one can arrive: until others are later by `window`, or a turn of the writer has passed.
+/// earlier one can arrive: until a record that is later by `window` has arrived, or a turn of the writer has
+/// passed.
 ///
 /// For use on a single thread. Memory has a fixed size and is allocated at the start.
 final class PacketOrder {
@@ -15,7 +16,8 @@ final class PacketOrder {
   static let byteLimit = Limit(
     262_144, "bytes of packets that wait to be sorted", by: .air,
     whenFull: "the earlier half is written as sorted so far", counted: "nothing is lost")
-  /// H4 type, header and data of an ACL packet. Core 5.4, Vol 4, Part E, 5.4.2.
+  /// Maximum size of a record in bytes: H4 type, header and data of an ACL packet. Core 5.4, Vol 4, Part E,
+  /// 5.4.2.
   private static let longestRecord = 1 + 4 + 65_535
   private static let window = TimeSpan(nanoseconds: 100_000_000)
   /// Maximum step back in time between records. A larger one means that the clock was set.
@@ -24,7 +26,7 @@ final class PacketOrder {
   private struct Entry: BitwiseCopyable {
     let time: ReceiveTime
     let tag: UInt32
-    /// Total records dropped before this position.
+    /// Total number of records dropped before this one.
     var dropped: Int
     /// Offset of the record in `octets`.
     var start: Int
@@ -75,7 +77,7 @@ final class PacketOrder {
   enum Occasion {
     /// A turn of the writer ends.
     case turn
-    /// The buffer has no room.
+    /// The buffer is full.
     case need
     /// No more records will come.
     case end

@@ -24,7 +24,7 @@ public struct RunningLog: Hashable, Sendable {
 
   /// Absolute path of the log.
   public var path: String
-  /// Path of the announcement file; its process holds a lock on it while the log grows.
+  /// Path of the announcement file. The process that writes the log keeps it locked while the log grows.
   public var word: String
 
   /// - Parameters:
@@ -69,7 +69,7 @@ public final class LogAnnouncement: Sendable {
     self.file = Mutex(file)
   }
 
-  /// Removes the announcement, because the log is complete.
+  /// Removes the announcement. Call it when the log is complete.
   public func end() { file.withLock { $0 = nil } }
 
   /// Removes announcements left by killed processes.

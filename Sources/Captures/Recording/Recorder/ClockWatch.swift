@@ -4,11 +4,11 @@ import ColmiRing
 
 /// A time at which the wall clock was set.
 public struct ClockStep: Hashable, Sendable {
-  /// Time at which the step was noticed, by the clock after the step.
+  /// Time at which the step was noticed, by the wall clock after the step.
   public let seenAt: ReceiveTime
   /// Size of the step; negative if the clock was set back.
   public let span: TimeSpan
-  /// Rows of each table before the step, by table name; empty if no sample came after it.
+  /// Number of rows of each table before the step, by table name; empty if no sample followed the step.
   public package(set) var rows: [String: Int] = [:]
   /// Whether the elapsed time across the step is known. It is unknown in an imported log.
   public package(set) var isElapsedKnown = true
@@ -45,8 +45,8 @@ struct ClockWatch: Sendable {
     }
   }
 
-  /// Minimum size of a step, in nanoseconds. The share `slew` of the elapsed time is added: the kernel slews
-  /// a clock by a tenth at most (adjtimex(2), `tick`).
+  /// Minimum size of a step, in nanoseconds. `slew` times the elapsed time is added, because the kernel slews
+  /// a clock by at most a tenth (adjtimex(2), `tick`).
   static let tolerance: Int64 = 5_000_000
   private static let slew = 0.1
   static let limit = Limit(
@@ -54,11 +54,11 @@ struct ClockWatch: Sendable {
     counted: "`clockStepCount` in `session.json`")
   /// Tolerated difference between timestamps and readings, in nanoseconds.
   private static let slack: Int64 = 10_000_000
-  /// Maximum delay between the kernel's timestamp and this thread unless the machine is overloaded, in
-  /// nanoseconds.
+  /// Maximum time in nanoseconds from the kernel's timestamp until this thread processes it, unless the
+  /// machine is overloaded.
   private static let latency: Int64 = 250_000_000
 
-  /// Steps whose first timestamp has not been found yet.
+  /// Steps after which no timestamp has been found yet.
   private struct Pending: Sendable {
     var span: Int64 = 0
     /// Times of the readings before and after the steps, by the boot clock, in nanoseconds.
@@ -75,15 +75,16 @@ struct ClockWatch: Sendable {
   /// Setting of the wall clock for the timestamps so far.
   private(set) var setting = ClockSetting()
   private var pending: Pending?
-  /// The last timestamp, and the usual distance between timestamps, in nanoseconds.
+  /// The last timestamp, in nanoseconds.
   private var lastStamp: Int64?
+  /// Usual distance between timestamps, in nanoseconds.
   private var usual = 0.0
   /// Time at which the sample queue was last empty, by the boot clock, in nanoseconds.
   private var emptied: Int64
 
   init(_ reading: Reading) { (last, emptied) = (reading, reading.steady) }
 
-  /// Whether timestamps after a step may follow.
+  /// Whether the clock was set and no timestamp after it has been found yet.
   var isPending: Bool { pending != nil }
 
   /// Compares a reading of both clocks with the previous one.
@@ -106,7 +107,8 @@ struct ClockWatch: Sendable {
       ClockStep(seenAt: ReceiveTime(nanoseconds: reading.wall), span: TimeSpan(nanoseconds: span)))
   }
 
-  /// Whether the clocks should be read before this timestamp: it does not closely follow the previous one.
+  /// Whether to read the clocks before this timestamp is processed, because it does not closely follow the
+  /// previous one.
   func isApart(_ stamp: Int64) -> Bool {
     guard let lastStamp else { return true }
     return !(0...Self.tolerance).contains(stamp &- lastStamp)
@@ -144,7 +146,7 @@ struct ClockWatch: Sendable {
       let fitsNew =
         new >= max(lastSteady, pending.from) - Self.slack && new <= now + Self.slack
       guard fitsNew else {
-        // A timestamp made after the step was noticed cannot be by the old setting.
+        // A timestamp taken after the step was noticed cannot use the old setting.
         if !fitsOld, old > pending.to + Self.slack { return best ?? place }
         continue
       }

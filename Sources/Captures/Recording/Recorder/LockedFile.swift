@@ -39,7 +39,7 @@ public struct LockWatch: ~Copyable, Sendable {
       })
   }
 
-  /// Uses `flock(LOCK_SH)`, which fails while the writer lives.
+  /// Whether the process still holds the file. Uses `flock(LOCK_SH)`, which fails while the writer lives.
   public var isHeld: Bool {
     guard flock(descriptor.rawValue, LOCK_SH | LOCK_NB) != 0 else {
       flock(descriptor.rawValue, LOCK_UN)

@@ -30,7 +30,7 @@ final class OpenRecording: Sendable {
       let endedAt = clock.now()
       report.endedAt = endedAt
       let step = (endedAt - report.startedAt) - (clock.monotonic() - begunAt)
-      // A clock that is slewed, or set and set back, differs by less.
+      // Slewing, or setting the clock and setting it back, causes smaller differences.
       let least: UInt64 = outcome.clockSteps.map { $0.count > 0 } ?? false ? 100_000_000 : 1_000_000_000
       if step.nanoseconds.magnitude > least { report.clockStepNanoseconds = step.nanoseconds }
       report.lost.packetLog = packets.dropped + outcome.lostPackets

@@ -3,11 +3,11 @@ import Glibc
 
 /// An output file of whole units (rows, records), which always ends with a whole unit.
 ///
-/// Units are buffered. If the disk takes only part of the buffer, the file is cut back to its last whole
+/// Units are buffered. If the disk accepts only part of the buffer, the file is cut back to its last whole
 /// unit, so that it stays readable. Symbolic links are not followed, except for `/dev/stdout` and the like.
 public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
-  /// Maximum number of units in the buffer: no row or record is shorter than 16 bytes.
+  /// Maximum number of units in the buffer, because no row or record is shorter than 16 bytes.
   private static let bufferedUnits = bufferByteCount / 16
 
   private var output: NamedOutput
@@ -16,18 +16,18 @@ public struct OutputFile: ~Copyable, Sendable {
   private let name: FileName
   /// Whether to check that the path still refers to this file; `false` for devices.
   private var isWatched = false
-  /// Units written to the kernel.
+  /// Number of units written to the kernel.
   public private(set) var writtenUnits = 0
   private var buffer: [UInt8] = []
-  /// End of each unit in the buffer.
+  /// End offset of each unit in the buffer.
   private var ends: [Int] = []
-  /// Bytes written to the kernel, including those already in the file when it was opened.
+  /// Number of bytes written to the kernel, including those already in the file when it was opened.
   public private(set) var writtenByteCount = 0
-  /// Bytes that are on disk or were already in the file when it was opened.
+  /// Number of bytes that are on disk or were already in the file when it was opened.
   private var syncedByteCount = 0
   private var failure: SystemError?
-  /// Whether the file may be truncated; `false` for standard output, which may be shared or a file that
-  /// already had content.
+  /// Whether the file may be truncated. `false` for standard output, which other processes may share, or
+  /// which may be a file that already had content.
   private let canBeCut: Bool
 
   /// Action if the file exists.
@@ -97,7 +97,7 @@ public struct OutputFile: ~Copyable, Sendable {
     return NamedOutput(inPlace: descriptor, path)
   }
 
-  /// Whether the buffer has unwritten units.
+  /// Whether the buffer contains unwritten units.
   public var isPending: Bool { !ends.isEmpty }
 
   /// Whether the kernel has bytes that a power failure could lose.
@@ -161,9 +161,9 @@ public struct OutputFile: ~Copyable, Sendable {
     syncedByteCount = writtenByteCount
   }
 
-  /// Writes all bytes in the kernel to disk, but not the file's length. Call it on each of several files
-  /// before `sync` on any of them, because that `sync` may commit the lengths of all. Call it also on a new
-  /// file: after a power failure, the file then either has its header or does not exist.
+  /// Writes all bytes in the kernel to disk, but not the file's length. Call it on all files before `sync` on
+  /// any of them, because a `sync` may commit the lengths of all. Call it also on a new file: after a power
+  /// failure, the file then either has its header or does not exist.
   package mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard failure == nil, canBeCut else { return }
     do throws(SystemError) { try output.descriptor.writeOut(extent) } catch {

@@ -9,13 +9,15 @@ import Synchronization
 /// The receive thread only fills two bounded queues. A `SampleTables` type defines the samples and their
 /// tables.
 package final class Recorder: Sendable {
-  /// Final contents of the files.
+  /// Result of writing the files.
   package struct Outcome: Sendable {
-    /// Rows of each table.
+    /// Number of rows of each table.
     package var rows: [Int] = []
-    /// Samples without a reading, for the first tables; `nil` for a table to which this does not apply.
+    /// Number of samples without a reading, by table index; `nil` if a table does not record dropouts. Can be
+    /// shorter than the list of tables.
     var dropouts: [Int?] = []
-    /// Restarts of the sensor's counters, for the first tables; `nil` for a table without counters.
+    /// Number of restarts of the sensor's counters, by table index; `nil` if a table has no counters. Can be
+    /// shorter than the list of tables.
     var restarts: [Int?] = []
     /// Findings about the sensor's clock.
     var ticks: TickReport?
@@ -23,8 +25,9 @@ package final class Recorder: Sendable {
     var tickTable: Int?
     /// Samples without a row.
     var account = TableAccount()
-    /// Samples and packets lost because writing to disk failed.
+    /// Number of samples lost because writing to disk failed.
     package var lostSamples = 0
+    /// Number of packets lost because writing to disk failed.
     var lostPackets = 0
     /// Steps of the wall clock, if it was watched.
     var clockSteps: ClockWatch?
@@ -43,7 +46,7 @@ package final class Recorder: Sendable {
   private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
   fileprivate let onRemoval: @Sendable (FileRemoval) -> Void
 
-  /// Signal this event after filling a queue.
+  /// Event to signal after filling a queue.
   var wake: WakeEvent { writer.wake }
 
   private init(
@@ -83,8 +86,8 @@ package final class Recorder: Sendable {
     return recorder
   }
 
-  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only once its stream runs,
-  /// so for earlier samples the clock wakes it.
+  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only once its stream runs;
+  /// for earlier samples, the clock wakes it.
   func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
     clock.hold { [weak wake] in
       guard let wake, hasWork() else { return false }

@@ -7,7 +7,7 @@ package struct RecordingFiles: ~Copyable {
   private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
-  /// `nil` if there is no packet log.
+  /// The packet log, if there is one.
   private let log: LogWriter?
   /// Watcher of the recording, if any.
   let live: (any RecordingWatcher)?
@@ -63,7 +63,7 @@ package struct RecordingFiles: ~Copyable {
 
   package var hasFailed: Bool { failure != nil }
 
-  /// Bytes written to the kernel.
+  /// Number of bytes written to the kernel.
   var writtenByteCount: Int {
     tables.reduce(log?.kernelByteCount ?? 0) { $0 + $1.writtenByteCount }
   }
@@ -128,7 +128,7 @@ package struct RecordingFiles: ~Copyable {
 
   /// Waits until the written data is on disk.
   ///
-  /// The bytes of all files are written first. The log is synced next; with it, ext4 commits the lengths of
+  /// The bytes of all files are written first. Then the log is synced, which makes ext4 commit the lengths of
   /// all files. So no length reaches the disk before the bytes, and no array's header before its length. One
   /// commit suffices for all files.
   package mutating func sync() {
@@ -171,7 +171,7 @@ package struct RecordingFiles: ~Copyable {
     return FileRemoval(files: news, leaves: hasOthers ? .others : .nothing)
   }
 
-  /// Ends the recording: completes the index, if there is one.
+  /// Ends the recording, and completes the index if there is one.
   ///
   /// - Parameter rate: rows per second of the table of ticks.
   package mutating func end(rate: Double?) {
@@ -184,7 +184,7 @@ package struct RecordingFiles: ~Copyable {
     }
   }
 
-  /// Flushes the other files after a failure; a full disk may have room for a small remainder.
+  /// Flushes the other files after a failure, because a full disk may have room for a small remainder.
   private mutating func fail(_ error: SystemError) {
     failure = error
     for table in tables { try? table.flush() }

@@ -4,14 +4,15 @@ import Synchronization
 
 /// The work of a writer's thread: emptying queues into files.
 protocol WriterJob: ~Copyable, SendableMetatype {
-  /// Final contents of the files.
+  /// Result of writing the files.
   associatedtype Outcome: Sendable
 
   /// Whether the queues are empty.
   var isIdle: Bool { get }
   /// Whether data remains to be flushed or synced.
   var isPending: Bool { get }
-  /// Whether records wait for the next turn although the file has a live reader; the turn then follows soon.
+  /// Whether records are held back until a later turn although the file has a live reader. The next turn then
+  /// follows soon.
   var isHolding: Bool { get }
   /// Whether each turn ends with a flush, because the file has a live reader.
   var isLive: Bool { get }
@@ -23,7 +24,7 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   var gatherMilliseconds: Int { get }
   /// Maximum age of data not yet on disk.
   var syncInterval: Duration { get }
-  /// Final contents of the files; valid after `end`.
+  /// Result of writing the files; valid after `end`.
   var outcome: Outcome { get }
 
   /// Empties the queues. With `.some`, it may leave a remainder for the next turn, so that a fast source does
@@ -33,9 +34,9 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   mutating func flush()
   /// Syncs everything to disk.
   mutating func sync()
-  /// Checks whether the files still exist: once a second, and at the end.
+  /// Checks whether the files still exist. Called once a second, and at the end.
   mutating func look()
-  /// Ends a turn; reports a failure here.
+  /// Ends a turn. The job reports failures here.
   mutating func endTurn()
   /// Ends the job: writes the remaining data.
   mutating func end()
@@ -55,10 +56,11 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 /// A thread that writes files, so that the receive thread only fills bounded queues.
 ///
 /// It sleeps without a timer while the queues are empty, and preempts no thread when it wakes. Data is in the
-/// kernel within half a second, so a killed process cannot lose it, and on disk within a second, so a power
-/// failure cannot, unless the job asks for a longer interval (`Recorder`, `--sync-interval`). To meet that
-/// limit, it starts a sync earlier: by twice the time of the last sync, and by the 100 ms that a packet may
-/// wait (`PacketOrder`). If a sync takes more than a quarter of the interval, data is on disk late.
+/// kernel within half a second, where it survives the end of the process. It is on disk within a second,
+/// where it survives a power failure, unless the job sets a longer interval (`Recorder`, `--sync-interval`).
+/// To meet this limit, a sync starts early: by twice the duration of the last sync, plus the 100 ms that a
+/// packet may wait (`PacketOrder`). If a sync takes more than a quarter of the interval, data reaches the
+/// disk late.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal this event after filling a queue.
   let wake: WakeEvent
@@ -161,14 +163,14 @@ final class WriterThread<Outcome: Sendable>: Sendable {
 
 enum WriterPeriod {
   /// Time for which the queues may fill, in milliseconds: half of the flush period, which limits what a
-  /// killed process loses, and a thirtieth of what a capture's queues hold at a ring's fastest stream.
-  /// Shorter pauses interrupt the receive thread more often, and save nothing.
+  /// killed process loses, and a thirtieth of the time in which a ring's fastest stream fills a capture's
+  /// queues. A shorter time interrupts the receive thread more often without a benefit.
   static let gather = 250
   /// Time between flushes, in milliseconds.
   static let flush = 500
-  /// Time for which a packet waits for an earlier one, in milliseconds, while a live reader follows.
+  /// Time in milliseconds that a packet waits for an earlier one if the log has a live reader.
   static let hold = 20
-  /// Time for which a packet waits to be sorted, in milliseconds.
+  /// Time in milliseconds that a packet waits to be sorted.
   static let packet = 100
   static let look = Duration.seconds(1)
 

@@ -43,8 +43,8 @@ package struct CaptureDirectory: ~Copyable {
   var place: String? { folder.place(openedAs: path) }
 
   /// Completes `session.json`, even if the folder was moved, and creates it again if it was removed. On a
-  /// full disk it is rewritten in place, and may lack its lists, which have no size limit; their counts are
-  /// present.
+  /// full disk, it is rewritten in place and may omit its lists, whose size is unlimited; it still contains
+  /// their counts.
   package mutating func finish(_ report: SessionReport) throws(SystemError) {
     do throws(SystemError) {
       try session.replace(with: Self.text(report, paddedTo: 0).span, in: folder)

@@ -10,7 +10,8 @@ extension SessionReport {
       /// The queue between receive thread and writer was full.
       case sampleQueue
       /// The queue of the packet log was full, writing to disk failed, or the file was removed. Counts
-      /// packets missing there, not samples. In an imported log, packets that its writer lost.
+      /// packets missing from the log, not samples. For an imported log, counts the packets that its writer
+      /// lost.
       case packetLog
       /// Writing rows to disk failed, or their file was removed. A ring's sample is one row; a strap's value
       /// is one row of `heart_rate`, and one row of `rr_intervals` for each interval.
@@ -103,10 +104,10 @@ extension SessionReport.Loss.Place {
 
 /// Received data, losses, and whether losses can be detected. It provides the text that every command shows.
 package struct Ledger: Hashable, Sendable {
-  /// Number of notifications.
+  /// Number of notifications received.
   package var received = 0
   package var loss = SessionReport.Loss()
-  /// Notifications received twice and recorded once.
+  /// Number of notifications received twice and recorded once.
   package var repeated = 0
   /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
   /// detected.

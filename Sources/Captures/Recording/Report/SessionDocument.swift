@@ -32,7 +32,7 @@ package enum SessionDocument {
     !Files.names(in: directory).contains("session.json")
   }
 
-  /// Why a document does not state the losses; `nil` if it does.
+  /// Reason why a document does not state the losses; `nil` if it does.
   package static func unknownLoss(_ document: JSONDocument) -> String? {
     guard document["received"] != nil, document["lost"] != nil else {
       return "session.json does not record it"

@@ -12,7 +12,7 @@ public struct SessionReport: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
-    /// Samples without a reading of the light; `nil` if this does not apply.
+    /// Number of samples without an optical reading; `nil` if this does not apply.
     public var dropouts: Int?
     /// Number of times that the sensor's counters restarted or went back; `nil` for a table without counters.
     public var restarts: Int?
@@ -44,23 +44,24 @@ public struct SessionReport: Hashable, Sendable {
   /// How far the wall clock was set forward during the recording, relative to the monotonic clock; `nil` if
   /// it was not set. All timestamps here use the wall clock.
   public var clockStepNanoseconds: Int64?
-  /// The first steps of the wall clock, and the total number of steps.
+  /// The first steps of the wall clock.
   public var clockSteps: [ClockStep] = []
+  /// Total number of steps of the wall clock.
   public var clockStepCount = 0
   /// Pauses in an imported log during which its clock may have been set forward.
   package var clockDoubts: [ClockStep] = []
-  /// Notifications that arrived while recording.
+  /// Number of notifications received while recording.
   public var received = 0
-  /// Notifications and ATT PDUs with an invalid format.
+  /// Number of notifications and ATT PDUs with an invalid format.
   public var malformed: Int {
     get { lost.malformed }
     set { lost.malformed = newValue }
   }
   /// Description of the last notification or PDU with an invalid format.
   public var lastMalformed: String?
-  /// Complete frames that are not samples: replies of the ring.
+  /// Number of complete frames that are not samples: replies of the ring.
   public var otherFrames = 0
-  /// Samples that were received again, on another characteristic or with the same sensor time; each is
+  /// Number of samples received again, on another characteristic or with the same sensor time. Each sample is
   /// recorded once.
   public var repeated = 0
   /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
@@ -68,25 +69,27 @@ public struct SessionReport: Hashable, Sendable {
   public private(set) var isNumbered = false
   /// Notifications that a log's writer truncated, but from which a sample was recorded.
   package var usedCuts = 0
-  /// Number of accounts added.
+  /// Number of `TableAccount` values added.
   private var accountCount = 0
-  /// Samples timestamped by ringtap because the kernel provided no timestamp.
+  /// Number of samples timestamped by ringtap because the kernel provided no timestamp.
   public var withoutKernelStamp = 0
-  /// Unusable packets from the controller during the recording: notifications may be missing. See
+  /// Number of unusable packets from the controller during the recording. Notifications may be missing. See
   /// `Adapter.faults`.
   public var adapterFaults = 0
   public var lost = Loss()
   /// Files that were removed during the recording.
   public var removedFiles: [RemovedFile] = []
   public var streams: [Stream] = []
-  /// Findings about the sensor's clock, and the file of the table of ticks.
+  /// Findings about the sensor's clock.
   public var ticks: TickReport?
+  /// File of the table of ticks.
   public var ticksFile: String?
-  /// Number of rows in that file.
+  /// Number of rows of the table of ticks.
   public var tickRows = 0
   public var packetLog: String?
-  /// ATT_MTU of the link, and its connection handle.
+  /// ATT_MTU of the link.
   public var mtu: Int?
+  /// Connection handle of the link.
   public var connectionHandle: ConnectionHandle?
   /// Size of the kernel's receive queue, in bytes of kernel memory.
   public var receiveBufferByteCount: Int?
@@ -94,25 +97,26 @@ public struct SessionReport: Hashable, Sendable {
   public var asked = LinkRequest()
   /// Changes of the link's parameters, in order; empty if the kernel does not report them.
   public var changes: [LinkChange] = []
-  /// Times without a link, in order, and the numbers of gaps and links. If there are very many gaps, not all
-  /// are kept.
+  /// Times without a link, in order. If there are very many, not all are kept.
   public var gaps: [SessionGap] = []
+  /// Number of times without a link.
   public var gapCount = 0
   public var linkCount = 0
-  /// ATT requests over all links; each is a round trip.
+  /// Number of ATT requests over all links; each is a round trip.
   public var attRequests = 0
-  /// Responses from the device that matched no request. They were ignored.
+  /// Number of responses from the device that matched no request. They were ignored.
   public var strayResponses = 0
-  /// Values received on handles without a subscription. They were ignored.
+  /// Number of values received on handles without a subscription. They were ignored.
   public var unsubscribedValues = 0
   /// Unusual behaviour of the device.
   public var remarks: [LinkRemark] = []
-  /// ATT requests of each link before its first sample, in order, without links that had no samples.
+  /// Number of ATT requests before the first sample, for each link that had samples, in order.
   public var requestsBeforeFirstSample: [Int] = []
   /// Number of links that reused the attributes discovered on an earlier link.
   public var linksWithKnownAttributes = 0
-  /// Timestamps of the first and the last sample.
+  /// Timestamp of the first sample.
   public var firstSampleAt: ReceiveTime?
+  /// Timestamp of the last sample.
   public var lastSampleAt: ReceiveTime?
   /// Time from the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
@@ -160,7 +164,8 @@ public struct SessionReport: Hashable, Sendable {
     if let ticks = outcome.ticks { take(ticks, as: format) }
   }
 
-  /// Adds samples without a row. Ticks that were due while there was no link are not counted as lost.
+  /// Adds an account of samples without a row. Ticks that were due while there was no link are not counted as
+  /// lost.
   package mutating func take(_ account: TableAccount) {
     repeated += account.repeated
     lost.late += account.late
@@ -175,9 +180,9 @@ public struct SessionReport: Hashable, Sendable {
     lost.missing += account.missing(max(0, missing), besides: elsewhere)
   }
 
-  /// Maximum distance of missing ticks from a gap, in nanoseconds. The last ticks before a gap are late on a
-  /// failing link; the first ones after it are late while the new link catches up. Timestamps cannot show
-  /// which of them follow the missing ticks (`TickClock`).
+  /// Maximum distance in nanoseconds between missing ticks and the gap that explains them. The last ticks
+  /// before a gap are late on a failing link; the first ones after it are late while the new link catches up.
+  /// Timestamps cannot show which of them follow the missing ticks (`TickClock`).
   package static let gapDoubt: Int64 = 500_000_000
 
   /// Whether more than half of a stretch is in a gap or close to it.
@@ -542,7 +547,7 @@ extension TickReport {
 }
 
 extension TickReport.Part {
-  /// Encodes the members other than those of its stream.
+  /// Encodes the members of a part, without the name of its stream.
   package func encode(into line: inout JSONLine) {
     guard samples > 0 else { return }
     if let rate { line.member("rateHz", rate) }
@@ -591,7 +596,7 @@ package struct ImportOrigin: Hashable, Sendable {
   /// File name of the log.
   package var log: String
   package var attributes: [Attribute] = []
-  /// Numbers of a ring's messages: by kind, or by command if the kind is unknown.
+  /// Number of a ring's messages by kind, or by command if the kind is unknown.
   package var messages: [(name: String, count: Int)] {
     counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
   }
@@ -634,7 +639,7 @@ public struct RemovedFile: Hashable, Sendable {
   public let change: Change
   /// Time when the recording noticed it: about a second after the last write to the file.
   public let noticedAt: ReceiveTime
-  /// Rows or packets written to it before, and those received afterwards. All are lost.
+  /// Number of rows or packets written before the removal or received afterwards. All are lost.
   public internal(set) var rows = 0
 
   init(name: String, change: Change, noticedAt: ReceiveTime) {
@@ -646,7 +651,7 @@ public struct RemovedFile: Hashable, Sendable {
 
 /// Files that a recording found to be removed.
 public struct FileRemoval: Hashable, Sendable {
-  /// Files that are left to write to.
+  /// Files that can still be written.
   public enum Rest: Hashable, Sendable {
     case others
     /// No files are left, so the recording ends.

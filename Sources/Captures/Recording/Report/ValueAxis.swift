@@ -12,13 +12,13 @@
 /// Among fewer than 64 numbers, none is an outlier, so a user who zooms in on an outlier sees it.
 package struct ValueAxis: Sendable {
   package struct Rule: Hashable, Sendable {
-    /// Minimum span of the axis: absolute, in its unit, and as a share of its greatest value. It keeps small
-    /// changes from filling the axis.
+    /// Minimum span of the axis in its unit. It keeps small changes from filling the axis.
     package var leastSpan: Double
+    /// Minimum span of the axis, as a share of its greatest value.
     package var leastShare: Double
     /// Values that the axis always includes.
     package var includes: ClosedRange<Double>?
-    /// Sums and settings have no outliers.
+    /// Whether no value is treated as an outlier, as for sums and settings.
     package var keepsAll: Bool
 
     package init(

@@ -51,7 +51,8 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
 package enum SensorEmulation: Sendable {
   /// A specification as in `virtual:`, such as `heart-rate`.
   case specification(String)
-  /// One characteristic that notifies values. The closure returns the value for a number, from 0.
+  /// One characteristic that notifies values. The closure returns the value with the given number, counted
+  /// from 0.
   case values(
     name: String, service: BluetoothUUID, characteristic: BluetoothUUID, @Sendable (Int) -> [UInt8])
 }
@@ -83,7 +84,7 @@ extension SensorKind where Sample: SensorSample {
   ///   - characteristic: the characteristic that notifies or indicates.
   ///   - table: name of the recorded table's file, without extension; `values` by default.
   ///   - columns: columns of the table after the time.
-  ///   - emulation: returns the bytes of an emulated value for its number, from 0.
+  ///   - emulation: returns the bytes of the emulated value with the given number, counted from 0.
   public init(
     _ name: String, of type: Sample.Type, service: BluetoothUUID, nameStarts: [String] = [],
     characteristic: BluetoothUUID, table: String = "values", columns: [SensorColumn<Sample>],

@@ -19,7 +19,7 @@ final class RecordingEnd: Sendable {
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
-    /// Whether the files exist. The sample limit may be reached before they do.
+    /// Whether the files exist. The sample limit may be reached before they are created.
     var hasFiles = false
     var early: Reason?
     /// Remarks that were already reported.
@@ -156,7 +156,7 @@ extension RecordingEnd.Reason {
   /// - Parameters:
   ///   - hasStreamed: whether a stream has started.
   ///   - lost: the last gap.
-  ///   - patience: how long reconnecting was tried.
+  ///   - patience: time for which the session tried to reconnect.
   func text(hasStreamed: Bool, lost: SessionGap?, patience: Duration) -> String {
     switch self {
     case .count: "count reached"

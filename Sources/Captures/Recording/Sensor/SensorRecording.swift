@@ -29,7 +29,7 @@ public struct SensorRecording: Sendable {
   /// Result of a recording: the report, and the error that ended it early, if any.
   public struct Result: Sendable {
     public var report: SessionReport
-    /// Samples with a value. A strap off the body sends samples without one.
+    /// Number of samples with a value. A strap off the body sends samples without one.
     public var values: Int
     public var failure: HostError?
     /// Path of the directory; not the requested one if the directory was moved meanwhile, and `nil` if it was

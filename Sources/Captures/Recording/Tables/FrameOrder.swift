@@ -23,7 +23,7 @@ struct FrameOrder: Sendable {
   enum Verdict: Hashable, Sendable {
     /// The frame follows the previous one, on the same link or another.
     case next(isSameLink: Bool)
-    /// The frame is the first on another clock.
+    /// The first frame after the sensor's clock was reset or replaced.
     case begins
     /// The frame was received before.
     case repeated
@@ -31,14 +31,14 @@ struct FrameOrder: Sendable {
     case late
     /// The frame belongs to another stream.
     case foreign
-    /// The frame is undecided until later frames arrive.
+    /// The frame cannot be decided until later frames arrive.
     case held
   }
 
-  /// Decision about the held frames, which precede the frame that caused it.
+  /// Decision about the held frames, all of which came before the frame that caused it.
   enum HeldFrames: Hashable, Sendable {
     case stay
-    /// The held frames are the first on another clock.
+    /// The held frames are the first ones after the sensor's clock was reset or replaced.
     case begin
     case late
     case foreign
@@ -72,7 +72,7 @@ struct FrameOrder: Sendable {
 
   /// Deviation, in nanoseconds, beyond which a clock must have been set.
   private static let tolerance: Int64 = 2_000_000_000
-  /// Maximum delay of a frame, in nanoseconds. A later frame follows another clock.
+  /// Maximum delay of a frame, in nanoseconds. A frame with a longer delay follows another clock.
   private static let longestDelay: Int64 = 10_000_000_000
   /// Number of frames that prove a new clock, if no frame follows the old clock meanwhile.
   static let heldLimit = 3
@@ -156,7 +156,7 @@ struct FrameOrder: Sendable {
 
   /// Decides about the held frames.
   ///
-  /// - Parameter asOther: whether the stream continues on its own clock.
+  /// - Parameter asOther: whether the held frames belong to another stream.
   private mutating func settle(asOther: Bool) -> HeldFrames {
     guard let candidate else { return .stay }
     self.candidate = nil

@@ -1,19 +1,19 @@
 import BLEWire
 import Physiology
 
-/// Converts the samples of frames with sensor timestamps to the kernel's clock.
+/// Converts the sample times of frames from the sensor's clock to the kernel's.
 ///
 /// The kernel timestamps a frame on arrival; the frame contains the time of its last sample. A `ClockFit`, as
 /// for a ring's ticks, relates the two clocks, using only the frames so far: later frames do not change
-/// earlier rows. Times stay in order from frame to frame, because the interval between samples is stretched
-/// or compressed by at most a tenth if the fit moves.
+/// earlier rows. If the fit moves, the interval between samples is stretched or compressed by at most a
+/// tenth, which keeps times in order from frame to frame.
 ///
 /// All times include the constant delay from the sensor to the kernel, which cannot be measured here. A frame
 /// without a sensor time is placed before its timestamp at the nominal rate.
 struct FrameTimes: Sendable {
-  /// Tick of the fit, in nanoseconds of the sensor's clock; frames come at any interval.
+  /// Unit in which the fit counts, in nanoseconds of the sensor's clock. Frames can come at any interval.
   private static let step: UInt64 = 1_000_000
-  /// Deviation from the fit, in nanoseconds, beyond which one of the clocks is considered set.
+  /// Deviation from the fit, in nanoseconds, beyond which one of the clocks must have been set.
   private static let tolerance = 2e9
   /// Maximum relative change of the interval between samples.
   private static let stretch = 0.1

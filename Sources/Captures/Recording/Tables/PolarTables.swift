@@ -82,7 +82,7 @@ package struct PolarRows {
   fileprivate private(set) var sampleRate: UInt16?
   private var clock: PolarSampleClock
   private var order = FrameOrder()
-  /// Frames whose place in the order depends on later frames.
+  /// Frames whose position depends on later frames.
   private var held: [(frame: PolarFrameSample, offset: Int64)] = []
   /// `ClockSetting.offset` of the next frame's timestamp, in nanoseconds.
   private var offset: Int64 = 0
@@ -196,8 +196,8 @@ package struct PolarRows {
     times.restart()
   }
 
-  /// Counts a late frame. Its samples were counted as missing when a later frame arrived. If none were, the
-  /// frame belongs to another stream.
+  /// Counts a late frame. Its samples were counted as missing when a later frame arrived. If no samples were
+  /// counted as missing, the frame belongs to another stream.
   private mutating func noteLate(_ sample: PolarFrameSample) {
     var count = 0
     sample.withFrame { count = $0.sampleCount }
@@ -234,8 +234,8 @@ package struct PolarRows {
     return digest
   }
 
-  /// Passes the rows of a frame to `body`. They are placed by the clock's setting at the start, and their
-  /// times use its current setting.
+  /// Passes the rows of a frame to `body`. The rows are placed with the clock setting at the start, but their
+  /// times use the current setting.
   private mutating func write(
     _ sample: PolarFrameSample, _ offset: Int64, _ body: (borrowing PolarRow, Bool) -> Void
   ) {
@@ -271,7 +271,7 @@ package struct PolarRows {
     }
   }
 
-  /// Time of the sample that comes this number of samples before a frame's last one, by the nominal rate.
+  /// Time of the sample that is `samples` before the last one of a frame, at the nominal rate.
   private func nominal(_ time: ReceiveTime, _ samples: Int) -> Int64 {
     time.nanoseconds &- (sampleRate.map { Int64(samples) * 1_000_000_000 / Int64($0) } ?? 0)
   }

@@ -17,7 +17,7 @@ package struct RecordedColumn: Hashable, Sendable {
     /// A number, exact for the 16-bit integers that it is used for; NaN if missing.
     case float32(decimals: Int)
     case float64(decimals: Int)
-    /// One of a few words. Empty if missing.
+    /// One word of a short list. Empty if missing.
     case word([String])
 
     /// Name of the type in NumPy.

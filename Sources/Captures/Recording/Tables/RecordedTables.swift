@@ -10,7 +10,7 @@ package struct RecordedTable: Hashable, Sendable {
   package var content = Content.samples
   /// Requested rows per second; `nil` if the sensor has no fixed rate.
   package var rateHz: Double?
-  /// Whether a user's program defines the table. Only the capture then describes its columns.
+  /// Whether a user's program defines the table. If so, only the capture describes its columns.
   package var isOwn = false
 
   package init(
@@ -57,12 +57,13 @@ package protocol SampleTables: Sendable {
   mutating func finish(_ files: inout RecordingFiles)
   /// Findings about the sensor's clock; `nil` for tables without a clock.
   var ticks: TickReport? { get }
-  /// Samples without a reading so far, for the first tables; `nil` for a table to which this does not apply.
+  /// Number of samples without a reading so far, by table index; `nil` if a table does not record dropouts.
+  /// Can be shorter than `tables`.
   var dropouts: [Int?] { get }
   /// Samples without a row so far.
   var account: TableAccount { get }
-  /// Number of times so far that the sensor's counters restarted or went back, for the first tables; `nil`
-  /// for a table without counters.
+  /// Number of times so far that the sensor's counters restarted or went back, by table index; `nil` if a
+  /// table has no counters. Can be shorter than `tables`.
   var restarts: [Int?] { get }
 }
 
@@ -73,41 +74,43 @@ package struct TableAccount: Hashable, Sendable {
     package var after: ReceiveTime
     package var before: ReceiveTime
     package var count: Int
-    /// Samples of ticks from which nothing was received.
+    /// Number of samples of ticks from which nothing was received.
     var whole = 0
   }
 
-  /// Number of stretches kept, to recognise those without a link. Further ones count as losses.
+  /// Maximum number of stretches kept, to recognise those without a link. Further ones count as losses.
   static let stretchLimit = 1_024
 
   /// Whether the sensor has a clock or numbering that shows losses.
   package var isNumbered = false
-  /// Samples missing according to the sensor's clock.
+  /// Number of samples missing according to the sensor's clock.
   package var missing = 0
   /// Stretches in which samples of a ring are missing. These are included even if there was no link.
   package var stretches: [Stretch] = []
-  /// Received samples of the kinds whose loss can be detected, and the notifications that contained them.
+  /// Number of received samples of the kinds whose loss can be detected.
   package var samples = 0
+  /// Number of notifications that contained these samples.
   package var notifications = 0
-  /// Notifications that arrived too late to be put in order.
+  /// Number of notifications that arrived too late to be put in order.
   package var late = 0
-  /// Notifications that fit no row, because they belong to another stream or their scale is unknown.
+  /// Number of notifications that fit no row, because they belong to another stream or their scale is
+  /// unknown.
   package var unplaced = 0
-  /// Notifications received twice and recorded once.
+  /// Number of notifications received twice and recorded once.
   package var repeated = 0
 
   package init() {}
 
-  /// Samples missing according to the sensor's clock, except those of notifications already counted as lost
-  /// elsewhere.
+  /// Number of samples missing according to the sensor's clock, except those of notifications already counted
+  /// as lost elsewhere.
   ///
   /// - Parameters:
   ///   - missing: all missing samples.
   ///   - lost: notifications that a queue dropped, or that were cut or malformed.
   package func missing(_ missing: Int, besides lost: Int) -> Int {
     guard lost > 0, notifications > 0 else { return missing }
-    // Assume that lost notifications had as many samples as received ones, within a tenth and a few at the
-    // ends.
+    // Assume that a lost notification had as many samples as the average received one, within a tenth, and
+    // allow for a few more at the ends.
     let explained = Double(lost) * Double(samples) / Double(notifications)
     return Double(missing) <= explained * 1.1 + 2 ? 0 : missing - Int(explained.rounded())
   }

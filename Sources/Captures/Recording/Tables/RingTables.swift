@@ -16,7 +16,7 @@ package struct RingTables: SampleTables {
   package var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
   package var ticks: TickReport? { stream.report }
   package var dropouts: [Int?] { RingStream.allCases.map { $0.hasDropouts ? droppedOut[$0.rawValue] : nil } }
-  /// Dropouts by `RingStream.rawValue`.
+  /// Number of dropouts by `RingStream.rawValue`.
   private var droppedOut: InlineArray<3, Int> = .init(repeating: 0)
 
   package static func time(of sample: RingRawReading) -> ReceiveTime { sample.time }
@@ -69,10 +69,11 @@ package struct RingLosses: Sendable {
   }
 
   private var account = TableAccount()
-  /// The last tick that had the part, by `RingTick.Part.rawValue`.
+  /// The last tick that contained the part, by `RingTick.Part.rawValue`.
   private var last: [Last?] = RingTick.Part.allCases.map { _ in nil }
   private var missing: [Int] = RingTick.Part.allCases.map { _ in 0 }
-  /// Missing samples that belong to ticks from which nothing was received, by `RingTick.Part.rawValue`.
+  /// Number of missing samples that belong to ticks from which nothing was received, by
+  /// `RingTick.Part.rawValue`.
   private var whole: [Int] = RingTick.Part.allCases.map { _ in 0 }
   private var missingTicks = 0
 
@@ -107,8 +108,8 @@ package struct RingLosses: Sendable {
   }
 
   /// - Parameter report: states which parts come with each tick; the absence of other parts is not a loss. If
-  ///   the residual of the timestamps exceeds one tick period, it cannot prove that whole ticks are missing;
-  ///   above 3 periods, it cannot prove that none are missing.
+  ///   the residual of the timestamps exceeds one tick period, the report cannot prove that whole ticks are
+  ///   missing. If it exceeds 3 periods, the report cannot prove that none are missing.
   package func account(_ report: TickReport) -> TableAccount {
     guard let rate = report.rate, rate <= Self.fastestTicks else { return TableAccount() }
     var account = account
@@ -128,9 +129,9 @@ package struct RingLosses: Sendable {
     return account
   }
 
-  /// Limits of the timestamps' residual, in tick periods: up to `proof`, missing ticks are certain; up to
-  /// `doubt`, the absence of missing ticks is certain.
+  /// Maximum residual of the timestamps, in tick periods, at which it is certain that ticks are missing.
   private static let proof = 1.0
+  /// Maximum residual of the timestamps, in tick periods, at which it is certain that no ticks are missing.
   private static let doubt = 3.0
 }
 

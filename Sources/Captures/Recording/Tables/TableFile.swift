@@ -42,7 +42,7 @@ final class TableFile {
     }
   }
 
-  /// Rows written to the kernel. The first unit of a text file is its header.
+  /// Number of rows written to the kernel. The first unit of a text file is its header.
   var rowsWritten: Int {
     if isGone { return 0 }
     return switch format {
@@ -51,7 +51,7 @@ final class TableFile {
     }
   }
 
-  /// Bytes written to the kernel.
+  /// Number of bytes written to the kernel.
   var writtenByteCount: Int {
     switch format {
     case .csv: text?.writtenByteCount ?? 0
@@ -59,8 +59,9 @@ final class TableFile {
     }
   }
 
-  /// First and last cell of the first column, if the format keeps them.
+  /// First cell of the first column, if the format keeps it.
   var firstCell: UInt64? { columns?.firstCell }
+  /// Last cell of the first column, if the format keeps it.
   var lastCell: UInt64? { columns?.lastCell }
 
   /// Whether rows are waiting for a flush or a sync.

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Follows the log of another process and passes its records to a writer, as if the monitor had sent them.
 ///
-/// It reads the log's file, so the other process is not involved: a slow reader neither delays it nor loses
-/// records. Flushed records are seen at most 100 ms later.
+/// It reads the log's file, so it cannot delay the other process or make it lose records. Flushed records are
+/// read at most 100 ms later.
 final class CaptureSource: RecordSource {
   private static let pauseMilliseconds = 100
 

@@ -3,7 +3,7 @@ import BLEWire
 
 /// Passes records from the kernel's monitor to a log's writer, on the receive thread.
 actor MonitorSource: RecordSource {
-  /// Maximum batches in one turn, so that other jobs of the loop get to run.
+  /// Maximum number of batches in one turn, so that other jobs of the loop can run.
   private static let turnLimit = 8
   private static let slots = 32
 

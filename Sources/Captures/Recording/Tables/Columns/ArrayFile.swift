@@ -3,16 +3,17 @@ import Glibc
 
 /// A one-dimensional NumPy array (`.npy`, format 1.0) that grows on disk and can be opened at any time.
 ///
-/// The header occupies one page and states the number of elements. Elements are appended first and claimed in
-/// the header afterwards, each by its own system call. A process killed between the two leaves a file that is
-/// longer than its header states. `numpy.load` opens such a file, also with `mmap_mode`, but refuses one that
-/// is shorter. Here the kernel always has the claimed elements. The count lies in one sector, which a disk
-/// writes whole or not at all.
+/// The header occupies one page and states the number of elements. Elements are appended first; a second
+/// system call then counts ("claims") them in the header. A process killed between the two leaves a file that
+/// is longer than its header states. `numpy.load` opens such a file, also with `mmap_mode`. It refuses a file
+/// that is shorter, which cannot occur here: elements reach the kernel before their count. The count lies in
+/// one sector, which a disk writes whole or not at all.
 ///
-/// After a power failure, the disk must not have the header without the elements and the file's length. So
-/// `writeOut` writes only the elements to disk, whose pages differ from the header's. Another file's `sync`
-/// then makes the file system record the lengths of all files. `sync`, which writes the header, comes last.
-/// After 30 s, the kernel writes pages by itself, in any order; `syncLimit` is shorter than that.
+/// After a power failure, the disk must not have the header without the elements and the file's length.
+/// `writeOut` therefore writes only the elements to disk; their pages differ from the header's. A `sync` of
+/// another file then makes the file system record the lengths of all files. The `sync` of this file, which
+/// writes the header, comes last. The kernel writes pages by itself after 30 s, in any order; `syncLimit` is
+/// shorter than that.
 ///
 /// NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays".
 package final class ArrayFile {
@@ -29,16 +30,16 @@ package final class ArrayFile {
 
   package let path: String
   private let name: FileName
-  /// Bytes of elements written to the kernel, claimed or not.
+  /// Number of bytes of elements written to the kernel, claimed or not.
   package private(set) var byteCount = 0
   private let descriptor: FileDescriptor
   /// The part of the header that is rewritten. White space follows it.
   private var header: [UInt8]
   /// Offset of the number of elements in the header.
   private let countOffset: Int
-  /// Bytes of elements on disk; -1 until the header is on disk.
+  /// Number of bytes of elements on disk; -1 until the header is on disk.
   private var syncedByteCount = -1
-  /// See `OutputFile`.
+  /// Whether `isGone` and `isCut` check the file; see `OutputFile`.
   private let isWatched: Bool
 
   /// Creates an empty array in a new file with mode 0644.
@@ -74,7 +75,7 @@ package final class ArrayFile {
   /// Whether the kernel has bytes that a power failure could lose.
   package var isUnsynced: Bool { syncedByteCount < byteCount }
 
-  /// Writes elements to the kernel without claiming them.
+  /// Writes elements to the kernel without counting them in the header.
   ///
   /// - Throws: ENOSPC or similar. `byteCount` then includes the bytes that were written, which may end with
   ///   part of an element.
@@ -141,7 +142,7 @@ package final class ArrayFile {
     SystemError(call: "write \(path)", number: error.number)
   }
 
-  /// Byte by byte, because the writer's thread must not allocate.
+  /// Writes the number byte by byte, because the writer's thread must not allocate.
   private func setCount(_ count: Int) {
     var divisor = 1
     while count / divisor >= 10 { divisor *= 10 }

@@ -6,7 +6,8 @@ import JSONText
 ///
 /// Rows are buffered in memory of fixed size. A flush writes the cells of each column, then updates each
 /// header, the first column's last. Whenever the program ends, no column has fewer elements than the first
-/// one, the time. If the disk takes only part of a flush, the table is as long as its shortest column.
+/// one, which contains the time. If the disk accepts only part of a flush, the table is as long as its
+/// shortest column.
 package struct ColumnFiles: ~Copyable {
   /// Maximum number of words of buffered rows.
   private static let wordLimit = 1 << 13
@@ -17,12 +18,14 @@ package struct ColumnFiles: ~Copyable {
   private let name: FileName
   private var rows: WordRow
   private var octets: [UInt8] = []
-  /// Rows written to the kernel, and rows claimed by the headers.
+  /// Number of rows written to the kernel.
   private(set) var writtenRows = 0
+  /// Number of rows that the headers count.
   private var claimedRows = 0
   private var failure: SystemError?
-  /// First and last cell of the first column: the start and end times of the table.
+  /// First cell of the first column: the start time of the table.
   private(set) var firstCell: UInt64?
+  /// Last cell of the first column: the end time of the table.
   private(set) var lastCell: UInt64?
 
   /// Creates the folder and its empty arrays.
@@ -52,7 +55,7 @@ package struct ColumnFiles: ~Copyable {
   package static func fileName(_ column: RecordedColumn) -> String { column.name + ".npy" }
 
   var isPending: Bool { !rows.words.isEmpty || claimedRows < writtenRows }
-  /// Bytes of all arrays, without their headers.
+  /// Number of bytes in all arrays, without their headers.
   var writtenByteCount: Int { arrays.reduce(0) { $0 + $1.byteCount } }
   var isUnsynced: Bool {
     for place in arrays.indices where failure == nil && arrays[place].isUnsynced { return true }
@@ -77,7 +80,7 @@ package struct ColumnFiles: ~Copyable {
     do throws(SystemError) { try claim() } catch { try fail(error) }
   }
 
-  /// See `ArrayFile`.
+  /// Writes the elements of all arrays to disk; see `ArrayFile.writeOut`.
   mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard failure == nil else { return }
     do throws(SystemError) { for place in arrays.indices { try arrays[place].writeOut(extent) } } catch {
@@ -112,7 +115,7 @@ package struct ColumnFiles: ~Copyable {
     return false
   }
 
-  /// Writes the rows to the kernel without claiming them.
+  /// Writes the rows to the kernel without counting them in the headers.
   private mutating func spill() throws(SystemError) {
     let count = rows.words.count / columns.count
     guard count > 0 else { return }
