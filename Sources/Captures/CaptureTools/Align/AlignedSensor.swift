@@ -11,24 +11,24 @@ struct AlignedSensor: Sendable {
   private(set) var motion = MotionSeries()
   /// Times of the beats in seconds from the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether the beats come from an optical sensor, which detects a beat about a quarter of a second late.
+  /// Whether the beats come from an optical sensor, which detects each beat about a quarter of a second late.
   private(set) var seesBlood = false
   /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
   /// own.
   private(set) var pace: Double?
   private(set) var counts = StraightClock.Unit.seconds
-  /// Delay from sending to the recorded rows; `nil` if it is unknown, or if no rows are on the sensor's own
-  /// clock.
+  /// Delay from sending a measurement to its recorded time; `nil` if it is unknown, or if no rows are on the
+  /// sensor's own clock.
   private(set) var wait: LinkWait?
   /// Connection intervals that were in force, in order.
   private(set) var intervals: [LinkWait.Interval] = []
   /// Tables that could not be read to their end.
   private(set) var problems: [String] = []
 
-  /// Origin of all times in seconds: nanoseconds since the Unix epoch.
+  /// Zero of all times in seconds: nanoseconds since the Unix epoch.
   private let origin: Int64
 
-  /// - Parameter origin: origin of all times in seconds: nanoseconds since the Unix epoch.
+  /// - Parameter origin: zero of all times in seconds: nanoseconds since the Unix epoch.
   init(_ directory: String, origin: Int64) throws(AnalysisError) {
     name = CaptureGroup.name(directory)
     self.origin = origin
@@ -88,7 +88,7 @@ struct AlignedSensor: Sendable {
         let places = ["x", "y", "z"].compactMap { axis in
           table.columns.firstIndex { $0.name == "\(axis)_\(unit)" }
         }
-        // A ring's own acceleration table has only receive timestamps; `samples` has the same values on the
+        // The acceleration table of a ring has only receive timestamps; `samples` has the same values on the
         // ring's clock.
         guard places.count == 3, SignalTable(table) != nil else { continue }
         (self.places, self.scale) = (places, scale)
@@ -152,8 +152,8 @@ struct AlignedSensor: Sendable {
       hasWholeFrames: hasWholeFrames)
   }
 
-  /// Whether one link-layer packet can hold any frame, from `session.json`. True for a capture without that
-  /// file.
+  /// Whether one link-layer packet can hold any frame, according to `session.json`. True if the capture has
+  /// no such file.
   private static func hasWholeFrames(_ capture: RecordedCapture) -> Bool {
     guard let changes = capture.session?["connection"]?["changes"]?.array else {
       return capture.session == nil

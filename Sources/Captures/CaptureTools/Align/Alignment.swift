@@ -14,18 +14,18 @@ package struct Alignment: Sendable, Hashable {
     /// Delay behind the reference at `Alignment.at`, in nanoseconds: the device's timestamp for an event
     /// minus the reference's. `nil` if unknown.
     package var late: Double?
-    /// Half-width of the 95 % interval around `late`, as the delay until the device sends a measurement. It
-    /// includes the waits for connection events, which the rows do not show. `nil` if a wait is unknown.
+    /// Half-width of the 95 % interval around `late`. It includes the waits for connection events, which the
+    /// rows do not show. `nil` if a wait is unknown.
     package var lateUncertainty: Double?
     /// Half-width of the 95 % confidence interval of the offset between the rows of the two devices, for
-    /// `convert --grid`. `nil` for a strap, which has no rows on a clock of its own.
+    /// `convert --grid`. `nil` for a strap, whose rows are not on a clock of its own.
     package var rowUncertainty: Double?
     /// Growth of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
     package var drift = 0.0
     /// Half-width of the 95 % interval of `drift`; `nil` if the drift could not be determined.
     package var driftUncertainty: Double?
     /// Relative rate of the device's clock against the reference's clock, minus 1, if the device counts
-    /// seconds. If the reference has no clock in seconds, the kernel's clock takes its place.
+    /// seconds. If the reference does not count seconds, the rate is against the kernel's clock.
     package var clockDrift: Double?
     /// Half-width of the 95 % interval of `clockDrift`.
     package var clockUncertainty: Double?
@@ -33,9 +33,9 @@ package struct Alignment: Sendable, Hashable {
     package var rate: Double?
     /// Half-width of the 95 % interval of `rate`, in ticks per second.
     package var rateUncertainty: Double?
-    /// The comparison that gave the result, with the next device in the chain to the reference.
+    /// Comparison from which the result was computed, with the next device in the chain to the reference.
     package var evidence: [Evidence] = []
-    /// Comparisons that found nothing, with their reasons.
+    /// Comparisons without a result, with their reasons.
     package var refusals: [Refusal] = []
 
     package init(directory: String) { self.directory = directory }
@@ -68,7 +68,7 @@ package struct Alignment: Sendable, Hashable {
     package init(with: String, why: String) { (self.with, self.why) = (with, why) }
   }
 
-  /// The directory of the device that the others are compared with.
+  /// Directory of the device to which the others are compared.
   package var reference: String
   /// Time at which `late` holds, in nanoseconds since the Unix epoch.
   package var at: Int64

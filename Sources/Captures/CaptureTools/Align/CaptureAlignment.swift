@@ -8,21 +8,21 @@ import Physiology
 /// Each pair is compared by movement, or by beats if movement does not match. The most precise pairs that
 /// connect the devices are kept. The reference is the requested device, or the one in most of these pairs.
 package enum CaptureAlignment {
-  /// Range of a sensor's lateness at a time, relative to the times used for the comparison, in seconds.
+  /// Range of a sensor's lateness at a given time, in seconds, relative to the times used for the comparison.
   private typealias Lateness = @Sendable (Double) -> ClosedRange<Double>?
 
-  /// The match between two sensors on the same body.
+  /// Match between two sensors on the same body.
   private struct Found {
     var kind: SharedEvidence.Kind
     var line: LagLine
     var likeness: Double
-    /// Seconds of the other sensor's times per second of each sensor's clock; `nil` if a sensor has no clock
+    /// For each sensor, seconds of the other sensor's times per second of its clock; `nil` if it has no clock
     /// of its own.
     var paces: (first: Double?, second: Double?)
-    /// Relative half-width of the range of the ratio of the two paces.
+    /// Half-width of the range of the ratio of the two paces, relative to that ratio.
     var paceUncertainty: Double?
     var lateness: (first: Lateness, second: Lateness)
-    /// Whether each sensor is a strap, which has no rows on a clock of its own.
+    /// Whether each sensor is a strap, whose rows are not on a clock of its own.
     var isStrap = (first: false, second: false)
     var hasPulseTransit = false
   }
@@ -43,7 +43,7 @@ package enum CaptureAlignment {
     }
 
     var line: LagLine { found.line }
-    /// Uncertainty in seconds, used to rank pairs.
+    /// Uncertainty in seconds, by which pairs are ranked.
     var uncertainty: Double {
       let ranges = [found.lateness.first(line.center), found.lateness.second(line.center)]
       let waits = ranges.map { $0.map { $0.upperBound - $0.lowerBound } ?? unknown }
@@ -51,7 +51,7 @@ package enum CaptureAlignment {
     }
   }
 
-  /// Value for an unknown wait, in seconds; longer than any known wait.
+  /// Wait in seconds to assume if it is unknown; longer than any known wait.
   private static let unknown = 10.0
   /// Longest time from an R wave to the peak of its pulse in a finger, in seconds. Allen,
   /// Photoplethysmography and its application in clinical physiological measurement, Physiol. Meas. 28(3),
@@ -131,7 +131,7 @@ package enum CaptureAlignment {
     } catch { return .failure(Reasons(reasons + [error])) }
   }
 
-  /// A match of two sensors that both have rows on clocks of their own.
+  /// Match of two sensors that both have rows on clocks of their own.
   private static func rows(_ evidence: SharedEvidence, _ a: AlignedSensor, _ b: AlignedSensor) -> Found {
     Found(
       kind: evidence.kind, line: evidence.line, likeness: evidence.likeness, paces: (a.pace, b.pace),
@@ -142,7 +142,7 @@ package enum CaptureAlignment {
     { [wait = sensor.wait] seconds in wait?.range(at: seconds) }
   }
 
-  /// A match with a strap. The strap's beats get the times that the other sensor has for them; the strap's
+  /// Match with a strap. The strap's beats get the times that the other sensor has for them; the strap's
   /// timestamps show how much later it reported them.
   private static func byStrap(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
@@ -160,7 +160,7 @@ package enum CaptureAlignment {
       others: other.beats, hasPulseTransit ? .light : .electric)
     let center = middle(anchored.times)
     let late = strap.lateness(of: anchored.times, sensor.intervals)
-    // If the strap's lateness cannot be determined, its accuracy is that of its timestamps.
+    // If the strap's lateness cannot be determined, it is only as accurate as the timestamps.
     let sign = isSecond ? 1.0 : -1.0
     let drift = sign * (late.map { middle($0.distance.slopes) - middle($0.wait.paceError) } ?? 0)
     let ownLate: (Double) -> ClosedRange<Double>? = { seconds in
@@ -182,8 +182,8 @@ package enum CaptureAlignment {
       return placed - (distance.upperBound - wait.lowerBound)...placed
         - (distance.lowerBound - wait.upperBound)
     }
-    // The strap's clock is measured against the other sensor's rows. The drift is between timestamps; joining
-    // the pairs removes it.
+    // The pace of the strap's clock is measured against the other sensor's rows. The drift is between
+    // timestamps; it is removed when the pairs are joined.
     let pace = (1 + anchored.slope) * (1 + drift * sign)
     let otherLateness = other.strap == nil ? lateness(other) : standing(other)
     return Found(
@@ -223,13 +223,13 @@ package enum CaptureAlignment {
   private struct Placed {
     var late = 0.0
     var drift = 0.0
-    /// 95 % uncertainty of the comparison alone, in seconds.
+    /// Half-width of the 95 % interval from the comparison alone, in seconds.
     var uncertainty = 0.0
     var driftUncertainty: Double? = 0
     var paceUncertainty: Double? = 0
-    /// Bounds from the waits; `nil` if a wait is unknown.
+    /// Bounds of the offset due to the devices' waits, in seconds; `nil` if a wait is unknown.
     var waits: ClosedRange<Double>? = 0...0
-    /// Bounds from the waits of the other devices, without those of this one.
+    /// Bounds as in `waits`, but without the wait of this device.
     var before: ClosedRange<Double>?
     /// Whether the device is a strap. A strap is placed by timestamps, so its position differs from pair to
     /// pair.
@@ -306,7 +306,7 @@ package enum CaptureAlignment {
     ]
   }
 
-  /// The common time for which all lines are evaluated: the mean of the pairs' centers.
+  /// The common time at which all lines are evaluated: the mean of the pairs' centers.
   private static func middle(_ pairs: [Pair]) -> Double {
     pairs.isEmpty ? 0 : pairs.map(\.line.center).reduce(0, +) / Double(pairs.count)
   }

@@ -2,13 +2,13 @@ import JSONText
 import Physiology
 import Recording
 
-/// The delay between a sensor sending a measurement and the recording's timestamp: the wait for a connection
-/// event plus the air time.
+/// Delay from the moment when a sensor has a measurement to send until the recording's timestamp: the wait
+/// for a connection event plus the air time.
 ///
 /// The most punctual frames lie on a straight line below all timestamps. The other frames show how long the
-/// punctual ones waited: no frame waits longer than one connection interval unless a packet is lost, so the
-/// more the waits differ, the smaller the remaining uncertainty. If the sensor's period is a multiple of the
-/// interval, all frames wait equally long, and any wait up to one interval is possible.
+/// punctual ones waited. Unless a packet is lost, no frame waits longer than one connection interval, so the
+/// more the waits differ, the smaller is the remaining uncertainty. If the sensor's period is a multiple of
+/// the interval, all frames wait equally long, and any wait up to one interval is possible.
 struct LinkWait: Sendable {
   /// A frame: the time of its last sample on the line, and its timestamp, in seconds.
   struct Frame {
@@ -19,7 +19,7 @@ struct LinkWait: Sendable {
     var period = 0.0
   }
 
-  /// The frames of one connection event, or of several consecutive ones: the time of the last sample on the
+  /// The frames of one connection event, or of several consecutive ones: the time of their last sample on the
   /// line, and the first timestamp.
   private struct Arrival {
     var expected: Double
@@ -38,9 +38,9 @@ struct LinkWait: Sendable {
 
   private let band: LineBand
 
-  /// Time from the start of a connection event to the timestamp of its first frame: the central's packet, the
-  /// inter-frame space, and the frame. The shortest is at 2 Mbit/s without payload, the longest at 1 Mbit/s
-  /// with a full MTU. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
+  /// Minimum and maximum time from the start of a connection event to the timestamp of its first frame: the
+  /// central's packet, the inter-frame space, and the frame. The minimum is at 2 Mbit/s without payload, the
+  /// maximum at 1 Mbit/s with a full MTU. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
   private static let shortest = 0.000_25
   private static func longest(_ isLong: Bool) -> Double { isLong ? 0.003_5 : 0.001 }
   /// Longest pause between frames of one event, in seconds.
@@ -49,27 +49,29 @@ struct LinkWait: Sendable {
   private static let jitter = 0.001_5
   /// Events further apart than this many intervals are not consecutive.
   private static let next = 1.5
-  /// Smallest share of events that must end a batch; below it, the sensor is assumed to send in every event.
+  /// Smallest share of events that must end a batch. If the share is smaller, the sensor is assumed to send
+  /// in every event.
   private static let lasts = 0.25
-  /// Fewest arrivals in an interval's time that permit an estimate.
+  /// Minimum number of arrivals per interval that permits an estimate.
   private static let fewest = 20
-  /// Default size in bytes of a link-layer packet's payload, and the approximate size of a row. Core 5.4, Vol
-  /// 6, Part B, 4.5.10.
+  /// Default size in bytes of a link-layer packet's payload. Core 5.4, Vol 6, Part B, 4.5.10.
   private static let packet = 27
+  /// Approximate size of a row, in bytes.
   private static let bytesOfRow = 3
-  /// Fragments that fit into any event, and the seconds that each takes at 1 Mbit/s with its acknowledgement.
+  /// Number of fragments that fit into any event.
   private static let fewFragments = 4
+  /// Seconds for each fragment at 1 Mbit/s, with its acknowledgement.
   private static let exchange = 0.000_71
-  /// Waits of `chunk` arrivals count as covering the interval if no gap between them is a larger share of it
-  /// than `largestGap`.
+  /// Waits of `chunk` arrivals cover the interval if no gap between them is a larger share of it than
+  /// `largestGap`.
   private static let chunk = 40
   private static let largestGap = 0.2
-  /// Share of arrivals that may seem to wait long because a packet was lost.
+  /// Share of arrivals that may appear to wait long because a packet was lost.
   private static let lost = 0.03
   /// Candidate connection intervals, in units of 1.25 ms, for a recording that does not list them.
   private static let known = 6...400
 
-  /// Range of the line's lateness at a time, in seconds.
+  /// Range of the line's lateness at a given time, in seconds.
   func range(at seconds: Double) -> ClosedRange<Double> {
     let range = band.range(at: seconds)
     return max(0, range.lowerBound)...max(0, range.lowerBound, range.upperBound)
@@ -133,13 +135,13 @@ struct LinkWait: Sendable {
     self.band = band
   }
 
-  /// Number of packets of the default data length that the longest frame needs.
+  /// Number of packets with the default data length that the longest frame needs.
   private static func fragments(_ frames: [Frame]) -> Int {
     let rows = frames.map(\.rows).max() ?? 1
     return (rows * bytesOfRow + packet - 1) / packet
   }
 
-  /// Whether the waits of consecutive arrivals usually cover all lengths up to an interval.
+  /// Whether the waits of consecutive arrivals usually take all values up to an interval.
   private static func isFilled(_ arrivals: [Arrival], _ interval: Double) -> Bool {
     let size = min(chunk, arrivals.count)
     let gaps = stride(from: 0, through: arrivals.count - size, by: size).map { start in
@@ -153,7 +155,7 @@ struct LinkWait: Sendable {
     return gaps.sorted()[gaps.count / 2] < largestGap
   }
 
-  /// Constant bounds for times that wander around the line; they hold for most of these times.
+  /// Constant bounds for times that vary around the line; they hold for most of these times.
   private static func mean(_ above: [LineBand.Bound], _ below: [LineBand.Bound]) -> LineBand? {
     let times = (above + below).map(\.seconds)
     guard let first = times.min(), let last = times.max(), !below.isEmpty else { return nil }
@@ -187,10 +189,10 @@ struct LinkWait: Sendable {
     return arrivals
   }
 
-  /// Merges consecutive events into batches. The sensor had the data of a batch at once, unless it sends in
+  /// Merges consecutive events into batches. The sensor had all data of a batch at once, unless it sends in
   /// every event.
   ///
-  /// - Returns: `nil` if it sends in every event.
+  /// - Returns: `nil` if the sensor sends in every event.
   private static func batches(_ events: [Arrival]) -> [Arrival]? {
     let ends = events.count { !$0.goesOn }
     guard Double(ends) >= lasts * Double(events.count) else { return nil }
@@ -207,9 +209,9 @@ struct LinkWait: Sendable {
     return batches
   }
 
-  /// Greatest age, in seconds, of a frame's last sample when the sensor sends its buffer. If the sending
-  /// period is not a multiple of the sample period, frames differ by one sample and the last one is up to one
-  /// period old.
+  /// Maximum age, in seconds, of a frame's last sample when the sensor sends its buffer. If the sending
+  /// period is not a multiple of the sample period, the frames' sample counts differ by one, and the last
+  /// sample can be one period old.
   private static func hold(_ frames: [Frame]) -> Double {
     guard let period = frames.map(\.period).filter({ $0 > 0 }).min() else { return 0 }
     var counts: [Int: Int] = [:]

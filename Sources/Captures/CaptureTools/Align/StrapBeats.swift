@@ -1,31 +1,31 @@
 import Physiology
 
-/// Beats of a strap. The strap reports the intervals between beats by its own clock, in a measurement sent up
-/// to a second after the last of them. Each timestamp therefore bounds the times of beats: the reported beats
-/// came before it, the next beat after it.
+/// Beats of a strap. The strap measures the intervals between beats by its own clock, and reports them up to
+/// a second after the last beat. Each timestamp therefore bounds the times of beats: the reported beats came
+/// before it, the next beat after it.
 struct StrapBeats: Sendable {
   /// Intervals without a visible gap.
   struct Stretch: Sendable {
-    /// Beats by the strap's clock, in seconds since the first.
+    /// Times of the beats by the strap's clock, in seconds since the first.
     var places: [Double] = []
     /// Timestamp of each measurement in seconds, and the number of beats up to and including it.
     var measurements: [(stamp: Double, beats: Int)] = []
-    /// Added to places to give times on the kernel's clock, accurate to some hundredths of a second.
+    /// Seconds to add to `places` for times on the kernel's clock, accurate to some hundredths of a second.
     var offset = 0.0
   }
 
   static let ticksPerSecond = 1024.0
-  /// Longest delay of a measurement apart from its wait, in seconds.
+  /// Maximum delay of a measurement in seconds, apart from its wait for a connection event.
   private static let late = 0.25
-  /// Fewest measurements that determine the strap's pace, and the pause in seconds after which it may have
-  /// restarted.
+  /// Minimum number of measurements that determines the strap's pace.
   private static let fewest = 20
+  /// Pause in seconds after which the strap may have restarted.
   private static let longestPause = 10.0
-  /// Number of earlier measurements that are compared.
+  /// Number of earlier measurements used in a comparison.
   private static let recent = 30
-  /// Least share of measurements that must be within a quarter of the pace from the line.
+  /// Minimum share of measurements that must be within a quarter of the pace from the line.
   private static let steady = 0.9
-  /// Tolerance for contradicting bounds, in seconds.
+  /// Maximum contradiction between bounds that is tolerated, in seconds.
   private static let tolerance = 0.1
   /// Share of bounds that may contradict the others.
   private static let wrong = 0.1
@@ -68,14 +68,15 @@ struct StrapBeats: Sendable {
   /// Bounds on the times of beats, from consecutive measurements.
   private struct Bounds {
     private var place = 0.0
-    /// The next beat comes after the previous measurement; the last beat comes before the measurement that
-    /// reports it.
+    /// Bounds of the offset to the kernel's clock: the next beat comes after the previous measurement, and
+    /// the last beat before the measurement that reports it.
     private var (least, most) = (Double.infinity, -Double.infinity)
     private var lates: [Double] = []
 
     /// Processes the next measurement.
     ///
-    /// - Returns: the number of measurements before a missing or doubled interval that this one confirms.
+    /// - Returns: the number of measurements before a missing or doubled interval if this measurement
+    ///   confirms one; otherwise `nil`.
     mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
       if let before { most = max(most, before - place - measurement.intervals[0]) }
       place += measurement.intervals.reduce(0, +)
@@ -134,11 +135,11 @@ struct StrapBeats: Sendable {
 
   // MARK: Lateness of the strap
 
-  /// Delay between the given times of the beats and the strap's report of them.
+  /// Delay from the given times of the beats until the strap reports them.
   struct Lateness: Sendable {
     /// Distance from the given times to the line below the strap's measurements.
     let distance: LineBand
-    /// Delay of that line by the link.
+    /// Delay of that line due to the link.
     let wait: LinkWait
   }
 

@@ -12,7 +12,7 @@ package struct AnalysisReport: Sendable {
     package var rows: Int
     /// Number of rows without a light reading; `nil` for a table without light.
     package var dropouts: Int?
-    /// The reason why rows at the end, or all rows, are missing.
+    /// Reason why rows are missing at the end, or all rows.
     package var problem: String?
     /// Statistics of this table's ticks, for a ring.
     package var part: TickReport.Part?
@@ -21,18 +21,19 @@ package struct AnalysisReport: Sendable {
   }
 
   package var tables: [Table] = []
-  /// First and last time, by the clock's setting at the start.
+  /// First time, by the clock's setting at the start.
   package var start: ReceiveTime?
+  /// Last time, by the clock's setting at the start.
   package var end: ReceiveTime?
   /// Steps of the wall clock.
   package var clockSteps = ClockSteps()
-  /// Kinds of results that the tables allow. All other members stay empty and are not reported.
+  /// Kinds of results that the tables allow. Members for other kinds stay empty and are not reported.
   package var contents: Set<Content> = []
   package var ticks = TickReport()
   package var pulse = Pulse()
   package var ecg = ECG()
   package var heartRate = HeartRate()
-  /// One element for each source of intervals.
+  /// Variability of the intervals, with one element for each source.
   package var variability: [Variation] = []
   package var temperature = Temperature()
   package var cycling = Cycling()
@@ -46,7 +47,7 @@ package struct AnalysisReport: Sendable {
   package var ledger: Ledger?
   /// Encryption states of the links from `session.json`: each once, in order of appearance.
   package var security: [LinkSecurity] = []
-  /// The reason why the loss is unknown.
+  /// Reason why the loss is unknown.
   package var unknownLoss: String?
   package var lacksSession = false
   /// Facts about an imported capture that were inferred from the form of its values alone.
@@ -63,7 +64,7 @@ package struct AnalysisReport: Sendable {
   /// Problems of the tables and of `session.json`.
   package var problems: [String] { tables.compactMap(\.problem) + captureProblems }
 
-  /// Whether a part could not be read, or no file records the loss.
+  /// Whether a part could not be read, or the loss is not recorded.
   package var isIncomplete: Bool { !problems.isEmpty || lacksSession }
 
   /// - Parameter directory: directory of the capture, if there are several.
@@ -122,7 +123,7 @@ package struct AnalysisReport: Sendable {
   }
 }
 
-/// Mean and range of a series of numbers. Missing values and magnitudes of 1e12 and more do not count.
+/// Mean and range of a series of numbers. Missing values and magnitudes of 1e12 or more are ignored.
 package struct NumberRange: Hashable, Sendable {
   package private(set) var count = 0
   package private(set) var lowest: Double?

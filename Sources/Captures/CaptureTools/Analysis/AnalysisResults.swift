@@ -4,7 +4,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// Destination of an analysis: always a report, and optionally tables and findings.
+/// Receives the results of an analysis: always in a report, and optionally in tables and findings.
 struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
@@ -95,7 +95,7 @@ struct AnalysisResults: ~Copyable {
     try tables?.append(epoch, rest)
   }
 
-  /// Extends the capture's time range to include `time`.
+  /// Extends the report's time range to include `time`.
   mutating func take(_ time: ReceiveTime) {
     report.start = min(report.start ?? time, time)
     report.end = max(report.end ?? time, time)

@@ -37,7 +37,7 @@ struct AnalysisTables {
     }
   }
 
-  /// A reference type, because a dictionary cannot hold a noncopyable file.
+  /// An open output file; a class, because a dictionary cannot hold a noncopyable file.
   private final class Output {
     var file: OutputFile
     init(_ file: consuming OutputFile) { self.file = file }
@@ -187,7 +187,7 @@ struct AnalysisTables {
 }
 
 extension VariabilitySegment {
-  /// The reason why there are no numbers, or no spectrum.
+  /// Reason why there are no numbers, or no spectrum.
   var refusal: Variability.Refusal? {
     switch result {
     case .failure(let refusal): refusal

@@ -150,7 +150,7 @@ package struct CaptureAnalysis: ~Copyable {
     }
   }
 
-  /// The tables to write.
+  /// Tables to write, according to the contents of the capture.
   private var wanted: [AnalysisTables.Table] {
     var tables: [AnalysisTables.Table] =
       streams.isEmpty ? [] : [.ticks, .pulse, .beatWindows, .beats, .respiration, .variability, .activity]
@@ -193,7 +193,7 @@ package struct CaptureAnalysis: ~Copyable {
     results.report.tables.sort { (order.firstIndex(of: $0.name) ?? 0) < (order.firstIndex(of: $1.name) ?? 0) }
   }
 
-  /// Returns the clock setting of the next row of a ring's table.
+  /// Returns the clock setting of the next row in a ring's table.
   private func setting(_ place: Int) -> ClockSetting {
     clockSteps.isEmpty
       ? ClockSetting() : clockSteps.setting(streams[place].stream.name, row: streams[place].rows - 1)
@@ -204,7 +204,7 @@ package struct CaptureAnalysis: ~Copyable {
     var found: Int?
     // Across a step of unknown size, times do not give the order of the rows.
     var least = (steps: Int.max, time: Int64.max)
-    // The tables are in the opposite order of a tick's frames, so this searches backwards from the last one
+    // The tables are in the opposite order of a tick's frames, so the search runs backwards from the last one
     // taken.
     for step in 1...streams.count {
       let place = (lastStream - step + streams.count) % streams.count

@@ -76,8 +76,9 @@ package struct ConversionReport: Sendable {
     package var resolution: Double
     /// Whether the file holds every value exactly as it was recorded.
     package var isExact: Bool
-    /// Samples per second, as stated in the file and by the sensor's clock.
+    /// Sample rate stated in the file, in samples per second.
     package var rate: Double
+    /// Sample rate by the sensor's clock, in samples per second.
     package var sensorRate: Double
   }
 
@@ -85,13 +86,13 @@ package struct ConversionReport: Sendable {
   package struct Stream: Hashable, Sendable {
     package var table: String
     package var signals: Int
-    /// Samples of each signal, including missing ones.
+    /// Number of samples of each signal, including missing ones.
     package var samples: Int
-    /// Samples per second, as stated in the file.
+    /// Sample rate stated in the file, in samples per second.
     package var rate: Double
-    /// Stretches with missing samples.
+    /// Number of stretches with missing samples.
     package var gaps: Int
-    /// Samples that the sensor sent without a reading.
+    /// Number of samples that the sensor sent without a reading.
     package var dropouts: Int
   }
 
@@ -102,30 +103,30 @@ package struct ConversionReport: Sendable {
   package var signals: [Signal] = []
   /// Tables, for signal files; the fastest first.
   package var streams: [Stream] = []
-  /// Samples per second of the first stream, as stated in the file.
+  /// Sample rate of the first stream as stated in the file, in samples per second.
   package var rate: Double? { streams.first?.rate }
-  /// Samples per second of the first stream by the sensor's clock.
+  /// Sample rate of the first stream by the sensor's clock, in samples per second.
   package var sensorRate: Double?
   package var recordSeconds: Double?
   /// Time of the first sample, in nanoseconds since the Unix epoch.
   package var start: Int64?
-  /// Samples of each signal of the first stream, including missing ones.
+  /// Number of samples of each signal of the first stream, including missing ones.
   package var samples: Int { streams.first?.samples ?? 0 }
-  /// Stretches with missing samples, in all streams.
+  /// Number of stretches with missing samples, in all streams.
   package var gaps: Int { streams.reduce(0) { $0 + $1.gaps } }
-  /// Samples that the sensor sent without a reading, in all streams.
+  /// Number of samples that the sensor sent without a reading, in all streams.
   package var dropouts: Int { streams.reduce(0) { $0 + $1.dropouts } }
   /// Representation of missing samples.
   package var missing: String?
   package var notes = 0
-  /// Tables that the format cannot hold, and files that are not recorded tables, such as those of an
+  /// Tables that the format cannot represent, and files that are not recorded tables, such as those of an
   /// analysis.
   package var leftOut: [String] = []
-  /// Tables that end early, with the place.
+  /// Tables that end early, with the position.
   package var problems: [String] = []
   /// Received and lost values, from `session.json`; `nil` if unknown.
   package var ledger: Ledger?
-  /// The reason why the loss is unknown.
+  /// Reason why the loss is unknown.
   package var unknownLoss: String?
   package var lacksSession = false
 
@@ -134,7 +135,7 @@ package struct ConversionReport: Sendable {
     self.output = output
   }
 
-  /// Adds a table to the report on a signal file; the fastest must come first.
+  /// Adds a table to the report on a signal file. The table with the highest rate must be added first.
   ///
   /// - Parameter rate: in samples per second, as stated in the file.
   mutating func take(_ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], rate: Double) {
@@ -211,12 +212,12 @@ package struct ConversionProgress: Sendable {
 package enum ConversionError: Error, Sendable, CustomStringConvertible {
   /// The directory is not a capture.
   case noCapture(directory: String, why: String)
-  /// Tables of format 1.
+  /// The tables have format 1, which cannot be converted.
   ///
   /// - Parameter log: path of the capture's packet log; `nil` if there is none.
   case oldFormat(directory: String, tables: [String], log: String?)
   case outputExists(String)
-  /// The tables have nothing that the format can hold.
+  /// The tables contain nothing that the format can represent.
   case unsuitable(String)
   case output(SystemError)
 

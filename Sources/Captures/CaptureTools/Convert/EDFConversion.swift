@@ -1,21 +1,22 @@
 import BLELinux
 import BLEWire
 
-/// Writes the signals of a capture as continuous EDF+ or BDF+. A missing sample is the signal's lowest
-/// integer, which no value uses, and has a note. If tables have different rates, each has its own number of
-/// samples per data record.
+/// Writes the signals of a capture as continuous EDF+ or BDF+. A missing sample is stored as the signal's
+/// lowest integer, which no value uses, and is marked by a note. If tables have different rates, each has its
+/// own number of samples per data record.
 enum EDFConversion {
-  /// Duration of a data record in seconds, with one rate and with several.
+  /// Duration of a data record in seconds, if all tables have one rate.
   private static let recordSeconds = 0.5...2.0
+  /// Duration of a data record in seconds, if tables have different rates.
   private static let sharedRecordSeconds = 0.5...9.9
-  /// Tolerated relative error of the rates in a file with several: 7 ms per hour. The record is the shortest
-  /// that meets it. Rates whose ratio is close to, but not exactly, one of small integers can need a record
-  /// longer than the maximum. Their error is then larger, and the report states the rate in the file beside
-  /// the sensor's rate.
+  /// Tolerated relative error of the rates in a file with several: 7 ms per hour. The shortest record that
+  /// meets it is chosen. If the ratio of two rates is close to a ratio of small integers but not equal, the
+  /// record would have to be longer than the maximum. The error is then larger, and the report states the
+  /// rate in the file beside the sensor's rate.
   private static let sharedError = 2e-6
-  /// 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
+  /// Range of times that the file can store: 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
   private static let years: Range<Int64> = 473_385_600_000_000_000..<3_629_059_200_000_000_000
-  /// The file's own unit of time is 10 µs.
+  /// Time unit of the file: 10 µs, in nanoseconds.
   private static let unitNanoseconds = 10_000.0
 
   /// A table while it is written to the file.
@@ -24,7 +25,7 @@ enum EDFConversion {
     let channels: [SignalChannel]
     let samplesPerRecord: Int
     var places: SignalPlaces
-    /// Positions before the first sample that are still to be written.
+    /// Number of positions before the first sample that are still to be written.
     var lead: Int
   }
 
@@ -68,7 +69,7 @@ enum EDFConversion {
       }
       try write(&tracks, recordCount, &file, progress)
     } catch {
-      // Readers reject a file without its end.
+      // Readers would reject the incomplete file.
       try? Files.remove(path)
       throw .output(error)
     }
@@ -83,7 +84,7 @@ enum EDFConversion {
     report.missing = "lowest digital value"
   }
 
-  /// Chooses the samples and duration of a data record whose quotient is nearest to the rate.
+  /// Chooses the number of samples and the duration of a data record whose quotient is nearest to the rate.
   private static func record(period: Double) -> (samples: [Int], duration: Int) {
     let fewest = max(1, Int((recordSeconds.lowerBound * 1e9 / period).rounded(.up)))
     let most = max(fewest, Int(recordSeconds.upperBound * 1e9 / period))
@@ -185,7 +186,7 @@ struct SignalChannel {
   }
 }
 
-/// Maps a signal's values to integers of a given number of bits, for a file of EDF+, BDF+ or WFDB.
+/// Maps a signal's values to integers of a given number of bits, for EDF+, BDF+ and WFDB files.
 struct SignalScale: Hashable {
   /// Size of one step, in the signal's unit.
   var step: Double
@@ -200,7 +201,7 @@ struct SignalScale: Hashable {
     Double(digital.lowerBound + offset) * step...Double(digital.upperBound + offset) * step
   }
 
-  /// The integer for a missing sample.
+  /// The integer that represents a missing sample.
   var missing: Int { digital.lowerBound }
 
   /// Returns the integer nearest to a value.
@@ -224,9 +225,9 @@ extension SignalGrain {
   /// Returns a scale for integers of `bits` bits that covers the values from `smallest` to `largest` and
   /// reserves its lowest integer for missing samples.
   ///
-  /// An EDF header has 8 characters for each end of the physical range. The ends are chosen to fit, so that
-  /// readers compute exact values from them. If the bits are too few for the recorded steps, the steps are
-  /// coarser by a power of ten.
+  /// An EDF header has 8 characters for each end of the physical range. The ends are chosen so that they fit,
+  /// and readers compute exact values from them. If the bits are too few for the recorded steps, the steps
+  /// are coarser by a power of ten.
   func scale(bits: Int, smallest: Double, largest: Double) -> SignalScale {
     let half = 1 << (bits - 1)
     let (unit, grid) = unit
@@ -246,11 +247,11 @@ extension SignalGrain {
     }
   }
 
-  /// The recorded step, and the multiple of it whose text is short.
+  /// The recorded step, and the multiple of it that has a short text.
   private var unit: (step: Double, grid: Double) {
     switch self {
     case .integers: (1, 1)
-    // The multiple is 0.125 g.
+    // 64 steps are 0.125 g.
     case .acceleration: (1.0 / 512, 64)
     case .decimals(let decimals): (power(-decimals), power(decimals))
     }

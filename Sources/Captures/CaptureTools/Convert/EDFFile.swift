@@ -4,7 +4,7 @@ import Glibc
 
 /// A continuous EDF+ or BDF+ file, written by EDFlib: signals, and notes on their time axis.
 ///
-/// The file has whole data records only. EDFlib gives no reason for a failure, so its errors become EIO.
+/// The file contains only whole data records. EDFlib gives no reason for a failure, so its errors become EIO.
 /// European Data Format "plus", https://www.edfplus.info/specs/edfplus.html
 package struct EDFFile: ~Copyable {
   package enum Kind: Hashable, Sendable {
@@ -21,9 +21,9 @@ package struct EDFFile: ~Copyable {
     /// At most 80 characters.
     package var transducer: String
     package var digital: ClosedRange<Int>
-    /// Values at the ends of `digital`. The header has 8 characters for each.
+    /// Values that correspond to the ends of `digital`. The header has 8 characters for each.
     package var physical: ClosedRange<Double>
-    /// Samples in each data record.
+    /// Number of samples in each data record.
     package var samplesPerRecord: Int
 
     package init(
@@ -68,12 +68,12 @@ package struct EDFFile: ~Copyable {
     fileprivate var noteSignalCount: Int { min(64, max(1, (noteCount + recordCount) / max(1, recordCount))) }
   }
 
-  /// Longest text of a note, in bytes; EDFlib truncates the rest.
+  /// Maximum length of a note's text, in bytes; EDFlib truncates longer ones.
   package static let noteByteCount = 40
 
   package let path: String
   private let file: CInt
-  /// Stays open as long as EDFlib uses the file, because EDFlib opens it by this number.
+  /// Descriptor of the file, which EDFlib opens by its number. It stays open as long as EDFlib uses the file.
   private let descriptor: FileDescriptor
   private let recordDuration: Int
   private var recordCount = 0
@@ -186,7 +186,7 @@ package struct EDFFile: ~Copyable {
       edf_set_startdatetime(
         file, parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec
       ),
-      // In units of 100 ns, but truncated to the notes' unit: otherwise notes would fall outside their
+      // In units of 100 ns, but rounded down to the notes' unit: otherwise notes would fall outside their
       // record.
       edf_set_subsecond_starttime(file, CInt(nanoseconds % 1_000_000_000 / 100_000 * 1_000)),
     ]

@@ -104,13 +104,14 @@ private final class GridTrack {
   private let clock: StraightClock?
   private let alignment: Alignment
   private let device: Alignment.Device
-  /// Longest time to the next sample for interpolation, in nanoseconds; `nil` for values that are held.
+  /// Maximum time between two samples for interpolation, in nanoseconds; `nil` for values that are held.
   private let longest: Double?
   private var before: (time: Int64, values: [Double])?
   private var after: (time: Int64, values: [Double])?
   private var latest: Int64 = .min
-  /// Times of the first and the last row.
+  /// Time of the first row.
   let start: Int64?
+  /// Time of the last row.
   let end: Int64?
   /// Longest time between two rows, in seconds.
   let longestPause: Double

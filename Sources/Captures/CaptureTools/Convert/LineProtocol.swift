@@ -4,15 +4,15 @@ package import Recording
 /// Formats rows as lines of InfluxDB's line protocol. The table is the measurement, the device's address is a
 /// tag, the columns are fields, and the first column is the timestamp in nanoseconds.
 ///
-/// The device's name is not a tag: it is not always known, and a row written twice, by a recording and by a
-/// conversion, must be the same point. Rows with the same time, such as the RR intervals of one message, are
-/// written one nanosecond apart. Integers end in `i`. A missing value has no field, and a row without values
-/// has no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals sign and a space are
-/// escaped by a backslash. A backslash itself has no escape in tags, so it becomes a slash.
+/// The device's name is not a tag, because it is not always known, and a row that both a recording and a
+/// conversion write must be the same point. Rows with the same time, such as the RR intervals of one message,
+/// are written one nanosecond apart. Integers end in `i`. A missing value has no field, and a row without
+/// values has no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals sign and a
+/// space are escaped by a backslash. A backslash itself has no escape in tags, so it becomes a slash.
 package struct LineProtocol: Sendable {
   private let tags: [UInt8]
   private let columns: [RecordedColumn]
-  /// Rows whose values were all missing.
+  /// Number of rows whose values were all missing.
   private(set) var empty = 0
   private var previous: Int64?
   /// Number of rows with the same time as the previous one. A database keeps one point per timestamp.

@@ -13,7 +13,7 @@ public struct LocalTime: Hashable, Sendable {
   public let hour: Int
   public let minute: Int
   public let second: Int
-  /// Offset from UTC to local time.
+  /// Offset from UTC to local time, in seconds.
   public let offsetSeconds: Int
 
   /// - Parameter seconds: since the Unix epoch.

@@ -10,10 +10,10 @@ struct SignalLanes {
   struct Lane {
     let table: SignalTable
     let scan: SignalScan
-    /// Positions at its own rate from the start of the axis to its first sample.
+    /// Number of positions, at its own rate, from the start of the axis to its first sample.
     fileprivate(set) var lead = 0
 
-    /// Positions from the start of the axis to the table's end.
+    /// Number of positions from the start of the axis to the table's end.
     var length: Int { lead + scan.length }
     /// Converts a position to nanoseconds since the start of the axis.
     func nanoseconds(_ places: Int) -> Int64 { Int64((Double(lead + places) * scan.period).rounded()) }
@@ -25,8 +25,8 @@ struct SignalLanes {
   /// Tables of the capture that were left out, with the reason.
   private(set) var leftOut: [String] = []
 
-  /// Largest difference between the starts of two streams by the sensor's clock and by this machine's, in
-  /// nanoseconds.
+  /// Maximum difference in nanoseconds between the starts of two streams by the sensor's clock and by this
+  /// machine's clock.
   private static let agreement: Int64 = 5_000_000_000
 
   /// - Throws: if no table has a steady rate, or none can be read.
@@ -75,7 +75,7 @@ struct SignalLanes {
     }
   }
 
-  /// - Throws: if a lane begins so late that its file would consist mostly of missing samples.
+  /// - Throws: an error if a lane begins so late that its file would consist mostly of missing samples.
   func requireNear() throws(ConversionError) {
     guard let late = lanes.first(where: { !$0.scan.mayFill($0.lead) }) else { return }
     throw .unsuitable(

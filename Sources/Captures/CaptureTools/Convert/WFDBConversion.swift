@@ -3,8 +3,8 @@ import BLEWire
 import Recording
 
 /// Writes the signals of a capture as a WFDB record for PhysioNet's tools: a text header and a sample file. A
-/// missing sample has the format's value for that, which readers return as NaN. Several tables become a
-/// record each, with its own rate and start, listed in `RECORDS`.
+/// missing sample has the value that the format reserves for it, which readers return as NaN. If there are
+/// several tables, each becomes a record with its own rate and start, and `RECORDS` lists them.
 ///
 /// WFDB Applications Guide, header(5) and signal(5): formats 16, 24 and 32.
 enum WFDBConversion {
@@ -34,8 +34,8 @@ enum WFDBConversion {
     report.missing = "invalid sample"
   }
 
-  /// Chooses the fewest bits that hold all values exactly. The integer for a missing sample is reserved; no
-  /// scale maps a value to it.
+  /// Chooses the smallest number of bits that represents all values exactly. The integer for a missing sample
+  /// is reserved; no scale maps a value to it.
   private static func format(
     _ table: SignalTable, _ scan: SignalScan
   ) -> (bits: Int, channels: [SignalChannel]) {
@@ -46,7 +46,8 @@ enum WFDBConversion {
     return (32, SignalChannel.all(table, scan, bits: 32))
   }
 
-  /// Name of the record: the folder's name with all but letters, digits, hyphens and underscores replaced.
+  /// Name of the record: the folder's name, with each character other than letters, digits, hyphens and
+  /// underscores replaced.
   private static func name(_ folder: String) -> String {
     let last = folder.split(separator: "/").last ?? "record"
     let name = last.unicodeScalars.map { scalar in
@@ -109,7 +110,7 @@ enum WFDBConversion {
     var lines = ["\(name) \(channels.count) \(scan.rate) \(scan.length) \(UTCText(scan.start).wfdb)"]
     for (index, channel) in channels.enumerated() {
       let scale = channel.scale
-      // Steps per unit, and the integer for 0.
+      // Steps per unit, and the integer that represents 0.
       lines.append(
         "\(name).dat \(bits) \(1 / scale.step)(\(-scale.offset))/\(channel.signal.unit) \(bits) 0 "
           + "\(sums.first[index]) \(sums.checksum[index]) 0 \(channel.signal.label)")

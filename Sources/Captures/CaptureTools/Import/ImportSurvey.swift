@@ -5,7 +5,7 @@ import BLEStack
 import BLEWire
 import SensorSessions
 
-/// The first pass over an imported log: finds its connections, the devices' names, and the attributes' types.
+/// First pass over an imported log: finds its connections, the devices' names, and the attributes' types.
 struct ImportSurvey: ~Copyable {
   private static let deviceLimit = Limit(
     64, "devices of a log that are imported", by: .file, whenFull: "further ones are left out",
@@ -49,7 +49,7 @@ struct ImportSurvey: ~Copyable {
     (self.devices, self.names, self.evidence, omittedDevices) = (devices, names, evidence, omitted)
   }
 
-  /// Adds the attribute types that the values prove, for attributes whose type is not known otherwise.
+  /// Adds the attribute types that the values prove, if a type is not known otherwise.
   mutating func conclude() {
     for (device, evidence) in evidence {
       for (handle, uuid) in evidence.types {
@@ -72,8 +72,8 @@ struct AdvertisedDevices: ~Copyable {
     64, "devices of a log whose advertised values are imported", by: .file,
     whenFull: "further ones are left out",
     counted: "message and exit status")
-  /// Minimum time between repetitions. An equal value that is repeated sooner is the same advertisement on
-  /// another channel or in another event.
+  /// Minimum time between two measurements. An equal value that is received sooner belongs to the same
+  /// advertisement on another channel or in another event.
   private static let shortestRepetition = TimeSpan(nanoseconds: 1_000_000_000)
 
   /// The last value of a device.
@@ -95,7 +95,7 @@ struct AdvertisedDevices: ~Copyable {
     _ record: borrowing PacketRecord,
     _ body: (_ reading: AdvertisedReading, _ device: LogDevice, _ isRepeated: Bool) -> Void = { _, _, _ in }
   ) {
-    // The packet has the event code, the length, and the parameters from the subevent on.
+    // The packet starts with the event code, the length, and the subevent code.
     guard record.type == .event, record.packet.count > 3, record.packet[0] == HCIEventCode.leMeta.rawValue,
       let list = try? AdvertisingReports(validating: record.packet.extracting(2...))
     else { return }

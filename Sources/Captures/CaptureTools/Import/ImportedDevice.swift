@@ -22,7 +22,7 @@ final class ImportedTables<Tables: SampleTables> {
 
   /// Records that the clock was set before the next sample.
   ///
-  /// - Returns: rows of each table before the step, by table name.
+  /// - Returns: number of rows of each table before the step, by table name.
   func begin(_ clock: ClockSetting) -> [String: Int] {
     tables.begin(clock)
     return files.rowsOfSamples

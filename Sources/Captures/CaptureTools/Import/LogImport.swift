@@ -241,13 +241,14 @@ private struct ImportedDevices {
   private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
   /// Attributes whose values were examined.
   private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
-  /// Devices with attribute values, of known or unknown attributes.
+  /// Devices whose attribute values are in the log, whether or not the attributes are known.
   private(set) var valued: Set<LogDevice> = []
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
-  /// Records that were truncated before their link's handle, and truncated advertisements.
+  /// Number of records that were truncated before the handle of their link.
   private var cutData = 0
+  /// Number of truncated advertisements.
   private var cutAdvertisements = 0
 
   /// Devices whose advertised values are used. A device with a connection is excluded: its connection has
@@ -289,7 +290,7 @@ private struct ImportedDevices {
   /// Number of truncated records that may belong to the device.
   func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
 
-  /// Attributes identified only by a ring's samples in them.
+  /// Attributes that are known only because their values are a ring's samples.
   func ringAttributes(of device: LogDevice) -> Set<AttributeHandle> {
     readings[device]?.ringAttributes ?? []
   }

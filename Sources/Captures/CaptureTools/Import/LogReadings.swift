@@ -58,7 +58,7 @@ struct LogReadings {
     var polar = PolarLogStreams()
   }
 
-  /// The source of the readings of one kind.
+  /// Attribute and link that supply the readings of one kind.
   private struct Stream {
     var link: Int
     var handle: AttributeHandle
@@ -90,7 +90,7 @@ struct LogReadings {
   }
 
   /// - Returns: the reason to reject a reading: another stream of its kind is active on another link or
-  ///   attribute.
+  ///   attribute. `nil` to accept it.
   private mutating func refusal(
     _ value: Span<UInt8>, of uuid: BluetoothUUID, _ handle: AttributeHandle, _ link: Int, at time: ReceiveTime
   ) -> Reason? {

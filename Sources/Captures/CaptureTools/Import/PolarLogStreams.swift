@@ -8,15 +8,15 @@ struct PolarLogStreams {
     var type: PolarMeasurementType
     /// Sample rate in hertz; `nil` if the log lacks the start request.
     var sampleRate: UInt16?
-    /// Factor from counts to units; `nil` if the log lacks the start's response.
+    /// Factor from counts to units; `nil` if the log lacks the response to the start request.
     var factor: Double?
-    /// Number of the link and of the start on it, combined; ascending.
+    /// Combined number of the link and of the start on it; ascending.
     var link = 0
   }
 
   /// Number of the link, ascending.
   var link = 0
-  /// Number of starts on a link before its stream numbers reach those of the next link.
+  /// Maximum number of starts on a link. More would reach the stream numbers of the next link.
   private static let startLimit = 1 << 16
   private var starts = 0
 

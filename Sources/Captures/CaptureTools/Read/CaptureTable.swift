@@ -11,7 +11,7 @@ package import SensorSessions
 /// valid.
 package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
-  /// Rows read so far.
+  /// Number of rows read so far.
   var rows: Int { get }
   var problem: String? { get }
   /// The current row; `nil` at the end.
@@ -27,9 +27,9 @@ package final class CaptureTable: SampleTable {
   package var problem: String? { damage.problem }
   package private(set) var next: RingRawReading?
 
-  /// Longest line in bytes: twice the longest that a recorder writes.
+  /// Maximum length of a line in bytes: twice the longest that a recorder writes.
   private static let maximumLine = 256
-  /// Valid timestamps, which end in the year 2096. Differences between them cannot overflow.
+  /// Range of valid timestamps, up to the year 2096. Differences between them cannot overflow.
   package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var lines: TableLines

@@ -50,10 +50,10 @@ package struct RecordedCapture {
     }
   }
 
-  /// Received and lost values; `nil` if `unknownLoss` has a reason.
+  /// Received and lost values; `nil` if the loss is unknown.
   package var ledger: Ledger? { unknownLoss == nil ? session.map { Ledger($0) } : nil }
 
-  /// The reason why the loss is unknown; `nil` if `session.json` states it.
+  /// Reason why the loss is unknown; `nil` if `session.json` states it.
   package var unknownLoss: String? {
     guard let session else {
       return SessionDocument.isMissing(in: directory)
@@ -127,8 +127,8 @@ extension RecordedTable {
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
   }
 
-  /// Whether these are the columns of a table of format 1, which differ: of a ring's light, of its ticks, or of
-  /// a Polar sensor.
+  /// Whether these columns exist only in tables of format 1: of a ring's light, of its ticks, or of a Polar
+  /// sensor.
   fileprivate static func haveFormat1(_ columns: [String]) -> Bool {
     columns.starts(with: ["time_ns", "value_counts"]) || columns.starts(with: ["time_ns", "device_time_ns"])
       || columns.contains("ppg_value_counts")
@@ -163,7 +163,7 @@ package enum CaptureGroup {
 /// Tables of user-defined sensors (`SensorKind(_:of:…)`), which the capture describes, and tables in a folder
 /// without `session.json`, whose column names end in units.
 enum OwnTables {
-  /// Lines of a text table that are examined for the number of decimals if `session.json` lacks it, as in
+  /// Number of lines that are read to find the number of decimals if `session.json` does not state it, as in
   /// older recordings.
   private static let measuredLines = 200
   private static let lineLimit = 4096
@@ -254,7 +254,8 @@ enum OwnTables {
       })
   }
 
-  /// The unit at the end of a column's name, as in the tables of the built-in sensors; empty if it has none.
+  /// Returns the unit at the end of a column's name, as in the tables of the built-in sensors. Empty if the
+  /// name has no unit.
   private static func unit(of column: String) -> String {
     guard let bar = column.lastIndex(of: "_") else { return "" }
     return units[String(column[column.index(after: bar)...])] ?? ""

@@ -3,7 +3,7 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Facts about a table's signals from reading all its rows: rate, length, ranges, gaps.
+/// Properties of a table's signals, found by reading all its rows: rate, length, ranges, gaps.
 struct SignalScan {
   struct Signal {
     var smallest = Double.infinity
@@ -27,18 +27,18 @@ struct SignalScan {
   private(set) var start: Int64 = 0
   /// Sensor time of the first sample in nanoseconds, or the number of a ring's first tick.
   private(set) var startClock: Int64?
-  /// Samples of each signal, including missing ones.
+  /// Number of samples of each signal, including missing ones.
   private(set) var length = 0
   private(set) var signals: [Signal]
   private(set) var gaps: [Gap] = []
   /// Number of gaps without dropouts, including those beyond `gapLimit`.
   private(set) var gapCount = 0
-  /// Samples that the sensor sent without a reading.
+  /// Number of samples that the sensor sent without a reading.
   private(set) var dropouts = 0
   /// Positions at which the sensor's clock restarted.
   private(set) var restarts: [Int] = []
   private(set) var rows = 0
-  /// The reason if the rows end before the table does.
+  /// Reason why the rows end before the table does.
   private(set) var problem: String?
 
   private static let gapLimit = 1 << 16
@@ -47,12 +47,12 @@ struct SignalScan {
     by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
     counted: "message and exit status")
   private static let filledPerValue = 64
-  /// Pauses of this length or more, one day in seconds, are not filled.
+  /// Shortest pause that is not filled: one day, in seconds.
   static let fillLimit = 86_400.0
 
   var rate: Double { 1e9 / period }
 
-  /// Reads the table for the rate, and then again for the signals.
+  /// Reads the table twice: first for the rate, then for the signals.
   init(
     _ capture: RecordedCapture, _ table: SignalTable, progress: (Int) -> Void
   ) throws(ConversionError) {
@@ -85,7 +85,7 @@ struct SignalScan {
     }
   }
 
-  /// Whether this many positions may be filled without rows.
+  /// Whether this many positions without rows may be filled.
   func mayFill(_ places: Int) -> Bool {
     let recorded = rows.multipliedReportingOverflow(by: Self.filledPerValue)
     let limit = recorded.overflow ? Int.max : recorded.partialValue
@@ -97,7 +97,7 @@ struct SignalScan {
     return days < 1e15 ? "\(Int(days)) \(days == 1 ? "day" : "days")" : "\(days) days"
   }
 
-  /// - Returns: the reason if the rows end before the table does.
+  /// - Returns: the reason why the rows end before the table does, or `nil`.
   @discardableResult private static func forEachRow(
     _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
   ) throws(ConversionError) -> String? {
@@ -182,8 +182,9 @@ struct SignalScan {
 package struct SignalWalk {
   /// Whether the clock restarted with the last row.
   package private(set) var isRestart = false
-  /// The longest time between two rows in seconds, and the number of rows before it.
+  /// Longest time between two rows, in seconds.
   private(set) var longestPause = 0.0
+  /// Number of rows before the longest time between two rows.
   private(set) var rowsBeforePause = 0
   private var rows = 0
   private let table: SignalTable

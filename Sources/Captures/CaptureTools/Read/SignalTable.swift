@@ -1,7 +1,7 @@
 import BLELinux
 package import Recording
 
-/// A table with a steady rate, as signals.
+/// A table with a steady rate, read as signals.
 package struct SignalTable {
   /// Accepted sample rates, in samples per second.
   package static let rates = 0.001...100_000.0
@@ -13,7 +13,7 @@ package struct SignalTable {
     let grain: SignalGrain
     /// Index of the column.
     let place: Int
-    /// Stream with which the signal arrives.
+    /// Stream that contains the signal.
     let group: String
   }
 
@@ -23,12 +23,12 @@ package struct SignalTable {
   let transducer: String
   private let clock: Clock
   /// Whether the wall clock was set during the capture. If so, times of different fits cannot be compared,
-  /// and only tick numbers give the distance between them.
+  /// and only tick numbers determine the distance between them.
   private var numbersGoOn = false
 
   /// The columns that hold a row's measurement time.
   private enum Clock: Hashable {
-    /// Numbered ticks with fitted time, number and fit.
+    /// Ticks with number, fitted time, and number of the fit.
     case ticks
     /// Sensor times beside frame times.
     case device(place: Int, frame: Int)
@@ -76,7 +76,7 @@ package struct SignalTable {
     return .device(place: device, frame: frame)
   }
 
-  /// Describes the signal of a column; `nil` for a column that is not one.
+  /// Describes the signal of a column; `nil` if the column is not a signal.
   private static func signal(_ column: RecordedColumn, _ place: Int, _ table: RecordedTable) -> Signal? {
     func signal(_ grain: SignalGrain) -> Signal {
       let group = table.name == TickRows.table.name ? stream(of: place, in: table) : table.name
@@ -105,7 +105,7 @@ package struct SignalTable {
 
   // MARK: Time
 
-  /// Time of a row on the sensor's clock, or only on the kernel's.
+  /// Time of a row, on the sensor's clock if it has one, otherwise on the kernel's.
   package struct Moment {
     /// Nanoseconds since the Unix epoch, as fitted.
     package let time: Int64
@@ -129,7 +129,7 @@ package struct SignalTable {
     }
   }
 
-  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can give it, for
+  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can show it, for
   /// example because the clock jumped and the times did not.
   ///
   /// - Parameter period: nanoseconds between rows.
@@ -142,17 +142,18 @@ package struct SignalTable {
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
   }
 
-  /// Largest difference between two rows' fitted times and the sensor's clock, in nanoseconds; the first
+  /// Maximum difference between two rows' fitted times and the sensor's clock, in nanoseconds. The first
   /// minute's fit varies by hundredths of a second.
   private static let wander = 0.5e9
 
-  /// Whether one length of a pause contradicts another, so that one of the clocks jumped. Half of the pause
-  /// allows for a fit that was made from a few frames.
+  /// Whether one length of a pause is so much longer than another that one of the clocks must have jumped.
+  /// Half of the pause is tolerated, because a fit may have been made from a few frames.
   private static func exceeds(_ one: Double, _ other: Double, by slack: Double) -> Bool {
     one > 1.5 * max(other, 0) + slack
   }
 
-  /// Nanoseconds and periods between two rows, for measuring the rate; `nil` if the rows are not suitable.
+  /// Nanoseconds and periods between two rows, from which the rate is measured; `nil` if the rows are not
+  /// suitable.
   ///
   /// - Parameter period: nanoseconds between rows; `nil` until it is known.
   package func interval(from old: Moment, to new: Moment, period: Double?) -> (
@@ -195,6 +196,6 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Whether the clock is the sensor's own, which is valid only between samples.
+  /// Whether the clock is the sensor's own time, which is valid only between samples.
   var hasDeviceClock: Bool { clock != .ticks }
 }

@@ -6,9 +6,9 @@ package import Recording
 /// Computes the measurement times of a sensor with a clock of its own, by fitting one straight line through
 /// all its frame timestamps.
 ///
-/// A recording fits its times while it runs, using only the frames so far; in the first minute they may
-/// wander by some hundredths of a second. This fit uses the whole recording, and all tables whose rows have
-/// the sensor's time. A constant delay from the sensor to the kernel remains in all times.
+/// A recording fits its times while it runs, using only the frames so far; in the first minute, the times may
+/// vary by some hundredths of a second. This fit uses the whole recording, and all tables whose rows have the
+/// sensor's time. All times still include a constant delay from the sensor to the kernel.
 package struct StraightClock: Sendable {
   package enum Unit: Hashable, Sendable {
     case seconds
@@ -16,13 +16,13 @@ package struct StraightClock: Sendable {
     case ticks
   }
 
-  /// The unit that the sensor counts.
+  /// Unit of the counts of the sensor's clock.
   package let counts: Unit
-  /// Seconds on the kernel's clock per unit.
+  /// Seconds on the kernel's clock per unit of the sensor's clock.
   package let pace: Double
   private let fit: ClockFit
   private let first: Int64
-  /// Counts of the sensor's clock per index of the fit.
+  /// Number of counts of the sensor's clock per index of the fit.
   private let unit: Int64
   private var tables: [String: Table] = [:]
 
@@ -30,7 +30,7 @@ package struct StraightClock: Sendable {
     let signals: SignalTable
     /// Indices of the columns with arrival timestamps.
     let stamps: [Int]
-    /// Differences between the fitted and the recorded times of rows, about twice per second, in nanoseconds.
+    /// Differences between the fitted and the recorded times of rows, about two per second, in nanoseconds.
     var shifts: [(recorded: Int64, shift: Int64)] = []
 
     init?(_ table: RecordedTable) {
@@ -46,14 +46,14 @@ package struct StraightClock: Sendable {
     }
   }
 
-  /// Sensor nanoseconds per index of the fit: 1 ms.
+  /// Nanoseconds of the sensor's clock per index of the fit: 1 ms.
   private static let step: Int64 = 1_000_000
   private static let shiftSpacing: Int64 = 500_000_000
-  /// How much earlier than the line a frame may be, in nanoseconds. An earlier frame means that a clock was
-  /// set or is not linear.
+  /// Maximum time by which a frame may be earlier than the line, in nanoseconds; negative. An earlier frame
+  /// means that a clock was set or is not linear.
   private static let tolerance = -5e6
 
-  /// Reads all tables twice.
+  /// Fits the clock. Reads all tables twice.
   ///
   /// - Returns: `nil` for a capture without a sensor clock, or if that clock restarted or was not linear.
   package init?(of capture: RecordedCapture) throws(SystemError) {
@@ -73,7 +73,7 @@ package struct StraightClock: Sendable {
         (first, last) = (clock, moment)
         return
       }
-      // Several tables can have the same moment.
+      // Tables can share a sensor time, which counts once.
       if clock == known { return }
       guard clock > known, moment.fit == before.fit, (clock - first) / unit < Int64(Int32.max) else {
         isStraight = false
@@ -147,8 +147,8 @@ package struct StraightClock: Sendable {
     return fit.time(of: Int((clock - first) / unit)) &+ Int64(rest)
   }
 
-  /// Measurement time of a row, in nanoseconds since the Unix epoch. Returns the recorded time if the row
-  /// lacks the sensor's time.
+  /// Measurement time of a row, in nanoseconds since the Unix epoch. Returns the recorded time if the row has
+  /// no sensor time.
   package func time(ofRow words: [UInt64], in table: RecordedTable) -> Int64 {
     guard let moment = tables[table.name]?.signals.moment(words) else { return Int64(bitPattern: words[0]) }
     return time(moment) ?? moment.time

@@ -9,16 +9,16 @@ package import Recording
 /// valid.
 package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
-  /// The last row read, one word per column (`TableCell`).
+  /// The cells of the last row read, one word per column (`TableCell`).
   var words: [UInt64] { get }
-  /// Rows read so far.
+  /// Number of rows read so far.
   var rows: Int { get }
   var problem: String? { get }
   /// Advances to the next row; returns `false` at the end.
   func next() -> Bool
 }
 
-/// Problems of a text table: the rows that were skipped, and the reason if reading ended early.
+/// Problems of a text table: the rows that were skipped, and the reason why reading ended early.
 struct TableDamage {
   private var first: String?
   private var leftOut = 0
@@ -51,7 +51,7 @@ final class TextTableReader: TableReader {
   private(set) var rows = 0
   var problem: String? { damage.problem }
 
-  /// Longest line in bytes; a recorder's lines are shorter.
+  /// Maximum length of a line in bytes; a recorder's lines are shorter.
   private static let lineLimit = 4096
 
   private var lines: TableLines
@@ -157,8 +157,8 @@ final class TextTableReader: TableReader {
     return number == .min ? nil : -number
   }
 
-  /// Parses digits with a point as a recorder writes them. The result is the nearest number, since both parts
-  /// of the quotient are exact.
+  /// Parses decimal digits with a point, as a recorder writes them. The result is the nearest number, because
+  /// both parts of the quotient are exact.
   private static func real(_ line: [UInt8], _ range: Range<Int>) -> Double? {
     var (digits, divisor, hasPoint, count) = (0 as Int64, 1.0, false, 0)
     var place = range.lowerBound
@@ -194,7 +194,7 @@ final class TextTableReader: TableReader {
 
 /// Reads the lines of a text table. Memory use does not grow with the table.
 struct TableLines: ~Copyable {
-  /// The reason why a line cannot be read.
+  /// Reason why a line cannot be read.
   enum Fault: Error, CustomStringConvertible {
     case cutOff, tooLong
     /// Zero bytes, at the end of the file or before other lines.
@@ -215,9 +215,9 @@ struct TableLines: ~Copyable {
 
   /// The last line read, without its line feed.
   private(set) var line: [UInt8] = []
-  /// Number of that line, or of the invalid one; the first is 1.
+  /// Number of that line, or of the invalid one. The first line has number 1.
   private(set) var number = 0
-  /// Longest line, in bytes.
+  /// Maximum length of a line, in bytes.
   private let limit: Int
   private var input: CompressedInput
   private var piece: [UInt8] = []
@@ -316,13 +316,13 @@ final class ArrayTableReader: TableReader {
 
 /// Reads one array, element by element.
 private final class ArrayInput {
-  /// The reason why the file is not a valid array.
+  /// Reason why the file is not a valid array.
   private(set) var problem: String?
   private let kind: RecordedColumn.Kind
   private var input: CompressedInput
   private var octets: [UInt8] = []
   private var taken = 0
-  /// Elements that the header counts and that were not read yet.
+  /// Number of elements that the header counts and that were not read yet.
   private var left = 0
   private(set) var isShort = false
 

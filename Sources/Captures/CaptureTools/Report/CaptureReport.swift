@@ -12,7 +12,7 @@ struct CaptureReport {
   private var facts: SessionFacts?
   private var problems: [ReportProblem] = []
 
-  /// - Throws: if there is nothing to show.
+  /// - Throws: an error if there is nothing to show.
   static func section(
     _ directory: String, progress: (String) -> Void
   ) throws(ReportError) -> ReportSection {
@@ -56,7 +56,7 @@ struct CaptureReport {
     return true
   }
 
-  /// Whether to report the problem: files of an analysis are not recorded tables, and need no warning.
+  /// Whether to report the problem. Files of an analysis are not recorded tables, and cause no warning.
   private static func isRecorded(_ problem: String) -> Bool {
     !AnalysisTables.Table.allCases.contains { $0 != .ticks && problem.hasPrefix($0.fileName) }
   }
@@ -186,7 +186,7 @@ struct CaptureReport {
 }
 
 extension ReportSection {
-  /// Largest number of marked stretches per table.
+  /// Maximum number of marked stretches per table.
   private static let pauseLimit = 1_000
 
   /// Marks stretches without samples that have no mark yet: as gaps if all streams pause, otherwise as
@@ -220,7 +220,8 @@ extension ReportSection {
     }
   }
 
-  /// Marks a long time from the last sample to the end: the loss of a silent link may not have been detected.
+  /// Marks a long time from the last sample to the end as a gap, because the loss of a silent link may not
+  /// have been detected.
   fileprivate mutating func addSilentEnd() {
     let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }.map(\.table)
     guard let ends, let last = streams.map(\.last).max(),

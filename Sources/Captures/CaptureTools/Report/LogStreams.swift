@@ -6,12 +6,12 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// The samples in one device's notifications in a log, in the tables that a recording would have.
+/// Samples in one device's notifications in a log, in the tables that a recording would have.
 struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
   /// Samples of a ring in order, for an analysis.
   var ringSamples: [RingRawReading] { gathered.ringSamples }
-  /// Indices in these samples before which the clock was set, or may have been set.
+  /// Indices in `ringSamples` before which the clock was set, or may have been set.
   var clockSets: [Int] { gathered.clockSets }
   /// Tables of other sensors.
   var sources: [any TableSource] { gathered.sources }
@@ -45,7 +45,8 @@ struct LogTables {
   var restarts: Int { pace.restarts }
   private var pace = CyclingPace()
   private var polar: [PolarMeasurementType: PolarRows] = [:]
-  /// Counts of received values and of those in no table. The analysis finds missing ticks of a ring.
+  /// Counts of received values and of those in no table. Missing ticks of a ring are found by the analysis
+  /// instead.
   private var counts = Ledger()
   /// Number of truncated notifications that contained a complete reading.
   private var usedCuts = 0
@@ -53,7 +54,7 @@ struct LogTables {
   private var ringLosses = RingLosses()
   private var repeats = RingRepeats()
 
-  /// Received values and those in no table.
+  /// Counts received values and those in no table.
   ///
   /// - Parameter isGap: whether there was no link between two times, in nanoseconds since the Unix epoch.
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger {

@@ -28,11 +28,11 @@ struct PacketSurvey {
   private(set) var drops: [ReportSection.Mark] = []
   private(set) var problems: [ReportProblem] = []
 
-  /// Maximum number of marked stretches with drops; all are counted.
+  /// Maximum number of marked stretches with drops. Further ones are only counted.
   private static let dropLimit = 1_000
 
-  /// - Throws: if the file cannot be opened or is not a log. If the log ends early, `problems` has the
-  ///   reason.
+  /// - Throws: an error if the file cannot be opened or is not a log. If the log ends early, `problems` has
+  ///   the reason.
   static func read(
     _ path: String, keeping depth: Depth, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> PacketSurvey {

@@ -6,7 +6,7 @@ import Recording
 
 extension AnalysisReport {
   package struct Activity: Sendable {
-    /// The reason why no activity was counted.
+    /// Reason why activity was not measured.
     package var refusal: String?
     package var minutes = 0
     package var counts = 0.0
@@ -43,7 +43,7 @@ extension AnalysisReport {
   }
 }
 
-/// Turns acceleration into minutes of movement and rest.
+/// Computes the movement and rest of each minute from acceleration.
 struct ActivityAnalysis: Sendable {
   private var meter: MotionMeter
   private var rule = SleepRule()

@@ -7,7 +7,7 @@ import Recording
 extension AnalysisReport {
   /// Heart rate from an electrocardiogram, over windows of ten seconds.
   package struct ECG: Sendable {
-    /// The reason why the table was not searched for beats.
+    /// Reason why the table was not searched for beats.
     package var refusal: String?
     package var windows = 0
     package var rejections: [ECGRejection: Int] = [:]

@@ -8,11 +8,11 @@ extension AnalysisReport {
   /// Pulse at rest and in motion, over windows of eight seconds.
   package struct Rate: Sendable {
     package var windows = 0
-    /// Windows with a pulse, by method.
+    /// Number of windows with a pulse, by method.
     package var methods: [PulseMethod: Int] = [:]
     package var absences: [PulseAbsence: Int] = [:]
-    /// Pulse in beats per minute, over the windows of at least `leastQuality`, which are more likely right
-    /// than wrong.
+    /// Pulse in beats per minute, over the windows whose quality is at least `leastQuality`. Such a pulse is
+    /// more likely right than wrong.
     package var pulse = NumberRange()
     package var quality = NumberRange()
     package var withPulse: Int { quality.count }
@@ -71,7 +71,7 @@ extension AnalysisReport {
   package struct Pulse: Sendable {
     package var rate = Rate()
     package var respiration = Respiration()
-    /// The reason why no pulse was measured.
+    /// Reason why no pulse was measured.
     package var refusal: String?
     package var windows = 0
     package var rejections: [PulseRejection: Int] = [:]
@@ -108,8 +108,8 @@ extension AnalysisReport {
 
 /// Finds the pulse in light samples, and the variability of its intervals.
 struct PulseAnalysis: Sendable {
-  /// Upper limit of the pulse quality if the sensor's clock is unknown: the pulse then has the same relative
-  /// error as the sample rate.
+  /// Maximum pulse quality if the sensor's clock is unknown: the pulse then has the same relative error as
+  /// the sample rate.
   static let qualityWithoutClock = 0.4
 
   /// Whether the link was too slow for the sensor, which leaves its sample rate unknown.

@@ -10,7 +10,7 @@ struct RingAnalysis: ~Copyable {
   private var stream = TickStream()
   /// Streams with at least one sample.
   private var seen: Set<RingStream> = []
-  /// Dropouts of each stream, by `RingStream.rawValue`.
+  /// Number of dropouts of each stream, by `RingStream.rawValue`.
   private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)
   private var pulse: PulseAnalysis?
   private var activity: ActivityAnalysis?

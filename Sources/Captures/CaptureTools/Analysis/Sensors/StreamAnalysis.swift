@@ -56,8 +56,9 @@ struct LightAnalysis: RowAnalysis {
   /// The acceleration table, read in step with the light.
   private let acceleration: (any TableReader)?
   private var accelerationClock: RowClock?
-  /// The last acceleration before the light sample, and the first one after it.
+  /// The last acceleration before the light sample.
   private var held: Acceleration?
+  /// The first acceleration after the light sample.
   private var upcoming: (time: Int64, acceleration: Acceleration?)?
 
   /// - Parameters:
@@ -102,8 +103,8 @@ struct LightAnalysis: RowAnalysis {
   }
 }
 
-/// Places the rows of a raw stream on the sensor's clock: index, time, and whether they continue the previous
-/// ones.
+/// Converts the rows of a raw stream to the sensor's clock: index, time, and whether they continue the
+/// previous ones.
 struct RowClock {
   struct Place {
     /// Number of the sample since the first one; lost samples are counted too.

@@ -44,16 +44,17 @@ struct ValueAnalysis: RowAnalysis {
 extension AnalysisReport {
   /// Heart rate as reported by a sensor.
   package struct HeartRate: Sendable {
-    /// Beats per minute, from measurements without a reported loss of contact.
+    /// Heart rate in beats per minute, from measurements that do not report lost contact.
     package var rate = NumberRange()
-    /// Measurements with contact, and without. Sensors that do not report contact add to neither count.
+    /// Number of measurements with contact. Sensors that do not report contact add to neither count.
     package var contacts = 0
+    /// Number of measurements without contact.
     package var losses = 0
     /// Energy spent, in kilojoules.
     package var energy: Double?
     private var lastEnergy: (kilojoules: Double, time: ReceiveTime)?
-    /// Maximum plausible power in kilojoules per second: twice an athlete's maximum. A count that grows
-    /// faster was restarted.
+    /// Maximum plausible power in kilojoules per second: twice an athlete's maximum. If the energy grows
+    /// faster, the sensor restarted its count.
     private static let mostPower = 4.0
 
     mutating func add(rate number: Double?, contact: Double?, energy: Double?, at time: ReceiveTime) {
@@ -81,7 +82,7 @@ extension AnalysisReport {
   }
 }
 
-/// The measurements of a strap.
+/// Analyses the measurements of a strap.
 struct HeartRateAnalysis: RowAnalysis {
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) {
     let time = ReceiveTime(nanoseconds: Int64(bitPattern: words[0]))
@@ -93,7 +94,7 @@ struct HeartRateAnalysis: RowAnalysis {
   }
 }
 
-/// The intervals between beats that a strap reports.
+/// Analyses the intervals between beats that a strap reports.
 struct IntervalAnalysis: RowAnalysis {
   private var variability = VariabilityMeter()
 
@@ -179,8 +180,8 @@ extension AnalysisReport {
     /// Cadence while the crank turns, in turns per minute.
     package var cadence = NumberRange()
     package var wheel = NumberRange()
-    /// Wheel revolutions since the first row, not counting jumps at restarts; `nil` if the sensor does not
-    /// count them.
+    /// Number of wheel revolutions since the first row, without jumps at restarts; `nil` if the sensor does
+    /// not count them.
     package var wheelRevolutions: Double?
     package var crankRevolutions: Double?
     /// Number of times that the counts restarted or decreased.
@@ -207,8 +208,8 @@ extension AnalysisReport {
   }
 }
 
-/// Recomputes rates and turns from the counts in the rows. The rates in an older recording's rows may span a
-/// restart.
+/// Recomputes rates and revolutions from the counts in the rows, because the recorded rates of an older
+/// capture may span a restart.
 struct CyclingAnalysis: RowAnalysis {
   private var pace = CyclingPace()
 

@@ -12,7 +12,7 @@ extension AnalysisReport {
     }
 
     package var source: Source
-    /// The segments that are kept: at most the first `segmentLimit`.
+    /// The kept segments: at most the first `segmentLimit`.
     package private(set) var segments: [VariabilitySegment] = []
     /// Number of segments after the kept ones.
     package private(set) var laterSegments = 0
@@ -44,7 +44,7 @@ extension AnalysisReport {
       return first
     }
 
-    /// Median over the good segments; `nil` without any.
+    /// Median over the good segments; `nil` if there are none.
     package func median(_ number: (Variability) -> Double?) -> Double? {
       let sorted = good.compactMap(number).sorted()
       guard !sorted.isEmpty else { return nil }

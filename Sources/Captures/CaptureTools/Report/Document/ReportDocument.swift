@@ -116,13 +116,13 @@ struct ReportSection: Sendable {
     enum Kind: String, Sendable {
       /// A stretch without any samples while the recording ran, usually because of a lost link.
       case gap
-      /// Data that was sent, or due, is known to be missing; the rest arrived.
+      /// Data that was sent or expected is known to be missing; other data arrived.
       case loss
-      /// One attribute or stream had no values for a while, which may be normal for it.
+      /// One attribute or stream had no values for a while, which can be normal.
       case pause
       /// An event.
       case event
-      /// The samples arrived, but were not good enough for a pulse.
+      /// The samples arrived, but were not good enough to measure a pulse.
       case rejected
     }
 
@@ -130,7 +130,7 @@ struct ReportSection: Sendable {
     var to: Int64
     var kind: Kind
     var text: String
-    /// Amount that is missing, for a loss.
+    /// Missing amount, for a loss.
     var loss: Loss?
   }
 
@@ -173,10 +173,11 @@ struct ReportSection: Sendable {
   /// If so, marked ticks are not counted again.
   var knowsMissing = false
   var unmarkedGaps = 0
-  /// The stretch that plots show at first, and pictures show only; `nil` for all.
+  /// The stretch that a page shows at first, and the only one that a picture shows; `nil` for all.
   var view: ClosedRange<Int64>?
-  /// Start and end in nanoseconds since the Unix epoch, if they are known from other sources than the tables.
+  /// Start in nanoseconds since the Unix epoch, if it is known from other sources than the tables.
   var begins: Int64?
+  /// End in nanoseconds since the Unix epoch, if it is known from other sources than the tables.
   var ends: Int64?
   /// Times on the sensor's own clock, one for each row, by table name.
   var sensorTimes: [(name: String, times: TableTimes)] = []
@@ -222,8 +223,8 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Moves recorded tables to their sensors' clocks. Call this after finding gaps, which depend on arrival
-  /// times.
+  /// Moves recorded tables to their sensors' clocks. Call this after finding gaps, because gaps depend on
+  /// arrival times.
   mutating func placeOnSensorClocks() {
     for (name, times) in sensorTimes {
       for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
@@ -243,7 +244,8 @@ struct ReportSection: Sendable {
     return rule
   }
 
-  /// Whether a column is shown initially: of the four light values, only the first, which is the signal.
+  /// Whether a column is shown initially. Of the four light values, only the first is, because it is the
+  /// signal.
   private static func isShownFirst(_ column: String, of table: String) -> Bool {
     !(["led ", "red "].contains(where: column.hasPrefix) && ["ppg", "spo2"].contains(table))
   }
@@ -286,7 +288,8 @@ extension ReportDocument {
     for index in timed { sections[index].sharedAxis = first...max(first, last) }
   }
 
-  /// Reads each capture into a section. One without content is a problem if there are several captures.
+  /// Reads each capture into a section. A capture without content is reported as a problem if there are
+  /// several captures.
   private static func captures(
     _ directories: [String], _ path: String, _ progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
@@ -448,7 +451,7 @@ extension PacketSurvey.Device {
 
 /// Error that prevents a report.
 package enum ReportError: Error, Sendable, CustomStringConvertible {
-  /// The directory has no part of a capture.
+  /// The directory contains no part of a capture.
   case nothing(String, String)
   /// The file cannot be opened, or is not a packet log.
   case unreadable(String)
@@ -479,7 +482,7 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-/// The part of a report to draw: some of the streams, over a stretch of time.
+/// The part of a report to show: some of the streams, over a stretch of time.
 package struct ReportView: Sendable {
   /// A time as the user wrote it.
   package struct Moment: Sendable {
@@ -512,8 +515,8 @@ package struct ReportView: Sendable {
 }
 
 extension ReportDocument {
-  /// Keeps the plots of some streams, and sets the stretch to draw. A picture shows only that stretch; a page
-  /// opens with it.
+  /// Keeps the plots of some streams, and sets the stretch to show. A picture shows only that stretch; a page
+  /// shows it at first.
   ///
   /// - Throws: `ReportError`: `noStream`, `noStretch`, `outside`.
   package mutating func show(_ view: ReportView) throws(ReportError) {
@@ -527,7 +530,7 @@ extension ReportDocument {
         isShown = true
       } catch {
         if case .noStretch = error { throw error }
-        // Another device may have been recorded at that time.
+        // The time may be in the recording of another device.
         nearest = nearest ?? error
         sections[index].charts = []
       }

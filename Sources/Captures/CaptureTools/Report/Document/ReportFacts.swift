@@ -3,7 +3,7 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Facts from `session.json` for display: device, recording, link, losses, and marks for the time axis.
+/// Facts to show from `session.json`: device, recording, link, losses, and marks for the time axis.
 struct SessionFacts {
   private let session: JSONDocument
   let ledger: Ledger
@@ -157,7 +157,7 @@ struct SessionFacts {
 
   // MARK: Time axis
 
-  /// Number of gaps that were counted but not listed; the list is limited.
+  /// Number of gaps that were counted but not listed, because the list is limited.
   var unlistedGaps: Int {
     max(0, (session["gapCount"]?.integer() ?? 0) - (session["gaps"]?.array?.count ?? 0))
   }
@@ -224,7 +224,7 @@ struct SessionFacts {
 }
 
 extension Ledger {
-  /// Losses by queue, and any other place that has losses.
+  /// Losses of each queue, and of other places that have losses.
   var facts: [(name: String, value: String)] {
     let queues: [SessionReport.Loss.Place] = [.kernelQueue, .sampleQueue, .packetLog, .disk]
     return SessionReport.Loss.Place.allCases.filter { queues.contains($0) || loss[$0] > 0 }.map {

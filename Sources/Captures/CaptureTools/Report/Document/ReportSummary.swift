@@ -55,7 +55,7 @@ extension ReportSection {
     return steps > 0 && seconds > 0 ? Double(steps) / seconds : rate
   }
 
-  /// Dropouts of light tables only: other sensors send nothing when they have no reading.
+  /// Number of dropouts in light tables only, because other sensors send nothing if they have no reading.
   private var dropouts: Figure? {
     let names = RingStream.allCases.filter(\.hasDropouts).map(\.name)
     let lights = recorded.filter { names.contains($0.name) && $0.count > 0 }
@@ -120,9 +120,9 @@ extension ReportSection {
         + (unmarkedGaps > 0 ? ", of \(lengths.count) that are listed" : ""), isBad: true)
   }
 
-  /// Extends each gap of a log to the last sample before it and the first one after it. The log has only the
-  /// times at which the link's loss was detected and the next link was established. Samples of other links
-  /// are not considered.
+  /// Extends each gap of a log to the last sample before it and the first one after it, because the log has
+  /// only the times at which the link's loss was detected and the next link was established. Samples of other
+  /// links are not considered.
   mutating func widenGaps() {
     let streams = tables.filter { !$0.isDerived }.map { $0.table.times(in: 0..<$0.table.count) }
     let places = marks.indices.filter { marks[$0].kind == .gap }.sorted { marks[$0].from < marks[$1].from }
@@ -151,7 +151,8 @@ extension ReportSection {
     return low
   }
 
-  /// Merges losses that were due in a gap, or detected close to it, into the gap's mark.
+  /// Merges a loss into the mark of a gap if its data was due in the gap, or if it was detected close to the
+  /// gap.
   mutating func joinLossesToGaps() {
     let gaps = marks.indices.filter { marks[$0].kind == .gap }
     var missing: [Int: Int] = [:]
@@ -186,8 +187,8 @@ extension ReportSection {
 }
 
 extension ReportSection.Mark {
-  /// Whether the mark is drawn behind all plots. Excludes a pause of one stream, which may be normal, and
-  /// rejected samples, which did arrive.
+  /// Whether the mark is drawn behind all plots. A pause of one stream is not, because it may be normal, nor
+  /// are rejected samples, because they arrived.
   var isDrawn: Bool { kind != .rejected && kind != .pause }
 
   func overlaps(_ stretch: ClosedRange<Int64>) -> Bool {

@@ -33,7 +33,7 @@ struct ReportTable: Sendable {
     var name: String
     /// Unit for display; empty for a column without a unit.
     var unit: String
-    /// Numbers are multiplied by this divisor and stored as integers.
+    /// Factor by which numbers are multiplied before they are stored as integers.
     var divisor: Int
     fileprivate(set) var numbers = PackedColumn()
     fileprivate(set) var values = 0
@@ -46,8 +46,9 @@ struct ReportTable: Sendable {
   /// Times for plots: arrival times, or times on the sensor's own clock if known.
   private var rowTimes = TableTimes()
   var count: Int { rowTimes.count }
-  /// Times of the first row and of the latest, in nanoseconds since the Unix epoch.
+  /// Time of the first row, in nanoseconds since the Unix epoch.
   var first: Int64? { rowTimes.first }
+  /// Time of the latest row, in nanoseconds since the Unix epoch.
   var last: Int64 { rowTimes.last }
   /// Times relative to the first.
   var times: PackedColumn { rowTimes.packed }
@@ -93,8 +94,8 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// Replaces the times of all rows by those of the sensor's own clock. Ignored if the number of times
-  /// differs from that of the rows.
+  /// Replaces the times of all rows by those of the sensor's own clock. Does nothing if the number of times
+  /// differs from the number of rows.
   mutating func place(at times: TableTimes) {
     guard times.count == count else { return }
     (arrivals, rowTimes) = (intervals, times)
@@ -161,8 +162,8 @@ struct ReportTable: Sendable {
 
   // MARK: Columns
 
-  /// Whether the column is shown. Times and words are not numbers. If a value is stored as counts and in a
-  /// unit, only the unit is shown.
+  /// Whether the column is shown. Times and words are not, because they are not numbers. If a value is stored
+  /// both as counts and in a unit, only the latter is shown.
   private static func isShown(_ column: RecordedColumn, of table: RecordedTable) -> Bool {
     func has(_ unit: String) -> Bool { table.columns.contains { $0.unit == unit } }
     if case .word = column.kind { return false }
@@ -190,7 +191,7 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// Factor that makes a cell's number an integer.
+  /// Factor that converts a cell's number to an integer.
   private static func divisor(_ kind: RecordedColumn.Kind) -> Int {
     switch kind {
     case .int16, .uint16, .int32, .int64, .word: 1

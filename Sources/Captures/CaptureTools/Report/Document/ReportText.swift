@@ -28,7 +28,7 @@ enum ReportText {
     return (nanoseconds < 0 ? "−" : "") + clock + "." + fraction
   }
 
-  /// The time from one to the other; 0 if it overflows.
+  /// Returns the time from one timestamp to the other; 0 if it overflows.
   static func difference(_ from: Int64, _ to: Int64) -> Int64 {
     let (length, isTooLong) = to.subtractingReportingOverflow(from)
     return isTooLong ? 0 : length

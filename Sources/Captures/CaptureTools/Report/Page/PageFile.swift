@@ -1,6 +1,6 @@
 internal import CReportPage
 
-/// A file in the page of `ringtap report`; all are embedded in the program.
+/// A file in the page of `ringtap report`. All files are embedded in the program.
 package enum PageFile: Sendable {
   case style, data, charts, script
   /// The dygraphs library and its licence notice.

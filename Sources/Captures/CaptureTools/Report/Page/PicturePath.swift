@@ -17,18 +17,18 @@ struct PictureFrame {
     return Self.left + max(0, min(1, share)) * Self.width
   }
 
-  /// Vertical position of a value. Values beyond the axis are at the edge.
+  /// Vertical position of a value. Values beyond the axis are drawn at the edge.
   func y(_ value: Double) -> Double {
     let share = max(0, min(1, (high - value) / (high - low)))
     return top + Self.inset + share * (Self.height - 2 * Self.inset)
   }
 
-  /// Margin above the greatest value and below the least.
+  /// Margin above the greatest and below the least value.
   private static let inset = 4.0
 
   func shows(_ mark: ReportSection.Mark) -> Bool { mark.isDrawn && mark.overlaps(stretch) }
 
-  /// Draws a triangle at the edge for each value beyond it, and only one if they would overlap.
+  /// Draws a triangle at the edge for each value beyond it. Triangles that would overlap are drawn once.
   func triangles(_ numbers: [(time: Int64, value: Double)], _ color: String) -> String {
     var path = ""
     var (lastHigh, lastLow) = (-Double.infinity, -Double.infinity)

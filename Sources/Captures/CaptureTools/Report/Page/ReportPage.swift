@@ -4,8 +4,8 @@ import JSONText
 import Recording
 
 extension ReportDocument {
-  /// The report as one self-contained HTML page. It includes style, scripts and samples; its content security
-  /// policy forbids requests.
+  /// The report as one self-contained HTML page. It includes style, scripts and samples, and its content
+  /// security policy forbids requests.
   package var page: [UInt8] {
     var page: [UInt8] = []
     page += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".utf8
@@ -84,7 +84,7 @@ extension ReportSection.Facts {
 extension ReportSection {
   fileprivate func encode(_ line: inout JSONLine) {
     line.member("title", title)
-    // A string, because it has more digits than a JavaScript number can hold.
+    // Written as a string, because it has more digits than a JavaScript number can hold.
     line.member("startNs", "\(timeAxis.lowerBound)")
     line.member("seconds", offset(timeAxis.upperBound))
     line.member("legend", legend(in: timeAxis))

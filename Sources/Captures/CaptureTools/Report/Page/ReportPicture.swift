@@ -3,7 +3,7 @@ import JSONText
 import Recording
 
 /// A report as one picture for a publication: an SVG without scripts. All plots have the same time axis, and
-/// missing data are marked.
+/// missing data is marked.
 ///
 /// Each pixel column shows the first, smallest, largest and last value in it, in order of arrival, so that no
 /// peak is lost or added. Values beyond the axis (`ValueAxis`) are drawn to the edge with a triangle, and are
@@ -151,7 +151,7 @@ struct ReportPicture {
   ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 
   private enum Color {
-    /// Colours by Okabe and Ito, which people with any colour vision can distinguish.
+    /// Colours by Okabe and Ito, which people can distinguish whatever their colour vision.
     static let series = ["#0072b2", "#d55e00", "#009e73", "#a4508b", "#b07d00", "#3a9bd9"]
     static let gap = "#d55e00"
     static let loss = "#cc003c"
@@ -171,7 +171,8 @@ extension ReportSection {
 }
 
 extension ReportSection.Chart {
-  /// Returns the rows of a stretch. A step lasts until the next one, so for steps the row before is included.
+  /// Returns the rows of a stretch. In a plot of steps, this includes the row before, which lasts until the
+  /// next one.
   func rows(of table: ReportTable, in stretch: ClosedRange<Int64>) -> Range<Int> {
     let rows = table.rows(in: stretch)
     return style == .steps ? max(0, rows.lowerBound - 1)..<rows.upperBound : rows
