@@ -50,12 +50,12 @@ public struct Biquad: Sendable {
   }
 }
 
-/// A second-order Butterworth high-pass, followed by a low-pass.
+/// A second-order Butterworth high-pass filter, followed by a low-pass filter.
 ///
-/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. For 0.5 … 8 Hz at 50
-/// samples per second, a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late
-/// (phase delay, by SciPy). The shift is the same for each beat of a steady pulse, so its intervals are
-/// correct. If the pulse changes, the shift changes slightly from beat to beat.
+/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. With a band of 0.5 … 8
+/// Hz at 50 samples per second, a sine of 1 Hz is 94 ms early, a sine of 2 Hz is 2 ms early, and a sine of 3
+/// Hz is 15 ms late (phase delay, by SciPy). The shift is the same for each beat of a steady pulse, so its
+/// intervals are correct. If the pulse changes, the shift changes slightly from beat to beat.
 public struct BandPass: Sendable {
   private var high: Biquad
   private var low: Biquad?
@@ -79,15 +79,15 @@ public struct BandPass: Sendable {
     return low?.filter(y) ?? y
   }
 
-  /// Starts again with the next sample.
+  /// Resets the filter; the next sample is the first.
   public mutating func reset() {
     isSettled = false
     low?.settle(at: 0)
   }
 }
 
-/// Sine and cosine for −π … π by their series, accurate to 1e-15, because this module does not link a
-/// mathematics library.
+/// Returns the sine and cosine for −π … π by their series, accurate to 1e-15, because this module does not
+/// link a mathematics library.
 func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
   // Computes a quarter of the angle, for which the series is short, and doubles it twice.
   let x = angle / 4
@@ -107,18 +107,18 @@ func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
   return (sine, cosine)
 }
 
-/// A band-pass with finite impulse response. It delays all frequencies equally, so a wave keeps its shape and
-/// position.
+/// A band-pass filter with finite impulse response. It delays all frequencies equally, so a wave keeps its
+/// shape and position.
 ///
-/// An ideal band-pass truncated by a raised cosine (Oppenheim and Schafer, Discrete-Time Signal Processing,
-/// 3rd ed., 7.5), with the remaining gain at frequency zero removed, and a gain of one at the band's
-/// geometric mean. With a length of a quarter of a second, its edges are as soft as those of a second-order
-/// Butterworth filter.
+/// The filter is an ideal band-pass truncated by a raised cosine (Oppenheim and Schafer, Discrete-Time Signal
+/// Processing, 3rd ed., 7.5). The remaining gain at frequency zero is removed, and the gain is one at the
+/// band's geometric mean. With a length of a quarter of a second, its edges are as soft as those of a
+/// second-order Butterworth filter.
 struct LinearPhaseBandPass: Sendable {
   /// Delay of the output, in samples.
   let delay: Int
   private let taps: [Double]
-  /// The last inputs, stored twice so that they are contiguous. The first input is subtracted from them, to
+  /// The last inputs, stored twice so that they are contiguous. The first input is subtracted from each, to
   /// remove an offset.
   private var inputs: [Double]
   private var next = 0
@@ -150,7 +150,8 @@ struct LinearPhaseBandPass: Sendable {
     inputs = [Double](repeating: 0, count: 2 * taps.count)
   }
 
-  /// Sample `number` of an ideal low-pass's impulse response; `cutOff` is in cycles per sample.
+  /// Returns sample `number` of an ideal low-pass filter's impulse response; `cutOff` is in cycles per
+  /// sample.
   private static func lowPass(_ cutOff: Double, _ number: Int) -> Double {
     guard number != 0 else { return 2 * cutOff }
     return sineAndCosine(turns: cutOff * Double(number)).sine / (.pi * Double(number))
@@ -173,7 +174,7 @@ struct LinearPhaseBandPass: Sendable {
   }
 }
 
-/// Sine and cosine of an angle in turns.
+/// Returns the sine and cosine of an angle in turns.
 package func sineAndCosine(turns: Double) -> (sine: Double, cosine: Double) {
   sineAndCosine(2 * .pi * (turns - turns.rounded()))
 }

@@ -1,59 +1,66 @@
-/// Fits a sensor's clock to the arrival timestamps of its ticks: the line below all of them that is closest
-/// to them. It uses constant memory, allocated at the start.
+/// Fits a sensor's clock to the arrival timestamps of its ticks: the line that lies below all of them and is
+/// closest to them. It uses constant memory, allocated at the start.
 ///
 /// A packet is never early. It is late by its wait for the next connection event, by events in which the
-/// radio failed or slept, and by earlier packets in the queue. So the lower edge of the timestamps has the
-/// information, not their mean. That edge is the lower convex hull of (tick number, timestamp), and the line
-/// is the hull's edge in the middle of the remembered time. It minimises the sum of the distances to all
-/// timestamps (Moon, Skelly and Towsley, Estimation and Removal of Clock Skew from Network Delay
-/// Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia, Clock Synchronization Algorithms for
-/// Network Measurements, INFOCOM 2002). A stall of the link does not move it.
+/// radio failed or slept, and by earlier packets in the queue. The clock therefore follows from the lower
+/// edge of the timestamps, not from their mean. That edge is the lower convex hull of (tick number,
+/// timestamp), and the line is the hull's edge in the middle of the remembered time. This line minimises the
+/// sum of the distances to all timestamps (Moon, Skelly and Towsley, Estimation and Removal of Clock Skew
+/// from Network Delay Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia, Clock Synchronization
+/// Algorithms for Network Measurements, INFOCOM 2002). A stall of the link does not move it.
 ///
-/// It remembers the most punctual tick of each block. A block is one tick at first, then 2, 4, 8 … ticks,
-/// until the `blockLimit` blocks last `blockSeconds` each. If all timestamps in a quarter of the blocks are
-/// off the line, one of the clocks changed its rate or was set; the older half is then forgotten.
+/// The fit remembers the most punctual tick of each block. A block is one tick at first, then 2, 4, 8 …
+/// ticks, until each of the `blockLimit` blocks lasts `blockSeconds`. If all timestamps in a quarter of the
+/// blocks are off the line, one of the clocks changed its rate or was set; the older half is then forgotten.
 ///
 /// Lateness also has an upper bound: a tick that did not arrive with an event that delivered others was
 /// produced after that event. A line with another period is possible if it implies only a few more missed
-/// events than the best line. `periodUncertainty` is the distance of such lines from this one. If the
-/// interval is a whole multiple of the tick, arrivals follow the controller's clock until the two have
-/// drifted apart by an interval; the period is then known to within one interval over the remembered time. If
-/// ticks and events drift through each other, it is known more accurately.
+/// events than the best line. `periodUncertainty` is the distance between these lines and the best one. If
+/// the connection interval is a whole multiple of the tick, arrivals follow the controller's clock until the
+/// two clocks have drifted apart by an interval; until then, the period is known only to within one interval
+/// over the remembered time. If ticks and events drift through each other, the period is known more
+/// accurately.
 ///
 /// The minimum delay remains unknown: the whole line may be late by that delay, up to a connection interval.
 public struct ClockFit: Sendable {
-  /// Maximum number of remembered blocks, each of `blockSeconds`, or of one tick if that is longer.
+  /// Maximum number of remembered blocks.
   public static let blockLimit = 512
+  /// Maximum duration of a block, unless one tick is longer.
   public static let blockSeconds = 1.0
-  /// A known period is kept until the line covers this many blocks and seconds.
+  /// Number of blocks that the line must cover before it replaces a known period.
   private static let blocksOfAGuess = 16
+  /// Time in seconds that the line must cover before it replaces a known period.
   private static let secondsOfAGuess = 16.0
-  /// Minimum blocks and seconds before anything is forgotten: a stalled link takes half a minute to catch up.
+  /// Minimum number of blocks before anything is forgotten.
   private static let blocksToJudge = 64
+  /// Minimum time in seconds before anything is forgotten: a stalled link takes half a minute to catch up.
   private static let secondsToJudge = 128.0
-  /// Maximum number of remembered waits, and minimum number from which the range is computed.
+  /// Maximum number of remembered waits.
   private static let waitLimit = 2_048
+  /// Minimum number of waits from which the range of the period is computed.
   private static let leastWaits = 8
   /// Maximum share of ticks that miss an event on the best line. Above it, a missed event proves nothing.
   private static let largestShareMissed = 0.4
-  /// Maximum number of missed events in excess of the best line's number for another line to be possible: a
-  /// constant, plus a multiple of the square root of the best line's number.
+  /// Number of additional missed events, compared with the best line, with which another line is still
+  /// possible.
   private static let leastSurplus = 2
+  /// Further additional missed events, as a multiple of the square root of the best line's number.
   private static let surplus = 0.5
-  /// Added to that number: a share of all ticks, proportional to the share of lost events.
+  /// Further additional missed events, as a share of all ticks; multiplied by the share of lost events.
   private static let surplusOfLost = 0.1
-  /// Factor by which the range is widened so that it contains the true period in 95 of 100 links of each
-  /// kind, determined with `Tools/simulate --clock`.
+  /// Factor by which the range of the period is widened so that it contains the true period in 95 of 100
+  /// links of each kind, determined with `Tools/simulate --clock`.
   private static let margin = 1.3
-  /// Other periods are tried on both sides of the best one. One step moves the line by this fraction of an
+  /// Periods on both sides of the best one are tested. The first step moves the line by this fraction of an
   /// interval over the remembered time; farther steps double, up to a share of the period.
   private static let stepsOfInterval = 32
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
   /// Maximum number of parts into which a tick is divided to find whether the interval is a multiple of a
-  /// part, and the maximum drift, in parts, at which tick and interval are still in step.
+  /// part.
   private static let largestParts = 8
+  /// Maximum drift, in parts, at which tick and interval still count as in step.
   private static let largestBeats = 1.2
   /// Jitter of timestamps and of a ring's timer, in nanoseconds.
   private static let jitter = 500_000.0
@@ -62,7 +69,7 @@ public struct ClockFit: Sendable {
   private static let leastUncertainty = 1e-6
   /// Maximum distance from the line of the most punctual tick in a quarter of the blocks, in nanoseconds.
   private static let largestDrift = 10_000_000.0
-  /// Least earliness of forgotten ticks that counts as missing ticks, in periods.
+  /// Minimum time by which forgotten ticks were too early to count as missing ticks, in periods.
   private static let leastUnnumbered = 0.75
 
   /// The most punctual tick of its block: number and timestamp, both relative to the first tick.
@@ -71,8 +78,9 @@ public struct ClockFit: Sendable {
     var time: Double
   }
 
-  /// A tick that arrived in a different event from the previous tick, and that event's timestamp. The tick
-  /// was produced after that event, or after the last event before its own, unless that event was cut short.
+  /// A tick that arrived in a different event from the previous tick, with the timestamp of the previous
+  /// tick's event. The tick was produced after that event, or after the last event before its own, unless
+  /// that event was cut short.
   private struct Wait: Sendable {
     var index: Double
     var time: Double
@@ -86,7 +94,7 @@ public struct ClockFit: Sendable {
   private var corners = 0
   private var originIndex: Int
   private var origin: Int64
-  /// The line, in nanoseconds after `origin` at tick `originIndex`.
+  /// Height of the line at tick `originIndex`, in nanoseconds after `origin`.
   private var offset = 0.0
   /// Nanoseconds between ticks.
   public private(set) var period: Double
@@ -100,17 +108,18 @@ public struct ClockFit: Sendable {
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
-  /// Periods by which forgotten ticks were too early for the line that replaced theirs. Their numbers lack so
-  /// many ticks, unless one of the clocks changed its rate.
+  /// Number of periods by which forgotten ticks were too early for the line that replaced theirs. Unless one
+  /// of the clocks changed its rate, this is the number of ticks missing from the tick numbers.
   public private(set) var unnumbered = 0.0
-  /// Bounds of the period from the previous lines, in nanoseconds; `nil` on the first line.
+  /// Bounds of the period from previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
 
   /// - Parameters:
   ///   - index: number of the first tick.
   ///   - time: its timestamp, in nanoseconds.
   ///   - period: an estimate in nanoseconds, above 0.
-  ///   - isKnown: whether the period was fitted before, so that it is kept until this line is more accurate.
+  ///   - isKnown: whether the period comes from an earlier fit. It is then kept until this line is more
+  ///     accurate.
   public init(index: Int, time: Int64, period: Double, isKnown: Bool) {
     self.period = period
     isGuess = isKnown
@@ -137,9 +146,9 @@ public struct ClockFit: Sendable {
     (self.period, isGuess, known) = (period, false, nil)
   }
 
-  /// Arrival time of tick `index` without delay, in nanoseconds by the clock of the timestamps.
+  /// Time at which tick `index` would arrive without delay, in nanoseconds by the clock of the timestamps.
   public func time(of index: Int) -> Int64 {
-    // A line through invalid timestamps may exceed the range of timestamps.
+    // A line through invalid timestamps may exceed the range of `Int64`.
     origin &+ Int64(max(-4e18, min(4e18, expected(Double(index - originIndex)).rounded())))
   }
 
@@ -153,15 +162,15 @@ public struct ClockFit: Sendable {
 
   private func lateness(_ point: Point) -> Double { point.time - expected(point.index) }
 
-  /// Uncertainty of the period, as a share of it. `nil` if nothing is known yet, or if so many ticks miss the
-  /// next event that any period is possible.
+  /// Uncertainty of the period, as a share of the period. `nil` if nothing is known yet, or if so many ticks
+  /// miss the next event that any period is possible.
   public var periodUncertainty: Double? {
     guard let periods else { return nil }
     return max(periods.high - period, period - periods.low) / period + Self.leastUncertainty
   }
 
-  /// Whether enough ticks were seen to conclude that any period is possible, because so many miss the next
-  /// event.
+  /// Whether any period is possible because so many ticks miss the next event, and enough ticks were received
+  /// to conclude this.
   public var isPeriodUnbounded: Bool { waitCount >= Self.leastWaits && periods == nil }
 
   /// Shortest and longest possible period, in nanoseconds.
@@ -185,7 +194,7 @@ public struct ClockFit: Sendable {
       fewest = min(fewest, counts[place])
     }
     guard Double(fewest) <= Self.largestShareMissed * Double(waitCount) else { return nil }
-    // A line along the timestamps of the events themselves hides lost events and those cut short.
+    // A line along the timestamps of the events themselves hides events that were lost or cut short.
     let surplus =
       Double(fewest).squareRoot() * Self.surplus + events.longSteps * Self.surplusOfLost * Double(waitCount)
     let limit = fewest + Self.leastSurplus + Int(surplus)
@@ -201,7 +210,7 @@ public struct ClockFit: Sendable {
     return (period - max(least, low * Self.margin) - slack, period + max(least, high * Self.margin) + slack)
   }
 
-  /// Drift between tick and event that could go unnoticed: the greatest common divisor of their periods, if
+  /// Drift between tick and event that may be undetected: the greatest common divisor of their periods, if
   /// these are in a ratio of small numbers and have not drifted through each other since; otherwise 0.
   private func beat(_ span: Double) -> Double {
     guard events.interval.isFinite else { return 0 }
@@ -215,8 +224,8 @@ public struct ClockFit: Sendable {
     return 0
   }
 
-  /// Maximum error of the period in the direction of `step`, in nanoseconds, searched from `steps` steps on;
-  /// `nil` if unbounded.
+  /// Maximum error of the period in the direction of `step`, in nanoseconds. The search starts at `steps`
+  /// steps; `nil` if unbounded.
   private func farthest(_ step: Double, from steps: Int, _ limit: Int) -> Double? {
     func isPossible(_ steps: Double) -> Bool { missed(period + step * steps) <= limit }
     var (inside, outside) = (Double(steps), Double(steps + 1))
@@ -233,15 +242,15 @@ public struct ClockFit: Sendable {
     return outside * abs(step)
   }
 
-  /// Number of ticks that would have missed an event after their production if this were the period, on the
-  /// latest line below all timestamps.
+  /// Number of ticks that would have missed an event after their production if `period` were the true period,
+  /// on the latest line below all timestamps.
   private func missed(_ period: Double) -> Int {
     var lowest = Double.infinity
     for place in 0..<corners {
       lowest = min(lowest, points[hull[place]].time - period * points[hull[place]].index)
     }
     if ticksOfThis > 0 { lowest = min(lowest, best.time - period * best.index) }
-    // Only a sensor that is slower than its link has events without a tick.
+    // Events without a tick occur only if the sensor is slower than its link.
     let interval = events.interval < Self.slowTicks * period ? events.interval : .infinity
     var missed = 0
     for place in 0..<waitCount {
@@ -252,7 +261,7 @@ public struct ClockFit: Sendable {
     return missed
   }
 
-  /// Longest time between connection events that is consistent with the timestamps, in nanoseconds; infinite
+  /// Maximum time between connection events that is consistent with the timestamps, in nanoseconds; infinite
   /// while unknown. The true interval may be a fraction of it.
   public var eventInterval: Double { events.interval }
 
@@ -277,7 +286,8 @@ public struct ClockFit: Sendable {
     return expected(point.index) - before
   }
 
-  /// Corrects the tick numbers for ticks lost before `index`: all numbers from there on increase.
+  /// Corrects the tick numbers for ticks lost before `index`: all numbers from `index` on increase by
+  /// `ticks`.
   public mutating func insert(_ ticks: Int, before index: Int) {
     for place in 0..<count where points[place].index >= Double(index - originIndex) {
       points[place].index += Double(ticks)
@@ -308,7 +318,7 @@ public struct ClockFit: Sendable {
       let isLong = span >= Double(Self.blockLimit) * Self.blockSeconds * 1e9
       if isLong { forget(Self.blockLimit / 8) } else { mergeBlocks() }
     }
-    // If a number occurs twice, keep one point, the earlier.
+    // If a number occurs twice, only the earlier point is kept.
     if count > 0, points[count - 1].index >= best.index {
       points[count - 1].time = min(points[count - 1].time, best.time)
     } else {
@@ -326,7 +336,7 @@ public struct ClockFit: Sendable {
     }
   }
 
-  /// Forgets the first blocks. Their points stay behind the others.
+  /// Forgets the oldest blocks. Their points are moved behind the others.
   private mutating func forget(_ blocks: Int) {
     for place in blocks..<count { points.swapAt(place - blocks, place) }
     count -= blocks
@@ -345,7 +355,8 @@ public struct ClockFit: Sendable {
     ticksOfBlock *= 2
   }
 
-  /// Whether even the most punctual tick of a quarter is off the line, because one of the clocks changed.
+  /// Whether even the most punctual tick in a quarter of the blocks is off the line, because one of the
+  /// clocks changed.
   private var hasChanged: Bool {
     let quarter = count / 4
     let span = (points[count - 1].index - points[0].index) * period
@@ -358,7 +369,7 @@ public struct ClockFit: Sendable {
     return false
   }
 
-  /// Computes the lower hull by Andrew's monotone chain, and takes its edge in the middle.
+  /// Computes the lower hull by Andrew's monotone chain, and uses its edge in the middle.
   private mutating func fit() {
     guard count > 0 else { return }
     findHull()
@@ -376,7 +387,7 @@ public struct ClockFit: Sendable {
     var edge = 1
     while edge < corners - 1, points[hull[edge]].index < middle { edge += 1 }
     let (a, b) = (points[hull[edge - 1]], points[hull[edge]])
-    // Timestamps that stand still or go backwards must not reverse the clock.
+    // Timestamps that repeat or go backwards must not reverse the clock.
     period = max(1, (b.time - a.time) / (b.index - a.index))
     level()
   }
@@ -413,25 +424,28 @@ private struct EventGrid: Sendable {
   private static let unit = 1_250_000.0
   private static let leastUnits = 6
   private static let mostUnits = 3_200
-  /// Number of remembered steps between events, and number of steps after which the interval is computed.
+  /// Maximum number of remembered steps between events.
   private static let capacity = 128
+  /// Number of steps after which the interval is computed.
   private static let leastSteps = 16
-  /// Tolerance for the seven of ten steps that must be multiples of the interval, in nanoseconds.
+  /// Tolerance, in nanoseconds, for a step to be a multiple of the interval. Seven of ten steps must be.
   private static let tolerance = 1_000_000.0
 
-  /// Number of steps off the interval from which a fraction of it is tried, and the smallest fraction tried.
+  /// Minimum number of steps that are not multiples of the interval, for a fraction of the interval to be
+  /// tested.
   private static let leastOff = 2
+  /// Largest divisor of the interval that is tested.
   private static let largestDivisor = 32
 
-  /// A step is long if it exceeds the mean by this factor.
+  /// Ratio of a step to the mean step above which it is long.
   private static let longStep = 1.4
 
   private var last: Double?
   private var start = 0.0
   private var steps = [Double](repeating: 0, count: capacity)
   private var count = 0
-  /// Longest interval that is consistent with the events, in nanoseconds; infinite if no interval fits. The
-  /// true one may be a fraction of it.
+  /// Maximum interval that is consistent with the events, in nanoseconds; infinite if no interval fits. The
+  /// true interval may be a fraction of it.
   private(set) var interval = Double.infinity
 
   /// Forgets the last event but keeps the interval.
@@ -455,7 +469,7 @@ private struct EventGrid: Sendable {
     return start
   }
 
-  /// Share of steps that are longer than most, because events between them were lost or had no tick.
+  /// Share of steps that are longer than most steps, because events between them were lost or had no tick.
   var longSteps: Double {
     let known = min(count, Self.capacity)
     var (sum, long) = (0.0, 0)
@@ -479,7 +493,7 @@ private struct EventGrid: Sendable {
   }
 
   /// Largest fraction of `interval` of which all steps are multiples, if some steps are not multiples of
-  /// `interval` itself: ticks then occur almost once in a number of events.
+  /// `interval` itself. In that case, ticks occur almost once in a number of events.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)

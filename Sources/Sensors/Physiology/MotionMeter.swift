@@ -4,7 +4,7 @@ public import BLEWire
 public struct ActivityEpoch: Hashable, Sendable {
   /// Start time by the sensor's clock.
   public var start: ReceiveTime
-  /// Measured seconds; below 60 if ticks are missing.
+  /// Number of seconds measured; below 60 if ticks are missing.
   public var seconds: Double
   /// Activity counts of the epoch; see `MotionMeter`.
   public var counts: Double
@@ -19,9 +19,9 @@ public struct ActivityEpoch: Hashable, Sendable {
 /// A high-pass for each axis removes gravity. Counts follow Neishabouri, Nguyen, Samuelsson et al.,
 /// Quantification of acceleration as activity counts in ActiGraph wearable, Sci. Rep. 12, 11958, 2022: 0.29 …
 /// 1.63 Hz, magnitude in levels of 2.13/128 g, zero below four levels (0.068 g), clipped above 128 levels,
-/// summed as if ten times a second; the result is the length of the vector of the three axes' sums. The
-/// filters are Butterworth filters instead of ActiGraph's, so these counts have the same scale but are not
-/// ActiGraph's counts. ENMO follows van Hees et al., PLoS ONE 8(4), e61691, 2013.
+/// and summed as if sampled ten times a second; the result is the length of the vector of the three axes'
+/// sums. The filters are Butterworth filters instead of ActiGraph's, so these counts have the same scale but
+/// are not ActiGraph's counts. ENMO follows van Hees et al., PLoS ONE 8(4), e61691, 2013.
 ///
 /// Limits: the device sits on a finger, but published thresholds are for wrist or hip. Below 4 Hz, there is
 /// no upper edge, and faster movement counts as its alias. At 1 Hz, counts only distinguish rest from
@@ -32,9 +32,9 @@ public struct MotionMeter: Sendable {
   static let level = 2.13 / 128
   static let deadLevels = 4.0
   static let largestLevel = 128.0
-  /// Minimum measured time of a returned epoch, in seconds.
+  /// Minimum measured time of a reported epoch, in seconds.
   static let leastSeconds = 30.0
-  /// Minimum rate, in samples per second, to filter the band's lower edge.
+  /// Minimum rate, in samples per second, at which the band's lower edge can be filtered.
   public static let minimumRate = 0.7
 
   private let period: Double
@@ -58,7 +58,7 @@ public struct MotionMeter: Sendable {
     steps = StepCounter(rate: rate)
   }
 
-  /// Steps so far; `nil` if the rate is too low.
+  /// Number of steps so far; `nil` if the rate is too low.
   public var stepCount: Int? { steps?.count }
 
   /// Processes the next sample. A sample without acceleration is ignored.
@@ -113,12 +113,12 @@ public struct MotionMeter: Sendable {
 ///
 /// Method: Zhao, Full-Featured Pedometer Design Realized with 3-Axis Digital Accelerometer, Analog Dialogue
 /// 44-06, 2010. A step is counted when the signal falls through the middle between the highest and the lowest
-/// value of the last second, if those differ enough. Steps are 0.2 … 2 s apart, and count only after four in
-/// a row. Here the vector's magnitude is used instead of its most active axis, after a low-pass of 3 Hz, and
-/// the minimum difference is `leastSwing`.
+/// value of the last second, if those differ enough. Steps must be 0.2 … 2 s apart, and count only after four
+/// in a row. Unlike there, the vector's magnitude is used instead of its most active axis, after a low-pass
+/// of 3 Hz, and the minimum difference is `leastSwing`.
 ///
-/// Limits: the method is made for the waist. On a finger it counts the arm's swing along with the step,
-/// counts other rhythmic movement as walking, and misses steps while the hand is held still.
+/// Limits: the method is made for the waist. On a finger, it also counts the swing of the arm and other
+/// rhythmic movement, and it misses steps while the hand is held still.
 public struct StepCounter: Sendable {
   public static let minimumRate = 15.0
   /// Minimum difference between the highest and lowest value of a second, in g.
@@ -146,7 +146,7 @@ public struct StepCounter: Sendable {
 
   /// - Parameters:
   ///   - magnitude: magnitude of the acceleration, in g.
-  ///   - time: nanoseconds.
+  ///   - time: time of the sample, in nanoseconds.
   public mutating func take(_ magnitude: Double, at time: Int64) {
     let value = low.filter(magnitude)
     highest = max(highest, value)
@@ -159,7 +159,7 @@ public struct StepCounter: Sendable {
     (samples, highest, lowest) = (0, value, value)
   }
 
-  /// Forgets the steps in a row after a time without samples.
+  /// Forgets the current row of steps, after a time without samples.
   public mutating func pause() {
     lastCrossing = nil
     row = 0

@@ -1,28 +1,29 @@
-/// Measures how exactly a signal repeats itself, and with which period. A pulse of 24 to 250 beats per minute
-/// repeats itself, noise does not. It allocates only at the start.
+/// Measures how exactly a signal repeats itself, and with what period. A pulse of 24 to 250 beats per minute
+/// repeats itself; noise does not. It allocates only at the start.
 ///
-/// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005: the normalised
-/// square difference function is 1 if the signal is the same after a lag, −1 if it is inverted. The first
-/// peak that is nearly as high as the highest counts: a second wave of the same beat makes a lower peak at
-/// half the period, and at twice the period the signal is the same again. So the octave follows from the
-/// signal, not from a range of permitted rates.
+/// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005. The normalised
+/// square difference function is 1 if the signal is the same after a lag, and −1 if it is inverted. The first
+/// peak that is nearly as high as the highest one is the period: a second wave of the same beat makes a lower
+/// peak at half the period, and at twice the period the signal repeats itself again. The octave therefore
+/// follows from the signal, not from a range of permitted rates.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
-  /// For a sine, minimum ratio of the inverted correlation after half a period to the correlation after a
-  /// whole one: (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
+  /// Threshold of `isSine`: minimum ratio of the inverted correlation after half a period to the correlation
+  /// after a whole one. It is (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
-  /// Like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of people at rest the light is
-  /// below this share; in a hundred windows, narrow-band noise never was.
+  /// Threshold of `hasHarmonic`: like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of
+  /// people at rest the light is below this share; in a hundred windows, narrow-band noise never was.
   static let harmonicShare = 0.9
   /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50
   /// beats per minute.
   static let slowPeriod = 1.2
-  /// Period of 45 beats per minute. If a period is longer, a rival peak may be at most half as high.
+  /// Period above which a rival peak makes the result doubtful: that of 45 beats per minute.
   static let doubtfulPeriod = 60.0 / 45
+  /// Maximum height of such a rival peak, as a share of the highest peak.
   static let largestRival = 0.5
-  /// Share of the highest peak; the first peak that reaches it is the period.
+  /// The period is at the first peak that reaches this share of the highest one.
   static let peakShare = 0.75
-  /// Maximum sample rate used: a pulse has nothing above 8 Hz.
+  /// Maximum sample rate used. A pulse contains nothing above 8 Hz.
   private static let mostRate = 60.0
 
   /// The best period of a signal.
@@ -33,10 +34,10 @@ struct Periodicity: Sendable {
     var strength: Double
     /// Correlation of the signal with itself half a period later: −1 … 1.
     var halfStrength: Double
-    /// The highest peak at a shorter lag; 0 without such a peak.
+    /// Height of the highest peak at a shorter lag; 0 if there is none.
     var rival = 0.0
-    /// Whether the signal is slower than most pulses and nearly repeats itself at a shorter lag, like a
-    /// pattern of several steps. The second wave of a slow pulse is unlike the first one.
+    /// Whether the signal is slower than most pulses and nearly repeats itself at a shorter lag, as steps in
+    /// a pattern do. The second wave of a slow pulse is unlike the first one.
     var isDoubtful: Bool {
       period > Periodicity.doubtfulPeriod && rival > Periodicity.largestRival * strength
     }
@@ -45,14 +46,15 @@ struct Periodicity: Sendable {
     /// of the fundamental's amplitude.
     var isSine: Bool { halfStrength < -Periodicity.sineShare * strength }
 
-    /// Whether the signal is certainly not a sine. Narrow-band noise is within a tenth of one.
+    /// Whether the signal is certainly not a sine. Narrow-band noise deviates from a sine by less than a
+    /// tenth.
     var hasHarmonic: Bool { halfStrength > -Periodicity.harmonicShare * strength }
 
     var beatsPerMinute: Double { 60 / period }
   }
 
   private let rate: Double
-  /// Distance between the samples used.
+  /// Number of input samples per sample used.
   private let step: Int
   private var samples: [Double]
   /// Correlation for each lag.
@@ -106,7 +108,8 @@ struct Periodicity: Sendable {
     }
   }
 
-  /// The first peak, between the shortest and the longest period, that is nearly as high as the highest.
+  /// Returns the first peak, between the shortest and the longest period, that is nearly as high as the
+  /// highest.
   private func peak(_ lags: Int) -> Found? {
     let first = max(1, Int(60 / Self.beatsPerMinute.upperBound * rate))
     guard first < lags - 1 else { return nil }

@@ -1,9 +1,10 @@
 /// A beat in a plethysmogram or an electrocardiogram.
 @frozen public struct DetectedBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample at the systolic or R peak since the detector was created; interpolated by a
-  /// parabola through the highest sample and its neighbours.
+  /// Number of the sample at the systolic or R peak since the detector was created. A parabola through the
+  /// highest sample and its neighbours gives the fraction.
   public let position: Double
-  /// Height in the unit of the signal: of the filtered plethysmogram, or of the R peak over its baseline.
+  /// Height of a pulse in the filtered plethysmogram, or of an R peak over its baseline, in the unit of the
+  /// signal.
   public let height: Double
 }
 
@@ -16,7 +17,8 @@
 /// the highest sample of that stretch is a peak.
 ///
 /// Streaming requires some changes: the filter runs forwards only, and the mean covers about the last ten
-/// seconds. A peak within 220 ms of the previous one is dropped, and a parabola refines the peak's position.
+/// seconds. A peak within 220 ms of the previous one is dropped, and a parabola locates the peak between
+/// samples.
 ///
 /// Limits: below `minimumRate`, 111 ms are less than two samples. An inverted signal yields the feet of the
 /// pulses.
@@ -33,8 +35,9 @@ public struct PulseDetector: Sendable {
   /// Odd numbers of samples, so that the averages are centred.
   private let peakWidth: Int
   private let beatWidth: Int
-  /// The filtered signal and its clipped square, the last `size` samples of each.
+  /// The last `size` samples of the filtered signal.
   private var filtered: [Double]
+  /// The last `size` samples of its clipped square.
   private var squared: [Double]
   private let size: Int
   private var taken = 0
@@ -51,7 +54,7 @@ public struct PulseDetector: Sendable {
     self.rate = rate
     peakWidth = Self.odd(Self.peakSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // A block is at most as long as its threshold's average.
+    // A block is at most as long as the average that is its threshold.
     size = 3 * beatWidth
     filtered = [Double](repeating: 0, count: size)
     squared = filtered

@@ -7,7 +7,8 @@ public struct PulseWindow: Hashable, Sendable {
   public var end: ReceiveTime
   /// Number of beats found, good or not.
   public var beats: Int
-  /// 60 divided by the mean of the good intervals; `nil` if the window is rejected.
+  /// Pulse in beats per minute: 60 divided by the mean of the good intervals in seconds; `nil` if the window
+  /// is rejected.
   public var beatsPerMinute: Double?
   /// Mean correlation of the beats with their average: −1 … 1.
   public var correlation: Double?
@@ -38,11 +39,11 @@ public struct PulseWindow: Hashable, Sendable {
 /// start.
 ///
 /// The steps are band-pass (`BandPass`), beats (`PulseDetector`) and quality (`SignalQuality`). The rate of a
-/// window is 60 divided by the mean of its good intervals. Missing samples, up to a tenth of a second, are
-/// bridged by a straight line for the filter and counted; after a longer gap, the meter starts again. This is
-/// a measurement of intervals in light, not medical advice.
+/// window is 60 divided by the mean of its good intervals. Up to a tenth of a second of missing samples is
+/// bridged by a straight line for the filter and counted. After a longer gap, the meter restarts. This is a
+/// measurement of intervals in light, not medical advice.
 public struct PulseMeter: Sendable {
-  /// Why a sample rate is not supported.
+  /// Reason why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
     case tooFast(rate: Double)
@@ -60,12 +61,11 @@ public struct PulseMeter: Sendable {
 
   /// Maximum deviation of an interval from its window's median, as a share of it.
   public static let intervalTolerance = 0.3
-  /// Share of the light's period. A lower beat within this time of another is the second wave of a slow
-  /// pulse.
+  /// Share of the light's period within which the lower of two beats is the second wave of a slow pulse.
   static let secondWaveShare = 0.65
   /// Maximum time without samples that is bridged.
   public static let bridgeSeconds = 0.1
-  /// Maximum beats of a window: one each 220 ms, and those after its end.
+  /// Maximum number of beats of a window: one every 220 ms, and those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -75,12 +75,13 @@ public struct PulseMeter: Sendable {
   private var detector: PulseDetector
   private var quality: SignalQuality
   private var periodicity: Periodicity
-  /// Filtered samples, the squares of their acceleration (negative: none), and their times: sample n is at n
-  /// modulo the length.
+  /// Filtered samples; sample n is at n modulo the length.
   private var signal: [Double]
+  /// Squares of the samples' acceleration; negative if unknown.
   private var squares: [Double]
+  /// Times of the samples.
   private var times: [Int64]
-  /// Sums of the light up to each sample, in counts, with the light of the first sample subtracted.
+  /// Sums of the light up to each sample, in counts. The light of the first sample is subtracted from each.
   private var sums: [Double]
   private var first = 0.0
   private var taken = 0
@@ -240,8 +241,8 @@ public struct PulseMeter: Sendable {
     return periodicity.find(samples.span, window)
   }
 
-  /// Removes beats that are the second wave of a slow pulse from the first `count` beats: those lower than a
-  /// beat less than `secondWaveShare` of the light's period away.
+  /// Removes beats that are the second wave of a slow pulse from the first `count` beats: those that are
+  /// lower than another beat less than `secondWaveShare` of the light's period away.
   ///
   /// - Returns: the number of beats left.
   private mutating func dropSecondWaves(_ count: Int, period: Double) -> Int {
@@ -305,8 +306,8 @@ public struct PulseMeter: Sendable {
     return first + (sums[end % sums.count] - sums[start % sums.count]) / Double(end - start)
   }
 
-  /// Prepares the beats of a window for `beat`. Returns the mean of their good intervals in seconds; `nil` if
-  /// none is good.
+  /// Prepares the beats of a window for `beat`, and returns the mean of their good intervals in seconds;
+  /// `nil` if none is good.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0

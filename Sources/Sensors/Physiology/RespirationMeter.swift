@@ -4,7 +4,8 @@ public import BLEWire
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   /// No rate between 8 and 45 breaths per minute stands out in the light.
   case noRhythm
-  /// The window eight seconds earlier, or the one before this one, has another rate or no rate.
+  /// The window eight seconds earlier, or the last one that does not overlap with this one, has another rate
+  /// or no rate.
   case unsteady
 
   /// A short description of the reason.
@@ -16,19 +17,20 @@ public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Breathing in a 30 s window of a pulse at rest. The next window starts eight seconds later.
+/// Results of a 30 s window of a pulse at rest. The next window starts eight seconds later.
 public struct RespirationWindow: Hashable, Sendable {
   public static let seconds = 32.0
   public static let stepSeconds = 8.0
 
-  /// Start and end, on the sensor's clock.
+  /// Start time, on the sensor's clock.
   public var start: ReceiveTime
+  /// End time, on the sensor's clock.
   public var end: ReceiveTime
-  /// Breathing rate; `nil` if, and only if, `absence` is set.
+  /// Breathing rate; `nil` exactly if `absence` is set.
   public var breathsPerMinute: Double?
   public var absence: RespirationAbsence?
-  /// Share of the power within 3 breaths per minute of the rate, with each frequency weighted by itself: 0 …
-  /// 1.
+  /// Share of the power that is within 3 breaths per minute of the rate; each frequency is weighted by
+  /// itself: 0 … 1.
   public var concentration: Double
 }
 
@@ -38,12 +40,12 @@ public struct RespirationWindow: Hashable, Sendable {
 /// Breathing modulates the light's baseline, its amplitude and the intervals (Karlen et al., Multiparameter
 /// Respiratory Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et
 /// al., An assessment of algorithms to estimate respiratory rate, Physiol. Meas. 37(4), 2016). Only the
-/// baseline is used. Fusing it with amplitude and intervals as published was tried and made the rate worse.
+/// baseline is used. Combining it with amplitude and intervals, as published, made the rate less accurate.
 /// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
 /// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
 /// larger. A rate is reported if it stands out, and if two earlier windows have the same rate: the one that
-/// overlaps most, and the last one that does not overlap. This is because a baseline that wanders at random
-/// often has one rate in overlapping windows.
+/// overlaps most, and the last one that does not overlap. The reason is that a baseline that varies at random
+/// often has the same rate in overlapping windows.
 ///
 /// Limits: 8 to 45 breaths per minute, at rest, with good beats throughout. After three seconds without a
 /// good beat, the window starts anew. This is a measurement in light, not medical advice.
@@ -51,25 +53,26 @@ public struct RespirationMeter: Sendable {
   /// Range of rates, in breaths per minute.
   public static let rates = 8...45
   public static let leastConcentration = 0.62
-  /// Largest difference from the rates of earlier windows, in breaths per minute.
+  /// Maximum difference from the rates of earlier windows, in breaths per minute.
   public static let largestChange = 2.0
-  /// Longest distance between two accepted beats in a window, in seconds.
+  /// Maximum distance between two accepted beats in a window, in seconds.
   public static let longestInterval = 3.0
-  /// Points of the baseline per second.
+  /// Number of points of the baseline per second.
   private static let pointRate = 4.0
   private static let points = Int(RespirationWindow.seconds * pointRate)
   /// Half width of a spectral line around the rate, in breaths per minute.
   private static let lineWidth = 3
-  /// Maximum number of accepted beats in a window and a step: those of 250 beats per minute.
+  /// Maximum number of accepted beats in a window and a step, at 250 beats per minute.
   private static let capacity = 256
 
-  /// Middle of each interval, in seconds since `start`, and the mean of the light in it, in counts.
+  /// Middle of each interval, in seconds since `start`.
   private var times = [Double](repeating: 0, count: capacity)
+  /// Mean of the light in each interval, in counts.
   private var levels = [Double](repeating: 0, count: capacity)
   private var count = 0
   private var start: ReceiveTime?
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  /// Rates of the last windows, the latest last: as many as are needed for two that do not overlap.
+  /// Rates of the last windows, the latest last. The oldest of them does not overlap with the next window.
   private var earlierRates = [Double?](
     repeating: nil, count: Int(RespirationWindow.seconds / RespirationWindow.stepSeconds))
   private var signal = [Double](repeating: 0, count: points)
@@ -154,7 +157,7 @@ public struct RespirationMeter: Sendable {
       let share = max(0, min(1, (time - times[beat]) / span))
       signal[index] = levels[beat] + (levels[beat + 1] - levels[beat]) * share
     }
-    // Functions that are orthogonal on evenly spaced points around the middle: 1, u, and u² less its mean.
+    // Functions that are orthogonal on evenly spaced points around the middle: 1, u, and u² minus its mean.
     let middle = Double(Self.points - 1) / 2
     let square = (Double(Self.points * Self.points) - 1) / 12
     for degree in 0..<3 {

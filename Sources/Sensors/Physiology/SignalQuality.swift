@@ -1,4 +1,4 @@
-/// Why a window of a plethysmogram has no pulse.
+/// Reason why a window of a plethysmogram has no pulse.
 public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   /// The stream was interrupted, or ended before the window did.
   case interrupted
@@ -21,7 +21,7 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   case shape
 }
 
-/// Decides whether ten seconds of a plethysmogram have a pulse.
+/// Decides whether a ten-second window of a plethysmogram has a pulse.
 ///
 /// Method: Orphanidou, Bonnici, Charlton, Clifton, Vallance, Tarassenko, Signal-Quality Indices for the
 /// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015. The rules
@@ -32,9 +32,10 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
 ///
 /// Three things are added. The light must repeat itself (`Periodicity`) at the rate of the beats. The
 /// skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
-/// Bioengineering 3(4), 21, 2016) is reported but decides nothing, because its sign changes with the polarity
-/// of the sensor. A window in which the hand moved is rejected, because steady steps look like steady beats,
-/// and an index of the light alone cannot distinguish them. The threshold for this is not from a publication.
+/// Bioengineering 3(4), 21, 2016) is reported but does not affect the decision, because its sign changes with
+/// the polarity of the sensor. A window in which the hand moved is rejected, because steady steps look like
+/// steady beats, and an index of the light alone cannot distinguish them. The threshold for motion is not
+/// from a publication.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
   public static let beatsPerMinute = 24.0...250.0
@@ -45,8 +46,8 @@ public struct SignalQuality: Sendable {
   /// 0.01.
   public static let largestMotion = 0.1
   public static let largestMissingShare = 0.1
-  /// Minimum correlation of a window's light with itself one beat later, −1 … 1: nearly all windows of white
-  /// and pink noise have less.
+  /// Minimum correlation of a window's light with itself one beat later, −1 … 1. Nearly all windows of white
+  /// and pink noise are below it.
   public static let leastPeriodicity = 0.5
   /// Maximum deviation of the mean interval from the light's period, as a share of the period.
   static let periodTolerance = 0.2
@@ -107,7 +108,7 @@ public struct SignalQuality: Sendable {
     return sum / Double(whole)
   }
 
-  /// Makes the average of the beats the template.
+  /// Averages the beats into the template.
   ///
   /// - Returns: the number of complete beats.
   mutating func average(

@@ -16,9 +16,10 @@ public import BLEWire
   @inlinable public var magnitude: Double { (x * x + y * y + z * z).squareRoot() }
 }
 
-/// Limit of measured sample rates, which bounds memory sized by them.
+/// Maximum measured sample rate, which limits the size of buffers.
 enum SampleRate {
-  /// Identical timestamps, or those of a burst, can give any rate.
+  /// Maximum rate in samples per second. Without it, identical timestamps, or those of a burst, could give
+  /// any rate.
   static let limit = Limit(
     4_096, "samples a second of an analysed signal", by: .air, whenFull: "the signal is not analysed",
     counted: "refusal in `analyse` and `report`")

@@ -1,7 +1,7 @@
 /// Sleep state of a minute, estimated from movement.
 public enum RestState: String, Hashable, Sendable {
   case asleep, awake
-  /// Too little of the surrounding minutes was measured.
+  /// Too few of the surrounding minutes were measured.
   case unknown
 }
 
@@ -9,15 +9,15 @@ public enum RestState: String, Hashable, Sendable {
 /// not allocate.
 ///
 /// Method: Cole, Kripke, Gruen, Mullaney, Gillin, Automatic sleep/wake identification from wrist activity,
-/// Sleep 15(5), 461–469, 1992, for epochs of a minute: asleep if
-/// 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁ + 230 a₀ + 74 a₁ + 67 a₂) < 1. The counts are a hundredth of
-/// the epoch's, at most 300, as usual for counts on ActiGraph's scale.
+/// Sleep 15(5), 461–469, 1992, for epochs of a minute: asleep if 0.001 × (106 a₋₄ + 54 a₋₃ + 58 a₋₂ + 76 a₋₁
+/// + 230 a₀ + 74 a₁ + 67 a₂) < 1. The counts are a hundredth of the epoch's counts, and at most 300, as is
+/// usual for counts on ActiGraph's scale.
 ///
 /// Limits: the rule detects rest, not sleep; lying still awake is "asleep". It was made for the wrists of
 /// adults and the counts of another device. On a finger it is an estimate without validation, and not medical
 /// advice.
 public struct SleepRule: Sendable {
-  /// Minimum minutes of data for a useful estimate.
+  /// Minimum number of minutes for a useful estimate.
   public static let minimumMinutes = 10
   private static let before = 4
   private static let after = 2
@@ -40,8 +40,8 @@ public struct SleepRule: Sendable {
     minutes[6] = counts.map { min($0 * Self.countShare, Self.largestCount) } ?? -1
     taken += 1
     guard taken > Self.after else { return nil }
-    // As in the published use of the rule, no movement is assumed before the first minute. Minutes that were
-    // not measured are unknown.
+    // As in the published use of the rule, no movement is assumed before the first minute. A minute that was
+    // not measured is unknown.
     let known = min(taken, 7)
     var sum = 0.0
     for index in 7 - known..<7 {

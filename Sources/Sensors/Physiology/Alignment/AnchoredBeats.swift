@@ -6,7 +6,7 @@
 /// Neighbouring blocks at the same lag form a run. One slope, the ratio of both clocks, is fitted to all
 /// runs.
 public struct AnchoredBeats: Sendable {
-  /// Expected distance between aligned beats of the same heart, in seconds.
+  /// Expected scatter, in seconds, of the distance between two sensors' times of one beat.
   public enum Width: Double, Sendable {
     /// Both sensors measure the heart's electrical activity.
     case electric = 0.012
@@ -17,23 +17,24 @@ public struct AnchoredBeats: Sendable {
   /// Number of beats in a block.
   private static let blockBeats = 16
   private static let leastInBlock = 8
-  /// Maximum distance of a tried place from the expected one, in seconds.
+  /// Maximum distance of a tested position from the expected one, in seconds.
   private static let reach = 1.6
-  /// Distance from the best place at which another place counts as different, in seconds.
+  /// Distance from the best position beyond which another position counts as different, in seconds.
   private static let another = 0.15
-  /// Minimum score of a block, and the share of the best score that no other place may reach.
+  /// Minimum score of a block.
   private static let leastScore = 0.6
+  /// Share of the best score that no other position may reach.
   private static let rival = 0.85
-  /// Maximum difference between neighbouring blocks of a run, as a multiple of the width.
+  /// Maximum difference between the lags of neighbouring blocks in a run, as a multiple of the width.
   private static let step = 2.5
   private static let leastBlocks = 3
-  /// Common error of both ends of a run, in seconds: intervals are rounded to 1/1024 s.
+  /// Error that both ends of a run have in common, in seconds: intervals are rounded to 1/1024 s.
   private static let grain = 0.000_4
   static let leastShare = 0.5
 
   /// Time of each beat by the other sensor's clock; `nil` if unknown.
   public private(set) var times: [[Double?]]
-  /// Seconds on the other sensor's clock for each second on this one's, minus 1.
+  /// Seconds on the other sensor's clock per second of the first sensor's clock, minus 1.
   public private(set) var slope = 0.0
   /// Half the width of the slope's 95 % interval; `nil` if there are too few blocks.
   public private(set) var slopeUncertainty: Double?
@@ -52,8 +53,9 @@ public struct AnchoredBeats: Sendable {
     /// Indices of the block's beats, and the lag of each.
     var lags: [(beat: Int, lag: Double)]
     var run = 0
-    /// Mean position and mean lag of the beats used.
+    /// Mean position of the beats used.
     var place = 0.0
+    /// Mean lag of the beats used.
     var mean = 0.0
   }
 
@@ -63,7 +65,7 @@ public struct AnchoredBeats: Sendable {
   ///   - expected: for each stretch, the offset from its places to the other sensor's times, accurate to a
   ///     second.
   ///   - others: ascending beat times of the other sensor.
-  ///   - width: expected distance between aligned beats.
+  ///   - width: expected scatter between aligned beats.
   public init(
     _ places: [[Double]], expected: [Double], others: [Double], _ width: Width
   ) throws(SharedEvidence.Refusal) {
@@ -219,14 +221,14 @@ public struct AnchoredBeats: Sendable {
     }
     let degrees = blocks.count - runs.count - 1
     residual = (squares / Double(blocks.count)).squareRoot()
-    // Means of successive blocks are not independent if the offset between the clocks wanders.
+    // Means of successive blocks are not independent if the offset between the clocks varies.
     let correlation = squares > 0 ? min(0.8, max(0, products / squares + 1 / Double(blocks.count))) : 0
     let variance =
       max(squares / Double(max(1, degrees)), LagLine.grain * LagLine.grain) * (1 + correlation)
       / (1 - correlation)
     let quantile = LagLine.quantile(max(1, degrees))
     uncertainty = quantile * (variance / Double(blocks.count)).squareRoot() + variance.squareRoot()
-    // Width of a uniform distribution of places with the same spread.
+    // Width of a uniform distribution of positions that has the same variance.
     let span = (12 * spread / Double(blocks.count)).squareRoot()
     slopeUncertainty =
       degrees >= 2 && span > 0 ? quantile * (variance / spread).squareRoot() + Self.grain / span : nil

@@ -9,7 +9,7 @@ public struct LagLine: Hashable, Sendable {
   public struct Point: Hashable, Sendable, BitwiseCopyable {
     public var seconds: Double
     public var lag: Double
-    /// Weight of the point, above 0: the inverse of its variance, in any unit.
+    /// Weight of the point, above 0: the inverse of its variance, in the same unit for all points.
     public var weight: Double
 
     public init(seconds: Double, lag: Double, weight: Double) {
@@ -17,7 +17,7 @@ public struct LagLine: Hashable, Sendable {
     }
   }
 
-  /// Time at which the lag is known best: the centre of the points, in seconds.
+  /// Time at which the lag is known most accurately: the centre of the points, in seconds.
   public let center: Double
   /// Lag at `center`, in seconds; positive if the second clock is later.
   public let lag: Double
@@ -37,11 +37,11 @@ public struct LagLine: Hashable, Sendable {
   static let leastSecondsOfDrift = 60.0
   /// Usual maximum drift between two sensors, in seconds per second.
   private static let usualDrift = 1e-4
-  /// Maximum points for the first line, because the number of pairs grows with the square.
+  /// Maximum number of points for the first line, because the number of pairs grows with its square.
   private static let pairedPoints = 256
   /// Maximum distance of a point from the line, as a multiple of the usual distance.
   private static let farthest = 3.5
-  /// Lower limit of a lag's error, in seconds.
+  /// Minimum error of a lag, in seconds.
   static let grain = 2e-5
 
   public func lag(at seconds: Double) -> Double { lag + drift * (seconds - center) }
@@ -89,7 +89,7 @@ public struct LagLine: Hashable, Sendable {
     used = near.count
   }
 
-  /// Creates a line that was determined in another way.
+  /// Creates a line from values that were determined in another way.
   public init(
     center: Double, lag: Double, drift: Double, lagUncertainty: Double, driftUncertainty: Double?,
     residual: Double,
@@ -114,7 +114,7 @@ public struct LagLine: Hashable, Sendable {
   /// fits clearly better.
   private static func bend(_ points: [Point], level: Double, slope: Double, _ sums: Sums) -> Double {
     guard points.count >= 8 else { return 0 }
-    // The component of a parabola that is orthogonal to a line.
+    // The part of a parabola that is orthogonal to a line.
     var plain = Sums()
     let squared = points.map {
       Point(seconds: $0.seconds, lag: square($0.seconds - sums.seconds), weight: $0.weight)
@@ -182,8 +182,8 @@ public struct LagLine: Hashable, Sendable {
     return slopes.isEmpty ? 0 : median(slopes)
   }
 
-  /// Student's 97.5 % quantile, by the first terms of its expansion around the normal quantile (Abramowitz
-  /// and Stegun, 26.7.5).
+  /// Returns Student's 97.5 % quantile, from the first terms of its expansion around the normal quantile
+  /// (Abramowitz and Stegun, 26.7.5).
   static func quantile(_ degrees: Int) -> Double {
     let (x, n) = (1.959964, Double(max(1, degrees)))
     if degrees <= 1 { return 12.706 }
@@ -193,8 +193,8 @@ public struct LagLine: Hashable, Sendable {
   }
 }
 
-/// The median of the numbers: for an even count, the mean of the two in the middle. At least one number is
-/// required.
+/// Returns the median of the numbers; for an even count, the mean of the two in the middle. At least one
+/// number is required.
 func median(_ numbers: [Double]) -> Double {
   let sorted = numbers.sorted()
   let middle = sorted.count / 2

@@ -1,7 +1,7 @@
 /// All straight lines that lie above some points and below others.
 ///
-/// Such a line describes the lateness of a clock within known bounds: a sample cannot arrive before it was
-/// measured, and waits at most one connection interval unless a packet was lost. The spread of these lines is
+/// Such a line describes how late a clock is, within known bounds: a sample cannot arrive before it was
+/// measured, and waits at most one connection interval unless a packet was lost. The range of these lines is
 /// the uncertainty; it requires no assumption about the distribution of the waits.
 public struct LineBand: Hashable, Sendable {
   /// A bound on the lines at one time; both are in seconds.
@@ -12,7 +12,7 @@ public struct LineBand: Hashable, Sendable {
     public init(seconds: Double, value: Double) { (self.seconds, self.value) = (seconds, value) }
   }
 
-  /// Corners of the set of lines: level at `center` and slope.
+  /// Corners of the set of possible lines; a corner is a level at `center` and a slope.
   private let corners: [(level: Double, slope: Double)]
   private let center: Double
   /// Amount by which the bounds were widened until a line fits, in seconds.
@@ -28,9 +28,10 @@ public struct LineBand: Hashable, Sendable {
     hasher.combine(corners.count)
   }
 
-  /// Number of time blocks; each keeps its strictest bounds.
+  /// Number of time blocks, each of which keeps its strictest bounds.
   private static let blocks = 40
-  /// Maximum difference between two crystals: Core 5.4, Vol 6, Part B, 4.2.2, allows 500 ppm each.
+  /// Maximum slope: the difference between two crystals. Core 5.4, Vol 6, Part B, 4.2.2, allows 500 ppm for
+  /// each.
   private static let steepest = 1e-3
   private static let slacks = [0, 0.000_2, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032]
 
@@ -92,7 +93,7 @@ public struct LineBand: Hashable, Sendable {
     return corners
   }
 
-  /// Range of the lines at a time, in seconds.
+  /// Range of the lines at a given time, in seconds.
   public func range(at seconds: Double) -> ClosedRange<Double> {
     let values = corners.map { $0.level + $0.slope * (seconds - center) }
     return (values.min() ?? 0)...(values.max() ?? 0)

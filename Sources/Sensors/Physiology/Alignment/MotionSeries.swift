@@ -1,6 +1,6 @@
 /// Magnitudes of a sensor's acceleration, independent of its orientation, with their times.
 public struct MotionSeries: Sendable {
-  /// Ascending, in seconds since any epoch that all compared series share.
+  /// Times of the samples, ascending, in seconds since an epoch that all compared series share.
   public private(set) var seconds: [Double] = []
   /// Magnitudes of the acceleration, in g.
   public private(set) var magnitudes: [Float] = []
@@ -31,15 +31,17 @@ public struct MotionSeries: Sendable {
 /// for Digital Image Processing, IEEE Trans. Acoust. 29(6), 1981). Both filters are symmetric, so they do not
 /// shift it either.
 struct MotionGrid {
-  /// Samples of the grid, and whether each was measured.
+  /// Samples of the grid.
   private(set) var values: [Float]
+  /// Whether each sample was measured.
   private(set) var isMeasured: [Bool]
 
-  /// Maximum step between samples that is not a gap, in sample intervals of the series.
+  /// Maximum step between samples, in sample intervals of the series. A longer step is a gap.
   private static let longestStep = 2.5
   /// Changes that take longer than this, in seconds, are attributed to gravity.
   private static let slowest = 1.0
-  /// Changes that take fewer samples of a slower series than this look different in that series.
+  /// Minimum duration of a change, in samples of the slowest series. Faster changes look different in that
+  /// series.
   private static let fastest = 3.0
 
   /// - Parameters:
@@ -54,7 +56,7 @@ struct MotionGrid {
     for place in values.indices { values[place] = isMeasured[place] ? values[place] - high[place] : 0 }
     let radius = Int((Self.fastest * spacing * rate / 4).rounded())
     if radius > 0 {
-      // Applying a box filter twice gives a triangle.
+      // Two box filters in sequence are a triangular filter.
       let once = Self.smoothed(values, isMeasured, radius: radius)
       let twice = Self.smoothed(once, isMeasured, radius: radius)
       for place in values.indices where isMeasured[place] { values[place] = twice[place] }

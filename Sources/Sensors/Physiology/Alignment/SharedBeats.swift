@@ -1,20 +1,24 @@
 /// Finds the lag between two sensors' beats of the same heart. No two intervals are equal, so beats coincide
 /// at one lag only.
 struct SharedBeats {
-  /// Number of beats of the first sensor tried at each lag, and the step between lags, in seconds.
+  /// Number of beats of the first sensor that are compared at each lag.
   private static let tried = 300
+  /// Step between tested lags, in seconds.
   private static let step = 0.01
-  /// Distance within which beats coincide, in seconds. It corresponds to the width of a normal distribution.
+  /// Width, in seconds, of the curve by which the distance of two beats is scored; it corresponds to the
+  /// width of a normal distribution.
   private static let width = 0.02
-  /// Minimum number of beats, and minimum share of beats that both sensors have.
+  /// Minimum number of beats that both sensors have.
   private static let leastBeats = 20
+  /// Minimum share of beats that both sensors have.
   private static let leastShare = 0.5
-  /// Distance from the best lag at which another lag counts as different, in seconds.
+  /// Distance from the best lag beyond which another lag counts as different, in seconds.
   private static let another = 0.15
-  /// Share of the best score above which another lag is ambiguous.
+  /// Share of the best score above which another lag makes the result ambiguous.
   private static let rival = 0.75
-  /// Maximum distance of beats from the line, and time over which their median is taken, in seconds.
+  /// Maximum distance of beats from the line, in seconds.
   private static let nearby = 0.06
+  /// Time over which the median of the distances is computed, in seconds.
   private static let blockSeconds = 20.0
   private static let leastInBlock = 5
 
@@ -110,7 +114,7 @@ struct SharedBeats {
     return lag
   }
 
-  /// How well the beats coincide at a lag: 0 … 1.
+  /// Returns how well the beats coincide at a lag: 0 … 1.
   private func score(_ some: ArraySlice<Double>, at lag: Double) -> Double {
     var sum = 0.0
     var place = lowerBound((some.first ?? 0) + lag)

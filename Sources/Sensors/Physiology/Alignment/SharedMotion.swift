@@ -1,31 +1,32 @@
 /// Finds the lag between two accelerometers on the same body by correlating their movement, window by window.
 ///
 /// The first lag is the one with the best joint correlation of all windows in the 15 minutes with the most
-/// movement. Each other window's lag is then searched for near the line through the lags already found. A
-/// parabola locates the peak of its correlation between samples (Boucher and Hassab, Analysis of Discrete
+/// movement. Each other window's lag is then searched near the line through the lags found so far. A parabola
+/// locates the peak of the correlation between samples (Boucher and Hassab, Analysis of Discrete
 /// Implementation of Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
 struct SharedMotion {
   /// Sample rate of the grids, in hertz.
   private static let rate = 100.0
-  /// Step between the samples used for the first, wide search.
+  /// Step between the samples used in the first search, which covers a wide range of lags.
   private static let coarse = 4
   private static let windowSeconds = 20.0
-  /// Minimum movement, in g, root mean square. Weaker movement is sensor noise.
+  /// Minimum movement in g, as a root mean square. Weaker movement is sensor noise.
   private static let leastMovement: Float = 0.02
   /// Minimum correlations: of all windows together, and of a single one.
   private static let leastLikeness: (all: Float, one: Float) = (0.4, 0.5)
   /// Minimum share of a window that was measured.
   private static let leastMeasured = 0.9
-  /// Maximum number of windows in the first search, and length of the stretch that contains them.
+  /// Maximum number of windows in the first search.
   private static let searched = 40
+  /// Length of the stretch that contains these windows, in seconds.
   private static let stretchSeconds = 900.0
   /// Maximum distance of a window's lag from the line, in seconds.
   private static let nearby = 0.25
-  /// Distance from the best lag at which another lag counts as different, in seconds.
+  /// Distance from the best lag beyond which another lag counts as different, in seconds.
   private static let another = 0.15
   /// Share of the best likeness above which another lag is a rival.
   private static let rival: Float = 0.7
-  /// Smaller differences between correlations are ignored.
+  /// Difference between correlations below which they count as equal.
   private static let grain: Float = 0.001
   private static let gridLimit = 40_000_000
 
@@ -167,7 +168,7 @@ struct SharedMotion {
     return others >= floor && squares > 0 ? product / (squares * others).squareRoot() : nil
   }
 
-  /// The lag at which a window's correlation is highest, in seconds, and that correlation.
+  /// Returns the lag, in seconds, at which a window's correlation is highest, and that correlation.
   private func peak(of place: Int, near lag: Double, within reach: Double) -> (lag: Double, likeness: Float)?
   {
     let middle = Int((lag * Self.rate).rounded())
@@ -197,7 +198,7 @@ extension SharedEvidence {
     try SharedMotion.find(first, second, within: search)
   }
 
-  /// Finds the second sensor's lag from heart beats that both measured.
+  /// Finds the second sensor's lag from heartbeats that both measured.
   ///
   /// - Parameters:
   ///   - first: ascending times of the beats, in seconds.
@@ -209,7 +210,8 @@ extension SharedEvidence {
     try SharedBeats(first, second).find(within: search)
   }
 
-  /// Finds the lag to some hundredths of a second, for a sensor that sends only intervals between beats.
+  /// Finds the lag to within some hundredths of a second, for a sensor that sends only intervals between
+  /// beats.
   public static func roughBeats(
     _ first: [Double], _ second: [Double], within search: Double = Self.search
   ) throws(Refusal) -> Double {
@@ -217,14 +219,14 @@ extension SharedEvidence {
   }
 }
 
-/// Movement or heart beats that two sensors on the same body both measured, and the second one's lag.
+/// Movement or heartbeats that two sensors on the same body both measured, and the lag of the second sensor.
 public struct SharedEvidence: Hashable, Sendable {
   /// Kind of shared signal.
   public enum Kind: String, Hashable, Sendable {
     case movement, beats
   }
 
-  /// Why no lag was found.
+  /// Reason why no lag was found.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// One of the sensors has no movement or no beats.
     case nothing(Kind)
@@ -234,7 +236,7 @@ public struct SharedEvidence: Hashable, Sendable {
     case ambiguous(Kind, seconds: Double)
     /// The signals are more similar at a lag of this many seconds, which is beyond the search range.
     case beyond(Kind, seconds: Double)
-    /// Too few places agree to fit a line.
+    /// Too few lags agree to fit a line.
     case tooFew(Kind)
 
     public var description: String {
@@ -259,16 +261,17 @@ public struct SharedEvidence: Hashable, Sendable {
 
   public let kind: Kind
   public let line: LagLine
-  /// Similarity, 0 … 1: the median correlation of movement, or the share of beats that both have.
+  /// Similarity, 0 … 1: the median correlation of movement, or the share of beats that both sensors have.
   public let likeness: Double
-  /// Times of the first and the last place used, in seconds.
+  /// Time of the first and of the last lag used, in seconds.
   public let range: ClosedRange<Double>
 
   /// Default search range: maximum offset of the clocks in either direction, in seconds.
   public static let search = 10.0
-  /// Factor by which the compared range exceeds the search range. Regular movement seems to match at a wrong
-  /// lag if the right one is not tried.
+  /// Factor by which the tested range exceeds the search range. If the right lag is not tested, regular
+  /// movement may seem to match at a wrong one.
   static let beyond = 3.0
-  /// If another lag is better than the best one in more than this share of places, the result is ambiguous.
+  /// Maximum share of windows or beats for which another lag is better than the best one. Above it, the
+  /// result is ambiguous.
   static let rivals = 0.2
 }

@@ -9,16 +9,16 @@
 /// seconds, or is three times the mean of the last two seconds if this is less, so that a disturbance has no
 /// effect after its end.
 ///
-/// The rules for which complexes are beats come from Pan and Tompkins, A Real-Time QRS Detection Algorithm,
-/// IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a complex are
-/// combined: its height in the signal and its amplitude in the band, here by their geometric mean. Noise is
-/// strong in the band but low; a wide ventricular beat is the opposite. A complex with less than 40 % of the
-/// usual strength is noise. The usual strength is the lower quartile of the last eight, so that large ectopic
-/// beats do not hide those between them. If no beat came for 1.66 usual intervals, the strongest complex
-/// since the last beat counts if it has 25 % of the usual strength. A complex is a T wave if it is less than
-/// half as steep as the usual beat and as the beat up to 0.36 s before, unless it comes when the next beat is
-/// due: three quarters of the usual interval after the last one. Of two complexes within 0.24 s, the stronger
-/// one counts.
+/// The rules that decide which complexes are beats come from Pan and Tompkins, A Real-Time QRS Detection
+/// Algorithm, IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a
+/// complex are combined: its height in the signal and its amplitude in the band, here by their geometric
+/// mean. Noise has a large amplitude in the band but a low height; a wide ventricular beat is the opposite. A
+/// complex with less than 40 % of the usual strength is noise. The usual strength is the lower quartile of
+/// the last eight beats, so that large ectopic beats do not hide the beats between them. If no beat came for
+/// 1.66 usual intervals, the strongest complex since the last beat counts if it has 25 % of the usual
+/// strength. A complex is a T wave if it is less than half as steep as the usual beat and as the beat up to
+/// 0.36 s before, unless it comes when the next beat is due: three quarters of the usual interval after the
+/// last one. Of two complexes within 0.24 s, the stronger one counts.
 ///
 /// The R peak is the extremum of the unfiltered signal, smoothed over 30 ms and weighted by a raised cosine
 /// around the energy's maximum; a parabola locates it between samples. If a wide wave has several tops, its
@@ -36,30 +36,30 @@ public struct ECGDetector: Sendable {
   public static let complexSeconds = 0.097
   public static let beatSeconds = 0.611
   public static let offsetShare = 0.08
-  /// Minimum time for which a complex is above the threshold.
+  /// Minimum duration of a complex above the threshold.
   public static let shortestSeconds = 0.06
   public static let refractorySeconds = 0.24
-  /// Share of the steepest slope of the previous beat; a less steep wave soon after it is a T wave.
+  /// A wave soon after a beat is a T wave if its steepest slope is below this share of that beat's.
   public static let waveShare = 0.5
   public static let waveSeconds = 0.36
-  /// Share of the usual interval after which the next beat is due and may be a flat wave.
+  /// Share of the usual interval after which the next beat is due, and may be a flat wave.
   public static let dueShare = 0.75
-  /// Share of the usual strength; weaker complexes are noise.
+  /// A complex is noise if its strength is below this share of the usual strength.
   public static let noiseShare = 0.4
-  /// Share of the usual strength if a beat is late.
+  /// Factor that replaces `noiseShare` if the expected beat is late.
   public static let lateNoiseShare = 0.25
-  /// Share of the usual interval after which a beat is late.
+  /// Share of the usual interval after which the expected beat is late.
   public static let lateShare = 1.66
-  /// Time after which a beat is late in any case, and the usual values are forgotten: that of 30 beats per
-  /// minute.
+  /// Time after which a beat is late in any case, and the usual values are forgotten: the interval of 30
+  /// beats per minute.
   public static let lateSeconds = 2.0
-  /// If a complex's polarity, −1 … 1, differs by more than this from that of the last complexes, its own
-  /// polarity is used.
+  /// Difference between the polarity of a complex, −1 … 1, and that of the last complexes above which the
+  /// complex's own polarity is used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
   /// Minimum nominal rate, in samples per second.
   public static let neededRate = 100.0
-  /// Minimum measured rate, in samples per second: `neededRate` with a clock that is 2 % slow.
+  /// Minimum measured rate, in samples per second: `neededRate` if the clock is 2 % slow.
   public static let minimumRate = 98.0
   /// Maximum time from an R peak to the sample that completes it.
   public static let lagSeconds = 3.0
@@ -78,30 +78,32 @@ public struct ECGDetector: Sendable {
   /// Widths of the averages: odd numbers of samples, so that the averages are centred.
   private let complexWidth: Int
   private let beatWidth: Int
-  /// The squared filtered signal and the unfiltered signal, the last `size` samples of each.
+  /// The last `size` samples of the squared filtered signal.
   private var squared: [Double]
+  /// The last `size` samples of the unfiltered signal.
   private var raw: [Double]
   private let size: Int
   private var smoothing: [Double]
   private var taper: [Double]
-  /// Number of filtered samples; `delay` more were taken.
+  /// Number of filtered samples; `delay` more samples were received.
   private var filtered: Int
   private var complexSum = 0.0
   private var beatSum = 0.0
-  /// Means of the squares over ten seconds and over two.
+  /// Mean of the squares over ten seconds.
   private var mean = 0.0
+  /// Mean of the squares over two seconds.
   private var shortMean = 0.0
-  /// The current complex above the threshold: its first sample, and the place and value of its highest
+  /// The current complex above the threshold: its first sample, and the position and value of its highest
   /// energy.
   private var block: (start: Int, best: Int, energy: Double)?
-  /// A found beat that a stronger one may replace within the refractory time.
+  /// A beat that may still be replaced by a stronger one within the refractory time.
   private var waiting: Complex?
   /// The last beat.
   private var latest: Complex?
-  /// The strongest complex since the last beat that was not a beat.
+  /// The strongest complex since the last beat that did not count as a beat.
   private var doubtful: Complex?
   private var usual = UsualBeat()
-  /// Excess of the upper wave over the lower one in the complexes so far: −1 … 1.
+  /// Mean difference between the upper and the lower wave in the complexes so far: −1 … 1.
   private var polarity = 0.0
   private var complexes = 0
 
@@ -112,8 +114,8 @@ public struct ECGDetector: Sendable {
     filter = LinearPhaseBandPass(Self.band, seconds: Self.filterSeconds, rate: rate)
     complexWidth = Self.odd(Self.complexSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // The buffer reaches from the baseline before the longest complex, which is as long as its threshold's
-    // average, to the newest sample.
+    // The buffer extends from the baseline before the longest complex to the newest sample. A complex is at
+    // most as long as the average that is its threshold.
     size = Int(rate) + 3 * beatWidth
     squared = [Double](repeating: 0, count: size)
     raw = squared
@@ -142,7 +144,7 @@ public struct ECGDetector: Sendable {
     return max(0, undecided < Double(open) ? Int(undecided) : open)
   }
 
-  /// Starts again: the next sample has number 0.
+  /// Resets the detector; the next sample has number 0.
   public mutating func reset() {
     filter.reset()
     for index in squared.indices { squared[index] = 0 }
@@ -195,7 +197,7 @@ public struct ECGDetector: Sendable {
 
   /// - Returns: the previous beat, if this complex is a beat.
   private mutating func weigh(_ place: Int, _ energy: Double) -> DetectedBeat? {
-    // This complex starts before the signal does.
+    // This complex begins before the signal does.
     guard place >= taper.count / 2 else { return nil }
     let complex = complex(around: place, energy)
     guard let latest else { return accept(complex) }
@@ -208,7 +210,7 @@ public struct ECGDetector: Sendable {
     if complex.strength >= Self.noiseShare * usual.strength {
       if let found = doubtful, since > late, complex.position - found.position > Self.refractorySeconds * rate
       {
-        // The previous beat was returned long ago.
+        // The previous beat was already returned.
         _ = accept(found)
       }
       return accept(complex)
@@ -290,7 +292,8 @@ public struct ECGDetector: Sendable {
       strength: (abs(height - base) * energy.squareRoot()).squareRoot())
   }
 
-  /// The highest sample near a peak: in a wide wave, smoothing may have made another top the highest.
+  /// Position of the highest sample near a peak. In a wide wave, smoothing may have made another top the
+  /// highest.
   private func top(near peak: Int, in range: ClosedRange<Int>, _ sign: Double) -> Int {
     let reach = Int((Self.topSeconds * rate).rounded())
     var highest = peak

@@ -5,21 +5,21 @@ public import BLEWire
 ///
 /// Beats are found by `ECGDetector`. The rate of a window of ten seconds is computed from all its beats
 /// (`BeatRate`), good or not; there is no rate if less than four fifths of the intervals are good. The
-/// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats
-/// with their average, each as wide as the median interval. The correlation must be at least 0.66 for an
-/// electrocardiogram, and no pause may exceed 3 s. Three of the rules are relaxed or omitted, because they
-/// are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia: rates are 24 …
-/// 250 beats per minute, intervals need not be alike, and the median correlation counts instead of the mean,
-/// so that a few ectopic beats do not hide the others. Each beat has its own correlation. In addition, the R
-/// peaks must stand out from the signal, unlike mains hum (`leastCrest`).
+/// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`). They use the correlation of the
+/// beats with their average; each beat is as wide as the median interval. The correlation must be at least
+/// 0.66 for an electrocardiogram, and no pause may exceed 3 s. Three of the rules are relaxed or omitted,
+/// because they are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia:
+/// rates of 24 … 250 beats per minute are permitted, intervals need not be alike, and the median correlation
+/// is used instead of the mean, so that a few ectopic beats do not hide the others. Each beat has its own
+/// correlation. In addition, the R peaks must stand out from the signal, unlike mains hum (`leastCrest`).
 ///
-/// Missing samples, up to a second, are bridged by a straight line for the filter and counted. No beat is
-/// found there, and no interval spans them. After a longer gap, the meter starts again.
+/// Up to a second of missing samples is bridged by a straight line for the filter and counted. No beat is
+/// found there, and no interval spans them. After a longer gap, the meter restarts.
 ///
 /// A window and its beats are returned as soon as no further beat of the window can follow: at most
 /// `ECGDetector.lagSeconds` after its end. This is a measurement of intervals, not medical advice.
 public struct ECGMeter: Sendable {
-  /// Why a sample rate is not supported.
+  /// Reason why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
     case tooFast(rate: Double)
@@ -39,10 +39,10 @@ public struct ECGMeter: Sendable {
   public static let leastCorrelation = 0.66
   public static let beatsPerMinute = 24.0...250.0
   /// Minimum share of good intervals between a window's beats. One beat of ten that is unlike the others
-  /// spoils two intervals; if more intervals are spoiled, other beats may be missed or false.
+  /// makes two intervals bad; if more intervals are bad, other beats may be missed or false.
   public static let leastAcceptedShare = 0.8
-  /// Minimum of the median height of the R peaks divided by the root mean square of the signal, 0.67 … 40 Hz.
-  /// The ratio is 1.41 for a sine of any frequency; a signal of R peaks exceeds that.
+  /// Minimum ratio of the R peaks' median height to the root mean square of the signal, 0.67 … 40 Hz. The
+  /// ratio is 1.41 for a sine of any frequency; a signal of R peaks exceeds that.
   public static let leastCrest = 1.5
   public static let longestPauseSeconds = 3.0
   public static let largestMissingShare = 0.2
@@ -50,13 +50,14 @@ public struct ECGMeter: Sendable {
   public static let bridgeSeconds = 1.0
   /// A signal that is constant for this time has no contact.
   public static let stillSeconds = 1.0
-  /// Extent of a QRS complex around its R peak: a beat is ignored if a sample within this time is missing.
+  /// Duration of a QRS complex on each side of its R peak. A beat is ignored if a sample within this time is
+  /// missing.
   public static let wholeSeconds = 0.05
-  /// A shorter missing time cannot hide a beat, so intervals may span it.
+  /// Maximum time without samples that an interval may span, because it cannot hide a beat.
   private static let hiddenSeconds = 0.04
-  /// Band for the shape of a beat, in hertz, without baseline wander below and muscle noise above.
+  /// Band in which the shapes of beats are compared, in hertz: above baseline wander and below muscle noise.
   private static let shapeBand = 0.67...40.0
-  /// Maximum beats of a window: one each 250 ms, and those after its end.
+  /// Maximum number of beats of a window: one every 250 ms, and those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -64,23 +65,26 @@ public struct ECGMeter: Sendable {
   private var filter: BandPass
   private var detector: ECGDetector
   private var quality: SignalQuality
-  /// The signal for the shape of the beats, its times, and the number of missing samples up to each. Sample n
-  /// is at n modulo the length.
+  /// The signal in which the shapes of beats are compared. Sample n is at n modulo the length.
   private var signal: [Double]
+  /// Times of these samples.
   private var times: [Int64]
+  /// Number of missing samples up to each of these samples.
   private var missing: [Int]
   private var taken = 0
   private var windowStart = 0
   private var last: ECGSample?
-  /// Number of consecutive samples with the same value, now and at most in this window.
+  /// Number of consecutive samples with the same value up to now.
   private var stillCount = 0
+  /// Maximum number of consecutive samples with the same value in this window.
   private var longestStill = 0
   /// Beats that are not yet part of a returned window.
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [ECGBeat]
-  /// Correlations and heights of the beats of a window, ascending.
+  /// Correlations of the beats of a window, ascending.
   private var correlations: [Double]
+  /// Heights of the beats of a window, ascending.
   private var heights: [Double]
   /// Intervals between the beats of a window, in order.
   private var known: [BeatRate.Interval]
@@ -219,8 +223,7 @@ public struct ECGMeter: Sendable {
     return result
   }
 
-  /// Makes the average of the first `count` beats the template, and returns the number of complete beats
-  /// among them.
+  /// Averages the first `count` beats into the template, and returns the number of complete beats among them.
   private mutating func average(_ count: Int, _ available: Range<Int>, width: Int) -> Int {
     // A copy for this call, because a span of a property would keep exclusive access to `self`.
     let (beats, samples) = (pending, signal)
@@ -271,8 +274,8 @@ public struct ECGMeter: Sendable {
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Results of a window's beats: the rate of all, the median of their correlations, and the share of good
-  /// intervals between them.
+  /// Results of a window's beats: the rate from all beats, the median of their correlations, and the share of
+  /// good intervals between them.
   private typealias Given = (perMinute: Double?, correlation: Double?, acceptedShare: Double?)
 
   /// Prepares the beats of a window for `beat`, assuming that the window is good.
@@ -354,35 +357,35 @@ extension ECGBeat {
   /// Height of the R peak over the baseline, in microvolts; negative if the lead is inverted.
   public let height: Double
   /// Correlation with the average beat of its window, −1 … 1; `nil` if the window does not contain the whole
-  /// beat. This is the beat's quality: an ectopic beat or noise is unlike the others.
+  /// beat. It is the beat's quality: an ectopic beat or noise is unlike the others.
   public let correlation: Double?
   /// Whether the interval is good: both its beats look like the others of their windows, and neither window
   /// is rejected.
   public let isAccepted: Bool
 }
 
-/// Results of ten seconds of an electrocardiogram.
+/// Results of a ten-second window of an electrocardiogram.
 public struct ECGWindow: Hashable, Sendable {
   /// Start time by the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
   /// Number of beats found, good or not.
   public var beats: Int
-  /// Rate from the count of all beats (`ECGMeter`); `nil` if the window is rejected.
+  /// Rate from the count of all beats, in beats per minute (`ECGMeter`); `nil` if the window is rejected.
   public var beatsPerMinute: Double?
-  /// Median correlation of the beats with their average, −1 … 1. This is the window's quality.
+  /// Median correlation of the beats with their average, −1 … 1. It is the window's quality.
   public var correlation: Double?
   /// Share of missing samples: 0 … 1.
   public var missingShare: Double
-  /// Share of good intervals between the beats, 0 … 1; `nil` without an interval.
+  /// Share of good intervals between the beats, 0 … 1; `nil` if there is no interval.
   public var acceptedShare: Double?
-  /// Median height of the R peaks divided by the root mean square of the signal; `nil` without a beat. At
+  /// Ratio of the R peaks' median height to the root mean square of the signal; `nil` if there is no beat. At
   /// most 1.41 for a sine.
   public var crest: Double?
   public var rejection: ECGRejection?
 }
 
-/// Why a window of an electrocardiogram has no heart rate.
+/// Reason why a window of an electrocardiogram has no heart rate.
 public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   /// The stream was interrupted, or ended before the window did.
   case interrupted
@@ -418,22 +421,24 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// The rate of a window by the count of its beats, which tolerates one missed or doubled beat.
+/// Computes the rate of a window from the count of its beats, and tolerates one missed or doubled beat.
 ///
 /// In an irregular rhythm, the beats found are counted. If all other intervals are alike, an interval of
-/// twice the length is either a missed beat or a pause of the heart; two intervals that together last for one
-/// or three are a beat too many or too few. Above `fastPerMinute`, the number of usual intervals is counted
-/// instead, because at that rate, a heart rarely resumes its rhythm in phase after a pause. Below it, the two
-/// cases cannot be distinguished, and the rate is the mean of both counts. In an irregular rhythm, a beat
-/// that looks unlike the others and splits an interval of usual length is either noise or an ectopic beat
-/// between two others. It counts as half a beat.
+/// twice the length is either a missed beat or a pause of the heart. Two intervals that together last for one
+/// or three usual ones are one beat too many or one too few. Above `fastPerMinute`, the number of usual
+/// intervals is counted instead, because at that rate, a heart rarely resumes its rhythm in phase after a
+/// pause. Below it, the two cases cannot be distinguished, and the rate is the mean of both counts. In an
+/// irregular rhythm, a beat that looks unlike the others and splits an interval of usual length is either
+/// noise or an ectopic beat between two others. It counts as half a beat.
 enum BeatRate {
-  /// Maximum deviation of similar intervals from the median or its double, as a share of the median.
+  /// Maximum deviation of an interval from the median, or from its double, to count as similar; as a share of
+  /// the median.
   static let tolerance = 0.2
-  /// Maximum deviation for an interval split by a doubtful beat, because the rhythm need not be regular.
+  /// Maximum deviation of an interval that a doubtful beat splits, as a share of the median. It is larger
+  /// because the rhythm need not be regular.
   private static let splitTolerance = 0.3
   private static let fastPerMinute = 100.0
-  /// At most one of this many intervals may be corrected.
+  /// Number of intervals of which at most one may be corrected.
   private static let intervalsForEach = 8
 
   /// An interval between two beats: its length in seconds, and whether the beat that ends it looks like the

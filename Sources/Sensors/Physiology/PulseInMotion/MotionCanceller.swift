@@ -1,12 +1,12 @@
 /// Removes the part of the light that the accelerometer explains, by least squares.
 ///
-/// The light is modelled as a sum of the three axes, each at `lags` times from `ahead` samples later to four
-/// samples earlier (a finite impulse response for each axis), fitted over the last seconds. The remainder is
-/// the pulse. Many adaptive filters for plethysmograms with the accelerometer as reference are published
-/// (Widrow et al., Adaptive noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for
-/// Motion Artifact Reduction in PPG Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas.
-/// 61(5), 2012). The block solution here needs no step size. Sums are kept for blocks of two seconds, so that
-/// two spans can share them.
+/// The light is modelled as a weighted sum of the three axes, each at `lags` offsets, from `ahead` samples
+/// later to four samples earlier (a finite impulse response for each axis). The weights are fitted over the
+/// last seconds, and the remainder is the pulse. Many such adaptive filters have been published (Widrow et
+/// al., Adaptive noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for Motion Artifact
+/// Reduction in PPG Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas. 61(5), 2012). Solving
+/// for whole blocks needs no step size. Sums are kept per two-second block, so that the two fits, over 8 and
+/// over 16 seconds, can share them.
 struct MotionCanceller {
   static let lags = 8
   static let ahead = 3
@@ -18,12 +18,13 @@ struct MotionCanceller {
   /// Noise power of the acceleration, in g².
   static let noisePower = 1e-4
   private static let capacity = 512
-  /// Sums of a block: the matrix's upper triangle by rows, then the right side.
+  /// Number of sums of a block: the upper triangle of the matrix, by rows, then the right side.
   private static let sums = inputs * (inputs + 1) / 2 + inputs
 
-  /// Samples of the grid: light, then x, y, z of each. Number n is at n modulo the capacity.
+  /// Light samples of the grid. Number n is at n modulo the capacity.
   private var light = [Double](repeating: 0, count: capacity)
   private var isUsed = [Bool](repeating: false, count: capacity)
+  /// Accelerations x, y, z of each grid sample. Number n is at n modulo the capacity.
   private var axes = [Double](repeating: 0, count: 3 * capacity)
   private var sums = [Double](repeating: 0, count: blocks * sums)
   private var inputs = [Double](repeating: 0, count: inputs)
@@ -31,7 +32,7 @@ struct MotionCanceller {
   private var weights = [Double](repeating: 0, count: inputs)
   private var taken = 0
 
-  /// Number of light samples in the sums: the samples taken, minus `ahead`.
+  /// Number of light samples included in the sums: the samples received, minus `ahead`.
   var settled: Int { max(0, taken - Self.ahead) }
 
   mutating func reset() {
@@ -61,7 +62,7 @@ struct MotionCanceller {
     Self.accumulate(inputs, light[row % Self.capacity], to: &sums, from: block)
   }
 
-  /// Gathers the model's accelerometer inputs for a sample of light.
+  /// Copies the accelerations on which the model of one light sample depends to `inputs`.
   private static func gather(_ row: Int, _ axes: [Double], to inputs: inout [Double]) {
     let axes = axes.span
     var place = inputs.mutableSpan
@@ -91,7 +92,8 @@ struct MotionCanceller {
     }
   }
 
-  /// Writes the remaining light of `window`, fitted over `count` blocks up to the window's end.
+  /// Writes the light of `window` without the accelerometer's part, fitted over `count` blocks up to the
+  /// window's end.
   mutating func residual(_ window: Range<Int>, blocks count: Int, to output: inout [Double]) {
     let end = window.upperBound / Self.blockSamples
     let start = max(0, end - count)
@@ -115,7 +117,7 @@ struct MotionCanceller {
     return sum
   }
 
-  /// Adds up the blocks' normal equations, with a ridge.
+  /// Adds up the normal equations of the blocks, and adds a ridge.
   private mutating func collect(_ range: Range<Int>) {
     let size = Self.inputs
     for index in weights.indices { weights[index] = 0 }
@@ -186,7 +188,7 @@ struct MotionCanceller {
     return (sum / Double(window.count)).squareRoot()
   }
 
-  /// Root mean square of the light of a window, in counts.
+  /// Root mean square of a window's light, in counts.
   func power(_ window: Range<Int>) -> Double {
     var sum = 0.0
     for row in window { sum += light[row % Self.capacity] * light[row % Self.capacity] }

@@ -7,24 +7,26 @@
 /// Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in motion by such a model is also
 /// published (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
 struct PulseRateFilter {
-  /// Rates: 40, 42 … 220 beats per minute.
+  /// Number of rates: 40, 42 … 220 beats per minute.
   static let count = 91
   static let lowest = 40.0
   static let spacing = 2.0
-  /// Number of later windows before a window is decided.
+  /// Number of later windows that are needed to decide a window.
   static let lag = 3
   /// Scale of the change in two seconds, in beats per minute.
   static let changeScale = 4.0
-  /// exp(−spacing / changeScale).
+  /// Decay of the distribution from one rate to the next: exp(−spacing / changeScale).
   private static let decay = 0.606_530_659_712_633_4
   /// Probability of an arbitrary change.
   static let jumpShare = 1e-3
-  /// Most likely initial rate, and the distance at which rates are half as likely.
+  /// Most likely initial rate, in beats per minute.
   static let firstRate = 90.0
+  /// Distance from `firstRate` at which initial rates are half as likely.
   static let firstSpread = 30.0
 
-  /// The last `lag` + 1 windows: the probabilities by all windows up to each one, and its likelihoods.
+  /// Probabilities of each of the last `lag` + 1 windows, from all windows up to it.
   private var forward = [Double](repeating: 0, count: (lag + 1) * count)
+  /// Likelihoods of each of the last `lag` + 1 windows.
   private var likelihood = [Double](repeating: 1, count: (lag + 1) * count)
   private var state = [Double](repeating: 0, count: count)
   private var scratch = [Double](repeating: 0, count: count)
@@ -47,7 +49,7 @@ struct PulseRateFilter {
     max(0, min(count - 1, Int(((rate - lowest) / spacing).rounded())))
   }
 
-  /// Processes the evidence of the next window; `nil` for a window without evidence.
+  /// Processes the evidence of the next window; `nil` if the window has no evidence.
   mutating func take(_ evidence: [Double]?) {
     let slot = taken % (Self.lag + 1) * Self.count
     if taken == 0 {
@@ -72,8 +74,8 @@ struct PulseRateFilter {
     taken += 1
   }
 
-  /// Estimates the pulse of a window from all windows up to the last, at most `lag` later, and the
-  /// probability that it is within about 5 beats per minute.
+  /// Estimates the pulse of a window from all windows received, at most `lag` later ones, and the probability
+  /// that the estimate is within about 5 beats per minute.
   mutating func estimate(window: Int) -> (beatsPerMinute: Double, probability: Double) {
     precondition(taken - 1 - window <= Self.lag && window < taken, "that window is forgotten")
     for index in state.indices { state[index] = 1 }
@@ -99,8 +101,8 @@ struct PulseRateFilter {
     return result
   }
 
-  /// The evidence of a window for a rate, relative to its mean for rates 16 to 40 beats per minute away.
-  /// Spectral lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
+  /// Ratio of a window's evidence for a rate to the mean of its evidence for rates 16 to 40 beats per minute
+  /// away. Spectral lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
   func contrast(window: Int, at index: Int) -> Double {
     let slot = window % (Self.lag + 1) * Self.count
     var (sum, places) = (0.0, 0.0)
@@ -130,7 +132,7 @@ struct PulseRateFilter {
     return (mean / mass, min(1, most))
   }
 
-  /// Convolves with `decay` to the power of the distance: once upwards and once downwards.
+  /// Convolves with `decay` to the power of the distance, once upwards and once downwards.
   private static func blur(_ input: [Double], to output: inout [Double]) {
     let input = input.span
     var output = output.mutableSpan

@@ -3,23 +3,23 @@ public import BLEWire
 /// Measures the pulse at rest and in motion, and states the method of each value: `PulseMeter` if it found
 /// good beats, otherwise `PulseTracker`. Pass each sample once. It allocates only at the start.
 ///
-/// The pulse of an 8 s window is the mean of the accepted intervals inside it, if they fill it except for its
-/// ends; otherwise the tracked pulse. A window waits until both methods have decided: at most about 11 s
-/// after its end. The contained `PulseMeter` works as it does on its own; its windows and beats are available
-/// for interval analysis.
+/// If accepted intervals fill an 8 s window except for its ends, its pulse is their mean; otherwise it is the
+/// tracked pulse. A window waits until both methods have decided: at most about 11 s after its end. The
+/// contained `PulseMeter` works as it does on its own; its windows and beats are available for interval
+/// analysis.
 public struct PulseRateMeter: Sendable {
-  /// Maximum part of a window without accepted intervals, in intervals: those that the window's ends cut, and
-  /// half of another.
+  /// Maximum part of a window without accepted intervals, in intervals: the two that the window's ends cut,
+  /// and half of another.
   public static let mostMissingIntervals = 2.5
   /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
   /// delay of 0.7 s.
   public static let longestWaitSeconds = 12.0
   /// Quality of a pulse found by beats if an accelerometer shows that the hand was still. In six runs on a
-  /// treadmill and the signals with known beats, each such window was correct.
+  /// treadmill and in the signals with known beats, each such window was correct.
   public static let beatQuality = 0.98
   /// Quality of a pulse found by beats without an accelerometer, if the beats of the last minute are steady;
   /// other beats are not reported. Each such window of four patients at rest and of six people who ran was
-  /// correct. Steps that look like beats for a minute would pass.
+  /// correct. A minute of steps that look like beats would be reported as a pulse.
   public static let blindBeatQuality = 0.94
   private static let windowCapacity = 32
   private static let beatCapacity = 256
@@ -34,7 +34,7 @@ public struct PulseRateMeter: Sendable {
   private var steadiness = SteadyBeats()
   /// Whether each of `beats` belongs to a window with steady beats.
   private var isSteady = [Bool](repeating: false, count: beatCapacity)
-  /// End of the time for which beats are decided.
+  /// Time up to which beats are decided, in nanoseconds.
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
@@ -149,13 +149,15 @@ public enum PulseMethod: String, Hashable, Sendable, CaseIterable {
   case tracking
 }
 
-/// A pulse, which always has a quality.
+/// A pulse and its quality.
 public struct PulseEstimate: Hashable, Sendable {
-  /// Minimum quality of a pulse for consumers that cannot evaluate it: `HomeAssistant`, a bike computer.
+  /// Minimum quality of a pulse for consumers that cannot evaluate the quality: `HomeAssistant`, a bike
+  /// computer.
   public static let goodQuality = 0.8
 
   public var beatsPerMinute: Double
-  /// Measured share of windows of this quality whose pulse is within 5 beats per minute: 0 … 1.
+  /// Share of windows whose pulse was within 5 beats per minute, as measured for windows of this quality: 0 …
+  /// 1.
   public var quality: Double
   public var method: PulseMethod
 
@@ -166,18 +168,18 @@ public struct PulseEstimate: Hashable, Sendable {
   }
 }
 
-/// Why a window has no pulse.
+/// Reason why a window has no pulse.
 public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   /// More than a third of the samples is missing or has no light.
   case missingSamples
   /// The light jumped, for example because the sensor was lifted, and more than a third of it was missing or
-  /// not settled.
+  /// unsettled.
   case unsettled
   /// The light is constant.
   case noSignal
   /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
   case noise
-  /// The light repeats itself at a rate that differs from the tracked one, often half or twice that rate.
+  /// The light repeats itself at another rate than the tracked one, often half or twice that rate.
   case octave
   /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
   case noAccelerometer
@@ -206,7 +208,7 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Start time by the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// The pulse; `nil` if, and only if, `absence` is set.
+  /// The pulse; `nil` exactly if `absence` is set.
   public var pulse: PulseEstimate?
   public var absence: PulseAbsence?
   /// Root mean square of the acceleration of all axes, 0.5 … 5 Hz, in g. `nil` without an accelerometer.
@@ -214,8 +216,8 @@ public struct PulseRateWindow: Hashable, Sendable {
   /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
   /// constant.
   public var periodicity: Double?
-  /// The model's own probability that a tracked pulse is within 5 beats per minute, if its line passed the
-  /// gate (`TrackedLine`). The quality is derived from it.
+  /// The model's own probability that a tracked pulse is within 5 beats per minute, if its line was accepted
+  /// (`TrackedLine`). The quality is derived from it.
   package var trackingProbability: Double?
 
   public init(
@@ -232,20 +234,19 @@ public struct PulseRateWindow: Hashable, Sendable {
 ///
 /// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. While
 /// a person runs, only some windows have beats, at the rate of the steps, of every second or third step, or
-/// of the pulse. A single window does not show which of these it is, so a window is judged by those of the
-/// last minute. It allocates only at the start.
+/// of the pulse. A single window does not show which of these it is, so a window is judged by the windows of
+/// the last minute. It allocates only at the start.
 struct SteadyBeats {
-  /// Number of beat-meter windows that are compared: a minute.
+  /// Number of beat-meter windows that are compared: one minute.
   static let count = 6
-  /// Largest difference between rates, as a share; `rateDrift` is added for each window of distance.
+  /// Maximum difference between the rates of two windows, as a share.
   private static let rateTolerance = 0.2
   private static let rateDrift = 0.02
-  /// Largest ratio of two amplitudes.
+  /// Maximum ratio of two amplitudes.
   private static let largestAmplitudeRatio = 2.2
   /// Minimum share of similar windows, after adding two windows to the total and one to the similar ones.
   static let leastShare = 0.6
-  /// Faster beats may be steps, and slower ones every second or third step. Beats outside this range need
-  /// `leastUnusual` similar windows, or all windows so far.
+  /// Range of usual rates. Faster beats may be steps, and slower ones every second or third step.
   private static let usualRates = 45.0..<100.0
   private static let leastUnusual = 4
 

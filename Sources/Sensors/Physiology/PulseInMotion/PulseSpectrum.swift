@@ -1,10 +1,10 @@
 /// Evidence of a window for each rate of `PulseRateFilter`, from amplitude spectra of the remaining light and
 /// of the accelerometer.
 ///
-/// The light's spectrum is weighted at each frequency by a Wiener filter, light divided by the sum of light
-/// and acceleration, both relative to their maximum: Temko, Accurate Heart Rate Monitoring During Physical
-/// Exercises Using PPG, IEEE Trans. Biomed. Eng. 64(9), 2017. Half of the amplitude at twice a frequency is
-/// added to it.
+/// The light's spectrum is weighted at each frequency by a Wiener filter: the light divided by the sum of
+/// light and acceleration, both relative to their maximum (Temko, Accurate Heart Rate Monitoring During
+/// Physical Exercises Using PPG, IEEE Trans. Biomed. Eng. 64(9), 2017). Half of the amplitude at twice a
+/// frequency is added to the amplitude at that frequency.
 struct PulseSpectrum {
   static let windowSamples = 200
   /// Weight of the acceleration's spectrum.
@@ -12,9 +12,9 @@ struct PulseSpectrum {
   static let harmonicShare = 0.5
   /// Amplitude of acceleration, in g, below which its spectrum has less weight.
   static let leastAcceleration = 0.01
-  /// Evidence for each pulse regardless of the measurement, as a multiple of the spectrum's mean.
+  /// Evidence that each rate has regardless of the measurement, as a multiple of the spectrum's mean.
   static let floor = 0.2
-  /// Frequencies: 40, 42 … 422 per minute. The last one makes the number a multiple of four.
+  /// Number of frequencies: 40, 42 … 422 per minute. The last one makes the number a multiple of four.
   static let count = 192
   /// Sum of the window function.
   private static let gain = Double(windowSamples + 1) / 2
@@ -56,8 +56,8 @@ struct PulseSpectrum {
     for index in motion.indices { motion[index] += spectrum[index] / largest / 3 }
   }
 
-  /// Adds the remaining light, after the acceleration. If it was cleaned in several ways, each adds a share
-  /// of the evidence.
+  /// Adds the light without the accelerometer's part. Call this after adding the acceleration. If the light
+  /// was cleaned in several ways, each result adds a share of the evidence.
   mutating func addLight(_ signal: [Double], share: Double) {
     transform(signal)
     if isFirst {
@@ -79,7 +79,7 @@ struct PulseSpectrum {
     for index in evidence.indices { evidence[index] += scale * weighted(index) }
   }
 
-  /// The amplitude of a signal at one rate, as a tapered sum.
+  /// Returns the amplitude of a signal at one rate, as a tapered sum.
   func amplitude(_ signal: [Double], at index: Int) -> Double {
     var (last, before) = (0.0, 0.0)
     for sample in signal.indices {
@@ -101,14 +101,15 @@ struct PulseSpectrum {
     return spectrum[index] + (double < Self.count ? Self.harmonicShare * spectrum[double] : 0)
   }
 
-  /// Amplitudes of a tapered window.
+  /// Computes the amplitudes of a tapered window.
   private mutating func transform(_ signal: [Double]) {
     for index in tapered.indices { tapered[index] = taper[index] * signal[index] }
     Self.transform(tapered, turns, to: &spectrum)
   }
 
-  /// Goertzel's recursion, An Algorithm for the Evaluation of Finite Trigonometric Series, Am. Math. Monthly
-  /// 65(1), 1958, for four frequencies at a time, whose operations do not depend on each other.
+  /// Computes four frequencies at a time, whose operations do not depend on each other, by Goertzel's
+  /// recursion (An Algorithm for the Evaluation of Finite Trigonometric Series, Am. Math. Monthly 65(1),
+  /// 1958).
   private static func transform(_ signal: [Double], _ turns: [Double], to spectrum: inout [Double]) {
     let (signal, turns) = (signal.span, turns.span)
     var spectrum = spectrum.mutableSpan

@@ -3,12 +3,12 @@ import BLEWire
 /// Tracks the pulse of a plethysmogram while its wearer moves, using an accelerometer: one value for each
 /// `PulseRateWindow`, every two seconds. One channel of light is sufficient. It allocates only at the start.
 ///
-/// The part of the light that the accelerometer explains is removed, fitted over the last 8 and over the last
-/// 16 seconds (`MotionCanceller`). Both remainders pass a Wiener filter made from the accelerometer's
-/// spectrum (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`). Only relative
-/// changes of the light count, not its unit or offset. The approach (cancel, weight, track) is that of Zhang,
-/// Pi and Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8),
-/// 2015; Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
+/// The part of the light that the accelerometer explains is removed, once by a fit over the last 8 seconds
+/// and once over the last 16 (`MotionCanceller`). Both remainders pass a Wiener filter computed from the
+/// accelerometer's spectrum (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`).
+/// Only relative changes of the light count, not its unit or offset. The approach (cancel, weight, track) is
+/// that of Zhang, Pi and Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed.
+/// Eng. 62(8), 2015; Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
 /// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
 /// derived from the model's probability that the pulse is within 5 beats per minute, and is at most
@@ -17,30 +17,30 @@ import BLEWire
 /// was lifted, is ignored until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
-/// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate; while it moves, the line
-/// must stand out. The module's guide has the measurements. This is a measurement in light, not medical
-/// advice.
+/// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate. While it moves, the
+/// rate's line in the spectrum must stand out. The module's guide has the measurements. This is a measurement
+/// in light, not medical advice.
 ///
 /// The work is done in bursts: the sample that completes a window costs about 0.2 ms on a desktop processor.
 ///
-/// Limits: 40 … 220 beats per minute. If steps and pulse have the same rate for long, only earlier windows
-/// distinguish them.
+/// Limits: 40 … 220 beats per minute. If steps and pulse have the same rate for a long time, only earlier
+/// windows distinguish them.
 public struct PulseTracker: Sendable {
   /// Delay of a window after its end, in seconds. The actual delay is slightly longer.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.shares.good
-  /// Largest difference at rest between the pulse and the rate at which the light repeats itself, in beats
+  /// Maximum difference at rest between the pulse and the rate at which the light repeats itself, in beats
   /// per minute.
   static let largestPaceError = 5.0
-  /// Number of windows at rest that must have passed the gate; each one that did not pass subtracts three.
+  /// Value of `passed` from which a tracked line at rest is accepted even if the light may be a sine.
   static let trustedWindows = 6
   /// Maximum number of windows that wait for `next`. If more come, the oldest are lost.
   private static let capacity = 16
-  /// Root mean square of light without a signal, as a share of its mean.
+  /// Root mean square below which the light contains no signal, as a share of its mean.
   private static let leastPower = 1e-7
 
-  /// Data about two seconds of the grid, the step between windows.
+  /// Data of two seconds of the grid, which is the step between windows.
   private struct Block {
     var start: Int64 = 0
     var unmeasured = 0
@@ -55,8 +55,9 @@ public struct PulseTracker: Sendable {
   private var line = TrackedLine()
   /// Amplitudes of cleaned light at the rates; window n is at n modulo their count.
   private var cleaned = [Double](repeating: 0, count: (PulseRateFilter.lag + 1) * PulseRateFilter.count)
-  /// Samples of the grid since the start, and blocks of them; number n is at n modulo the capacity.
+  /// Number of samples of the grid since the start.
   private var taken = 0
+  /// Blocks of these samples; number n is at n modulo the capacity.
   private var blocks = [Block](repeating: Block(), count: capacity)
   private var lastTime: Int64 = 0
   private var level = 0.0
@@ -64,11 +65,12 @@ public struct PulseTracker: Sendable {
   /// Periodicity of each window's light; number n is at n modulo the capacity.
   private var paces = [Periodicity.Found?](repeating: nil, count: capacity)
   private var scratch = [Double](repeating: 0, count: PulseSpectrum.windowSamples)
-  /// Windows without their pulse; number n is at n modulo the capacity.
+  /// Windows whose pulse is not decided yet; number n is at n modulo the capacity.
   private var windows: [PulseRateWindow]
   private var closed = 0
   private var given = 0
-  /// Windows at rest that passed the gate, minus three for each that did not: 0 … 2 × `trustedWindows`.
+  /// Number of windows at rest that were accepted, minus three for each that was not: 0 … 2 ×
+  /// `trustedWindows`.
   private var passed = 0
   private var queue: WindowQueue
 
@@ -98,8 +100,8 @@ public struct PulseTracker: Sendable {
   /// Returns the next complete window. Call it until it returns `nil`.
   public mutating func next() -> PulseRateWindow? { queue.next() }
 
-  /// Ends the stream: the last windows are decided with the available data; call `next` for them. Another
-  /// sample starts again.
+  /// Ends the stream. The last windows are decided from the available data; call `next` for them. Another
+  /// sample starts a new stream.
   public mutating func finish() {
     let whole = taken / MotionCanceller.blockSamples * MotionCanceller.blockSamples
     if taken > 0, canceller.settled < whole {
@@ -219,15 +221,15 @@ public struct PulseTracker: Sendable {
     queue.add(window)
   }
 
-  /// Whether the tracked line is accepted as a pulse. Filtered noise repeats itself for 8 s nearly as well as
-  /// a pulse, but has another form.
+  /// Whether the tracked line is accepted as a pulse. Over 8 s, filtered noise repeats itself nearly as well
+  /// as a pulse, but has another form.
   private func isBelieved(_ window: PulseRateWindow) -> Bool {
     guard line.standsOut else { return false }
     guard (window.motion ?? 0) < SignalQuality.largestMotion else { return line.isKept }
     return passed >= Self.trustedWindows || paces[given % Self.capacity]?.hasHarmonic ?? false
   }
 
-  /// Why the oldest window has no pulse although one was tracked.
+  /// Returns the reason why the oldest window has no pulse although one was tracked.
   private func refusal(_ window: PulseRateWindow, _ pulse: Double) -> PulseAbsence? {
     guard let motion = window.motion else { return .noAccelerometer }
     guard motion < SignalQuality.largestMotion else { return line.isNoise ? .noise : nil }
@@ -276,42 +278,46 @@ struct WindowQueue: Sendable {
   }
 }
 
-/// Evidence that the tracked line is a pulse, and not noise or steps that the accelerometer left.
+/// Evidence that the tracked line is a pulse, and not noise or steps that the accelerometer's part does not
+/// include.
 ///
-/// It uses two values of each window, at the rate that was found for it. The contrast is the evidence for
-/// that rate divided by the evidence for the rates beside it. The kept share is the power of the light at
-/// that rate after removing the accelerometer's part, divided by the power before. Noise is tracked like a
-/// pulse, but its lines are hardly higher than their surroundings. Residual steps stand out, but little of
-/// their power is kept. Both values are averaged over `slowMemory`, and the contrast over the last few
-/// windows, too.
+/// It uses two values of each window at the tracked rate. The contrast is the evidence for that rate divided
+/// by the evidence for the rates beside it. The kept share is the power of the light at that rate after
+/// removing the accelerometer's part, divided by the power before. Noise is tracked like a pulse, but its
+/// lines are hardly higher than their surroundings. Residual steps stand out, but little of their power is
+/// kept. Both values are averaged over `slowMemory`, and the contrast also over the last few windows.
 ///
-/// The averages are a gate: a line that does not pass has a quality of at most `largestDoubtfulQuality`, and
-/// noise has no pulse. The quality of a line that passes is a step function of the model's own probability.
-/// The module's guide has the measurements.
+/// The averages decide whether a line is accepted: a rejected line has a quality of at most
+/// `largestDoubtfulQuality`, and noise has no pulse. The quality of an accepted line is a step function of
+/// the model's own probability. The module's guide has the measurements.
 struct TrackedLine {
-  /// Factor by which the weight of a window decreases with each further window: the slow memory lasts half a
-  /// minute, the fast one four seconds.
+  /// Factor by which the weight of a window decreases with each later window. This memory lasts half a
+  /// minute.
   static let slowMemory = 0.93
+  /// Like `slowMemory`, for a memory of four seconds.
   static let fastMemory = 0.5
-  /// Below this contrast, light is considered noise: nearly all windows of white noise are below 1.95.
+  /// Contrast below which light is considered noise: nearly all windows of white noise are below 1.95.
   static let leastContrast = 2.0
-  /// A line is accepted from this contrast on, until its contrast falls below `leastContrast`.
+  /// Contrast at which a line is accepted. It then stays accepted until its contrast falls below
+  /// `leastContrast`.
   static let believedContrast = 2.3
-  /// The same two contrasts for rates below `oneSidedRate`: the neighbouring rates are all on one side of the
-  /// line, so noise stands out, too.
+  /// The same two contrasts for rates below `oneSidedRate`. There, the neighbouring rates are all on one side
+  /// of the line, so noise stands out, too.
   static let oneSidedContrasts = (least: 3.0, believed: 3.4)
-  /// Rate in beats per minute.
+  /// Rate below which `oneSidedContrasts` apply, in beats per minute.
   static let oneSidedRate = 66.0
-  /// Minimum kept share. Less is kept of pure steps.
+  /// Minimum kept share. Of pure steps, less is kept.
   static let leastKept = 0.34
   static let largestDoubtfulQuality = 0.4
   static let keptShares = 0.01...1.0
-  /// Contrast and share before the first window, with the weight of `usualWindows`.
+  /// Contrast and kept share assumed before the first window.
   private static let usual = (contrast: 1.7, kept: 0.64)
+  /// Weight of the assumed values, in windows.
   private static let usualWindows = 4.0
-  /// Thresholds of the model's own probability, and the shares of windows within 5 beats per minute between
-  /// them (`shares`). `CalibrationTests` fits the shares to six runs; they are rounded.
+  /// Thresholds of the model's own probability.
   static let probabilities = (poor: 0.4, fair: 0.6, good: 0.72)
+  /// Shares of windows within 5 beats per minute, below and between the thresholds. `CalibrationTests` fits
+  /// them to six runs; they are rounded.
   static let shares = (none: 0.25, poor: 0.66, fair: 0.88, good: 0.98)
 
   private struct Mean {
@@ -349,10 +355,10 @@ struct TrackedLine {
   /// Whether the line is not a residue of steps.
   var isKept: Bool { kept.slow >= Self.leastKept }
 
-  /// Whether the light is considered noise, both for a long time and in the last windows.
+  /// Whether the light is considered noise, both over a long time and in the last windows.
   var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 
-  /// Share of windows within 5 beats per minute, for a line that is accepted.
+  /// Share of windows within 5 beats per minute, for an accepted line.
   ///
   /// - Parameter probability: the model's own probability that the pulse is within 5 beats per minute.
   static func quality(_ probability: Double) -> Double {

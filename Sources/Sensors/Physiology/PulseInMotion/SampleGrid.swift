@@ -8,57 +8,60 @@ struct GridSample {
   var z = 0.0
   /// Time of the sample by the sensor's clock, in nanoseconds.
   var time: Int64 = 0
-  /// Origin of the sample.
+  /// Whether the sample was measured, or why not.
   var origin = Origin.measured
   var hasAcceleration = false
 
   enum Origin { case measured, bridged, missing, unsettled }
 }
 
-/// Resamples any rate to 25 per second: a band-pass of 0.5 … 5 Hz at the stream's own rate, then linear
-/// interpolation. Nothing remains above 5 Hz that could alias.
+/// Resamples a stream of any rate to 25 samples per second: a band-pass filter of 0.5 … 5 Hz at the stream's
+/// own rate, then linear interpolation. The filter leaves nothing above 5 Hz that could alias.
 ///
 /// Samples that are missing or have no light are bridged by a straight line. A single gap of at most
-/// `bridgeSeconds` does not affect a pulse; samples in a longer gap are `missing`. Light beyond
+/// `bridgeSeconds` does not affect a pulse; samples in a longer gap are `missing`. Light that exceeds
 /// `largestCrest` times its usual size, for example because the sensor slips on the skin, is clipped. After a
 /// jump, for example because the sensor is lifted, the filter restarts at the new level. The light is then
-/// `unsettled` until it has had about its usual size for a second.
+/// `unsettled` until it has been near its usual size for a second.
 struct SampleGrid {
   static let rate = 25.0
   static let band = 0.5...5.0
   static let bridgeSeconds = 0.2
-  /// Maximum gap. After a longer one, the grid starts again.
+  /// Maximum duration of a gap. After a longer one, the grid starts again.
   static let longestGapSeconds = 10.0
-  /// Clipping level, as a multiple of the root mean square of about the last `usualSamples`. Clipping starts
-  /// after `leastSamples`.
+  /// Level above which light is clipped, as a multiple of its root mean square.
   static let largestCrest = 3.0
+  /// Approximate number of samples that the root mean square covers.
   static let usualSamples = 200.0
+  /// Number of samples after which clipping starts.
   static let leastSamples = 50.0
-  /// Minimum step of a jump, as a multiple of the root mean square of the light or of the steps between
+  /// Minimum size of a jump, as a multiple of the root mean square of the light or of the steps between
   /// samples, whichever is larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
-  /// Sizes that count as usual, as multiples of the usual size. Light outside this range after
-  /// `longestSettlingSeconds` becomes usual.
+  /// Range of settled light, as multiples of the usual size.
   static let settledSize = 0.2...3
+  /// Time after which light outside `settledSize` becomes usual.
   static let longestSettlingSeconds = 6.0
 
   private let rate: Double
-  /// Samples of the stream for each sample of the grid.
+  /// Number of stream samples per sample of the grid.
   private let spacing: Double
   private var light: BandPass
   private var axes: InlineArray<3, BandPass>
   /// The last sample, as measured, and its number; `nil` before the first.
   private var last: (index: Int, light: Double, acceleration: Acceleration, time: Int64)?
   private var hasAcceleration = false
-  /// Filtered values one step before the last sample, and at it.
+  /// Filtered values one step before the last sample.
   private var before = GridSample()
+  /// Filtered values at the last sample.
   private var current = GridSample()
   /// Position of the next sample of the grid, in samples after `firstIndex`.
   private var position = 0.0
   private var firstIndex = 0
-  /// Mean square of the light, and the number of grid samples that it covers.
+  /// Mean square of the light.
   private var power = 0.0
+  /// Number of grid samples that `power` covers.
   private var powerSamples = 0.0
   /// Mean square of the steps between samples.
   private var stepPower = 0.0
@@ -68,8 +71,9 @@ struct SampleGrid {
   private var steps = 0
   /// Light level before the gap.
   private var base = 0.0
-  /// Number of unsettled stream samples to come, and their maximum.
+  /// Number of stream samples until the light is settled.
   private var unsettled = 0
+  /// Maximum number of stream samples until the light counts as settled.
   private var unsettledAtMost = 0
   /// Mean square since the jump, over half a second.
   private var recent = 0.0
@@ -85,7 +89,7 @@ struct SampleGrid {
   func continues(_ sample: SignalSample) -> Bool {
     guard let last else { return true }
     let step = sample.index &- last.index
-    // Times that jump by weeks are invalid, and must not cause an overflow.
+    // A time that jumps by weeks is invalid, and must not cause an overflow.
     let leap = abs(TimeSpan(from: last.time, to: sample.time.nanoseconds).seconds)
     return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e6
   }
@@ -163,7 +167,8 @@ struct SampleGrid {
     if isLast { target = nil }
   }
 
-  /// Restarts the filter of the light if a step is a jump.
+  /// Restarts the optical filter if the signal changes by more than `jumpCrest` times its usual size in one
+  /// step.
   private mutating func noteJump(_ step: Double) {
     guard abs(step) > Self.jumpCrest * max(usual, stepPower.squareRoot()) else {
       stepPower += (step * step - stepPower) * Self.rate / (Self.usualSamples * rate)
@@ -175,7 +180,7 @@ struct SampleGrid {
     unsettledAtMost = Int(Self.longestSettlingSeconds * rate)
   }
 
-  /// Returns a filtered sample, and counts it towards settling unless its size is unusual.
+  /// Returns a filtered sample, and counts it towards settling if its size is usual.
   private mutating func settled(_ light: Double) -> Double {
     guard unsettled > 0 else { return light }
     recent += (light * light - recent) / (0.5 * rate)

@@ -1,14 +1,14 @@
-/// Number of artefacts of each kind among intervals.
+/// Number of artefacts of each kind among the intervals.
 @frozen public struct ArtefactCounts: Hashable, Sendable, BitwiseCopyable {
-  /// A beat too early or too late; moved to the middle between its neighbours.
+  /// Number of beats that were too early or too late; each was moved to the middle between its neighbours.
   public var ectopic = 0
-  /// A beat that was not found; inserted in the middle.
+  /// Number of beats that were not found; each was inserted in the middle.
   public var missed = 0
-  /// A false beat; removed.
+  /// Number of false beats; each was removed.
   public var extra = 0
-  /// A beat at the wrong place; moved to the middle between its neighbours.
+  /// Number of beats at the wrong place; each was moved to the middle between its neighbours.
   public var misplaced = 0
-  /// An interval that is too long or too short, and of no other kind; omitted.
+  /// Number of intervals that are too long or too short for another reason; each was omitted.
   public var leftOut = 0
 
   public init() {}
@@ -20,12 +20,12 @@
 ///
 /// Method: Lipponen, Tarvainen, A robust algorithm for heart rate variability time series artefact correction
 /// using novel beat classification, J. Med. Eng. Technol. 43(3), 173–181, 2019 (published sensitivity 97 %,
-/// specificity 99.9 %). Differences between successive intervals, and of intervals from the median of eleven,
-/// are divided by 5.2 times their quartile deviation among the 91 around them (3.5 standard deviations of a
-/// normal distribution). Beyond 1, the neighbours' differences decide whether a beat is ectopic, missed,
-/// extra or at the wrong place.
+/// specificity 99.9 %). The differences between successive intervals, and between each interval and the
+/// median of eleven, are divided by 5.2 times their quartile deviation among the 91 around them (3.5 standard
+/// deviations of a normal distribution). If the quotient exceeds 1, the neighbours' differences decide
+/// whether a beat is ectopic, missed, extra or at the wrong place.
 ///
-/// There are differences from the published method. An ectopic beat is sought one interval ahead, so that its
+/// The published method is changed in four ways. An ectopic beat is searched one interval ahead, so that its
 /// first interval is not classified as another kind. Intervals of no kind are omitted instead of
 /// interpolated. The divisor is at least 20 ms, for intervals in coarse steps. The correction is repeated
 /// until nothing is found, at most four times.
@@ -45,16 +45,17 @@ struct ArtefactCorrection: Sendable {
   private static let leastMeasure = 0.02
   private static let passes = 4
 
-  /// The intervals, in seconds. The arrays below have one element for each.
+  /// The intervals, in seconds. Each array below has one element per interval.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var states = [State](repeating: .kept, count: capacity)
-  /// Differences from the previous interval, and distances from the median, doubled if below it; both are
-  /// divided by their measures.
+  /// Differences from the previous interval, divided by `differenceMeasures`.
   private var differences = [Double](repeating: 0, count: capacity)
+  /// Distances from the median, doubled if below it, and divided by `distanceMeasures`.
   private var distances = [Double](repeating: 0, count: capacity)
   private var medians = [Double](repeating: 0, count: capacity)
-  /// Divisors of the differences and the distances, in seconds.
+  /// Divisors of the differences, in seconds.
   private var differenceMeasures = [Double](repeating: 0, count: capacity)
+  /// Divisors of the distances, in seconds.
   private var distanceMeasures = [Double](repeating: 0, count: capacity)
   private var neighbours = OrderedWindow(capacity: window + 1)
   /// The intervals after correction.
@@ -73,7 +74,7 @@ struct ArtefactCorrection: Sendable {
     count += 1
   }
 
-  /// Interval `index`, and whether it was left out.
+  /// Returns interval `index`, and whether it was omitted.
   func interval(_ index: Int) -> (seconds: Double, isLeftOut: Bool) {
     (intervals[index], states[index] == .leftOut)
   }
@@ -115,7 +116,7 @@ struct ArtefactCorrection: Sendable {
     max(leastMeasure, scale * (window.quantile(0.75) - window.quantile(0.25)) / 2)
   }
 
-  /// The difference in units of its measure; 0 before the first interval and after the last.
+  /// The difference divided by its measure; 0 before the first interval and after the last.
   private func difference(_ index: Int) -> Double { index > 0 && index < count ? differences[index] : 0 }
 
   // MARK: Kinds
@@ -132,8 +133,8 @@ struct ArtefactCorrection: Sendable {
     count = correctedCount
   }
 
-  /// Whether the beat between this interval and the next is at the wrong place: the two differ much, and both
-  /// differ as much in the opposite direction from their neighbours.
+  /// Whether the beat between this interval and the next is at the wrong place: the two intervals differ
+  /// much, and each differs as much from its other neighbour in the opposite direction.
   private func isEctopic(_ index: Int) -> Bool {
     guard index + 1 < count, states[index] == .kept, states[index + 1] == .kept else { return false }
     let own = difference(index + 1)
@@ -197,14 +198,14 @@ struct ArtefactCorrection: Sendable {
   }
 }
 
-/// The sorted values around a place in a series.
+/// The sorted values around a position in a series.
 private struct OrderedWindow: Sendable {
   private var values: [Double]
   private var count = 0
 
   init(capacity: Int) { values = [Double](repeating: 0, count: capacity) }
 
-  /// Calls `body` with the `width` values around each of the first `total` values; at the ends there are
+  /// Calls `body` with the `width` values around each of the first `total` values. Near the ends, there are
   /// fewer.
   mutating func slide(
     over series: [Double], _ total: Int, width: Int, _ body: (Int, borrowing OrderedWindow) -> Void
@@ -219,7 +220,7 @@ private struct OrderedWindow: Sendable {
     }
   }
 
-  /// Interpolates between the two nearest values.
+  /// Returns a quantile, interpolated between the two nearest values.
   func quantile(_ share: Double) -> Double {
     let place = share * Double(count - 1)
     let below = Int(place)

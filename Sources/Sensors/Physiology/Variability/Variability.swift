@@ -5,12 +5,12 @@ public import BLEWire
 /// Names and definitions follow the Task Force of the European Society of Cardiology and the North American
 /// Society of Pacing and Electrophysiology, Heart Rate Variability: Standards of Measurement, Circulation
 /// 93(5), 1043–1065, 1996; SD1 and SD2 follow Brennan, Palaniswami, Kamen, IEEE Trans. Biomed. Eng. 48(11),
-/// 1342–1347, 2001. Deviations are those of a sample (n − 1). Differences are taken only between successive
-/// intervals without a gap.
+/// 1342–1347, 2001. Standard deviations are those of a sample (n − 1). Differences are computed only between
+/// successive intervals without a gap.
 public struct Variability: Hashable, Sendable {
-  /// Why no variability can be computed from intervals.
+  /// Reason why no variability can be computed from intervals.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Fewer good intervals than `needed`.
+    /// There are fewer good intervals than `needed`.
     case tooFewIntervals(count: Int, needed: Int)
     /// The good intervals together are shorter than `needed`.
     case tooShort(seconds: Double, needed: Double)
@@ -20,7 +20,7 @@ public struct Variability: Hashable, Sendable {
     case fewAccepted(share: Double)
     /// The share of intervals that differ from the previous one exceeds `Variability.largestIrregularShare`.
     case irregular(share: Double)
-    /// The intervals suddenly doubled or halved, and stayed so, this number of times.
+    /// The intervals suddenly doubled or halved, and stayed at the new length, this number of times.
     case leaps(count: Int)
     /// The share of time without good intervals exceeds `Variability.largestGapShare`.
     case gaps(share: Double)
@@ -56,11 +56,11 @@ public struct Variability: Hashable, Sendable {
   ///
   /// Method: a quadratic spline through the intervals at their times is sampled four times a second, and the
   /// mean is subtracted. The spectrum is Welch's average of three Hann windows of half the segment,
-  /// overlapping by half (two windows where neurokit2 uses two), in steps of 1 / duration. The power is the
-  /// sum by trapezoids from a band's lower edge to below its upper edge. These are the definitions of
-  /// neurokit2 0.2's `hrv_frequency` (which samples 100 times a second and by default returns powers as
-  /// shares of the largest). heartpy and others use other windows and splines: their powers differ by tens of
-  /// per cent.
+  /// overlapping by half (two windows where neurokit2 uses two), in steps of 1 / duration. The power is
+  /// integrated by the trapezoidal rule from a band's lower edge to below its upper edge. These are the
+  /// definitions of neurokit2 0.2's `hrv_frequency` (which samples 100 times a second and by default returns
+  /// powers as shares of the largest). heartpy and other programs use other windows and splines, and their
+  /// powers differ by tens of per cent.
   @frozen public struct Spectrum: Hashable, Sendable, BitwiseCopyable {
     /// Power from 0.04 to 0.15 Hz, in ms².
     public let lowFrequency: Double
@@ -72,35 +72,36 @@ public struct Variability: Hashable, Sendable {
   }
 
   public static let leastCount = 30
-  /// Minimum duration for the measures by time.
+  /// Minimum duration of the time-domain measures, in seconds.
   public static let leastSeconds = 60.0
-  /// Minimum duration for the spectrum: LF has waves of 25 s, and a window of Welch's is half of this.
+  /// Minimum duration of the spectrum, in seconds. LF has waves of 25 s, and a window of Welch's method is
+  /// half of the duration.
   public static let leastSpectrumSeconds = 240.0
-  /// Maximum share of corrected intervals: the usual value for the correction method. RMSSD then still
+  /// Maximum share of corrected intervals, as usual for the correction method. Up to this share, RMSSD still
   /// represents the heart.
   public static let largestCorrectedShare = 0.05
-  /// Minimum share of accepted intervals, because the rest of the time may differ.
+  /// Minimum share of accepted intervals, because the variability in the rest of the time may differ.
   public static let leastAcceptedShare = 2.0 / 3
-  /// Maximum change of an interval by breathing or by the nerves of the heart: Malik et al., Eur. Heart J.
-  /// 10(12), 1060-1074, 1989, exclude larger changes.
+  /// Maximum relative change of an interval by breathing or by the nerves of the heart: Malik et al., Eur.
+  /// Heart J. 10(12), 1060-1074, 1989, exclude larger changes.
   public static let irregularChange = 0.2
-  /// Maximum share of irregular changes; equal to the share that may be corrected.
+  /// Maximum share of irregular changes. It equals the share that may be corrected.
   public static let largestIrregularShare = largestCorrectedShare
-  /// Above this share, the rhythm is not a regular one with single ectopic beats: of ten beats, an ectopic
-  /// one changes three intervals.
+  /// Share of irregular changes above which the rhythm is not a regular one with single ectopic beats: one
+  /// ectopic beat in ten changes three intervals.
   public static let clearlyIrregularShare = 1.0 / 3
-  /// Maximum ratio between the medians of five intervals and of the next five. A larger ratio means that
-  /// every second beat began to be missed, not that the heart rate changed.
+  /// Maximum ratio between the medians of five intervals and of the next five. A larger ratio means that the
+  /// detector began to miss every second beat, not that the heart rate changed.
   public static let leapRatio = 1.6
-  /// Maximum share of gaps for the spectrum, which bridges them.
+  /// Maximum share of gaps for the spectrum, in which gaps are bridged.
   public static let largestGapShare = 0.1
 
   /// Number of intervals used.
   public let count: Int
   public let meanMilliseconds: Double
-  /// SDNN.
+  /// SDNN, in milliseconds.
   public let deviationMilliseconds: Double
-  /// RMSSD.
+  /// RMSSD, in milliseconds.
   public let successiveMilliseconds: Double
   /// pNN50: share of pairs of successive intervals that differ by more than 50 ms, 0 … 1.
   public let over50Share: Double
@@ -125,7 +126,7 @@ public struct Variability: Hashable, Sendable {
       let before = 1000 * intervals[index - 1].seconds
       let difference = value - before
       squares += difference * difference
-      // Tolerates rounding of the sum at 50 ms.
+      // Tolerates the rounding error of the sum at 50 ms.
       if abs(difference) > 50 + 1e-6 { over50 += 1 }
       differences.add(difference * 0.5.squareRoot())
       sums.add((value + before) * 0.5.squareRoot())
@@ -147,16 +148,17 @@ public struct VariabilitySegment: Hashable, Sendable {
   public var start: ReceiveTime
   /// End of the segment: five minutes after its start, or the end of the last interval.
   public var end: ReceiveTime
-  /// Intervals received, good or not.
+  /// Number of intervals received, good or not.
   public var intervals: Int
-  /// Intervals that the source did not accept, or that are impossible for a heart.
+  /// Number of intervals that the source did not accept, or that are impossible for a heart.
   public var unaccepted: Int
   public var artefacts: ArtefactCounts
-  /// Among the accepted intervals that follow another one, the share that differs from it by more than
-  /// `Variability.irregularChange` of it before correction: 0 … 1; `nil` without such a pair. It detects an
-  /// irregular rhythm of any cause: the heart, or missed beats.
+  /// Among the accepted intervals that follow another one, share of those that differ from it by more than
+  /// `Variability.irregularChange` times its length, before correction: 0 … 1; `nil` if there is no such
+  /// pair. It detects an irregular rhythm of any cause: the heart, or missed beats.
   public var irregularShare: Double?
-  /// Number of times that the intervals suddenly doubled or halved, and stayed so (`Variability.leapRatio`).
+  /// Number of times that the intervals suddenly doubled or halved, and stayed at the new length
+  /// (`Variability.leapRatio`).
   public var leaps: Int
   public var result: Result<Variability, Variability.Refusal>
 }
@@ -166,7 +168,7 @@ struct NormalInterval: Sendable, BitwiseCopyable {
   /// End of the interval, in seconds since the start of the segment's first interval.
   var end: Double
   var seconds: Double
-  /// Whether the interval begins with the beat that ends the previous one.
+  /// Whether the interval begins with the beat that ends the previous interval.
   var isContinued: Bool
 }
 

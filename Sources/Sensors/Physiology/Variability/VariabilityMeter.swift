@@ -15,16 +15,19 @@ public import BLEWire
 public struct VariabilityMeter: Sendable {
   public static let segmentSeconds = 300.0
   public static let intervalSeconds = 0.2...3.0
-  /// Maximum distance of an interval's end from the end predicted by previous intervals; beyond it, the
-  /// interval does not follow them. Straps send intervals late and several at once, but not by this much.
+  /// Maximum distance between an interval's end and the end predicted by previous intervals. An interval
+  /// beyond it does not continue them. Straps send intervals late and several at once, but not by this much.
   public static let largestDriftSeconds = 3.0
   private static let capacity = ArtefactCorrection.capacity
-  /// Number of intervals before and after a leap: their median tolerates two beats too many or too few.
+  /// Number of intervals before and after a leap that are compared. Their median tolerates two beats too many
+  /// or too few.
   private static let leapIntervals = 5
 
-  /// Good intervals of the segment: seconds, their ends, and whether a run begins with them.
+  /// Good intervals of the segment, in seconds.
   private var intervals = [Double](repeating: 0, count: capacity)
+  /// Ends of these intervals, in seconds.
   private var ends = [Double](repeating: 0, count: capacity)
+  /// Whether a run begins with each of these intervals.
   private var begins = [Bool](repeating: false, count: capacity)
   private var count = 0
   private var total = 0
@@ -32,7 +35,7 @@ public struct VariabilityMeter: Sendable {
   /// Start of the segment, in nanoseconds since the Unix epoch.
   private var start: Int64?
   private var latest: Int64 = 0
-  /// End of the last interval, by the sum of the intervals of its run, in seconds since the start.
+  /// End of the last interval in seconds since the start, computed by adding up the intervals of its run.
   private var runEnd: Double?
   private var correction = ArtefactCorrection()
   private var normal: [NormalInterval]
@@ -59,8 +62,8 @@ public struct VariabilityMeter: Sendable {
   ///
   /// - Parameters:
   ///   - seconds: time between two beats; `nil` for a beat whose interval is unknown.
-  ///   - end: time of the second beat on any clock. An accuracy of a second or two is sufficient, because
-  ///     successive intervals provide the rest.
+  ///   - end: time of the second beat on any clock. An accuracy of a second or two is sufficient, because the
+  ///     ends of successive intervals are computed from their lengths.
   ///   - isAccepted: whether the source trusts the interval.
   /// - Returns: the previous segment, if it ended.
   public mutating func take(
@@ -134,7 +137,7 @@ public struct VariabilityMeter: Sendable {
 
   private typealias Rhythm = (irregularShare: Double?, leaps: Int)
 
-  /// Regularity of successive good intervals before correction.
+  /// Regularity of successive good intervals, before correction.
   private var rhythm: Rhythm {
     var (pairs, irregular, leaps, runStart, lastLeap) = (0, 0, 0, 0, 0)
     let reach = Self.leapIntervals

@@ -1,15 +1,16 @@
-/// Computes the power of the variation of intervals by frequency; `Variability.Spectrum` documents the
-/// method. It allocates only at the start.
+/// Computes the power of the intervals' variation by frequency. `Variability.Spectrum` documents the method.
+/// It allocates only at the start.
 struct VariabilitySpectrum: Sendable {
   private static let rate = 4.0
   private static let low = 0.04
   private static let middle = 0.15
   private static let high = 0.4
-  /// Gaps are bridged by a straight line, with a point each second.
+  /// Distance in seconds between points in a gap, which is bridged by a straight line.
   private static let bridgeSeconds = 1.0
 
-  /// The points joined by the spline, in seconds and milliseconds.
+  /// Times of the points that the spline joins, in seconds.
   private var times: [Double]
+  /// Values of these points, in milliseconds.
   private var values: [Double]
   private var count = 0
   /// Coefficients of the spline, and buffers to compute them.
@@ -40,9 +41,9 @@ struct VariabilitySpectrum: Sendable {
     return power(sample(times[count - 1] - times[0]), Windows(from: times[0], to: times[count - 1]))
   }
 
-  /// The windows into which neurokit2 divides the time. It uses 100 values per second; their number decides
-  /// whether the edge of a band is a step of the spectrum and whether a third window fits, so this follows it
-  /// exactly.
+  /// The windows into which neurokit2 divides the time. neurokit2 uses 100 values per second. Their number
+  /// decides whether the edge of a band is a step of the spectrum and whether a third window fits, so it is
+  /// computed in exactly the same way here.
   private struct Windows {
     /// The inverse of the spectrum's step, in seconds.
     let period: Double
@@ -100,7 +101,7 @@ struct VariabilitySpectrum: Sendable {
     return (times[index] + times[index + 1]) / 2
   }
 
-  /// The three polynomials that are not zero in a piece.
+  /// Returns the three polynomials that are not zero in a piece.
   private func basis(at time: Double, piece: Int) -> (Double, Double, Double) {
     let (before, start, end, after) = (knot(piece - 1), knot(piece), knot(piece + 1), knot(piece + 2))
     let falling = (end - time) * (end - time) / ((end - before) * (end - start))
@@ -155,8 +156,8 @@ struct VariabilitySpectrum: Sendable {
     return Variability.Spectrum(lowFrequency: low, highFrequency: high)
   }
 
-  /// The squared magnitude at a step: the mean of the windows, the second in the middle, the third at the
-  /// end.
+  /// Returns the squared magnitude at a step: the mean of the windows, of which the second is in the middle
+  /// and the third at the end.
   private func density(step: Int, _ windows: Windows, _ width: Int, _ taken: Int) -> Double {
     let turn = sineAndCosine(turns: Double(step) / windows.period / Self.rate)
     var sum = 0.0
