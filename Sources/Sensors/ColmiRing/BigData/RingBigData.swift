@@ -1,7 +1,8 @@
 import BLEWire
 import JSONText
 
-/// A message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Section 4.
+/// A message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Ring protocol,
+/// section 4.
 ///
 /// A message can be longer than a notification if the MTU is small; see `RingBigDataReassembler`.
 public struct RingBigData: Hashable, Sendable {
@@ -73,15 +74,15 @@ public enum RingBigDataError: Error, Hashable, Sendable {
   case checksum(RingBigData)
   /// The length field exceeds the reassembler's limit.
   case tooLong(id: UInt8, byteCount: Int)
-  /// Another message began before this one was complete, or the caller abandoned it. Counts in bytes,
-  /// including the header.
+  /// Another message began before this one was complete, or the caller abandoned it. `received` and
+  /// `expected` are in bytes, including the header.
   case interrupted(id: UInt8?, received: Int, expected: Int?)
   /// Bytes after the end of a message that do not begin another one.
   case excess(byteCount: Int)
   /// No message was open, and this value does not begin one. `octet` is its first byte; `nil` for an empty
   /// value.
   case notBigData(octet: UInt8?)
-  /// A message in one piece whose size differs from its length field. Sizes include the header.
+  /// The size of a message in one piece differs from its length field. Sizes include the header.
   case length(claimed: Int, available: Int)
 }
 
@@ -107,8 +108,8 @@ extension RingBigDataError: CustomStringConvertible {
 
 /// A host's request on the big data channel. Section 4.
 public enum RingBigDataRequest: Hashable, Sendable {
-  /// The requested part of a log. The form that a ring answers depends on its firmware: try `day` first on
-  /// Realtek hardware, then the others.
+  /// Requested part of a log. The form that a ring answers depends on its firmware. On Realtek hardware, try
+  /// `day` first, then the others.
   public enum Extent: Hashable, Sendable, BitwiseCopyable {
     /// No payload.
     case plain
@@ -118,19 +119,19 @@ public enum RingBigDataRequest: Hashable, Sendable {
     case day(daysAgo: UInt8)
   }
 
-  /// 0x27.
+  /// Data ID 0x27.
   case sleepLog(Extent)
-  /// 0x2A.
+  /// Data ID 0x2A.
   case spO2(Extent)
-  /// 0x25.
+  /// Data ID 0x25.
   case temperature(days: UInt8)
-  /// 0x28; 0xFF for all days.
+  /// Data ID 0x28. `daysAgo` is 0xFF for all days.
   case manualHeartRate(daysAgo: UInt8)
-  /// 0x30: the first request of the vendor's app.
+  /// Data ID 0x30: the first request of the vendor's app.
   case beginSync
-  /// 0x41, answered by 0x42: seconds since 1970 on the host's clock.
+  /// Data ID 0x41, answered by 0x42: seconds since 1970 on the host's clock.
   case lastSync(timestamp: UInt32)
-  /// 0x77: one packet of one day.
+  /// Data ID 0x77: one part of a day's temperature history.
   case intervalTemperature(daysAgo: UInt8, packet: UInt8)
 
   public var message: RingBigData {
@@ -188,7 +189,7 @@ extension RingBigDataRequest.Extent {
   }
 }
 
-/// Byte 1 of a message. Section 4.
+/// Byte 1 of a message. Ring protocol, section 4.
 package enum RingBigDataID {
   package static let temperature: UInt8 = 0x25
   package static let sleep: UInt8 = 0x27

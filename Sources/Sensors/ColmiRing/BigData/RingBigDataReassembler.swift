@@ -5,15 +5,16 @@ import BLEWire
 /// The first byte of a message, 0xBC, can also begin a continuation, so it does not start a message while
 /// another one is open. If notifications were lost, the next message is mistaken for the rest of the open
 /// one; only the checksum reveals this. The reassembler therefore remembers the positions of such bytes, and
-/// continues from there if the checksum is wrong. A complete message in one notification is extracted from
-/// between the pieces of another. Frames of the raw stream, which some rings also send here, are passed on
-/// unchanged. An incomplete message stays open: call `abandon` after a second or two of silence.
+/// continues from there if the checksum is wrong. If a complete message arrives in one notification between
+/// the pieces of another, it is extracted. Frames of the raw stream, which some rings also send here, are
+/// passed on unchanged. An incomplete message stays open: call `abandon` after a second or two of silence.
 public struct RingBigDataReassembler: Sendable {
-  /// Limit for the payload in bytes: ten times the longest one seen.
+  /// Maximum payload in bytes: ten times the longest one observed.
   public static let defaultMaximumPayloadByteCount = 16_384
-  /// Maximum number of remembered positions in an open message at which another may begin.
+  /// Maximum number of positions in an open message that are remembered because another message may begin
+  /// there.
   static let maximumCandidateCount = 16
-  /// Longest notification: ATT_MTU 517 minus three bytes.
+  /// Maximum size of a notification in bytes: ATT_MTU 517 minus three.
   static let maximumNotificationByteCount = 514
 
   public enum Event: Hashable, Sendable {
@@ -39,7 +40,7 @@ public struct RingBigDataReassembler: Sendable {
 
   /// Bytes of the open message's notifications, starting at its first byte.
   private var buffer: [UInt8] = []
-  /// Offsets into `buffer`, ascending.
+  /// Positions in `buffer` at which another message may begin, ascending.
   private var candidates: [Int] = []
 
   public init(maximumPayloadByteCount: Int = defaultMaximumPayloadByteCount) {
@@ -125,8 +126,8 @@ public struct RingBigDataReassembler: Sendable {
     resume(at: next)
   }
 
-  /// Returns the next position at which a message may begin: as far as they were received, its ID is known
-  /// and its length is possible.
+  /// Returns the next position at which a message may begin: the bytes received so far have a known ID and a
+  /// possible length.
   private func nextCandidate(from offset: Int) -> Int? {
     candidates.first { candidate in
       guard candidate >= offset else { return false }

@@ -1,22 +1,22 @@
 public import BLEWire
 
-/// A decoded message from a ring on the big data channel. Section 4.
+/// A decoded message from a ring on the big data channel. Ring protocol, section 4.
 public enum RingBigDataReply: Hashable, Sendable {
-  /// 0x27.
+  /// Data ID 0x27.
   case sleepLog([RingSleep])
-  /// 0x3E, also unsolicited.
+  /// Data ID 0x3E, also unsolicited.
   case nap([RingSleep])
-  /// 0x2A.
+  /// Data ID 0x2A.
   case spO2([RingSpO2Day])
-  /// 0x25.
+  /// Data ID 0x25.
   case temperature([RingTemperatureDay])
-  /// 0x28.
+  /// Data ID 0x28.
   case manualHeartRate(RingManualHeartRate)
-  /// 0x77: one packet of a day, for `RingIntervalTemperatureAssembler`.
+  /// Data ID 0x77: part of a day's temperature history; `RingIntervalTemperatureAssembler` joins the parts.
   case intervalTemperature(RingIntervalTemperaturePacket)
-  /// 0x30, 0x42, 0x4A: an acknowledgement; 0 is success.
+  /// Data IDs 0x30, 0x42, 0x4A: an acknowledgement; 0 is success.
   case status(id: UInt8, code: UInt8)
-  /// 0x01 to 0x05. Section 6.
+  /// Data IDs 0x01 to 0x05. Ring protocol, section 6.
   case firmware(RingFirmwareReply)
   case unknown(RingBigData)
 
@@ -43,7 +43,7 @@ public enum RingBigDataReply: Hashable, Sendable {
   }
 }
 
-/// A night's sleep or a nap. Section 4.2.
+/// A night's sleep or a nap. Ring protocol, section 4.2.
 public struct RingSleep: Hashable, Sendable {
   public struct Stage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -69,8 +69,8 @@ public struct RingSleep: Hashable, Sendable {
 
   /// Number of days since the day on which the sleep ended.
   public let daysAgo: UInt8
-  /// Minutes from the ring's midnight of that day, as sent. Greater than `endMinute` if the sleep began the
-  /// day before.
+  /// Start in minutes from midnight of that day, by the ring's clock, as sent. Greater than `endMinute` if
+  /// the sleep began the day before.
   public let startMinute: Int16
   public let endMinute: Int16
   public let stages: [Span]
@@ -112,10 +112,10 @@ public struct RingSleep: Hashable, Sendable {
   }
 }
 
-/// Blood oxygen of a day. Section 4.3.
+/// Blood oxygen of a day. Ring protocol, section 4.3.
 public struct RingSpO2Day: Hashable, Sendable {
   public struct Hour: Hashable, Sendable, BitwiseCopyable {
-    /// Hour from the ring's midnight, 0 to 23.
+    /// Hour by the ring's clock, 0 to 23.
     public let hour: UInt8
     /// Blood oxygen in percent. The order of the two bytes is unknown: they are equal in every capture.
     public let minimum: UInt8
@@ -129,7 +129,7 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 
   public let daysAgo: UInt8
-  /// Hours with a value.
+  /// Hours that have a value.
   public let hours: [Hour]
 
   /// Decodes blocks of 49 bytes: days ago, then two bytes per hour, 0 for none.
@@ -146,11 +146,11 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 }
 
-/// Skin temperature of a day, every half hour. Section 4.4. The layout is from published clients, which
-/// agree; no capture confirms it.
+/// Skin temperature of a day, every half hour. Ring protocol, section 4.4. The layout is from published
+/// clients, which agree; no capture confirms it.
 public struct RingTemperatureDay: Hashable, Sendable {
   public struct Reading: Hashable, Sendable, BitwiseCopyable {
-    /// Minutes from the ring's midnight, in multiples of the interval.
+    /// Minutes from midnight by the ring's clock, in multiples of the interval.
     public let minute: Int
     public let celsius: Double
 
@@ -178,10 +178,10 @@ public struct RingTemperatureDay: Hashable, Sendable {
   }
 }
 
-/// Heart rates measured on demand. Section 4.4, 0x28; inferred from one capture.
+/// Heart rates measured on demand. Ring protocol, section 4.4, 0x28; inferred from one capture.
 public struct RingManualHeartRate: Hashable, Sendable {
   public struct Entry: Hashable, Sendable, BitwiseCopyable {
-    /// Minutes from the ring's midnight; little-endian.
+    /// Minutes from midnight by the ring's clock; little-endian.
     public let minute: UInt16
     public let beatsPerMinute: UInt8
 

@@ -54,7 +54,7 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let intervalTemperature = bit(41)
 }
 
-/// The reply to setting the time. Section 3, 0x01.
+/// The reply to setting the time. Ring protocol, section 3, 0x01.
 public struct RingTimeReply: Hashable, Sendable, BitwiseCopyable {
   public let capabilities: RingCapabilities
   /// Width in pixels, probably little-endian: it is 0 in every capture.

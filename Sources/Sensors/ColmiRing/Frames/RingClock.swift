@@ -16,7 +16,7 @@
     self.day = UInt8(day)
   }
 
-  /// Midnight at the start of this day in seconds since 1970, reading the ring's clock as UTC.
+  /// Midnight at the start of this day, in seconds since 1970, if the ring's clock is read as UTC.
   ///
   /// A request for a day's heart-rate log carries this value.
   public var timestamp: UInt32 {
@@ -31,7 +31,7 @@
 /// The date of a log record. Rings whose clock was never set, or whose battery is low, send impossible dates.
 public enum RingLogDate: Hashable, Sendable, BitwiseCopyable {
   case valid(RingDate)
-  /// The bytes as sent, which should be binary-coded decimals: year − 2000, month, day.
+  /// The bytes as sent: year − 2000, month, day. They should be binary-coded decimals.
   case impossible(year: UInt8, month: UInt8, day: UInt8)
 
   /// - Parameters: binary-coded decimals; `year` counts from 2000.
@@ -83,7 +83,7 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
       minute: rest / 60 % 60, second: rest % 60)
   }
 
-  /// The clock time in seconds since 1970, read as UTC. The ring counts time this way.
+  /// The clock time in seconds since 1970, if it is read as UTC. The ring counts time this way.
   public var timestamp: UInt32 {
     date.timestamp + UInt32(hour) * 3600 + UInt32(minute) * 60 + UInt32(second)
   }
@@ -92,7 +92,7 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
 }
 
 /// The convention by which a ring's clock was set. The ring stores the time that it receives and uses it for
-/// all logs, so logs follow the convention of the last program that set the clock. If unsure choose `local`,
+/// all logs, so logs follow the convention of the last program that set the clock. If unsure, choose `local`,
 /// as the vendor's app and Gadgetbridge do.
 public enum RingClockConvention: Hashable, Sendable, BitwiseCopyable {
   /// Wall-clock time. The offset is added to UTC and includes daylight saving time.
@@ -123,22 +123,22 @@ public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
 
   public enum Finding: Hashable, Sendable, BitwiseCopyable {
     case inStep
-    /// Shifted by the offset between local time and UTC, in minutes: the other convention. Positive if the
-    /// ring's clock is ahead of the expected one.
+    /// The clock is shifted by the offset between local time and UTC, in minutes, as by the other convention.
+    /// Positive if the ring's clock is ahead of the expected time.
     case otherConvention(minutes: Int)
-    /// Shifted by another amount, in minutes; also positive if the ring is ahead.
+    /// The clock is shifted by another amount, in minutes. Positive if the ring's clock is ahead.
     case shifted(minutes: Int)
     case undecided
   }
 
-  /// Largest difference between clocks that agree, in addition to the length of a slot.
+  /// Maximum difference between clocks that agree, in addition to the length of a slot.
   public static let toleranceMinutes = 2
 
   /// Time that the ring's clock should show now.
   public let now: RingDateTime
-  /// Offset of local time from UTC; 0 if both are the same.
+  /// Offset of local time from UTC in minutes; 0 if both are the same.
   public let utcOffsetMinutes: Int
-  /// Length of the log's slots; an entry has the time at which its slot starts.
+  /// Length of the log's slots in minutes. An entry has the time at which its slot starts.
   public let slotMinutes: Int
 
   public init(now: RingDateTime, utcOffsetMinutes: Int, slotMinutes: Int) {
@@ -208,7 +208,7 @@ package struct CivilDate: Hashable, Sendable, BitwiseCopyable {
     year.isMultiple(of: 4) && (!year.isMultiple(of: 100) || year.isMultiple(of: 400))
   }
 
-  /// Days from 1970-01-01 to January 1 of the year.
+  /// Number of days from 1970-01-01 to January 1 of the year.
   private static func days(before year: Int) -> Int {
     let years = year - 1
     // There are 719,162 days between the years 1 and 1970.

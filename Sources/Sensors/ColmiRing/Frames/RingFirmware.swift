@@ -1,13 +1,14 @@
 import BLEWire
 
-/// The start of a firmware update. Section 6. Use it to decode logs; sending it is for experts.
+/// The start of a firmware update. Ring protocol, section 6. Use it to decode logs. Only experts should send
+/// it.
 ///
 /// A wrong image makes a ring permanently unusable, so these requests are not part of `RingBigDataRequest`.
 /// Sending the image itself is not supported.
 public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
-  /// 0x01.
+  /// Data ID 0x01.
   case start
-  /// 0x02.
+  /// Data ID 0x02.
   case initialise(RingFirmwareImage)
 
   public var message: RingBigData {
@@ -29,7 +30,7 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Description of an image, sent before it. All fields are little-endian. Section 6.
+/// Description of an image, sent before the image. All fields are little-endian. Ring protocol, section 6.
 public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   static let byteCount = 9
 
@@ -71,7 +72,7 @@ public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Reply to a message of a firmware update. Section 6.
+/// Reply to a message of a firmware update. Ring protocol, section 6.
 public struct RingFirmwareReply: Hashable, Sendable, BitwiseCopyable {
   public struct Status: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8

@@ -55,7 +55,7 @@ public import BLEWire
 /// A frame to send, including its checksum. This is a value, unlike `RingFrame`, which borrows.
 public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
   public static let batteryOpcode: UInt8 = 0x03
-  /// Raw sensor stream: control frames to the ring, samples from it.
+  /// Opcode of the raw sensor stream: control frames to the ring, samples from it.
   public static let rawStreamOpcode: UInt8 = 0xA1
 
   /// Bytes 0 to 7; byte 0 is the most significant.

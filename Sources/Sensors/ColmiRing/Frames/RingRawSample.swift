@@ -37,10 +37,10 @@ public import Physiology
     self = sample
   }
 
-  /// Decodes a raw sample from a notification that was truncated in the log, if all values are in its first
-  /// bytes. In a complete frame zeros and the checksum follow them.
+  /// Decodes a raw sample from a notification that was truncated in the log, if its first bytes contain all
+  /// values. In a complete frame, zeros and the checksum follow the values.
   ///
-  /// - Returns: `nil` if the values are incomplete, or for another frame.
+  /// - Returns: `nil` if the values are incomplete, or if the frame is not a raw sample.
   public init?(cut value: Span<UInt8>) {
     guard value.count >= 10, value.count < RingFrame.byteCount else { return nil }
     var frame = [UInt8](repeating: 0, count: RingFrame.byteCount)
@@ -69,7 +69,7 @@ public import Physiology
 @frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
   /// The light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// A maximum latched by the ring, which rarely changes; `value` can be outside `min` to `max`.
+  /// Maximum that the ring latched; it rarely changes. `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// Difference, which is not always `max` − `min`; its meaning is unknown.
@@ -95,7 +95,7 @@ public import Physiology
 @frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
   /// The light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// A maximum latched by the ring; `value` can be outside `min` to `max`.
+  /// Maximum that the ring latched. `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// `max` − `min`.

@@ -1,55 +1,58 @@
 public import BLEWire
 
-/// A frame of the command channel from a ring: a reply or an unsolicited frame. Section 3, by opcode.
+/// A frame of the command channel from a ring: a reply or an unsolicited frame. Ring protocol, section 3, by
+/// opcode.
 ///
-/// Only the opcode ties a reply to its request, so dispatch on the case.
+/// Only the opcode associates a reply with its request, so dispatch on the case.
 public enum RingReply: Hashable, Sendable {
-  /// The ring refused the command; code 0xEE means that it does not know the command. Section 2.
+  /// The ring refused the command; code 0xEE means that it does not know the command. Ring protocol, section
+  /// 2.
   case refused(opcode: UInt8, code: UInt8)
   /// There is no log for the requested day; this is not an error.
   case noData(RingLogKind)
-  /// 0x01.
+  /// Opcode 0x01.
   case time(RingTimeReply)
-  /// 0x02.
+  /// Opcode 0x02.
   case camera(RingCameraEvent)
-  /// 0x03.
+  /// Opcode 0x03.
   case battery(RingBattery)
-  /// 0x04.
+  /// Opcode 0x04.
   case phoneNameWritten
-  /// 0x0A.
+  /// Opcode 0x0A.
   case preferences(RingPreferences)
   case preferencesWritten
-  /// 0x16.
+  /// Opcode 0x16.
   case heartRateLogSettings(RingHeartRateLogSettings)
   case heartRateLogSettingsWritten(isEnabled: Bool)
-  /// 0x1E. Bytes 1 and 2, because two sources disagree on which has the value.
+  /// Opcode 0x1E. The values are bytes 1 and 2, because two sources disagree on which of them is the heart
+  /// rate.
   case realtimeHeartRate(UInt8, UInt8)
-  /// 0x21.
+  /// Opcode 0x21.
   case goals(RingGoals)
-  /// 0x2C, 0x36, 0x38, 0x3A.
+  /// Opcodes 0x2C, 0x36, 0x38, 0x3A.
   case automaticMeasurement(RingAutomaticMeasurement)
   case automaticMeasurementWritten(RingAutomaticMeasurement)
-  /// 0x2F, unsolicited after the time was set: maximum size of a notification in bytes.
+  /// Opcode 0x2F, unsolicited after the time was set: maximum size of a notification in bytes.
   case packetSize(UInt8)
-  /// 0x3B. The reference gives no layout, so the frame is not decoded.
+  /// Opcode 0x3B. The reference gives no layout, so the frame is not decoded.
   case touch(RingCommand)
-  /// 0x3C; only `bond` and `intervalTemperature`.
+  /// Opcode 0x3C. Contains only `bond` and `intervalTemperature`.
   case deviceSupport(RingCapabilities)
-  /// 0x48.
+  /// Opcode 0x48.
   case todayTotals(RingDayTotals)
-  /// 0x61. The meaning of its bits is not published.
+  /// Opcode 0x61. The meaning of its bits is not published.
   case messageFilter(RingCommand)
-  /// 0x69, about twice a second.
+  /// Opcode 0x69, about twice a second.
   case measurement(RingMeasurementFrame)
-  /// 0x6A.
+  /// Opcode 0x6A.
   case measurementStopped(RingMeasurement, lastValue: UInt8)
-  /// 0x73, unsolicited.
+  /// Opcode 0x73, unsolicited.
   case notification(RingNotification)
-  /// 0x77.
+  /// Opcode 0x77.
   case sportAcknowledged
-  /// 0x78, about once a second.
+  /// Opcode 0x78, about once a second.
   case sport(RingSportSample)
-  /// 0xA1, section 5.
+  /// Opcode 0xA1, section 5.
   case raw(RingRawSample)
   /// A frame of a log, to be passed to its assembler.
   case log(RingLogKind)
@@ -130,21 +133,21 @@ public enum RingLogKind: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
   case stress = 0x37
   case heartRateVariability = 0x39
   case activity = 0x43
-  /// Its meaning is not published.
+  /// A log whose meaning is not published.
   case unnamed = 0x7A
 }
 
-/// Event of the camera mode. Section 3, 0x02.
+/// Event of the camera mode. Ring protocol, section 3, 0x02.
 public enum RingCameraEvent: UInt8, Hashable, Sendable, BitwiseCopyable {
   /// The mode was entered or kept alive, and there was no gesture.
   case acknowledged = 0
   case entered = 1
-  /// A wave or a double tap. One program ignores further ones for 3.5 s.
+  /// A wave or a double tap. One program ignores further gestures for 3.5 s.
   case gesture = 2
   case finished = 3
 }
 
-/// Battery state. Section 3, 0x03 and 0x73 0x0C.
+/// Battery state. Ring protocol, section 3, 0x03 and 0x73 0x0C.
 public struct RingBattery: Hashable, Sendable, BitwiseCopyable {
   /// 0 to 100.
   public let percent: UInt8
@@ -156,7 +159,7 @@ public struct RingBattery: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Daily goals. Section 3, 0x21. Little-endian, unlike the counters of 0x48.
+/// Daily goals. Ring protocol, section 3, 0x21. Little-endian, unlike the counters of 0x48.
 public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
   /// 24 bits.
   public let steps: UInt32
@@ -176,7 +179,7 @@ public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Totals of the current day. Section 3, 0x48. Big-endian, 24 bits except for the minutes.
+/// Totals of the current day. Ring protocol, section 3, 0x48. Big-endian, 24 bits except for the minutes.
 public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   public let steps: UInt32
   public let runningSteps: UInt32
@@ -194,7 +197,7 @@ public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A frame of a measurement on demand. Section 3, 0x69.
+/// A frame of a measurement on demand. Ring protocol, section 3, 0x69.
 public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   public struct Fault: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -211,7 +214,7 @@ public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   /// Value in the measurement's unit. It is 0 while the sensor warms up, which takes up to a minute.
   public let value: UInt8
   /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first
-  /// interval; repeated if there was no beat since the last frame.
+  /// interval. The last value is repeated if there was no beat since the last frame.
   public let pulseIntervalMilliseconds: UInt16
 
   init(_ bytes: Span<UInt8>) {
@@ -222,7 +225,7 @@ public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// An unsolicited notification of a ring. Section 3, 0x73.
+/// An unsolicited notification of a ring. Ring protocol, section 3, 0x73.
 public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newHeartRate
   case newSpO2
@@ -232,7 +235,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newBloodSugar
   case battery(RingBattery)
   case activity(RingLiveActivity)
-  /// Stress level from 0 to 100; sent when a measurement was stored, as inferred from captures.
+  /// Stress level from 0 to 100, sent when the ring has stored a measurement; inferred from captures.
   case stressStored(UInt8)
   case unknown(subtype: UInt8)
 
@@ -268,7 +271,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Today's counters, sent as they increase. Section 3, 0x73 0x12: big-endian, 24 bits.
+/// Today's counters, sent when they increase. Ring protocol, section 3, 0x73 0x12: big-endian, 24 bits.
 public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
   public let steps: UInt32
   /// In small calories.
@@ -282,7 +285,8 @@ public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// State of a workout in progress. Section 3, 0x78; one source, no capture. Probably big-endian.
+/// State of a workout in progress. Ring protocol, section 3, 0x78; one source, no capture. Probably
+/// big-endian.
 public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
   public let sport: RingSport
   /// Status as sent.
@@ -307,7 +311,7 @@ public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension Span where Element == UInt8 {
-  /// The counters of 0x48, 0x73 and 0x78 are big-endian.
+  /// Reads a 24-bit big-endian number, as in the counters of 0x48, 0x73 and 0x78.
   fileprivate func u24BE(at offset: Int) -> UInt32 {
     UInt32(self[offset]) << 16 | UInt32(u16BE(at: offset + 1))
   }

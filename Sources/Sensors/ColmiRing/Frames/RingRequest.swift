@@ -3,61 +3,61 @@ public import BLEWire
 /// A harmless request to a ring: one frame of the command channel.
 ///
 /// `command` is the frame. Requests that switch the ring off or erase it are in `RingDangerousRequest`, so
-/// that they cannot be sent by mistake. Sections refer to the protocol's reference: section 3, by opcode.
+/// that they cannot be sent by mistake.
 public enum RingRequest: Hashable, Sendable {
-  /// 0x01. Answered by the packet size, then by `RingTimeReply`.
+  /// Opcode 0x01. Answered by the packet size, then by `RingTimeReply`.
   case setTime(RingDateTime, language: RingLanguage)
-  /// 0x02.
+  /// Opcode 0x02.
   case camera(RingCameraAction)
-  /// 0x03.
+  /// Opcode 0x03.
   case battery
-  /// 0x04.
+  /// Opcode 0x04.
   case phoneName(RingPhoneName)
   case readSetting(RingSetting)
   case deleteSetting(RingSetting)
-  /// 0x0A.
+  /// Opcode 0x0A.
   case readPreferences
   case writePreferences(RingPreferences)
-  /// 0x10: the LED blinks twice.
+  /// Opcode 0x10: the LED blinks twice.
   case blinkTwice
-  /// 0x15. The timestamp selects a day by the ring's clock, read as UTC; see `RingDate.timestamp`.
+  /// Opcode 0x15. The timestamp selects a day by the ring's clock, read as UTC; see `RingDate.timestamp`.
   case heartRateLog(timestamp: UInt32)
-  /// 0x16.
+  /// Opcode 0x16.
   case readHeartRateLogSettings
   case writeHeartRateLogSettings(RingHeartRateLogSettings)
-  /// 0x1E, on old firmware: starts a measurement, or keeps it alive.
+  /// Opcode 0x1E, on old firmware: starts a measurement, or keeps it alive.
   case realtimeHeartRate
-  /// 0x21.
+  /// Opcode 0x21.
   case goals
-  /// 0x2C, 0x36, 0x38, 0x3A.
+  /// Opcodes 0x2C, 0x36, 0x38, 0x3A.
   case readAutomaticMeasurement(RingAutomaticSensor)
   case writeAutomaticMeasurement(RingAutomaticMeasurement)
-  /// 0x37.
+  /// Opcode 0x37.
   case stressLog(daysAgo: UInt8)
-  /// 0x39.
+  /// Opcode 0x39.
   case heartRateVariabilityLog(daysAgo: UInt8)
-  /// 0x3B. The argument's meaning is not published; 0 and 1 have been seen.
+  /// Opcode 0x3B. The meaning of the argument is not published; 0 and 1 have been observed.
   case readTouch(UInt8)
   case writeTouch(appType: UInt8, strength: UInt8)
-  /// 0x3C.
+  /// Opcode 0x3C.
   case deviceSupport
-  /// 0x43.
+  /// Opcode 0x43.
   case activityLog(daysAgo: UInt8)
-  /// 0x48.
+  /// Opcode 0x48.
   case todayTotals
-  /// 0x50: lights a green LED for ten seconds.
+  /// Opcode 0x50: lights a green LED for ten seconds.
   case findDevice
-  /// 0x61: selects which of the host's messages the ring shows.
+  /// Opcode 0x61: selects which of the host's messages the ring shows.
   case messageFilter
-  /// 0x69.
+  /// Opcode 0x69.
   case measure(RingMeasurement, RingMeasurementAction)
-  /// 0x6A. The vendor's app sends the last value that it displayed.
+  /// Opcode 0x6A. The vendor's app sends the last value that it displayed.
   case stopMeasuring(RingMeasurement, lastValue: UInt8)
-  /// 0x77.
+  /// Opcode 0x77.
   case sport(RingSportAction, RingSport)
-  /// 0x7A, of unknown meaning; the reply has the form of a log.
+  /// Opcode 0x7A. Its meaning is unknown; the reply has the form of a log.
   case unnamedLog(daysAgo: UInt8)
-  /// 0xA1, section 5.
+  /// Opcode 0xA1, section 5.
   case rawStream(RingRawControl)
 
   /// The frame to write.
@@ -104,7 +104,7 @@ public enum RingRequest: Hashable, Sendable {
     }
   }
 
-  /// Encodes the time as binary-coded decimals, with the year since 2000.
+  /// Encodes the time as binary-coded decimals; the year counts from 2000.
   private static func command(setting time: RingDateTime, _ language: RingLanguage) -> RingCommand {
     let decimals = [
       UInt8(time.date.year - 2000), time.date.month, time.date.day, time.hour, time.minute, time.second,
@@ -138,9 +138,10 @@ public enum RingRequest: Hashable, Sendable {
   }
 }
 
-/// Requests that the host cannot undo, or that need a charger to recover. Ask the user first.
+/// Requests that the host cannot undo, or after which the ring needs a charger. Ask the user first.
 public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseIterable {
-  /// `08 01`: the ring is off until it is charged. Some programs call it reboot. The ring sends no reply.
+  /// `08 01`: switches the ring off until it is charged. Some programs call this reboot. The ring sends no
+  /// reply.
   case powerOff
   /// `08 00`, according to one source. The ring sends no reply.
   case reboot
@@ -156,7 +157,7 @@ public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseItera
   }
 }
 
-/// Camera mode, in which the ring reports a gesture to release the shutter. Section 3, 0x02.
+/// Camera mode, in which the ring reports a gesture to release the shutter. Ring protocol, section 3, 0x02.
 public enum RingCameraAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case enter = 4
   /// Keeps the mode alive and polls for a gesture.
@@ -164,7 +165,7 @@ public enum RingCameraAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case leave = 6
 }
 
-/// Control of the raw stream. Section 5.1.
+/// Control of the raw stream. Ring protocol, section 5.1.
 public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   /// Switches the optical sensor on, according to one disassembly.
   case optical
@@ -187,7 +188,7 @@ public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   }
 }
 
-/// Byte 0 of a frame. Section 3.
+/// Byte 0 of a frame. Ring protocol, section 3.
 package enum RingOpcode {
   package static let setTime: UInt8 = 0x01
   package static let camera: UInt8 = 0x02

@@ -26,7 +26,7 @@ public struct RingLanguage: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let english = RingLanguage(rawValue: 1)
 }
 
-/// Name of the host and version of its program. Section 3, 0x04.
+/// Name of the host and version of its program. Ring protocol, section 3, 0x04.
 public struct RingPhoneName: Hashable, Sendable {
   public static let maximumByteCount = 12
 
@@ -35,7 +35,7 @@ public struct RingPhoneName: Hashable, Sendable {
   /// ASCII, at most 12 bytes.
   public let name: String
 
-  /// - Parameters: the version is by default that of the vendor's app, the only one observed.
+  /// - Parameters: the default version is that of the vendor's app, the only one observed.
   /// - Throws: `phoneName`.
   public init(clientMajor: UInt8 = 2, clientMinor: UInt8 = 10, name: String) throws(RingValueError) {
     guard name.utf8.count <= Self.maximumByteCount, name.utf8.allSatisfy({ 0x20...0x7E ~= $0 }) else {
@@ -47,7 +47,7 @@ public struct RingPhoneName: Hashable, Sendable {
   }
 }
 
-/// Data about the wearer. Section 3, 0x0A; one byte each.
+/// Properties of the wearer. Ring protocol, section 3, 0x0A; one byte each.
 public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   /// Values as in Gadgetbridge. Another program uses female 0 and male 1; no capture shows which is right.
   public struct Gender: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
@@ -69,7 +69,7 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   public var systolicPressure: UInt8
   /// Reference blood pressure for estimates, in mmHg.
   public var diastolicPressure: UInt8
-  /// Threshold in beats per minute; 0 is off.
+  /// Alarm threshold in beats per minute; 0 switches the alarm off.
   public var heartRateAlarm: UInt8
 
   public init(
@@ -89,18 +89,18 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Settings of the automatic heart-rate measurement. Section 3, 0x16; one byte each.
+/// Settings of the automatic heart-rate measurement. Ring protocol, section 3, 0x16; one byte each.
 ///
 /// Some firmware resets them at midnight: write them again after connecting.
 public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var isEnabled: Bool
-  /// The vendor's range is multiples of 5 up to 60.
+  /// Measurement interval in minutes. The vendor's app permits multiples of 5 up to 60.
   public var intervalMinutes: UInt8
-  /// Unknown meaning; 5 on one ring, 0 if absent.
+  /// Meaning unknown; 5 on one ring, 0 if absent.
   public var startIntervalMinutes: UInt8 = 0
-  /// Threshold in beats per minute; 0 if absent.
+  /// Threshold of the low alarm in beats per minute; 0 if absent.
   public var lowAlarm: UInt8 = 0
-  /// Threshold in beats per minute; 0 if absent.
+  /// Threshold of the high alarm in beats per minute; 0 if absent.
   public var highAlarm: UInt8 = 0
   /// Switch of the alarms as sent; 0 if absent.
   public var alarmSwitch: UInt8 = 0
@@ -111,7 +111,7 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Sensors that a ring can measure automatically at intervals; each has a switch. Section 3.
+/// Sensors that a ring can measure automatically at intervals; each has a switch. Ring protocol, section 3.
 public enum RingAutomaticSensor: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case spO2 = 0x2C
   case stress = 0x36
@@ -132,7 +132,7 @@ public struct RingAutomaticMeasurement: Hashable, Sendable, BitwiseCopyable {
 }
 
 /// Settings whose record layouts are not published: they can be read and deleted, and their replies are not
-/// decoded. Section 3.
+/// decoded. Ring protocol, section 3.
 public enum RingSetting: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case display = 0x05
   case doNotDisturb = 0x06
@@ -148,34 +148,34 @@ public enum RingSettingAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case delete = 3
 }
 
-/// Kind of a measurement on demand. Section 3, 0x69.
+/// Kind of a measurement on demand. Ring protocol, section 3, 0x69.
 public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// In beats per minute.
+  /// The result is in beats per minute.
   public static let heartRate = RingMeasurement(rawValue: 1)
   /// No known ring has hardware for it.
   public static let bloodPressure = RingMeasurement(rawValue: 2)
-  /// In percent.
+  /// The result is in percent.
   public static let spO2 = RingMeasurement(rawValue: 3)
   public static let fatigue = RingMeasurement(rawValue: 4)
   public static let healthCheck = RingMeasurement(rawValue: 5)
   public static let realtimeHeartRate = RingMeasurement(rawValue: 6)
   /// No known ring has hardware for it.
   public static let electrocardiogram = RingMeasurement(rawValue: 7)
-  /// 0 to 100.
+  /// The result is 0 to 100.
   public static let stress = RingMeasurement(rawValue: 8)
   /// No known ring has hardware for it.
   public static let bloodSugar = RingMeasurement(rawValue: 9)
-  /// In milliseconds.
+  /// The result is in milliseconds.
   public static let heartRateVariability = RingMeasurement(rawValue: 10)
 }
 
-/// Action of a measurement on demand. Section 3, 0x69.
+/// Action of a measurement on demand. Ring protocol, section 3, 0x69.
 ///
-/// To start a measurement the vendor's app sends `start0` for the heart rate and `start25` for the others;
-/// `start` works too.
+/// To start a measurement, the vendor's app sends `start0` for the heart rate and `start25` for the others;
+/// `start` works, too.
 public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -189,7 +189,7 @@ public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, Bitwi
   public static let start25 = RingMeasurementAction(rawValue: 0x25)
 }
 
-/// Action of a workout. Section 3, 0x77.
+/// Action of a workout. Ring protocol, section 3, 0x77.
 public enum RingSportAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case start = 1
   case pause = 2
@@ -197,7 +197,7 @@ public enum RingSportAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case end = 4
 }
 
-/// Kind of a workout. Section 3, 0x77.
+/// Kind of a workout. Ring protocol, section 3, 0x77.
 public struct RingSport: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }

@@ -4,7 +4,7 @@ import Physiology
 
 // MARK: - Requests
 
-/// JSON keys of host data. These are a stable interface.
+/// JSON keys of host data. The keys are a stable interface.
 extension FieldList {
   mutating func members(of sent: RingSentFrame) {
     switch sent {
@@ -25,7 +25,7 @@ extension FieldList {
     member(payloadOf: command)
   }
 
-  /// Adds the whole payload of a frame whose layout is unknown.
+  /// Adds the complete payload of a frame whose layout is unknown.
   mutating func member(payloadOf command: RingCommand) {
     member("payload", hex: (1..<15).map { command.octet($0) })
   }
@@ -250,7 +250,7 @@ struct CivilTime {
 
 // MARK: - Replies
 
-/// JSON keys of ring data on the command channel. These are a stable interface.
+/// JSON keys of ring data on the command channel. The keys are a stable interface.
 extension FieldList {
   package mutating func members(of reply: RingReply) {
     switch reply {
@@ -453,7 +453,7 @@ extension RingNotification {
 
 // MARK: - Logs
 
-/// JSON keys of logs. These are a stable interface.
+/// JSON keys of logs. The keys are a stable interface.
 extension FieldList {
   package mutating func members(of log: RingDayLog) {
     kind(log.kind.logName)

@@ -29,7 +29,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// The output for a big data message in several pieces.
+  /// Level of detail of the output for a big data message in several pieces.
   package enum Detail: Hashable, Sendable {
     /// A description of the reassembly.
     case reassembly
@@ -52,7 +52,7 @@ package struct RingTranscript: Hashable, Sendable {
   ///
   /// - Parameters:
   ///   - uuid: UUID of the characteristic. If it is `nil`, the checksum identifies a ring's values.
-  ///   - direction: used if the characteristic does not determine it.
+  ///   - direction: direction of the packets if the characteristic does not determine it.
   package init?(_ value: Span<UInt8>, of uuid: BluetoothUUID?, _ direction: Direction) {
     let packet = value.indices.map { value[$0] }
     let message = try? RingBigData(parsing: value)
@@ -134,7 +134,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Error of the first invalid frame.
+  /// Returns the error of the first invalid frame.
   private func firstFault() -> WireError? {
     for packet in packets {
       do throws(WireError) { _ = try RingFrame(validating: packet.span).opcode } catch { return error }

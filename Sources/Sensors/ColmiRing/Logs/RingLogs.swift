@@ -26,9 +26,9 @@ public enum RingLogError: Error, Hashable, Sendable, BitwiseCopyable {
   case frameCount(UInt8)
   /// Invalid interval between samples, in minutes.
   case interval(UInt8)
-  /// A frame or record beyond the announced number.
+  /// The index of a frame or record is not below the announced number.
   case index(UInt8, count: Int)
-  /// The echo of another request.
+  /// The frame echoes another request.
   case otherDay(RingDayLog.Day)
   /// The number of records in a record differs from that in the header or in earlier records.
   case recordCount(UInt8, announced: Int)
@@ -51,13 +51,14 @@ extension RingLogError: CustomStringConvertible {
 public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
   public private(set) var foreign = 0
   public private(set) var repeated = 0
-  /// Frames received again with different bytes. The later ones are used, because today's log grows.
+  /// Number of frames received again with different bytes. The later ones are used, because today's log
+  /// grows.
   public fileprivate(set) var changed = 0
   public fileprivate(set) var rejected = 0
-  /// Logs abandoned because another one began.
+  /// Number of logs abandoned because another one began.
   public fileprivate(set) var restarted = 0
 
-  /// Counts a result and returns it.
+  /// Counts a result, and returns it.
   fileprivate mutating func counting<Log>(_ step: RingLogStep<Log>) -> RingLogStep<Log> {
     switch step {
     case .foreign: foreign += 1
@@ -70,8 +71,8 @@ public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension RingFrame {
-  /// Returns the result for a frame that ends the log before it began or does not belong to it; `nil` for a
-  /// frame of the log.
+  /// Returns the result for a frame that ends the log before it began, or that does not belong to the log;
+  /// `nil` for a frame of the log.
   fileprivate func opening<Log>(ofLog opcode: UInt8, isFinished: inout Bool) -> RingLogStep<Log>? {
     guard !isFinished else { return .foreign }
     if isError, refusedOpcode == opcode {
@@ -87,14 +88,14 @@ extension RingFrame {
 
 // MARK: - Values of a day
 
-/// Samples of one day at equal intervals from the ring's midnight.
+/// Samples of one day at equal intervals, from midnight by the ring's clock.
 ///
-/// Section 3, 0x15 (beats per minute), 0x37 (0 to 100), 0x39 (milliseconds), 0x7A (unknown).
+/// Ring protocol, section 3, 0x15 (beats per minute), 0x37 (0 to 100), 0x39 (milliseconds), 0x7A (unknown).
 public struct RingDayLog: Hashable, Sendable {
   /// The day, as the ring echoes it from the request.
   public enum Day: Hashable, Sendable, BitwiseCopyable {
-    /// Heart rate: seconds since 1970 by the ring's clock read as UTC. The request's value selects the day
-    /// and is echoed unchanged, including the time of day.
+    /// Heart rate: seconds since 1970, if the ring's clock is read as UTC. The value in the request selects
+    /// the day, and is echoed unchanged, including the time of day.
     case timestamp(UInt32)
     /// The day for all other logs.
     case daysAgo(UInt8)
@@ -106,8 +107,8 @@ public struct RingDayLog: Hashable, Sendable {
   public let intervalMinutes: Int
   /// The requested day as echoed; `nil` if the frame with the echo is missing.
   public let day: Day?
-  /// One byte per slot, 0 for none. Slots after the current time, and those of missing frames, are 0 or
-  /// stale.
+  /// One byte for each slot, 0 if there is no sample. Slots after the current time, and slots of missing
+  /// frames, are 0 or stale.
   public let samples: [UInt8]
   /// Numbers of missing frames; empty if the log is complete.
   public let missingFrames: [Int]
@@ -134,8 +135,8 @@ public struct RingDayLog: Hashable, Sendable {
 ///
 /// Frame 0 is a header: byte 2 is the number of frames, including itself, and byte 3 the interval in minutes.
 /// Frame 1 begins with the echo of the request (four bytes little-endian for the heart rate, else one); each
-/// other frame has 13 samples. An incomplete log stays open: the caller's timer ends the wait, and `finish`
-/// returns the part received. Feed it every frame of the channel; it ignores those of other logs.
+/// other frame has 13 samples. An incomplete log stays open until the caller's timer calls `finish`, which
+/// returns the part received. Pass every frame of the channel; frames of other logs are ignored.
 public struct RingDayLogAssembler: Sendable {
   private static let frameSampleByteCount = 13
   /// Maximum number of frames. Byte 1 is the frame number; 0xFF means that there is no log.
@@ -143,8 +144,8 @@ public struct RingDayLogAssembler: Sendable {
 
   public let kind: RingLogKind
   public private(set) var counters = RingLogCounters()
-  /// Whether the frame with the highest number was received. If `isOpen` is also true, frames were lost and
-  /// waiting is useless.
+  /// Whether the frame with the highest number was received. If the log is still open, frames were lost and
+  /// will not arrive.
   public var hasLastFrame: Bool { header.map { received[$0.frameCount - 1] } ?? false }
   /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && received.contains(true) }
@@ -165,7 +166,8 @@ public struct RingDayLogAssembler: Sendable {
 
   /// - Parameters:
   ///   - kind: any but `activity`, whose log has another form.
-  ///   - day: the requested day, to detect the echo of another request; `nil` accepts the first.
+  ///   - day: the requested day, by which the reply to another request is detected; `nil` accepts the first
+  ///     reply.
   public init(_ kind: RingLogKind, day: RingDayLog.Day? = nil) {
     precondition(kind != .activity, "the activity log has records, not slots")
     self.kind = kind
@@ -177,7 +179,7 @@ public struct RingDayLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting. Returns the incomplete log; `nil` if not even a header was received or the log was
+  /// Stops waiting, and returns the incomplete log; `nil` if not even a header was received or the log was
   /// complete.
   public mutating func finish() -> RingDayLog? {
     guard isOpen else { return nil }
@@ -242,8 +244,8 @@ public struct RingDayLogAssembler: Sendable {
     return .timestamp(timestamp)
   }
 
-  /// Starts over after a different header: the ring began another log, and the frames so far belong to the
-  /// previous one.
+  /// Starts again after a different header, which means that the ring began another log. The frames so far
+  /// belong to the previous log.
   private mutating func restart() {
     counters.restarted += 1
     day = nil
@@ -274,14 +276,15 @@ public struct RingDayLogAssembler: Sendable {
 
 // MARK: - Activity
 
-/// Activity in one slot of a day. Section 3, 0x43.
+/// Activity in one slot of a day. Ring protocol, section 3, 0x43.
 public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
   public let date: RingLogDate
-  /// 0 to 95: slots of 15 minutes from the ring's midnight. All captures have hourly sums, at multiples of 4.
+  /// Number of the 15-minute slot from midnight by the ring's clock, 0 to 95. All captures have hourly sums,
+  /// at multiples of 4.
   public let slot: UInt8
   /// Index of the record, from 0.
   public let index: UInt8
-  /// In the log's unit.
+  /// Energy, in the log's unit.
   public let calories: UInt16
   public let steps: UInt16
   public let distanceMeters: UInt16
@@ -299,16 +302,16 @@ public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A day's activity. Slots without activity are omitted. Section 3, 0x43.
+/// A day's activity. Slots without activity are omitted. Ring protocol, section 3, 0x43.
 public struct RingActivityLog: Hashable, Sendable {
   public enum CalorieUnit: Hashable, Sendable, BitwiseCopyable {
     /// Units of ten small calories: 100 per kilocalorie.
     case tenCalories
-    /// An unknown unit: the flag is not 1.
+    /// The unit is unknown: the flag is not 1.
     case unknown(flag: UInt8)
   }
 
-  /// Number of records from the header or, without one, from the records.
+  /// Number of records according to the header or, without a header, to the records.
   public let recordCount: Int
   /// Unit of the calories; `nil` if no header was received.
   public let calorieUnit: CalorieUnit?
@@ -329,21 +332,22 @@ public struct RingActivityLog: Hashable, Sendable {
 /// Assembles a day's activity from its frames, which may arrive in any order and repeatedly.
 ///
 /// The header is `43 F0`, number of records, flag of the unit. Each record has its index and the number of
-/// records, little-endian counters, and its date as binary-coded decimals. If the header is lost or comes
+/// records, little-endian counters, and its date as binary-coded decimals. If the header is lost or arrives
 /// last, the log completes without it and has no unit. As with `RingDayLogAssembler`, an incomplete log stays
 /// open until the caller's timer calls `finish`.
 public struct RingActivityLogAssembler: Sendable {
-  /// Maximum number of records: byte 6 holds the number.
+  /// Maximum number of records, because the number is stored in one byte.
   private static let maximumRecordCount = 0xFF
 
   public private(set) var counters = RingLogCounters()
-  /// Whether the record with the highest index was received. If `isOpen` is also true, some were lost.
+  /// Whether the record with the highest index was received. If the log is still open, some records were
+  /// lost.
   public var hasLastRecord: Bool { count.map { $0 > 0 && records[$0 - 1] != nil } ?? false }
   /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && count != nil }
 
   private var header: Header?
-  /// Number of records, from the header or else from the first record.
+  /// Number of records according to the header or, without a header, to the first record.
   private var count: Int?
   private var isFinished = false
   /// Records by index.
@@ -361,7 +365,7 @@ public struct RingActivityLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting. Returns the incomplete log; `nil` if nothing was received or the log was complete.
+  /// Stops waiting, and returns the incomplete log; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingActivityLog? {
     guard isOpen else { return nil }
     isFinished = true
@@ -375,7 +379,7 @@ public struct RingActivityLogAssembler: Sendable {
       return opening
     }
     switch frame.bytes[1] {
-    // 0xF0 is no year: binary-coded decimals have no nibble above 9.
+    // 0xF0 cannot be a year, because binary-coded decimals have no nibble above 9.
     case 0xF0: return take(header: Header(recordCount: frame.bytes[2], flag: frame.bytes[3]))
     default: return take(RingActivityRecord(frame.bytes), of: frame.bytes[6])
     }
@@ -403,7 +407,7 @@ public struct RingActivityLogAssembler: Sendable {
     return .incomplete
   }
 
-  /// Starts over after a different header: the ring began another log.
+  /// Starts again after a different header, which means that the ring began another log.
   private mutating func restart() {
     counters.restarted += 1
     for index in records.indices { records[index] = nil }
@@ -429,14 +433,14 @@ public struct RingActivityLogAssembler: Sendable {
 // MARK: - Temperature
 
 /// One packet of a day's temperatures: days ago, interval, number of packets, index, then little-endian
-/// hundredths of a degree Celsius, 0 for none. Section 4.4, 0x77; no capture.
+/// hundredths of a degree Celsius, 0 for none. Ring protocol, section 4.4, 0x77; not confirmed by a capture.
 public struct RingIntervalTemperaturePacket: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: UInt8
   public let packetCount: UInt8
   /// Index of the packet, from 0.
   public let index: UInt8
-  /// Temperatures in hundredths of a degree.
+  /// Temperatures in hundredths of a degree Celsius.
   public let samples: [UInt16]
 
   init(_ payload: Span<UInt8>) throws(WireError) {
@@ -458,7 +462,7 @@ public struct RingIntervalTemperaturePacket: Hashable, Sendable {
 public struct RingIntervalTemperatureLog: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: Int
-  /// Readings with a value. Those after a missing packet have no known time and are omitted.
+  /// Readings that have a value. The time of readings after a missing packet is unknown, so they are omitted.
   public let readings: [RingTemperatureDay.Reading]
   /// Indices of missing packets; empty if the log is complete.
   public let missingPackets: [Int]
@@ -466,9 +470,10 @@ public struct RingIntervalTemperatureLog: Hashable, Sendable {
   public var isComplete: Bool { missingPackets.isEmpty }
 }
 
-/// Assembles a day's temperatures. Each packet needs its own request; request `nextPacket` next.
+/// Assembles a day's temperatures. Each packet needs its own request; `nextPacket` is the one to request
+/// next.
 ///
-/// A ring that sends the same packet again makes no progress: stop after `repeated`.
+/// If a ring sends the same packet again, there is no progress: stop when the result is `repeated`.
 public struct RingIntervalTemperatureAssembler: Sendable {
   public let daysAgo: UInt8
   public private(set) var counters = RingLogCounters()
@@ -497,7 +502,7 @@ public struct RingIntervalTemperatureAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting. Returns the incomplete log; `nil` if nothing was received or the log was complete.
+  /// Stops waiting, and returns the incomplete log; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingIntervalTemperatureLog? {
     guard !isFinished, header != nil else { return nil }
     isFinished = true

@@ -1,10 +1,11 @@
-/// Finds pauses among the first ticks that no burst makes up for: ticks were dropped while the rate is
-/// unknown.
+/// Finds pauses among the first ticks that are not followed by a burst, because ticks were dropped, while the
+/// rate is still unknown.
 ///
-/// After a delay on the link the waiting ticks arrive in a burst; after a drop they do not. The ticks after
-/// the last pause give the rate, which then gives a range for the number of missing ticks in each pause.
+/// After a delay on the link, the waiting ticks arrive in a burst; after a drop, they do not. The rate is
+/// determined from the ticks after the last pause. It then gives a range for the number of missing ticks in
+/// each pause.
 struct EarlyPauses: Sendable {
-  /// A pause: the index of the tick after it, and the bounds of its missing ticks.
+  /// A pause: the index of the tick after it, and bounds of the number of ticks missing in it.
   struct Pause: Sendable {
     var place: Int
     var least = 0
@@ -12,27 +13,29 @@ struct EarlyPauses: Sendable {
   }
 
   static let limit = 8
-  /// Pauses to examine are longer than `shortest` (nanoseconds), than `fewestEvents` times the usual event
-  /// interval, and than either `fewestPeriods` periods or a period plus `late` (nanoseconds).
+  /// A pause is examined if it is longer than `shortest` (nanoseconds), longer than `fewestEvents` times the
+  /// usual event interval, and longer than either `fewestPeriods` periods or a period plus `late`
+  /// (nanoseconds).
   private static let shortest = 80_000_000.0
   private static let fewestPeriods = 2.5
   private static let late = 150_000_000.0
   private static let fewestEvents = 1.2
-  /// Least share of a pause's ticks that must follow it if it was a delay.
+  /// Minimum share of a pause's ticks that must follow in a burst if the pause was a delay.
   private static let shareAfter = 0.8
-  /// Share of all time above which a pause is subtracted from the mean period.
+  /// Share of the total time above which a pause is subtracted from the mean period.
   private static let largestShareOfMean = 0.1
   /// Assumed relative error of a period whose uncertainty is unknown.
   private static let largestShare = 0.05
   /// Time in which delayed ticks may arrive, in usual event intervals.
   private static let eventsAfter = 5.0
-  /// Pause between two ticks that separates events, in nanoseconds.
+  /// Minimum pause between ticks of different events, in nanoseconds.
   private static let event = 4_000_000.0
   /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
-  /// Among this many events, one is as punctual as the most punctual of all.
+  /// Number of events of which one is assumed to be as punctual as the most punctual event of all.
   private static let events = 3.0
-  /// If interval and period are multiples within this share, a drift can make all events after a pause late.
+  /// Maximum deviation, as a share, at which interval and period count as multiples of each other. A drift
+  /// can then make all events after a pause late.
   private static let inStep = 0.03
 
   private(set) var found: [Pause] = []
@@ -52,13 +55,13 @@ struct EarlyPauses: Sendable {
     times.removeAll(keepingCapacity: true)
   }
 
-  /// Takes the timestamp of the next tick.
+  /// Processes the timestamp of the next tick.
   mutating func take(_ time: Int64) {
     if times.isEmpty { first = time }
     times.append(Double(time &- first))
   }
 
-  /// Finds pauses. Sets `found`, except for the numbers of missing ticks.
+  /// Finds pauses and stores them in `found`, without the numbers of missing ticks.
   mutating func find() {
     let count = times.count
     found.removeAll(keepingCapacity: true)
@@ -70,7 +73,7 @@ struct EarlyPauses: Sendable {
     }
     guard steps.count >= 8 else { return }
     let usual = medianStep()
-    // The mean period includes the pauses and is too long; they are subtracted as they are found.
+    // The mean period is too long because it includes the pauses; they are subtracted as they are found.
     var period = times[count - 1] / Double(count - 1)
     for _ in 0..<3 {
       found.removeAll(keepingCapacity: true)
@@ -111,7 +114,7 @@ struct EarlyPauses: Sendable {
     return steps[middle]
   }
 
-  /// Whether delayed ticks arrive after a pause.
+  /// Whether delayed ticks arrive in a burst after a pause.
   private func isMadeUpFor(_ pause: Double, _ place: Int, _ period: Double, _ usual: Double) -> Bool {
     // If ticks were dropped in a long pause, it made the mean period too long.
     let isLong = pause > Self.largestShareOfMean * times[times.count - 1]
@@ -126,12 +129,12 @@ struct EarlyPauses: Sendable {
     return false
   }
 
-  /// Sets the numbers of missing ticks, and keeps only the pauses that certainly have some.
+  /// Determines the numbers of missing ticks, and keeps only the pauses in which ticks are certainly missing.
   ///
   /// - Parameters:
-  ///   - period: nanoseconds, from the ticks after the last pause.
-  ///   - uncertainty: relative uncertainty of `period`. If it is `nil`, it is also unknown whether ticks are
-  ///     missing.
+  ///   - period: nanoseconds between ticks, from the ticks after the last pause.
+  ///   - uncertainty: relative uncertainty of `period`; `nil` if it is unknown, so that it is also unknown
+  ///     whether ticks are missing.
   ///   - interval: nanoseconds between connection events.
   /// - Returns: the number of ticks that may be missing in the other pauses.
   mutating func measure(period: Double, uncertainty: Double?, interval: Double) -> Int {
@@ -159,8 +162,8 @@ struct EarlyPauses: Sendable {
     return doubtful
   }
 
-  /// Time at which a tick would have come according to the most punctual tick of a range, in nanoseconds
-  /// since the first tick; the distance to that tick, and the number of events in the range.
+  /// Time at which a tick would have arrived according to the most punctual tick of a range, in nanoseconds
+  /// since the first tick; the time between the two ticks; and the number of events in the range.
   private func edge(
     _ places: Range<Int>, at place: Int, _ period: Double
   ) -> (time: Double, reach: Double, events: Double) {

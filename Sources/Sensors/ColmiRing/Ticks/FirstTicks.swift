@@ -2,10 +2,10 @@
 ///
 /// A sensor that sometimes drops ticks looks like a slower one whose ticks are late. The hypothesis with the
 /// shorter description is chosen (minimum description length; Rissanen, Modeling by shortest data
-/// description, Automatica 14, 465–471, 1978). The description has the event of each drop, and for each
-/// connection event the number of available ticks that it held back. Periods are tried downwards from that of
-/// the slower sensor. Among them the distribution of the lateness, in eighths of a period, selects the
-/// sensor's.
+/// description, Automatica 14, 465–471, 1978). The description contains the event of each drop and, for each
+/// connection event, the number of available ticks that it held back. Periods are tested from that of the
+/// slower sensor downwards. The period of the sensor is the one with the shortest description of the
+/// lateness, in eighths of a period.
 ///
 /// Memory is fixed and allocated at the start. Loops use indices because a loop over elements allocates in
 /// unoptimised builds.
@@ -14,43 +14,47 @@ struct FirstTicks: Sendable {
   static let limit = 1_024
   private static let eventLimit = 256
   private static let leastEvents = 16
-  /// Number of events at the end whose successors are unknown.
+  /// Number of events at the end that are not decided, because their successors are unknown.
   private static let openEvents = 6
-  /// Largest share of ticks that a sensor drops.
+  /// Maximum share of ticks that a sensor drops.
   private static let largestShare = 0.06
-  /// Cost of a sensor that drops ticks at all. All costs are in natural units of information.
+  /// Cost of the hypothesis that the sensor drops ticks. All costs are in natural units of information.
   private static let priorCost = 10.0
-  /// Costs that differ by less than this are equally likely.
+  /// Difference between costs below which they are equally likely.
   private static let margin = 8.0
-  /// Required saving through drops when there are many ticks, and its least share of the cost without drops.
+  /// Minimum saving by assuming drops, if there are many ticks.
   private static let proof = 40.0
+  /// Minimum saving, as a share of the cost without drops.
   private static let shareOfProof = 0.55
-  /// Required saving in the first seconds.
+  /// Minimum saving by assuming drops, in the first seconds.
   private static let firstProof = 25.0
   private static let leastPlaces = 3
-  /// Relative range of distances between drops up to which they count as even.
+  /// Relative range within which distances between drops count as even.
   private static let evenness = 0.3
-  /// From this number of distances on, at most this share of them is similar unless the clock drifts.
+  /// Number of distances from which `largestShareEven` applies.
   private static let leastDistances = 6
+  /// Maximum share of similar distances. A larger share indicates a drift of the clock.
   private static let largestShareEven = 0.6
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
-  /// Start of the line after the most punctual tick, in periods.
+  /// Possible starts of the line after the most punctual tick, in periods.
   private static let phases: InlineArray<2, Double> = [0, 0.25]
 
-  /// Timestamps in nanoseconds, and tick numbers as known so far.
+  /// Timestamps in nanoseconds.
   private(set) var stamps: [Int64] = []
+  /// Tick numbers as known so far.
   private(set) var numbers: [Int] = []
-  /// Missing ticks up to each position, in addition to those in its number.
+  /// Number of missing ticks up to each position, in addition to those included in its number.
   private(set) var before: [Int] = []
-  /// Time and number of each tick since the first one.
+  /// Time of each tick since the first one, in nanoseconds.
   private var times: [Double] = []
+  /// Number of each tick since the first one.
   private var indices: [Double] = []
   /// Index of the last tick of each event.
   private var lasts: [Int] = []
-  /// Lateness of each event in eighths of a period, and the whole periods of it that persist in all later
-  /// events: dropped ticks.
+  /// Lateness of each event, in eighths of a period.
   private var lateness = [Int](repeating: 0, count: eventLimit)
+  /// Whole periods of lateness that persist in all later events: dropped ticks.
   private var floors = [Int](repeating: 0, count: eventLimit)
   /// Costs of all candidates.
   private var costs: [Cost] = []
@@ -79,7 +83,7 @@ struct FirstTicks: Sendable {
     numbers.removeAll(keepingCapacity: true)
   }
 
-  /// Takes the next tick. Ignored after `limit` ticks.
+  /// Processes the next tick. Ignored after `limit` ticks.
   mutating func take(_ time: Int64, at number: Int) {
     guard count < Self.limit else { return }
     stamps.append(time)
@@ -91,8 +95,8 @@ struct FirstTicks: Sendable {
   /// - Parameters:
   ///   - slow: period of the line below all ticks if none were dropped, in nanoseconds.
   ///   - isPause: whether a pause of this many nanoseconds separates two events.
-  /// - Returns: the period in nanoseconds, and the first position that is too near the end for a decision;
-  ///   `nil` if nothing was dropped.
+  /// - Returns: the period in nanoseconds, and the first position that cannot be decided because it is too
+  ///   near the end; `nil` if nothing was dropped.
   mutating func drops(period slow: Double, isPause: (Int64) -> Bool) -> (period: Double, end: Int)? {
     measure(isPause)
     guard lasts.count >= Self.leastEvents, span <= Double(2 * Self.limit) else { return nil }
@@ -130,7 +134,7 @@ struct FirstTicks: Sendable {
   }
 
   /// Whether at least three positions have drops, at uneven distances. A clock that drifts against the
-  /// controller's, or a burst that the link delayed, also looks like drops; those of a drift are evenly
+  /// controller's, or a burst that the link delayed, also looks like drops. Those of a drift are evenly
   /// spaced, except where a tick was dropped as well.
   private mutating func areUneven() -> Bool {
     distances.removeAll(keepingCapacity: true)
@@ -160,7 +164,8 @@ struct FirstTicks: Sendable {
     times.removeAll(keepingCapacity: true)
     indices.removeAll(keepingCapacity: true)
     lasts.removeAll(keepingCapacity: true)
-    // The first event holds only the ticks since the start, so its last tick is earlier than any other's.
+    // The first event contains only the ticks since the start, so its last tick is earlier than any other
+    // event's.
     var isFirst = true
     for place in 0..<count {
       if place > 0, lasts.count < Self.eventLimit, isPause(stamps[place] &- stamps[place - 1]) {
@@ -172,17 +177,18 @@ struct FirstTicks: Sendable {
     }
   }
 
-  /// Returns the period of a step. Over all ticks a step is a quarter of a period.
+  /// Returns the period to test at a step. Over all ticks, a step is a quarter of a period.
   private func candidate(_ step: Int, _ slow: Double) -> Double {
     slow * (1 - Double(step) / (4 * span))
   }
 
-  /// Costs of describing the ticks, in natural units of information.
+  /// Costs of describing the ticks under one hypothesis, in natural units of information.
   private struct Cost: Sendable {
     /// Cost of the lateness of each event in eighths of a period, with drops.
     var exact = Double.infinity
-    /// Cost of the number of ticks that each event held back, with drops and without.
+    /// Cost of the number of ticks that each event held back, if ticks were dropped.
     var lost = Double.infinity
+    /// Cost of the number of ticks that each event held back, if no ticks were dropped.
     var held = Double.infinity
   }
 
@@ -207,7 +213,7 @@ struct FirstTicks: Sendable {
       least = min(least, lateness[event] / Self.binsOfPeriod)
       floors[event] = least
     }
-    // The events after the last ones are unknown.
+    // The events after `open` cannot be decided.
     for event in open..<lasts.count { floors[event] = floors[open - 1] }
     for bin in histogram.indices { histogram[bin] = 0 }
     var (lost, held) = (0, 0)
@@ -229,7 +235,8 @@ struct FirstTicks: Sendable {
       exact: exact + forDrops, lost: geometric(lost) + forDrops, held: geometric(held))
   }
 
-  /// Cost of describing one number per event with the given sum, by the geometric distribution of their mean.
+  /// Cost of describing one number per event whose sum is `sum`, by the geometric distribution with their
+  /// mean.
   private func geometric(_ sum: Int) -> Double {
     let mean = Double(sum) / Double(lasts.count)
     guard mean > 0 else { return 0 }
@@ -237,7 +244,7 @@ struct FirstTicks: Sendable {
   }
 }
 
-/// The natural logarithm of a positive number, to eleven digits. This layer has no C library.
+/// Returns the natural logarithm of a positive number, to eleven digits, because this layer has no C library.
 private func logarithm(_ number: Double) -> Double {
   // ln m = 2 artanh((m − 1) / (m + 1)), with m from 1 to 2.
   let ratio = (number.significand - 1) / (number.significand + 1)

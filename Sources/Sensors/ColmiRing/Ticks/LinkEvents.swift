@@ -1,6 +1,7 @@
-/// Statistics of a link's events: the share that brings a tick on time, and their distance.
+/// Statistics of a link's events: the share of events that deliver a tick on time, and the time between
+/// events.
 struct LinkEvents: Sendable {
-  /// Pause between two ticks that separates events, in nanoseconds; at most half a period.
+  /// Minimum pause between ticks of different events, in nanoseconds; at most half a period.
   private static let pause = 4_000_000.0
   /// Number of events over which `share` is averaged.
   private static let memory = 64.0
@@ -8,18 +9,18 @@ struct LinkEvents: Sendable {
   private static let doubt = 14.0
 
   private static let smallBacklog = 4.0
-  /// Decay of `longestRow` per event: half after 700 events.
+  /// Decay of `longestRow` per event; it is halved after 700 events.
   private static let rowMemory = 1 - 1.0 / 1_024
 
   private var share = 0.5
   private var wasOnTime = false
-  /// Lateness of the event's last tick, in periods.
+  /// Lateness of the current event's last tick, in periods.
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
-  /// Mean lateness of the last ticks of events, and the largest lateness of the most punctual of a few
-  /// events, in periods.
+  /// Mean lateness of the last ticks of events, in periods.
   private(set) var mean = 0.5
+  /// Largest lateness of the most punctual of a few events, in periods.
   private(set) var floor = 0.0
   private var least = Double.infinity
   private var ofFew = 0
@@ -32,16 +33,16 @@ struct LinkEvents: Sendable {
     Double(nanoseconds) > min(Self.pause, period / 2)
   }
 
-  /// Number of consecutive events without a punctual tick that rules out chance. It follows from their share
-  /// if they are random, and is four times the longest row of late events if a link at its limit is late for
-  /// a while.
+  /// Number of consecutive events without an on-time tick that rules out chance. It follows from the share of
+  /// such events if they are random. It is at least four times the longest row of late events, in case a link
+  /// at its limit is late for a while.
   var proof: Int {
     max(6, Int((Self.doubt * (1 / share - 0.5)).rounded(.up)), Int((4 * longestRow).rounded(.up)))
   }
 
-  /// Largest excess of an event's lateness over the least, in periods, at which the event still counts as
-  /// proof. Ticks lost one after another cause an excess, as does a link that is rarely on time and has much
-  /// to catch up on.
+  /// Maximum difference between an event's lateness and the smallest one, in periods, for the event to count
+  /// as proof. The difference is larger if ticks are lost one after another, or if a link is rarely on time
+  /// and has a backlog.
   var backlog: Double { share > 0.5 ? Self.smallBacklog : 1 }
 
   /// - Parameter late: lateness relative to the usual one, in periods.
@@ -64,13 +65,13 @@ struct LinkEvents: Sendable {
     longestRow = max(Double(row), longestRow * Self.rowMemory)
     (wasOnTime, level) = (isOnTime, late)
     let pause = Double(time &- last)
-    // Settles at the value with a tenth of the pauses below it.
+    // Converges to the value below which a tenth of the pauses are.
     guard let shortest = shortestPause else { return shortestPause = pause }
     shortestPause = shortest + (pause < shortest ? 0.09 : 0.01) * (pause - shortest)
   }
 }
 
-/// The least lateness of the last seconds, which defines "on time" while the line settles or a clock is
+/// Minimum lateness in the last seconds. It defines "on time" while the line is settling or a clock is
 /// slewed. Two blocks let old values expire.
 struct UsualLateness: Sendable {
   private static let blockTicks = 16
@@ -101,7 +102,7 @@ struct UsualLateness: Sendable {
   }
 }
 
-/// The least lateness of the last 8 to 16 connection events.
+/// Minimum lateness of the last 8 to 16 connection events.
 struct RecentLateness: Sendable {
   private static let blockEvents = 8
 
@@ -109,7 +110,7 @@ struct RecentLateness: Sendable {
   private var current: Double?
   private var events = 0
 
-  /// In nanoseconds; `nil` before there were 8 events.
+  /// The minimum in nanoseconds; `nil` until there were 8 events.
   var lowest: Double? { before.map { min($0, current ?? .infinity) } }
 
   mutating func take(_ lateness: Double, isNextEvent: Bool) {
@@ -127,16 +128,18 @@ struct RecentLateness: Sendable {
   }
 }
 
-/// Finds pauses of the whole stream that no burst makes up for: ticks were dropped, or a link was lost and
-/// established again. Fixed memory.
+/// Finds pauses of the whole stream that are not followed by a burst: ticks were dropped, or a link was lost
+/// and established again. Uses fixed memory.
 ///
-/// After a delay the waiting ticks arrive in a burst.
+/// After a delay, the waiting ticks arrive in a burst.
 struct StreamPauses: Sendable {
-  /// Pauses to examine are longer than this: nanoseconds, periods, and multiples of the usual event interval.
+  /// Minimum length of a pause to examine, in nanoseconds.
   private static let shortest = 100_000_000.0
+  /// Minimum length of a pause to examine, in periods.
   private static let fewestPeriods = 2.5
+  /// Minimum length of a pause to examine, as a multiple of the usual event interval.
   private static let fewestEvents = 3.0
-  /// Pause between two ticks that separates events, in nanoseconds.
+  /// Minimum pause between ticks of different events, in nanoseconds.
   private static let pause = 4_000_000.0
   private static let leastTicks = 8
 
@@ -144,17 +147,19 @@ struct StreamPauses: Sendable {
   private var last: Int64 = 0
   private var ticks = 0
   private var usual = 0.0
-  /// The pause under examination: its length, its end, and the ticks since then.
+  /// Length of the pause under examination.
   private var length = 0.0
+  /// End of the pause under examination.
   private var end: Int64 = 0
+  /// Number of ticks since the pause under examination.
   private var since = 0.0
   /// Mean nanoseconds between ticks, including pauses.
   var period: Double { max(1, Double(last &- (first ?? last)) / Double(max(1, ticks - 1))) }
 
-  /// Takes the timestamp of the next tick.
+  /// Processes the timestamp of the next tick.
   ///
   /// - Parameter period: nanoseconds between ticks; `nil` while unknown.
-  /// - Returns: the length in nanoseconds of a pause that turned out to have no burst; otherwise 0.
+  /// - Returns: the length, in nanoseconds, of a pause that was not followed by a burst; otherwise 0.
   mutating func take(_ time: Int64, period: Double?) -> Double {
     guard first != nil else {
       (first, last, ticks) = (time, time, 1)
@@ -181,52 +186,56 @@ struct StreamPauses: Sendable {
   }
 }
 
-/// Classifies jumps: positions from which all ticks are later by whole periods although no tick shows that it
+/// Classifies jumps: positions from which all ticks are late by whole periods although no tick shows that it
 /// missed an event. Either ticks were lost, or the ring's clock drifted by one connection event against the
 /// controller's.
 ///
 /// A drift delays ticks by the greatest common divisor of period and interval: by at most one period, and
-/// only if the interval is a whole number of periods. Its jumps are evenly spaced, from any tick on: the line
-/// may have absorbed the first ones. At most the longest such series of jumps can be a drift, and that many
-/// are doubtful, as are jumps that continue an earlier series after a pause. If the drift is slow, a loss also
-/// shows as a sudden rise of the lateness. All other jumps are losses. Memory is fixed and allocated at the
-/// start.
+/// only if the interval is a whole number of periods. Its jumps are evenly spaced, and can begin at any tick,
+/// because the line may have absorbed the first ones. At most the longest such series of jumps can be a
+/// drift, so this number of jumps is doubtful. Jumps that continue an earlier series after a pause are
+/// doubtful, too. If the drift is slow, a loss also appears as a sudden rise of the lateness. All other jumps
+/// are losses. Memory is fixed and allocated at the start.
 struct ClockJumps: Sendable {
-  /// Least number of ticks between jumps of a drift. It is small if the interval is not quite a whole number
-  /// of periods.
+  /// Minimum number of ticks between jumps of a drift. It is small if the interval is not quite a whole
+  /// number of periods.
   private static let shortestDistance = 32.0
-  /// Least number if only crystals drift: by at most 250 ppm, of which 50 are the controller's (Core 5.4, Vol
-  /// 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances must have a third of all jumps.
+  /// Minimum number of ticks between jumps if only crystals drift: by at most 250 ppm, of which 50 are the
+  /// controller's (Core 5.4, Vol 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances must
+  /// have a third of all jumps.
   private static let shortestOfCrystals = 3_000.0
-  /// Tolerated difference of a drift's distances: a share, a number of ticks, or the ticks of so many events,
-  /// whichever is largest.
+  /// Tolerated difference between a drift's distances, as a share. The largest of the three tolerances
+  /// applies.
   private static let tolerance = 0.025
+  /// Tolerated difference between a drift's distances, in ticks.
   private static let leastTolerance = 4.0
+  /// Tolerated difference between a drift's distances, in connection events.
   private static let eventsOfTolerance = 2.0
-  /// Number of jumps in a series that later jumps can continue, and the tolerance then, as a share of the
-  /// distance.
+  /// Minimum number of jumps in a series that later jumps can continue.
   private static let leastToContinue = 3
+  /// Tolerance for a jump that continues a series, as a share of the distance.
   private static let toleranceToContinue = 1.0 / 6
   /// Maximum number of remembered jumps.
   private static let capacity = 512
-  /// Relative tolerance for an interval that is a whole number of periods. Beyond it, a drift does not delay
-  /// a tick by a whole period at once.
+  /// Relative tolerance for an interval to count as a whole number of periods. Beyond it, a drift does not
+  /// delay a tick by a whole period at once.
   private static let nearWhole = 0.01
-  /// The same tolerance for jumps at the distance that the drift predicts, and the tolerance of that
-  /// distance.
+  /// Like `nearWhole`, for jumps at the distance that the drift predicts.
   private static let quiteNearWhole = 0.03
+  /// Tolerance of the distance that the drift predicts, as a share.
   private static let toleranceOfDue = 0.1
-  /// Jitter of a ring's timer in nanoseconds, the largest tolerance for it, and how close a distance must be
-  /// to the expected one.
+  /// Jitter of a ring's timer, in nanoseconds.
   private static let timerJitter = 1_000_000.0
+  /// Maximum tolerance due to this jitter, as a share of the distance.
   private static let mostTolerance = 0.15
+  /// Maximum difference, as a share, between a distance and the expected one.
   private static let toleranceOfExpected = 0.2
   /// Shortest interval, in periods, that can delay a tick by a period.
   private static let shortestInterval = 0.75
-  /// A drift is slow if it is less than `slowDrift` periods per event. After a loss the lateness then is a
-  /// whole period higher at once. If it rose by less than `leastRise`, it crept up with the drift; if by less
-  /// than `wholeRise`, minus the drift over the compared events (`eventsOfRise` before the jump), the loss is
-  /// uncertain.
+  /// A drift is slow if it is less than `slowDrift` periods per event. After a loss, the lateness is then a
+  /// whole period higher at once. If it rose by less than `leastRise`, the drift raised it gradually. If it
+  /// rose by less than `wholeRise`, minus the drift over the compared events (`eventsOfRise` before the
+  /// jump), the loss is uncertain.
   private static let slowDrift = 0.03
   private static let leastRise = 0.5
   private static let wholeRise = 0.85
@@ -234,35 +243,36 @@ struct ClockJumps: Sendable {
 
   private var numbers = [Int](repeating: 0, count: capacity)
   private var count = 0
-  /// Tolerated difference of distances on this link, in ticks.
+  /// Tolerated difference between distances on this link, in ticks.
   private var slack = Self.leastTolerance
-  /// Distance and last jump of the last series of at least `leastToContinue`; 0 before one was found.
+  /// Distance and last jump of the last series of at least `leastToContinue` jumps; 0 until one is found.
   private var (distance, end) = (0.0, 0)
-  /// Ticks in which the drift between interval and period amounts to a period; infinite if there is none.
+  /// Number of ticks in which the drift between interval and period amounts to a period; infinite without a
+  /// drift.
   private var expected = Double.infinity
   /// Tolerance of the expected distance, as a share of it.
   private var jitter = Self.tolerance
   /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
 
-  /// A jump by one or more ticks, and the link at that time.
+  /// A jump by one or more ticks, and the state of the link at that time.
   struct Jump {
     var ticks: Int
     /// Number of the first tick that is late.
     var number: Int
-    /// Least lateness of the following events minus that of the last ones, in periods.
+    /// Minimum lateness of the following events minus that of the preceding ones, in periods.
     var rise: Double
-    /// Number of those following events.
+    /// Number of following events that `rise` includes.
     var events: Int
     /// Connection interval in periods; infinite if unknown.
     var intervalPeriods: Double
-    /// Nanoseconds.
+    /// Tick period, in nanoseconds.
     var period: Double
   }
 
-  /// Takes the next jump.
+  /// Processes the next jump.
   ///
-  /// - Returns: whether it is a loss.
+  /// - Returns: whether the jump is a loss.
   mutating func isLoss(_ jump: Jump) -> Bool {
     let interval = jump.intervalPeriods
     guard jump.ticks == 1, interval >= Self.shortestInterval else { return true }
@@ -289,19 +299,19 @@ struct ClockJumps: Sendable {
     return false
   }
 
-  /// Whether a drift by a period would be over now if it began with the last jump.
+  /// Whether a drift that began with the last jump would now amount to a period.
   private func isDue(_ number: Int) -> Bool {
     count > 0 && abs(Double(number - numbers[count - 1]) - expected) < Self.toleranceOfDue * expected
   }
 
-  /// Tolerated difference of a series' distances, as a share of the distance: larger if it is that of the
-  /// drift, which the jitter of a ring's timer shifts.
+  /// Tolerated difference between the distances of a series, as a share of the distance. It is larger if the
+  /// distance is that of the drift, which the jitter of a ring's timer shifts.
   private func tolerance(_ distance: Double) -> Double {
     abs(distance - expected) < Self.toleranceOfExpected * expected ? jitter : Self.tolerance
   }
 
-  /// Whether a jump continues the last series, of which some jumps may be hidden: ticks were late for another
-  /// reason.
+  /// Whether a jump continues the last series. Some jumps of the series may be hidden, because ticks were
+  /// late for another reason.
   private mutating func continuesSeries(_ number: Int) -> Bool {
     guard distance > 0 else { return false }
     let passed = Double(number - end)
@@ -315,7 +325,7 @@ struct ClockJumps: Sendable {
   /// Number of jumps that may be a drift: the longest evenly spaced series that ends at the last jump.
   private mutating func longestSeries() -> Int {
     let last = numbers[count - 1]
-    // A single jump, if the next one is not due yet.
+    // Count a single jump, if the next one is not due yet.
     var longest = 1
     for place in 0..<count - 1 {
       let distance = Double(last - numbers[place])
@@ -328,8 +338,8 @@ struct ClockJumps: Sendable {
     return longest
   }
 
-  /// Length of the series with the given distance that ends at the last jump, back to where one is
-  /// missing. Forgotten jumps are counted.
+  /// Length of the series with the given distance that ends at the last jump and extends back to the first
+  /// missing one. Forgotten jumps are counted.
   private func series(_ distance: Double) -> Int {
     let slack = max(slack, tolerance(distance) * distance)
     var (found, at) = (1, Double(numbers[count - 1]))
@@ -338,7 +348,7 @@ struct ClockJumps: Sendable {
       let due = at - distance
       while place >= 0, Double(numbers[place]) > due + slack { place -= 1 }
       guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : found }
-      // If several are close, take the nearest.
+      // If several jumps are close, use the nearest.
       while place > 0, abs(Double(numbers[place - 1]) - due) < abs(Double(numbers[place]) - due) {
         place -= 1
       }
@@ -350,35 +360,38 @@ struct ClockJumps: Sendable {
   }
 }
 
-/// Whether the timestamps of connection events lie on the link's grid.
+/// Detects whether the timestamps of connection events lie on the link's grid.
 ///
 /// The controller keeps its events to within 500 ppm (Core 5.4, Vol 6, Part B, 4.2), and ring and radio delay
-/// ticks by whole events. A host that is late delays timestamps by any time. Fixed memory.
+/// ticks by whole events. A host that is late delays timestamps by any amount of time. Uses fixed memory.
 struct EventPhase: Sendable {
-  /// A timestamp is on the grid if it is off by at most `spreads` times the usual distance, within these
-  /// limits in nanoseconds.
+  /// Minimum tolerance of the grid, in nanoseconds.
   private static let leastTolerance = 300_000.0
+  /// Maximum tolerance of the grid, in nanoseconds.
   private static let mostTolerance = 1_000_000.0
+  /// A timestamp is on the grid if it is off by at most this multiple of the usual distance, within the two
+  /// limits.
   private static let spreads = 1.5
-  /// Largest movement of the grid per event, in nanoseconds, and per nanosecond.
+  /// Maximum movement of the grid per event, in nanoseconds.
   private static let step = 5_000.0
+  /// Maximum movement of the grid per nanosecond.
   private static let drift = 0.000_2
   /// Number of events over which `share` and `spread` are averaged.
   private static let memory = 64.0
-  /// Below this share of events on the grid, the grid begins again at the next event.
+  /// Share of events on the grid below which the grid begins again at the next event.
   private static let leastShare = 0.2
 
-  /// Time of the last event by the grid, in nanoseconds; `nil` before the first one.
+  /// Time of the last event according to the grid, in nanoseconds; `nil` before the first event.
   private var point: Int64?
   /// Mean distance of timestamps from the grid, in nanoseconds.
   private var spread = 0.0
   /// Share of events on the grid.
   private(set) var share = 0.0
 
-  /// Takes the timestamp of the next event.
+  /// Processes the timestamp of the next event.
   ///
   /// - Parameter interval: nanoseconds between connection events; infinite if unknown.
-  /// - Returns: whether it is on the grid.
+  /// - Returns: whether the timestamp is on the grid.
   @discardableResult mutating func take(_ time: Int64, interval: Double) -> Bool {
     guard interval.isFinite, let last = point else {
       (point, share) = (time, 0)
@@ -398,19 +411,19 @@ struct EventPhase: Sendable {
   }
 }
 
-/// Proof that late ticks are not the host's delay: events stay on the link's grid as they were before.
+/// Proof that late ticks are not caused by a delay of the host: events stay on the link's grid as before.
 struct HostProof: Sendable {
   private static let leastEvents = 8
-  /// Least share of events on the grid before the first late tick; below it, the grid proves nothing.
+  /// Minimum share of events on the grid before the first late tick. Below it, the grid proves nothing.
   private static let leastShareBefore = 0.4
-  /// Least share since then, relative to the one before.
+  /// Minimum share of events on the grid since then, relative to the share before.
   private static let leastRatio = 0.75
 
   private var phase: EventPhase
   private let before: Double
   private var (all, onGrid) = (0, 0)
 
-  /// - Parameter phase: state before the first late tick.
+  /// - Parameter phase: the state before the first late tick.
   init(_ phase: EventPhase) { (self.phase, before) = (phase, phase.share) }
 
   mutating func take(_ time: Int64, interval: Double) {

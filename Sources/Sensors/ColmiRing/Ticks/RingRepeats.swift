@@ -1,14 +1,15 @@
-/// Recognises a frame of the raw stream that arrived twice in a row, as from a transport that repeats packets.
+/// Recognises a frame of the raw stream that was received twice in a row, for example from a transport that
+/// repeats packets.
 ///
-/// Ring frames have no number, so this is an inference: the ring sends three kinds in turn, the same kind
-/// follows itself, and all its bytes are equal. The loss of exactly two frames before an equal sample looks
-/// the same. A frame in a stream that often lacks frames therefore does not count, nor does a dropout, because
-/// each dropout has the same bytes.
+/// Ring frames have no number, so a repetition is inferred: the ring sends three kinds in turn, but the same
+/// kind follows itself with all bytes equal. The loss of exactly two frames before an equal sample looks the
+/// same. A frame is therefore not a repetition if the stream often lacks frames, or if it is a dropout,
+/// because all dropouts have the same bytes.
 public struct RingRepeats: Sendable {
   private static let kinds = RingTick.Part.allCases.count
-  /// Number of frames in turn before a repeated one.
+  /// Minimum number of frames in turn before a repeated one.
   private static let leastInTurn = 12
-  /// Least number of frames for each one out of turn.
+  /// Minimum number of frames for each one out of turn.
   private static let leastSpacing = 100
 
   private var last: RingRawSample?
@@ -21,12 +22,12 @@ public struct RingRepeats: Sendable {
 
   public init() {}
 
-  /// Takes the next frame, in the order of arrival.
+  /// Processes the next frame, in the order of arrival.
   ///
   /// - Parameters:
   ///   - sample: the frame.
   ///   - link: a number that is unique for each link.
-  /// - Returns: whether it repeats the one before; if so, leave it out.
+  /// - Returns: whether the frame repeats the previous one and should be skipped.
   public mutating func isRepeat(_ sample: RingRawSample, link: Int = 0) -> Bool {
     if link != lastLink { (last, order, inTurn, lastLink) = (nil, (nil, nil, nil), 0, link) }
     guard let part = sample.part else { return false }
@@ -35,7 +36,7 @@ public struct RingRepeats: Sendable {
     {
       return true
     }
-    // In turn: the kind of three frames before, and none of the two between.
+    // In turn means: the kind is that of the third frame before, and of neither frame in between.
     let isInTurn = part == order.0 && part != order.1 && part != order.2 && order.1 != order.2
     frames += 1
     if isInTurn { inTurn += 1 } else { inTurn = 0 }

@@ -13,12 +13,12 @@ public import BLEWire
   public var spO2: SpO2RawSample?
   public var ppg: PPGRawSample?
   public var accelerometer: AccelerometerSample?
-  /// Kernel timestamps of the frames; `nil` for missing ones.
+  /// Kernel timestamps of the frames; `nil` if a frame is missing.
   public var spO2Time: ReceiveTime?
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
-  /// `ClockSetting.offset` of the first frame's timestamp, and of those of the frames in `laterParts` if the
-  /// clock was set between two frames, in nanoseconds.
+  /// Values of `ClockSetting.offset`, in nanoseconds: for the first frame's timestamp, and for those of the
+  /// frames in `laterParts` if the clock was set between two frames.
   @usableFromInline var (clockOffset, laterOffset): (Int64, Int64) = (0, 0)
   /// Bit set of `Part`.
   @usableFromInline var laterParts: UInt8 = 0
@@ -45,11 +45,12 @@ public import BLEWire
     }
   }
 
-  /// Timestamp of the first frame by the clock as it was at the start of the stream, in nanoseconds.
+  /// Timestamp of the first frame, converted to the clock's setting at the start of the stream, in
+  /// nanoseconds.
   var steadyTime: Int64 { time.nanoseconds &- clockOffset }
 
-  /// Timestamp of a frame by the clock as it was at the start of the stream, in nanoseconds; `nil` if the
-  /// frame is missing.
+  /// Timestamp of a frame, converted to the clock's setting at the start of the stream, in nanoseconds; `nil`
+  /// if the frame is missing.
   func steadyTime(of part: Part) -> Int64? {
     let isLater = laterParts & 1 << UInt8(part.rawValue) != 0
     return time(of: part).map { $0.nanoseconds &- (isLater ? laterOffset : clockOffset) }
@@ -70,7 +71,7 @@ public import BLEWire
 }
 
 extension RingRawSample {
-  /// Part of a tick; `nil` for an unknown subtype.
+  /// Part of a tick to which the sample belongs; `nil` for an unknown subtype.
   public var part: RingTick.Part? {
     switch self {
     case .spO2: .spO2
@@ -84,30 +85,33 @@ extension RingRawSample {
 /// Groups the frames of the raw stream into ticks by their order. Memory is fixed and holds one tick.
 ///
 /// A new tick starts at a subtype that the current tick already has, or that precedes one it has. A lost
-/// frame therefore leaves its place empty and does not shift the others. Time is not used: a link that loses
-/// packets can delay part of a tick for seconds without losing it. Only if ticks are at least half a second
-/// apart does a pause of 0.6 ticks separate them, in case the ring lost all frames in between.
+/// frame therefore leaves its position empty and does not shift the others. Time is normally not used,
+/// because a link that loses packets can delay part of a tick for seconds without losing it. But if ticks are
+/// at least half a second apart, a pause of 0.6 ticks separates them, in case the ring lost all frames in
+/// between.
 ///
 /// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another one. The ring sends a tick
-/// at once, so the frame that usually comes first after a pause is the first of a tick. A full link, however,
-/// can pause anywhere in a tick. Another order is therefore accepted only if the stream began with it, or if
-/// events show that the link has room.
+/// at once, so the frame that usually comes first after a pause is the first of a tick. A link at its
+/// capacity, however, can pause anywhere in a tick. Another order is therefore accepted only if the stream
+/// began with it, or if events show that the link has spare capacity.
 public struct RingTickGrouper: Sendable {
   private static let kinds = 3
-  /// Number of frames after which the order is determined from the pauses; repeated after each doubling, up
-  /// to `lastLearningFrames`.
+  /// Number of frames after which the order is determined from the pauses. This is repeated each time the
+  /// number doubles.
   private static let learningFrames = 48
+  /// Number of frames after which the order is no longer determined.
   private static let lastLearningFrames = 3_072
-  /// A frame after a pause of this length may be the first of a tick: nanoseconds.
+  /// Pause in nanoseconds after which a frame may be the first of a tick.
   private static let pause: Int64 = 5_000_000
-  /// Least number of pauses before the first frame of a tick, and its least ratio to those of other frames.
+  /// Minimum number of pauses before the first frame of a tick.
   private static let leastPauses = 12
+  /// Minimum ratio of these pauses to those before other frames.
   private static let pauseLead = 3
-  /// Ticks at least this far apart are separated by a pause: nanoseconds.
+  /// Minimum time between ticks, in nanoseconds, at which a pause separates them.
   private static let slowPeriod = 500_000_000.0
 
   private var tick: RingTick?
-  /// Bits of the kinds in `tick`.
+  /// Bits of the kinds that `tick` has.
   private var present: UInt8 = 0
   private var lastRank = -1
   private var lastTime: Int64 = 0
@@ -116,9 +120,9 @@ public struct RingTickGrouper: Sendable {
   private var period: Double?
   /// Position of each kind in a tick: SpO2, PPG, accelerometer.
   private var rank: InlineArray<3, Int> = [0, 1, 2]
-  /// Number of times each kind came after a pause.
+  /// Number of times that each kind arrived after a pause.
   private var pauses: InlineArray<3, Int> = [0, 0, 0]
-  /// Number of times each kind followed another: `3 * first + second`.
+  /// Number of times that each kind followed another: index `3 * first + second`.
   private var followers: InlineArray<9, Int> = .init(repeating: 0)
   private var lastKind: Int?
   private var firstKind: Int?
@@ -128,11 +132,11 @@ public struct RingTickGrouper: Sendable {
 
   public init() {}
 
-  /// Takes the next frame, in the order of arrival.
+  /// Processes the next frame, in the order of arrival.
   ///
   /// - Parameters:
   ///   - sample: the frame.
-  ///   - time: when it was received.
+  ///   - time: time at which the frame was received.
   ///   - offset: `ClockSetting.offset` of `time`, in nanoseconds.
   /// - Returns: the previous tick, if this frame starts another. A frame of an unknown subtype belongs to no
   ///   tick.

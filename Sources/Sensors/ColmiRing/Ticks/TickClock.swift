@@ -1,7 +1,7 @@
 public import BLEWire
 public import Physiology
 
-/// A tick placed on the sensor's clock.
+/// A tick with its number and time on the sensor's clock.
 @frozen public struct PlacedTick: Hashable, Sendable, BitwiseCopyable {
   /// The tick with its original kernel timestamp.
   public let tick: RingTick
@@ -29,11 +29,11 @@ public import Physiology
     self.isClockSet = isClockSet
   }
 
-  /// `fittedTime` by the clock as it was at the start of the stream, in nanoseconds.
+  /// `fittedTime`, converted to the clock's setting at the start of the stream, in nanoseconds.
   var steadyTime: Int64 { fittedTime.nanoseconds &- tick.clockOffset }
 
-  /// `signal` with times by the clock as it was at the start of the stream, so that the clock's steps restart
-  /// nothing.
+  /// `signal` with times converted to the clock's setting at the start of the stream, so that a step of the
+  /// clock restarts nothing.
   public var steadySignal: SignalSample {
     let signal = signal
     return SignalSample(
@@ -50,23 +50,23 @@ public import Physiology
   }
 }
 
-/// Places the ticks of a stream on the sensor's clock: numbers them, detects missing ones, and fits their
+/// Assigns the ticks of a stream to the sensor's clock: numbers them, detects missing ones, and fits their
 /// times. Memory is fixed and allocated at the start.
 ///
 /// If a tick is late, either it was delayed, or ticks before it were lost. Only later ticks can show which:
-/// after a delay the waiting ticks catch up with the clock; after a loss all ticks stay late by whole
-/// periods. If a tick is late by more than three quarters of a period, relative to the most punctual of the
-/// last seconds, the clock waits for one of two outcomes. If a following tick is on time, nothing was lost.
-/// If so many connection events pass without a punctual tick that chance would cause it once in a million
-/// times on this link, ticks were lost: their number is the least lateness in periods. Events in which the
-/// link still catches up do not count.
+/// after a delay, the waiting ticks catch up with the clock; after a loss, all ticks stay late by whole
+/// periods. If a tick is late by more than three quarters of a period, relative to the most punctual tick of
+/// the last seconds, the clock waits for one of two outcomes. If a following tick is on time, nothing was
+/// lost. If so many connection events pass without an on-time tick that chance would cause this once in a
+/// million times on this link, ticks were lost; their number is the minimum lateness in periods. Events in
+/// which the link still catches up do not count.
 ///
-/// A host that is kept from its work also makes ticks late. It is ruled out if the events stayed on the
-/// link's grid (`HostProof`) and ticks are late by whole periods; otherwise ticks count as lost only if none
-/// was on time for 8 s. If the stream ends before that, they are reported as possibly missing.
+/// A delayed host also makes ticks late. This is ruled out if the events stayed on the link's grid
+/// (`HostProof`) and ticks are late by whole periods; otherwise ticks count as lost only if none was on time
+/// for 8 s. If the stream ends before that, they are reported as possibly missing.
 ///
 /// Pauses in the first seconds, when the rate is unknown, are measured by the rate of the ticks that follow
-/// (`EarlyPauses`). If the number of missing ticks in a pause is known only as a range, another line begins
+/// (`EarlyPauses`). If only a range is known for the number of ticks missing in a pause, another line begins
 /// after it.
 ///
 /// In the first seconds, and again after `FirstTicks.limit` ticks, `FirstTicks` checks whether the sensor
@@ -77,17 +77,17 @@ public import Physiology
 ///
 /// Limits:
 /// - Timestamps do not show which tick of a burst was lost; the loss is reported before the burst.
-/// - A loss at the very end of a stream cannot be told from lateness.
-/// - If the sensor's own clock stops, as in an emulation in a paused virtual machine, ticks seem to be
+/// - A loss at the very end of a stream cannot be distinguished from a delay.
+/// - If the sensor's own clock stops, as in an emulation in a paused virtual machine, ticks are reported as
 ///   missing, because frames have no numbers. If only the frames were delayed, at either end, nothing is
 ///   missing.
 /// - If the connection interval is a whole multiple of the period, a clock that drifts slowly against the
 ///   controller's looks like a ring that loses a tick each time they have drifted apart by one
 ///   (`ClockJumps`).
-/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` that is no delay,
-///   the fit restarts: the link was lost and established again, and the ring starts its timer with the
-///   stream. If a link returns sooner, the line is off by up to half a period until its memory has expired,
-///   unless the caller calls `beginLink`.
+/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` that is not a
+///   delay, the fit restarts, because the link was lost and established again, and the ring starts its timer
+///   with the stream. If a link returns sooner, the line is off by up to half a period until its memory has
+///   expired, unless the caller calls `beginLink`.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
@@ -95,37 +95,38 @@ public struct TickClock: Sendable {
   public static let lagTicks = 24
   public static let minimumWarmUp = 12
   public static let longestGapSeconds = 2.5
-  /// Largest relative uncertainty of the period with which a line serves as the first guess for the next
-  /// link.
+  /// Maximum relative uncertainty of the period for a line to be the first guess for the next link.
   private static let largestGuess = 0.003
-  /// Largest lateness relative to the most punctual tick that counts as on time, in periods.
+  /// Maximum lateness of an on-time tick, relative to the most punctual tick, in periods.
   private static let onTime = 0.75
-  /// After this time a late tick is not attributed to a loss, in nanoseconds.
+  /// Time after which a late tick is no longer attributed to a loss, in nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
-  /// Shortest time until late ticks count as lost without a proof that the host was punctual, in nanoseconds.
+  /// Minimum time until late ticks count as lost if it is not proven that the host was punctual, in
+  /// nanoseconds.
   private static let unevenDoubt: Int64 = 8_000_000_000
-  /// Possible error of the ticks after a pause of the stream, in periods: one, and half a period more if the
-  /// ring restarted its timer.
+  /// Possible error of the tick numbers after a pause of the stream, in periods: one, and half a period more
+  /// if the ring restarted its timer.
   private static let phaseOfPause = 1.5
-  /// Number of late events from which on, even without proof, ticks may be missing.
+  /// Number of late events from which ticks may be missing, even without proof.
   private static let leastDoubt = 6
-  /// Longest connection interval of a stream, in nanoseconds.
+  /// Maximum connection interval of a stream, in nanoseconds.
   private static let longestInterval = 500_000_000.0
   /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
   /// Tolerated backward step of timestamps, as between processors, in nanoseconds.
   private static let largestStepBack: Int64 = 10_000_000
 
-  /// Least expected number of missing ticks at the end of a stream for which one is reported as possible.
+  /// Minimum expected number of missing ticks at the end of a stream for which one is reported as possible.
   private static let leastLikely = 0.01
-  /// The clock starts after this time even if the pauses leave no warm-up after the last one: nanoseconds.
+  /// Time in nanoseconds after which the clock starts even if there was not enough time for a warm-up after
+  /// the last pause.
   private static let longestWarmUp = 15e9
 
-  /// Maximum number of ticks in a gap, so that invalid timestamps cannot overflow the numbers.
+  /// Maximum number of ticks in a gap, so that invalid timestamps cannot make the numbers overflow.
   private static let largestGap = 4e9
 
-  /// Queue of ticks: `count` from `head`, of which the first `placed` have a number.
+  /// Ring buffer of ticks: `count` from `head`, of which the first `placed` have a number.
   private var waiting: [RingTick]
   private var numbers: [Int]
   private var missing: [Int]
@@ -133,26 +134,27 @@ public struct TickClock: Sendable {
   private var head = 0
   private var count = 0
   private var placed = 0
-  /// Number of waiting ticks that come before a punctual one: nothing was lost before them.
+  /// Number of waiting ticks before which nothing was lost, because an on-time tick follows them.
   private var cleared = 0
 
   private var fit: ClockFit?
-  /// The last warm-up tick, which the fit received before it was placed.
+  /// Number of the last warm-up tick. The fit receives warm-up ticks before they are placed.
   private var lastOfWarmUp = -1
-  /// The first ticks of the stream with their numbers, until they have been examined again.
+  /// The first ticks of the stream with their numbers, until they are examined again.
   private var first = FirstTicks()
   private var isFirst = true
-  /// Missing ticks that are still to be reported.
+  /// Number of missing ticks that are still to be reported.
   private var owed = 0
   /// Number of ticks whose loss is uncertain.
   private var doubtful = 0
   private var jumps = ClockJumps()
-  /// Pauses among the first ticks, and the number of them that have been placed.
+  /// Pauses among the first ticks.
   private var early = EarlyPauses()
+  /// Number of these pauses that have been placed.
   private var earlyPlaced = 0
-  /// Number of ticks that may be missing in those pauses.
+  /// Number of ticks that may be missing in these pauses.
   private var loose = 0
-  /// Number of ticks that may be missing at the end, where no later ticks can decide.
+  /// Number of ticks that may be missing at the end, because no later ticks can decide it.
   private var untold = 0
   private var pauses = StreamPauses()
   /// Possible jumps of the ring's timer in pauses, in periods.
@@ -164,8 +166,9 @@ public struct TickClock: Sendable {
   private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
-  /// The least lateness of the last seconds and of the last events.
+  /// Minimum lateness of the last seconds.
   private var usual = UsualLateness()
+  /// Minimum lateness of the last connection events.
   private var recent = RecentLateness()
   private var events = LinkEvents()
   private var phase = EventPhase()
@@ -189,7 +192,7 @@ public struct TickClock: Sendable {
     restarts = [Bool](repeating: false, count: Self.capacity)
   }
 
-  /// Nanoseconds between ticks as fitted so far; `nil` during the warm-up.
+  /// Nanoseconds between ticks according to the fit so far; `nil` during the warm-up.
   public var period: Double? { fit?.period }
 
   /// Number of missing ticks so far.
@@ -198,7 +201,7 @@ public struct TickClock: Sendable {
   /// Quality of the fit so far.
   public var report: ClockReport {
     var report = tally
-    // Each possibly missing tick stretches the line by a period.
+    // Each tick that may be missing lengthens the line by a period.
     let doubtful = doubtful + jumps.doubtful
     let unnumbered = Int(min((fit?.unnumbered ?? 0).rounded(), Self.largestGap))
     report.missingAtMost = tally.missing + max(doubtful, unnumbered) + max(untold, untoldByShare) + loose
@@ -211,8 +214,8 @@ public struct TickClock: Sendable {
     return report
   }
 
-  /// Ticks that may be missing after the last punctual one: if that is likely at the ring's drop rate, as many
-  /// as the last tick is late by after the next event, at least 1.
+  /// Number of ticks that may be missing after the last on-time tick. 0 if a drop is unlikely at the ring's
+  /// drop rate; otherwise the lateness of the last tick minus one event interval, in periods, and at least 1.
   private var untoldByShare: Int {
     guard lastNumber > 0 else { return 0 }
     let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
@@ -221,7 +224,8 @@ public struct TickClock: Sendable {
     return Int(min(max(1, late.rounded()), Self.largestGap))
   }
 
-  /// Takes the next tick, in the order of arrival. Call `next` until it returns `nil` before the next `take`.
+  /// Processes the next tick, in the order of arrival. Call `next` until it returns `nil` before the next
+  /// `take`.
   public mutating func take(_ tick: RingTick) {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
     if isFinished {
@@ -258,8 +262,8 @@ public struct TickClock: Sendable {
     case unknown
   }
 
-  /// Ends the line after the link was lost; the sensor restarts its timer with the next link. Waiting ticks
-  /// are decided with the present knowledge. Call `next` until it returns `nil` before the next `take`.
+  /// Ends the line after the link was lost, because the sensor restarts its timer with the next link. Waiting
+  /// ticks are decided from what is known now. Call `next` until it returns `nil` before the next `take`.
   public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
     if pause == .unknown { self.pause = .unknown }
@@ -269,7 +273,7 @@ public struct TickClock: Sendable {
     earlyPlaced = 0
   }
 
-  /// Ends the stream. Waiting ticks are decided with the present knowledge.
+  /// Ends the stream. Waiting ticks are decided from what is known now.
   public mutating func finish() {
     isFinished = true
     if fit == nil { warmUp() }
@@ -294,7 +298,7 @@ public struct TickClock: Sendable {
     placed -= 1
     cleared = max(0, cleared - 1)
     var fitted = fit.time(of: number)
-    // The line may have moved back since the last tick was released; times must still increase.
+    // The line may have moved back since the last tick was released, but times must increase.
     if !restarts[position], lastFitted > .min {
       fitted = max(fitted, lastFitted &+ Int64(min(fit.period / 2, 1e15)))
     }
@@ -317,7 +321,7 @@ public struct TickClock: Sendable {
 
   private mutating func warmUp() {
     guard count > 0 else { return }
-    // A line ends where the timestamps step back; that tick begins another line.
+    // A line ends if the timestamps step back. The tick that steps back begins another line.
     let whole = isStepBack(count - 1) ? count - 1 : count
     let (first, last) = (time(0), time(whole - 1))
     let length = Double(last &- first)
@@ -357,7 +361,7 @@ public struct TickClock: Sendable {
     beginEarly(at: 0, 0)
   }
 
-  /// Begins a line at a queued tick among the first ones, with all ticks after it unless another line
+  /// Begins a line at a queued tick among the first ones. It includes all ticks after it unless another line
   /// follows.
   private mutating func beginEarly(at position: Int, _ number: Int) {
     let start = time(position)
@@ -400,8 +404,8 @@ public struct TickClock: Sendable {
   }
 
   /// Examines the first ticks again when there are many: one or two drops in the first seconds look like a
-  /// slow sensor, more can be distinguished. Released ticks keep their numbers; the next one reports the
-  /// missing ticks.
+  /// slow sensor, but more drops can be distinguished. Released ticks keep their numbers; the next tick
+  /// reports the missing ones.
   private mutating func placeAgain() {
     isFirst = false
     let (events, period) = (events, fit?.period ?? 1)
@@ -429,7 +433,8 @@ public struct TickClock: Sendable {
     position > 0 && time(position) < time(position - 1) &- Self.largestStepBack
   }
 
-  /// Number of ticks that were due between the last tick and the first of a link; 0 before the first link.
+  /// Number of ticks that were due between the last tick and the first tick of a link; 0 before the first
+  /// link.
   private func ticksWithoutLink(until time: Int64, period: Double) -> Int {
     guard lastNumber >= 0, pause == .measured else { return 0 }
     return Int(
@@ -471,7 +476,7 @@ public struct TickClock: Sendable {
       let isBack = lost < 0
       let number = lastNumber + 1 + max(0, lost)
       let isLoose = pause.map { $0.most > $0.least } ?? false
-      // The queue can hold only one line, so ticks of the old one are released first.
+      // The queue can hold only one line, so ticks of the old line are released first.
       if isBack || isLoose || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
         guard placed == 0 else {
           isSettling = true
@@ -490,7 +495,7 @@ public struct TickClock: Sendable {
         if pause != nil {
           earlyPlaced += 1
         } else if lost > 0, number <= lastOfWarmUp + lost {
-          // The fit has the tick under its previous number.
+          // The fit contains the tick under its previous number.
           fit?.insert(lost, before: lastNumber + 1)
           lastOfWarmUp += lost
         }
@@ -510,7 +515,7 @@ public struct TickClock: Sendable {
     if first.count == FirstTicks.limit { placeAgain() }
   }
 
-  /// Adjusts the least lateness after the line moved by `shift`.
+  /// Adjusts the minimum lateness after the line moved by `shift`.
   private mutating func follow(_ shift: Double) {
     usual.follow(shift)
     recent.follow(shift)
@@ -565,7 +570,7 @@ public struct TickClock: Sendable {
         cleared = ahead
         return 0
       }
-      // An event is no proof while the link is catching up, or while it is later than it was before.
+      // An event proves nothing while the link is catching up, or while it is later than it was before.
       if events.isPause(now - before, fit.period) {
         if level <= least + events.backlog * fit.period { quiet += 1 }
         (levels, levelCount) = (levels + level, levelCount + 1)
@@ -580,8 +585,7 @@ public struct TickClock: Sendable {
         isDecided = host.isPunctual && isLikeBefore(least, mean: levels / levelCount, fit.period)
       }
       if !isDecided, now - betterTime > Self.longestDoubt {
-        // The link is punctual so rarely that lateness proves nothing, except for a pause of the whole
-        // stream.
+        // The link is on time so rarely that lateness proves nothing, except for a pause of the whole stream.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
         _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), rise: 1, events: 0, fit)
@@ -608,7 +612,7 @@ public struct TickClock: Sendable {
       }
     }
     let lost = min((least / fit.period).rounded(), Self.largestGap)
-    // If this tick or a later one would be early after the loss, the loss is after that one.
+    // If this tick or a later one would be early if it came after the loss, the loss is after that tick.
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
@@ -621,15 +625,15 @@ public struct TickClock: Sendable {
     return Int(lost)
   }
 
-  /// Whether ticks are late by whole periods and as evenly as before. Only a loss causes that at once.
+  /// Whether ticks are late by whole periods and as evenly as before. Only a loss has this effect at once.
   private func isLikeBefore(_ least: Double, mean: Double, _ period: Double) -> Bool {
     let rest = least - (least / period).rounded() * period
     let slack = min(period / 4, max(period / 32, Self.jitter))
     return rest <= slack + events.floor * period && mean - least <= 1.5 * events.mean * period + slack
   }
 
-  /// Whether a loss explains that all ticks from the next one on are late by whole periods although no tick
-  /// shows that it missed an event.
+  /// Whether a loss is the reason why all ticks from the next one on are late by whole periods although no
+  /// tick shows that it missed an event.
   ///
   /// - Parameter rise: see `ClockJumps.Jump`.
   private mutating func isLoss(_ periods: Double, rise: Double, events: Int, _ fit: ClockFit) -> Bool {
@@ -643,16 +647,16 @@ public struct TickClock: Sendable {
 /// Quality of the clock's fit over the ticks that were returned.
 public struct ClockReport: Hashable, Sendable {
   public private(set) var ticks = 0
-  /// Ticks known to be missing.
+  /// Number of ticks known to be missing.
   public private(set) var missing = 0
-  /// Upper bound of missing ticks, including `missing`. It counts ticks for which the later timestamps cannot
-  /// tell a loss from clock drift. `nil` if the timestamps give no bound: the link was or may have been too
-  /// slow for the ring, or ticks missed the next event so often that any rate is possible.
+  /// Maximum number of missing ticks, including `missing`. It includes ticks for which the later timestamps
+  /// cannot distinguish a loss from clock drift. `nil` if the timestamps give no bound: the link was or may
+  /// have been too slow for the ring, or ticks missed the next event so often that any rate is possible.
   public internal(set) var missingAtMost: Int? = 0
   /// Whether the link could not carry all frames. If so, the ring's rate and the number of missing ticks are
   /// unknown.
   public private(set) var isLinkTooSlow = false
-  /// Stretches with missing ticks.
+  /// Number of stretches with missing ticks.
   public private(set) var gaps = 0
   /// Length of the longest gap, in ticks.
   public private(set) var longestGap = 0
@@ -660,15 +664,15 @@ public struct ClockReport: Hashable, Sendable {
   public private(set) var restarts = 0
   private var sum = 0.0
   private var sumOfSquares = 0.0
-  /// Smallest and largest difference between kernel timestamp and fitted time, in nanoseconds.
+  /// Smallest difference between kernel timestamp and fitted time, in nanoseconds.
   public private(set) var earliest = 0.0
+  /// Largest difference between kernel timestamp and fitted time, in nanoseconds.
   public private(set) var latest = 0.0
-  /// Relative uncertainty of the rate. `nil` before anything is known, or if `missingAtMost` is `nil`.
+  /// Relative uncertainty of the rate. `nil` if nothing is known yet, or if `missingAtMost` is `nil`.
   public fileprivate(set) var rateUncertainty: Double?
-  /// Possible common lateness of all fitted times, in nanoseconds: the constant part of the delay. It is at
-  /// most a connection interval, estimated as the shortest usual pause between arrivals. `nil` before there
-  /// were two arrivals, if `missingAtMost` is `nil`, and after a pause in which the ring may have restarted
-  /// its timer.
+  /// Maximum delay that all fitted times may have in common, in nanoseconds. It is at most a connection
+  /// interval, estimated as the shortest usual pause between arrivals. `nil` before two arrivals, if
+  /// `missingAtMost` is `nil`, and after a pause in which the ring may have restarted its timer.
   public fileprivate(set) var offsetUncertainty: Double?
 
   public init() {}

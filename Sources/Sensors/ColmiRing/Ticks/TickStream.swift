@@ -3,8 +3,8 @@ public import BLEWire
 /// Converts frames of the raw stream into ticks on the sensor's own clock, for a running capture and for its
 /// tables. The same frames give the same ticks. Memory is fixed and allocated at the start.
 ///
-/// Ticks lag behind the frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start. If ticks may
-/// be missing, they lag until later ticks have decided it.
+/// Ticks are returned later than their frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start.
+/// If ticks may be missing, they are held until later ticks have decided it.
 public struct TickStream: Sendable {
   private var order = StampOrder()
   private var grouper = RingTickGrouper()
@@ -13,22 +13,22 @@ public struct TickStream: Sendable {
   private var end = End.open
   private var link: Int?
   private var setting = ClockSetting()
-  /// Time of the last frame by the clock as it was at the start, in nanoseconds.
+  /// Time of the last frame, converted to the clock's setting at the start, in nanoseconds.
   private var lastSteady = Int64.min
   /// Whether the clock was set by an unknown amount.
   private var hasUnknownSteps = false
 
-  /// Times of one link that go back by more than this are those of a clock that was set, in nanoseconds.
+  /// Maximum step back between times of one link, in nanoseconds. A larger one means that the clock was set.
   private static let disorder: Int64 = 100_000_000
 
   private enum End { case open, begun, reached }
 
   public init() {}
 
-  /// Nanoseconds between ticks as fitted so far; `nil` during the warm-up.
+  /// Nanoseconds between ticks according to the fit so far; `nil` during the warm-up.
   public var period: Double? { clock.period }
 
-  /// Summary of the ticks returned so far. Allocates, so do not call it for each tick.
+  /// Summary of the ticks returned so far. It allocates, so do not call it for each tick.
   public var report: TickReport {
     var report = tally.report(clock)
     if isLinkTooSlow {
@@ -43,15 +43,15 @@ public struct TickStream: Sendable {
   /// Whether the link could not carry all frames so far; see `ClockReport.isLinkTooSlow`.
   public var isLinkTooSlow: Bool { grouper.load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
-  /// Takes the next frame, in the order of arrival. Call `next` until it returns `nil` before the next
+  /// Processes the next frame, in the order of arrival. Call `next` until it returns `nil` before the next
   /// `take`.
   ///
   /// - Parameters:
   ///   - sample: the frame.
-  ///   - time: when it was received.
+  ///   - time: time at which the frame was received.
   ///   - link: a number that is unique for each link; the sensor restarts its timer on each link.
-  ///   - clock: setting of the wall clock that made `time`. The size of a step gives the elapsed time; if the
-  ///     size is unknown, another line begins, and the number of ticks missing before it is unknown.
+  ///   - clock: setting of the wall clock at `time`. The size of a step gives the elapsed time. If the size
+  ///     is unknown, another line begins, and the number of ticks missing before it is unknown.
   public mutating func take(
     _ sample: RingRawSample, at time: ReceiveTime, link: Int = 0, clock: ClockSetting = ClockSetting()
   ) {
@@ -73,7 +73,7 @@ public struct TickStream: Sendable {
       }
       if let (sample, time, link, setting) = order.pop() {
         let steady = time.nanoseconds &- setting.offset
-        // `lastSteady` is the least number at first.
+        // `lastSteady` is initially the smallest number.
         let isBack = link == self.link && steady &+ Self.disorder < lastSteady
         if link != self.link || setting.unknownCount != self.setting.unknownCount || isBack {
           beginLine(link, isKnown: setting.unknownCount == self.setting.unknownCount && !isBack)
@@ -94,7 +94,7 @@ public struct TickStream: Sendable {
 }
 
 extension TickStream {
-  /// Completes the current tick. The next tick begins another line.
+  /// Completes the current tick, and begins another line with the next one.
   private mutating func beginLine(_ link: Int, isKnown: Bool) {
     let last = grouper.beginLink()
     if self.link != nil {
@@ -108,8 +108,9 @@ extension TickStream {
 
 /// A stretch of missing ticks.
 public struct TickGap: Hashable, Sendable, BitwiseCopyable {
-  /// Fitted times of the ticks before and after it.
+  /// Fitted time of the tick before the gap.
   public var after: ReceiveTime
+  /// Fitted time of the tick after the gap.
   public var before: ReceiveTime
   public var ticks: Int
 
@@ -127,29 +128,29 @@ public struct TickReport: Hashable, Sendable {
     public var samples = 0
     /// Number of ticks per frame: 1 in all known firmware; 0 without samples.
     public var everyTicks = 0
-    /// Missing frames between the first and the last.
+    /// Number of missing frames between the first and the last.
     public var missing = 0
     /// Whether more frames may be missing because the clock was set by an unknown amount.
     public var mayLackMore = false
     /// Root mean square deviation of kernel timestamp minus fitted time from its mean, in nanoseconds.
     public var residual = 0.0
-    /// 99th percentile of the timestamps' lateness, in nanoseconds; too high by up to a sixteenth.
+    /// 99th percentile of the timestamps' lateness, in nanoseconds. It can be too high by a sixteenth.
     public var residualP99 = 0.0
-    /// Samples per second by the sensor's clock; `nil` without samples.
+    /// Samples per second by the sensor's clock; `nil` if there are no samples.
     public var rate: Double?
 
     public init() {}
   }
 
   public var ticks = 0
-  /// Ticks with a frame of each kind that occurs in the stream.
+  /// Number of ticks that have a frame of each kind in the stream.
   public var wholeTicks = 0
-  /// Ticks per second by the sensor's clock over the last minute; `nil` without ticks.
+  /// Ticks per second by the sensor's clock over the last minute; `nil` if there are no ticks.
   public var rate: Double?
   public var clock = ClockReport()
-  /// The first gaps, at most `TickTally.gapCapacity`; `clock.gaps` counts all.
+  /// The first gaps, at most `TickTally.gapCapacity`. `clock.gaps` is the number of all gaps.
   public var gaps: [TickGap] = []
-  /// By `RingTick.Part.rawValue`.
+  /// Statistics of each part, by `RingTick.Part.rawValue`.
   public var parts = [Part](repeating: Part(), count: RingTick.Part.allCases.count)
 
   public init() {}
@@ -161,37 +162,38 @@ public struct TickReport: Hashable, Sendable {
   }
 }
 
-/// Statistics of the number of frames in each connection event of a link. Fixed memory.
+/// Statistics of the number of frames in each connection event of a link. Uses fixed memory.
 ///
-/// If a ring makes more frames than its link carries, some always wait. Each event then brings as many frames
-/// as it can hold, except those that the radio cuts short, and none brings more. A link with spare capacity
-/// brings whole ticks, and more after a failed event. Limit: a link that holds exactly whole ticks looks like
-/// one with spare capacity if the ring drops whole ticks and no event is ever lost.
+/// If a ring makes more frames than its link carries, some always wait. Each event then delivers as many
+/// frames as it can carry, except those that the radio cuts short, and none delivers more. A link with spare
+/// capacity delivers whole ticks, and more after a failed event. Limit: a link that holds exactly whole ticks
+/// looks like one with spare capacity if the ring drops whole ticks and no event is ever lost.
 struct EventLoad: Sendable {
-  /// Pause between two frames that separates events, in nanoseconds.
+  /// Minimum pause between frames of different events, in nanoseconds.
   private static let pause: Int64 = 4_000_000
   private static let limit = 128
   private static let leastEvents = 32
-  /// An event was lost if the time to the next is longer than usual by `longStep`; `leastLost` lost events
-  /// are needed for a decision.
+  /// Ratio of the time between two events to the usual time above which an event between them was lost.
+  /// `leastLost` lost events are needed for a decision.
   private static let longStep = 1.5
   private static let leastLost = 4
   private static let framesOfTick = 3
   private static let leastWhole = 8
-  /// Largest shares of events that bring more than a full one, and that bring fewer by whole ticks.
+  /// Maximum share of events on a full link that deliver more frames than a full event.
   private static let largestShareAbove = 0.002
+  /// Maximum share of events on a full link that deliver whole ticks less than a full event.
   private static let largestShareBelow = 0.01
-  /// Least share of events with the same number of ticks if nothing else shows whether they are full.
+  /// Minimum share of events with the same number of ticks if nothing else shows whether they are full.
   private static let leastShareSame = 0.97
 
-  /// Number of events by frames; the last element counts all longer ones.
+  /// Number of events by number of frames; the last element counts all longer events.
   private var events = [Int](repeating: 0, count: limit + 1)
-  /// Events after a lost one, or after one that ended within a tick.
+  /// Number of events, by number of frames, that follow a lost event or one that ended within a tick.
   private var afterLost = [Int](repeating: 0, count: limit + 1)
   private var frames = 0
   private var last: Int64?
   private var start: Int64 = 0
-  /// Nanoseconds between events.
+  /// Usual time between events, in nanoseconds.
   private var usual = 0.0
   private var isAfterLost = false
 
@@ -210,7 +212,7 @@ struct EventLoad: Sendable {
     frames += 1
   }
 
-  /// Whether events after a loss contained no more frames than usual, so that there was no backlog.
+  /// Whether events after a loss contained no more frames than usual, because there was no backlog.
   private func catchesNothingUp(_ full: Int) -> Bool {
     var (all, above) = (0, 0)
     for frames in afterLost.indices {
@@ -220,8 +222,9 @@ struct EventLoad: Sendable {
     return all >= Self.leastLost && above == 0
   }
 
-  /// Whether many events bring whole ticks more or fewer than the usual one. Events of a full link all bring
-  /// the same number, and fewer only if the radio cuts them short, which rarely happens between two ticks.
+  /// Whether many events deliver whole ticks more or fewer than the usual event. Events of a full link all
+  /// deliver the same number, and fewer only if the radio cuts them short, which rarely happens between two
+  /// ticks.
   var hasRoom: Bool {
     var (all, usual) = (0, 1)
     for frames in events.indices {
@@ -240,8 +243,8 @@ struct EventLoad: Sendable {
     return whole > Self.leastWhole + 2 * cut
   }
 
-  /// Total number of events, and the number of frames in a full one: at least half of the events bring it,
-  /// and hardly any bring more. `nil` if there is no such number.
+  /// Total number of events, and the number of frames in a full event: at least half of the events deliver
+  /// it, and hardly any deliver more. `nil` if there is no such number.
   private var full: (all: Int, frames: Int)? {
     var all = 0
     for count in events { all += count }
@@ -254,8 +257,8 @@ struct EventLoad: Sendable {
     return full < Self.limit && 2 * events[full] >= all ? (all, full) : nil
   }
 
-  /// Whether events bring the same number of ticks, at least two, and no lost or shortened event shows
-  /// whether they could bring more.
+  /// Whether events deliver the same number of ticks, at least two, and no lost or shortened event shows
+  /// whether they could deliver more.
   var mayBeFull: Bool {
     guard let (all, full) = full, full > Self.framesOfTick, full.isMultiple(of: Self.framesOfTick) else {
       return false
@@ -280,11 +283,11 @@ struct EventLoad: Sendable {
   }
 }
 
-/// Statistics of a `TickStream`'s output. Fixed memory.
+/// Statistics of a `TickStream`'s output. Uses fixed memory.
 struct TickTally: Sendable {
   private static let gapCapacity = 32
 
-  /// Share of frames that a ring may drop before the link counts as too slow.
+  /// Maximum share of frames that a ring drops. A higher share means that the link is too slow.
   private static let largestShareDropped = 0.01
 
   private var ticks = 0
@@ -316,8 +319,8 @@ struct TickTally: Sendable {
     return 1 << part.rawValue
   }
 
-  /// Whether so many ticks are incomplete that the ring must have dropped whole ones as well: it sends the
-  /// frames of a tick at once, and the radio loses none.
+  /// Whether so many ticks are incomplete that whole ticks must also have been dropped by the ring: it sends
+  /// the frames of a tick at once, and the radio loses none.
   ///
   /// - Parameter missing: number of missing ticks.
   fileprivate func isUneven(missing: Int) -> Bool {
@@ -345,7 +348,7 @@ struct TickTally: Sendable {
 
 /// One subtype's part of a `TickTally`.
 private struct PartTally: Sendable {
-  /// Sixteen bins per octave: a quantile is accurate to a sixteenth.
+  /// Number of bins per octave, so that a quantile is accurate to a sixteenth.
   private static let binsOfOctave = 16
   private static let octaves = 42
 
@@ -355,7 +358,8 @@ private struct PartTally: Sendable {
   private var bins = [Int](repeating: 0, count: Self.octaves * Self.binsOfOctave)
   private var firstIndex = 0
   private var lastIndex = 0
-  /// Number of frames by distance to the previous one in ticks; the last element counts all longer ones.
+  /// Number of frames by distance to the previous frame, in ticks; the last element counts all longer
+  /// distances.
   private var steps: InlineArray<9, Int> = .init(repeating: 0)
 
   mutating func take(_ residual: Int64, at index: Int) {
@@ -387,7 +391,7 @@ private struct PartTally: Sendable {
     return usual
   }
 
-  /// Missing frames between the first and the last.
+  /// Number of missing frames between the first and the last.
   var missing: Int { max(0, (lastIndex &- firstIndex) / everyTicks &+ 1 &- samples) }
 
   func report(rate: Double?) -> TickReport.Part {
@@ -408,18 +412,18 @@ private struct PartTally: Sendable {
   }
 }
 
-/// Puts frames with the same timestamp into the ring's order, so that a live link and the tables of its
-/// capture give the same ticks. Fixed memory.
+/// Sorts frames with the same timestamp into the ring's order, so that a live link and the tables of its
+/// capture give the same ticks. Uses fixed memory.
 ///
 /// The table of each subtype keeps its own order, but not the order of frames of different subtypes with the
 /// same timestamp. Frames with the same timestamp are therefore held until another timestamp arrives. They
-/// are then released in the ring's order, continuing after the last frame before. If a subtype has more than
-/// `capacity` frames with one timestamp, the held frames are released early.
+/// are then released in the ring's order, which continues from the last frame released. If a subtype has more
+/// than `capacity` frames with one timestamp, the held frames are released early.
 struct StampOrder: Sendable {
   static let capacity = 64
   private static let parts = RingTick.Part.allCases.count
 
-  /// `capacity` elements for each part.
+  /// Held frames: `capacity` elements for each subtype.
   private var waiting: [RingRawSample]
   private var taken: InlineArray<3, Int> = [0, 0, 0]
   private var held: InlineArray<3, Int> = [0, 0, 0]
@@ -427,7 +431,7 @@ struct StampOrder: Sendable {
   private var link = 0
   private var clock = ClockSetting()
   private var lastPart = Self.parts - 1
-  /// The frame that did not fit: it has the next timestamp, or there was no room for it.
+  /// The frame that was not held, because it has the next timestamp or there was no room for it.
   private var next: (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)?
   private var isLettingGo = false
 
@@ -436,7 +440,7 @@ struct StampOrder: Sendable {
     waiting = [RingRawSample](repeating: none, count: Self.parts * Self.capacity)
   }
 
-  /// Takes the next frame. Call `pop` until it returns `nil` before the next `take`.
+  /// Processes the next frame. Call `pop` until it returns `nil` before the next `take`.
   mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int, _ clock: ClockSetting) {
     guard let part = sample.part?.rawValue else { return }
     if time == self.time, link == self.link, clock == self.clock, held[part] < Self.capacity {
@@ -479,12 +483,12 @@ struct StampOrder: Sendable {
 
 /// The setting of the wall clock at a timestamp.
 ///
-/// Users and time daemons may set a machine's clock while a ring streams. Timestamps before and after that
-/// are on different clocks, and only a program that watched the clock knows their offset.
+/// Users and time daemons may set a machine's clock while a ring streams. Timestamps before and after such a
+/// step are on different clocks, and only a program that watched the clock knows their offset.
 public struct ClockSetting: Hashable, Sendable, BitwiseCopyable {
   /// Sum of all steps of the clock since the first timestamp, in nanoseconds; negative if it was set back.
   public var offset: Int64
-  /// Number of steps of unknown size. The elapsed time across such a step is unknown, too.
+  /// Number of steps whose size is unknown. The elapsed time across such a step is unknown, too.
   public var unknownCount: Int
 
   public init(offset: Int64 = 0, unknownCount: Int = 0) {
