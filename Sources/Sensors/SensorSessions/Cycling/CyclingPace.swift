@@ -1,11 +1,11 @@
 import BLESensors
 import BLEWire
 
-/// Revolutions of a bicycle's wheel and crank from one measurement to the next.
+/// Computes the revolutions of a bicycle's wheel and crank from one measurement to the next.
 ///
-/// The sensor's counts and times are not trusted. If a count grows faster than a wheel or crank can turn,
-/// goes back, or has a time that disagrees with the time of arrival, the sensor restarted or the wheel rolled
-/// back. There is then no rate; the step is counted as a restart, and the next step starts from the new
+/// The sensor's counts and times are checked. The sensor restarted, or the wheel rolled back, if a count
+/// grows faster than a wheel or crank can turn, goes back, or has a time that disagrees with the time of
+/// arrival. There is then no rate; the step is counted as a restart, and the next step starts from the new
 /// count.
 public struct CyclingPace: Sendable {
   /// Change of one counter since the previous measurement.
@@ -26,7 +26,8 @@ public struct CyclingPace: Sendable {
 
   public init() {}
 
-  /// - Returns: steps of the wheel and of the crank; `nil` for a counter that the measurement lacks.
+  /// - Returns: steps of the wheel and of the crank; `nil` for a counter that the measurement does not
+  ///   contain.
   public mutating func step(_ sample: CyclingSample) -> (wheel: Step?, crank: Step?) {
     let measurement = sample.measurement
     let wheel = measurement.wheel.map {
@@ -52,13 +53,13 @@ private struct TurnCounter: Sendable {
     var count: Int64
     var ticks: UInt16
     var time: ReceiveTime
-    /// Time when `ticks` was first received.
+    /// Time at which `ticks` was first received.
     var turnedAt: ReceiveTime
   }
 
-  /// Maximum silence in seconds; after a longer one, the sensor's clock may have wrapped.
+  /// Maximum silence in seconds. After a longer one, the sensor's clock may have wrapped.
   private static let horizon = 60.0
-  /// Maximum delay in seconds: of a measurement by the link, and of the sensor's notification of a
+  /// Maximum delay in seconds, both of a measurement on the link and of the sensor's notification of a
   /// revolution.
   private static let slack = 10.0
   /// Period of the sensor's clock, in seconds.
@@ -100,11 +101,11 @@ private struct TurnCounter: Sendable {
       step.turns = Int(turns)
       return step
     }
-    // The sensor's seconds, with the number of wraps that comes closest to the time of arrival.
+    // Seconds by the sensor's clock, with the number of wraps that is closest to the time of arrival.
     var seconds = Double(ticks &- before.ticks) / 1024
     seconds += ((elapsed - seconds) / Self.ticksWrap).rounded() * Self.ticksWrap
     if turns > 0, !hasNewTime {
-      // Some sensors count the revolution first and report its time in the next measurement.
+      // Some sensors count a revolution in one measurement and report its time in the next.
       last?.count = before.count
       last?.turnedAt = before.turnedAt
       return step

@@ -18,7 +18,7 @@ public struct CyclingSample: NotificationSample {
   }
 }
 
-/// A connected cycling sensor for wheel, crank or both, and its stream.
+/// A connected cycling sensor for wheel, crank or both, and its stream of measurements.
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingSession: SensorSession {

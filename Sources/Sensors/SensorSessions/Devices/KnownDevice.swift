@@ -36,7 +36,7 @@ public struct KnownDevice: Hashable, Sendable {
   }
 
   public var address: DeviceAddress
-  /// A cause that made the device end a link.
+  /// A cause for which the device ended a link.
   public struct Avoided: Hashable, Sendable {
     public var suspect: LinkSuspect
     /// Time at which the link ended.
@@ -51,13 +51,13 @@ public struct KnownDevice: Hashable, Sendable {
   /// Maximum number of causes kept; the oldest is replaced.
   static let avoidedLimit = 8
 
-  /// Name that the device advertised last.
+  /// Name in the device's latest advertisement.
   public var name: String?
   public var kind: Kind
   /// Time of the last discovery.
   public var lastSeen: ReceiveTime
   public var discovery: GATTDiscoveryResult
-  /// Causes that made the device end links, oldest first.
+  /// Causes for which the device ended links, oldest first.
   public var avoided: [Avoided] = []
   /// Firmware Revision String as last read.
   public var firmwareRevision: String?
@@ -79,7 +79,7 @@ public struct KnownDevice: Hashable, Sendable {
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
-    // A changed device may accept requests that it rejected before.
+    // A changed device may accept requests after which it used to end the link.
     if isChanged(in: later) { avoided = [] }
     switch later.extent {
     case .whole: discovery = later
@@ -91,7 +91,7 @@ public struct KnownDevice: Hashable, Sendable {
       }
     case .none:
       discovery = later
-      // Without services, the kind stays as it was.
+      // If no services are known, keep the kind.
       return
     }
     kind = Kind(discovery.database.services)
@@ -116,7 +116,7 @@ public struct KnownDevice: Hashable, Sendable {
   ///
   /// - Parameter time: the current time.
   public func avoided(at time: ReceiveTime) -> [LinkSuspect] {
-    // Uses the magnitude: a clock that was years ahead must not extend the avoidance by years.
+    // Use the magnitude: a clock that was years ahead must not extend the avoidance by years.
     avoided.filter { abs((time - $0.since).nanoseconds) < Self.avoidanceNanoseconds }.map(\.suspect)
   }
 
@@ -128,7 +128,7 @@ public struct KnownDevice: Hashable, Sendable {
     avoided.removeFirst(max(0, avoided.count - Self.avoidedLimit))
   }
 
-  /// Whether an advertised name differs from the remembered one, and neither is the start of the other.
+  /// Whether an advertised name differs from the stored one, and neither is a prefix of the other.
   func isNamedOtherwise(_ heard: String?) -> Bool {
     guard let heard, let name else { return false }
     return !heard.hasPrefix(name) && !name.hasPrefix(heard)
@@ -161,22 +161,23 @@ public struct KnownDevice: Hashable, Sendable {
 }
 
 extension GATTDatabase.Service {
-  /// Whether both services are equal, ignoring includes, which a search for a single service does not
+  /// Whether both services are equal, except for includes, which a search for a single service does not
   /// request.
   fileprivate func agrees(with other: GATTDatabase.Service) -> Bool {
     range == other.range && uuid == other.uuid && characteristics == other.characteristics
   }
 }
 
-/// The file of a known device: one JSON object. Keys shared with `ringtap gatt --json` have the same names.
+/// The file of a known device contains one JSON object. Keys that `ringtap gatt --json` also uses have the
+/// same names.
 extension KnownDevice {
-  /// Version of the keys. A file with a higher version was written by a later program and is not changed.
+  /// Version of the keys. A file with a higher version was written by a later program, and is not changed.
   static let version = 2
 
-  /// The lowest version that can hold this device, so that earlier programs can read the file.
+  /// Lowest version that can represent this device, so that earlier programs can read the file.
   private var version: Int { avoided.isEmpty && firmwareRevision == nil ? 1 : 2 }
 
-  /// Why a file is not used.
+  /// Reason why a file is not used.
   enum Unreadable: Error, Hashable {
     /// The file is not valid JSON, or lacks a required member.
     case damaged(String)
@@ -279,8 +280,8 @@ extension KnownDevice {
     if let checksum = file["checksum"] {
       guard checksum.text == self.checksum else { throw .damaged("its checksum does not match") }
     } else {
-      // Written by an earlier ringtap without a checksum, so the handles may be damaged. They are shown, but
-      // not used.
+      // The file was written by an earlier ringtap without a checksum, so its handles may be damaged. They
+      // are shown, but not used.
       discovery.extent = .none
     }
   }

@@ -6,7 +6,7 @@ import JSONText
 
 /// The devices that ringtap has connected to, stored as a folder with a JSON file for each.
 ///
-/// Each file is replaced atomically, so that readers see either the old or the new contents, also after a
+/// Each file is replaced atomically, so that readers see either the old or the new contents, even after a
 /// crash. Only the owner can read the files, because names and addresses show which devices were nearby. A
 /// damaged file is renamed with a warning. An unreadable file does not make a command fail.
 public struct KnownDevices: Sendable {
@@ -48,7 +48,7 @@ public struct KnownDevices: Sendable {
 
   /// Adds the results of a connection to the known information about a device.
   ///
-  /// A device with a changing address is not stored.
+  /// A device whose address changes is not stored.
   ///
   /// - Parameters:
   ///   - address: address of the device, which is also the file's name.
@@ -65,12 +65,12 @@ public struct KnownDevices: Sendable {
     try write(device)
   }
 
-  /// Adds a cause that made a device end a link.
+  /// Adds a cause for which a device ended a link.
   ///
   /// - Parameters:
   ///   - address: address of the device, which names its file.
   ///   - time: time at which the link ended.
-  ///   - suspect: the cause. Callers do not pass subscriptions.
+  ///   - suspect: the cause. Callers never pass a subscription.
   public func remember(
     _ address: DeviceAddress, at time: ReceiveTime, endedAt suspect: LinkSuspect
   ) throws(SystemError) {
@@ -111,12 +111,12 @@ public struct KnownDevices: Sendable {
     return true
   }
 
-  /// Forgets all devices, and removes damaged files and those left by a killed process.
+  /// Forgets all devices, and removes damaged files and files that a killed process left.
   ///
   /// - Returns: the number of known devices.
   public func forgetAll() throws(SystemError) -> Int {
     var count = 0
-    // Not `contains(".json")`, here and below, because that links regular expression matching into the
+    // Not `contains(".json")`, here and below, because it would link regular expression matching into the
     // program.
     for name in Files.names(in: folder) where name.indices.contains(where: { name[$0...].hasPrefix(".json") })
     {
@@ -126,7 +126,7 @@ public struct KnownDevices: Sendable {
     return count
   }
 
-  /// `70-CB-0D-00-A1-B2-public.json`
+  /// Returns the path of a device's file, such as `70-CB-0D-00-A1-B2-public.json` in the folder.
   private func path(_ address: DeviceAddress) -> String {
     "\(folder)/\(address.fileName)-\(address.type.name).json"
   }
@@ -167,8 +167,9 @@ extension DeviceAddress {
 
 /// Folder for data that ringtap keeps between runs.
 public enum StateFolder {
-  /// `$XDG_STATE_HOME/ringtap`, or `$STATE_DIRECTORY` under systemd. Otherwise `/var/lib/ringtap` for root
-  /// and `~/.local/state/ringtap` for other users; `nil` without a home directory.
+  /// Path of the folder: `$XDG_STATE_HOME/ringtap`, or `$STATE_DIRECTORY` under systemd. Otherwise
+  /// `/var/lib/ringtap` for root and `~/.local/state/ringtap` for other users; `nil` without a home
+  /// directory.
   ///
   /// XDG Base Directory Specification 0.8: relative paths are ignored.
   public static var path: String? {

@@ -1,15 +1,16 @@
 package import BLEHost
 public import BLELinux
 
-/// The preferred mode that shares the radio with the kernel: `coexist` if `bluetoothd` is running, otherwise
-/// `raw`, if this process has the privileges for it. Connecting by address needs no privilege in either mode.
+/// The preferred mode in which the radio is shared with the kernel: `coexist` if `bluetoothd` is running,
+/// otherwise `raw`, if this process has the privileges for it. Connecting by address needs no privilege in
+/// either mode.
 public struct ModeChoice: Hashable, Sendable {
   public enum Mode: String, Hashable, Sendable {
     case raw, coexist
   }
 
   public let mode: Mode
-  /// Explanation for the user.
+  /// Reason for the choice, for the user.
   public let reason: String?
 
   /// - Parameters:
@@ -34,7 +35,7 @@ public struct ModeChoice: Hashable, Sendable {
     }
   }
 
-  /// One line: `raw mode on hci0`.
+  /// Describes the choice in one line: `raw mode on hci0`.
   public func note(on adapter: String) -> String {
     "\(mode.rawValue) mode on \(adapter)" + (reason.map { "; \($0)" } ?? "")
   }

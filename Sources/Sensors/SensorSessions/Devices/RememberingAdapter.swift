@@ -98,8 +98,8 @@ public actor RememberingAdapter: Adapter {
   }
 }
 
-/// Queue of information that a `RememberingAdapter` has received but not yet written. It does not retain the
-/// adapter, because connections retain it.
+/// Queue of information that a `RememberingAdapter` received and must still write. It does not retain the
+/// adapter, because connections retain the queue.
 private final class DeviceJournal: Sendable {
   static let names = Limit(
     4_096, "names of advertisers, for when one is connected", by: .air,
@@ -117,7 +117,7 @@ private final class DeviceJournal: Sendable {
     self.warn = warn
   }
 
-  /// Call on the receive thread.
+  /// Stores the name in an advertising report. Call on the receive thread.
   func learn(_ report: borrowing AdvertisingReport) {
     guard let (name, isComplete) = report.name(), !name.isEmpty else { return }
     let address = report.address
@@ -141,7 +141,7 @@ private final class DeviceJournal: Sendable {
     if names.withLock({ $0[peer] }) != nil { remember(peer, discovery, at: time) }
   }
 
-  /// Call on the receive thread.
+  /// Queues the discovered attributes of a device for writing. Call on the receive thread.
   func remember(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
     let (name, forgotten) = names.withLock { ($0[peer], $0.forgotten) }
     if name == nil, forgotten > 0 {

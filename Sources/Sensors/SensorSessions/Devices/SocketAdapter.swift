@@ -5,8 +5,8 @@ package import BLEWire
 
 /// An adapter with a connected datagram socket instead of a radio. Each datagram is one ATT PDU.
 ///
-/// It uses the receive path of the `raw` mode without Bluetooth in the kernel, to measure the cost of that
-/// path.
+/// It uses the receive path of the `raw` mode without the kernel's Bluetooth, so that the cost of that path
+/// can be measured.
 package actor SocketAdapter: Adapter {
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -27,7 +27,7 @@ package actor SocketAdapter: Adapter {
 
   package func stopScan() async throws(HostError) {}
 
-  /// Connects; works only once. The requested link parameters are ignored.
+  /// Connects. Works only once. The requested link parameters are ignored.
   package func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {

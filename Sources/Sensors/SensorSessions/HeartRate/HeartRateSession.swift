@@ -19,17 +19,17 @@ public struct HeartRateSample: NotificationSample {
   /// Whether the measurement has a value; `false` without skin contact.
   public var isValue: Bool { measurement.contact != .notDetected }
 
-  /// Whether the strap may stop after this measurement. Many straps without contact detection send a rate of
+  /// Whether the strap may stop after this measurement. Many straps that cannot detect contact send a rate of
   /// 0 before they stop.
   public var mayBeLast: Bool { !isValue || measurement.beatsPerMinute == 0 }
 
   /// Beats per minute; 0 if the strap has not found a rate yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 
-  /// Intervals between successive beats since the previous measurement, oldest first; exact multiples of
-  /// 1/1024 s. Empty if the strap does not send them, or if no interval has ended.
+  /// Intervals between beats since the previous measurement, oldest first; exact multiples of 1/1024 s. Empty
+  /// if the strap does not send them, or if no interval has ended.
   public var rrIntervals: [Duration] {
-    // 10¹⁸ / 1024.
+    // 10¹⁸ / 1024 attoseconds per tick.
     measurement.rrIntervals.indices.map {
       Duration(secondsComponent: 0, attosecondsComponent: 976_562_500_000_000)
         * Int(measurement.rrIntervals[$0])
@@ -59,7 +59,8 @@ public struct HeartRateSession: SensorSession {
     return try await HeartRateSession(SensorLink(connection, need), settings, sink)
   }
 
-  /// Only the first link resets the energy, so that a session has a single total.
+  /// Returns settings without an action: only the first link resets the energy, so that a session has a
+  /// single total.
   public static func again(_ settings: Preparation) -> Preparation { .none }
 
   public enum Preparation: Hashable, Sendable {
@@ -79,7 +80,7 @@ public struct HeartRateSession: SensorSession {
     try await link.listen(to: .heartRateMeasurement, in: .heartRate) { sink.take($0.value, at: $1) }
   }
 
-  /// Heart Rate Service 1.0, 3.3.
+  /// Resets the energy expended. Heart Rate Service 1.0, 3.3.
   private static func resetEnergy(_ link: SensorLink) async throws(HostError) {
     guard let point = link.characteristic(.heartRateControlPoint, in: .heartRate) else {
       throw link.lacks("heart-rate control point (2a39): it does not count energy, or cannot be reset")

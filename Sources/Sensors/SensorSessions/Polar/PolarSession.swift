@@ -9,11 +9,11 @@ public struct PolarFrameSample: NotificationSample {
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
-  /// Whether the frame has samples; `false` for a frame with other content, such as information about a
+  /// Whether the frame has samples. `false` for a frame with other content, such as information about a
   /// measurement, or with unknown content.
   public let isValue: Bool
   package let type: PolarMeasurementType
-  /// Number of the link that delivered it; later links have higher numbers.
+  /// Number of the link that delivered the frame; later links have higher numbers.
   package let link: Int
 
   /// - Throws: `WireError` if the value is not a complete frame.
@@ -44,8 +44,8 @@ public struct PolarFrameSample: NotificationSample {
 }
 
 extension SampleSink<PolarFrameSample> {
-  /// Decodes and queues one frame of raw data. A frame of an unrequested stream is not a sample, because it
-  /// has no table. Call on the receive thread only.
+  /// Decodes and queues one frame of raw data. A frame of a stream that was not requested is not a sample,
+  /// because it has no table. Call on the receive thread only.
   ///
   /// - Parameter link: number of the link.
   package func take(
@@ -58,7 +58,7 @@ extension SampleSink<PolarFrameSample> {
   }
 }
 
-/// A value indicated by the control point.
+/// Value that the control point indicated.
 private struct PolarAnswer: NotificationSample {
   let byteCount: Int
   let storage: InlineArray<512, UInt8>
@@ -75,10 +75,10 @@ private struct PolarAnswer: NotificationSample {
 
 /// A connected Polar sensor with one or more raw streams running.
 ///
-/// Online Measurement (2024): exchange the MTU, enable the control point's indications and the data
-/// notifications, get the settings, start.
+/// Start sequence: exchange the MTU, enable the control point's indications and the data notifications, get
+/// the settings, start. Online Measurement (2024).
 public struct PolarSession: SensorSession {
-  /// The requested streams, each once, and their sample rates.
+  /// The requested streams, each at most once, and their sample rates.
   public struct Settings: Hashable, Sendable {
     public struct Stream: Hashable, Sendable {
       public var type: PolarMeasurementType
@@ -103,12 +103,12 @@ public struct PolarSession: SensorSession {
       self.init([Stream(type, sampleRate: sampleRate)])
     }
 
-    /// Streams by their names in commands.
+    /// Streams by name, as used in commands.
     public static let named: [(name: String, type: PolarMeasurementType)] = [
       ("ecg", .ecg), ("acc", .accelerometer), ("ppg", .ppg),
     ]
 
-    /// - Parameter text: comma-separated names, each once: `ecg,acc`.
+    /// - Parameter text: comma-separated names, each at most once: `ecg,acc`.
     public init?(named text: String) {
       let names = text.split(separator: ",", omittingEmptySubsequences: false)
       let types = names.compactMap { name in Self.named.first { $0.name == name }?.type }
@@ -162,7 +162,7 @@ public struct PolarSession: SensorSession {
     let number = sink.nextLink()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
-      // The sensor stops by itself on its charger, or when another central takes over. Reference
+      // The sensor stops by itself on its charger, or when another central starts a stream. Reference
       // `sensor-services.md`, 5.2.
       _ = try await link.client.subscribe(point) { notification, _ in
         let event = try? PolarStopEvent(decoding: notification.value)
@@ -193,8 +193,8 @@ public struct PolarSession: SensorSession {
       factor: started.compactMap(\.factor).first.map(Double.init) ?? 1)
   }
 
-  /// Chooses one value for each setting: the requested or usual sample rate, and the largest value of the
-  /// others.
+  /// Chooses one value for each setting: the requested or the usual sample rate, and the largest value of
+  /// each other setting.
   ///
   /// Reference `sensor-services.md`, 5.3.
   private static func choose(
@@ -223,7 +223,8 @@ public struct PolarSession: SensorSession {
   /// Raw data streams continue whether the sensor is worn or not.
   public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
-  /// Stops the streams and unsubscribes. If the sensor does not respond, the end of the link stops them.
+  /// Stops the streams and unsubscribes. If the sensor does not respond, the end of the link stops the
+  /// streams.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     for stream in streams { _ = try? await conversation.settings(PolarRequest(.stop, stream.type)) }
@@ -237,8 +238,8 @@ private struct PolarConversation: Sendable {
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
-  /// Settings that the sensor offers. If it does not report them, for example in a replayed log whose program
-  /// did not request them, returns the usual settings of such sensors.
+  /// Returns the settings that the sensor offers. If it does not report them, for example in a replayed log
+  /// whose program did not request them, returns the usual settings of such sensors.
   func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
     do { return try await settings(PolarRequest(.getSettings, type)) } catch {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
@@ -285,7 +286,8 @@ private struct PolarConversation: Sendable {
 }
 
 extension PolarSetting {
-  /// Usual settings: ECG of an H10, the others of a Verity Sense. Reference `sensor-services.md`, 5.3.
+  /// Returns the usual settings: those of an H10 for ECG, those of a Verity Sense for other streams.
+  /// Reference `sensor-services.md`, 5.3.
   fileprivate static func usual(of type: PolarMeasurementType) -> [PolarSetting] {
     switch type {
     case .ecg: [PolarSetting(.sampleRate, [130]), PolarSetting(.resolution, [14])]

@@ -3,11 +3,11 @@ public import ColmiRing
 
 /// Converts times of the ring's clock, which has no time zone, to instants and back.
 public struct RingCalendar: Sendable {
-  /// Offset of the ring's clock from UTC at an instant (seconds since 1970), in seconds.
+  /// Returns the offset of the ring's clock from UTC, in seconds, at an instant in seconds since 1970.
   private let offset: @Sendable (Int64) -> Int32
 
-  /// Calendar of a ring that keeps local time. The ring does not switch to daylight saving time by itself:
-  /// logs from before a change are read with the offset of their own day.
+  /// Creates the calendar of a ring that keeps local time. The ring does not switch to daylight saving time
+  /// by itself, so logs from before a change are read with the offset of their own day.
   public init(offset: @escaping @Sendable (Int64) -> Int32) { self.offset = offset }
 
   public static let utc = RingCalendar { _ in 0 }
@@ -24,9 +24,9 @@ public struct RingCalendar: Sendable {
   /// Offset from UTC at an instant, in seconds.
   public func utcOffset(at time: ReceiveTime) -> Int { Int(offset(time.nanoseconds / 1_000_000_000)) }
 
-  /// Instant at which the ring's clock showed this number of minutes after the midnight of a day.
+  /// Instant at which the ring's clock showed this number of minutes after midnight of a day.
   ///
-  /// - Parameter minute: may be negative, for the previous evening.
+  /// - Parameter minute: minutes after midnight; negative for the previous evening.
   func time(_ date: RingDate, minute: Int) -> ReceiveTime {
     let shown = Int64(date.timestamp) + Int64(minute) * 60
     let guess = shown - Int64(offset(shown))

@@ -8,18 +8,18 @@ package import JSONText
 /// Requests to a connected ring, and its answers.
 ///
 /// Only the opcode relates a reply to its request, and rings also send unsolicited data. Each frame is
-/// therefore dispatched by its content: the pending request examines it first; if that request does not use
-/// it, it is counted and ignored. Rings handle one request at a time (reference `colmi-ring-protocol.md`,
-/// 1.4); others queue. The actor runs on the connection's loop.
+/// therefore dispatched by its content: the pending request examines it first, and a frame that it does not
+/// use is counted and ignored. A ring handles one request at a time (reference `colmi-ring-protocol.md`,
+/// 1.4), so other requests wait in a queue. The actor runs on the connection's loop.
 public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
-    /// Damaged frames and messages, which were skipped.
+    /// Number of damaged frames and messages, which were skipped.
     public fileprivate(set) var malformed = 0
-    /// Replies that no request was waiting for: late replies, and replies to another command.
+    /// Number of replies for which no request was waiting: late replies, and replies to another command.
     public fileprivate(set) var foreign = 0
-    /// Unsolicited frames and messages from the ring.
+    /// Number of unsolicited frames and messages from the ring.
     public fileprivate(set) var unasked = 0
-    /// Requests without an answer, and incomplete logs.
+    /// Number of requests without an answer, and of incomplete logs.
     public fileprivate(set) var timeouts = 0
   }
 
@@ -31,11 +31,11 @@ public actor RingConversation {
 
   /// Meaning of received data for the pending request.
   enum Turn {
-    /// Belongs to another request.
+    /// The data belongs to another request.
     case foreign
-    /// Repeats earlier data; no progress.
+    /// The data repeats earlier data, so there is no progress.
     case known
-    /// A part of the answer; restarts the timeout.
+    /// The data is a part of the answer, which restarts the timeout.
     case part
     case last
   }
@@ -53,13 +53,13 @@ public actor RingConversation {
   private struct Pending {
     let patience: Duration
     let take: (Arrival) -> Turn
-    /// Time of the latest part of the answer, or of the request before any part.
+    /// Time of the latest part of the answer; before the first part, time of the request.
     var latest: MonotonicTime
     let ending: OneShot<Ending>
   }
 
   /// Timeout for a reply, or for the next frame of a log. With a peripheral latency of 4, a ring takes 0.6 s
-  /// (reference, 1.4).
+  /// (reference `colmi-ring-protocol.md`, 1.4).
   public static let defaultPatience = Duration.seconds(3)
 
   public nonisolated let connection: Connection
@@ -70,12 +70,13 @@ public actor RingConversation {
   public private(set) var counters = Counters()
   /// Description of the latest damaged frame.
   public private(set) var lastMalformed: String?
-  /// Capabilities of the ring; `nil` until its time is set, because it reports them only then.
+  /// Capabilities of the ring; `nil` until its time is set, because the ring reports them only then.
   public private(set) var capabilities: RingCapabilities?
 
-  /// Unsolicited naps from the ring, each once; rings send them before the answer about nights.
+  /// Unsolicited naps from the ring, each once. A ring sends its naps before the answer to a request for
+  /// nights.
   public private(set) var naps: [RingBigDataAnswer] = []
-  /// Maximum number of naps kept: more than those of a week.
+  /// Maximum number of naps kept: more than a week has.
   private static let napLimit = 64
 
   private var pending: Pending?
@@ -101,7 +102,7 @@ public actor RingConversation {
     on connection: Connection, patience: Duration = defaultPatience
   ) async throws(HostError) -> RingConversation {
     do throws(HostError) { return try await start(on: connection, patience) } catch {
-      // A ring that has changed may refuse requests for handles from an earlier discovery.
+      // A ring whose attributes have changed may refuse requests for handles from an earlier discovery.
       guard case .gatt(.refused) = error, await connection.usesEarlierDiscovery else { throw error }
       await connection.attributesChanged(in: .all)
       await connection.endSubscriptions()
@@ -122,7 +123,7 @@ public actor RingConversation {
   }
 
   private func listen() async throws(GATTError) {
-    // The sinks run on the loop's thread, which is this actor's executor.
+    // The closures that receive notifications run on the loop's thread, which is this actor's executor.
     _ = try await ring.client.subscribe(ring.attributes.replies) { [weak self] notification, time in
       let frame = copy(notification.value)
       self?.assumeIsolated { $0.received(frame: frame, at: time) }
@@ -175,7 +176,7 @@ public actor RingConversation {
     }
   }
 
-  /// Naps arrive unsolicited; section 4 of the reference.
+  /// Stores an unsolicited nap. Reference `colmi-ring-protocol.md`, 4.
   private func unclaimed(_ message: RingBigData) {
     guard let reply = try? RingBigDataReply(decoding: message), case .nap = reply else {
       counters.foreign += 1
@@ -191,7 +192,9 @@ public actor RingConversation {
     lastMalformed = why
   }
 
-  /// - Returns: whether the pending request used the data.
+  /// Offers received data to the pending request.
+  ///
+  /// - Returns: whether the request used the data.
   private func offer(_ arrival: Arrival) -> Bool {
     guard let waiting = pending, waiting.ending.current == nil else { return false }
     switch waiting.take(arrival) {
@@ -210,8 +213,8 @@ public actor RingConversation {
 
   // MARK: Requests
 
-  /// Sends a request and passes received data to `take` until the answer is complete, or until no part of it
-  /// arrived for `patience`.
+  /// Sends a request, and passes received data to `take` until the answer is complete, or until no part of it
+  /// arrives for `patience`.
   ///
   /// - Throws: `interrupted` if the task is cancelled, also while it waits for other requests; otherwise
   ///   errors of the link.
@@ -255,7 +258,7 @@ public actor RingConversation {
     do throws(GATTError) { try await ring.write(command) } catch { throw .host(.gatt(error)) }
   }
 
-  /// Ends a request when no part of its answer arrived within its timeout.
+  /// Ends a request if no part of its answer arrives within its timeout.
   private func watch(_ ending: OneShot<Ending>) async {
     let clock = connection.loop.clock
     while let pending, pending.ending === ending, ending.current == nil {
@@ -273,7 +276,7 @@ private func copy(_ value: Span<UInt8>) -> [UInt8] {
   [UInt8](encoding: value.count) { $0.append(value) }
 }
 
-/// Requests to a ring. Sections are those of reference `colmi-ring-protocol.md`.
+/// Requests to a ring. Section numbers refer to `colmi-ring-protocol.md`.
 extension RingConversation {
   /// Sends a request that is answered with one frame.
   ///
@@ -308,7 +311,7 @@ extension RingConversation {
     if let answer { _ = try Self.accepted(answer) }
   }
 
-  /// Switches off, restarts or erases the ring; ask the user first. There is no reply.
+  /// Switches off, restarts or erases the ring. Ask the user first. There is no reply.
   public func order(_ request: RingDangerousRequest) async throws(RingError) {
     try await send(request.command)
   }
@@ -376,9 +379,9 @@ extension RingConversation {
 
   // MARK: Logs
 
-  /// Returns a day of heart rates, stress or heart rate variability.
+  /// Returns a day's log of heart rates.
   ///
-  /// - Parameter date: by the ring's clock; may be today.
+  /// - Parameter date: the day by the ring's clock; may be today.
   /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped
   ///   early.
   public func heartRateLog(of date: RingDate) async throws(RingError) -> RingDayLog? {
@@ -417,7 +420,7 @@ extension RingConversation {
         assembler = RingDayLogAssembler(kind, day: day)
         return .foreign
       }
-      // After the last frame, no more will arrive, even if earlier ones were lost.
+      // After the last frame, no more frames will arrive, even if earlier ones were lost.
       return progress.take(step, isAtEnd: assembler.hasLastFrame)
     }
     if let refusal = progress.refusal { throw .refused(opcode: kind.rawValue, code: refusal) }
@@ -426,7 +429,7 @@ extension RingConversation {
     return progress.log
   }
 
-  /// Returns the steps of a day.
+  /// Returns a day's activity.
   public func activityLog(daysAgo: UInt8) async throws(RingError) -> RingActivityLog? {
     var progress = LogProgress<RingActivityLog>()
     var assembler = RingActivityLogAssembler()
@@ -484,7 +487,7 @@ extension RingConversation {
     } catch { throw .senseless("\(error)") }
   }
 
-  /// Tries each form of a request until the ring answers one, because firmwares differ.
+  /// Tries each form of a request until the ring answers one, because firmware versions differ.
   private func ask(anyOf requests: [RingBigDataRequest]) async throws(RingError) -> RingBigDataAnswer {
     var latest = RingError.noBigData
     for request in requests {
@@ -526,8 +529,8 @@ extension RingConversation {
   ///
   /// - Returns: an incomplete log if a packet is missing or contradicts earlier ones; `nil` if the ring has
   ///   no data for the day.
-  /// - Throws: `lacking` if the ring's capabilities exclude it, `noReply` if it does not answer the first
-  ///   request.
+  /// - Throws: `lacking` if the ring's capabilities exclude it, `noReply` if the ring does not answer the
+  ///   first request.
   public func intervalTemperature(
     daysAgo: UInt8
   ) async throws(RingError) -> RingIntervalTemperatureLog? {
@@ -561,8 +564,8 @@ extension RingConversation {
     return assembler.finish()
   }
 
-  /// Capabilities that the ring reports even if its clock was not set: whether it requires a bond, and has
-  /// interval temperature. `nil` if it does not report them.
+  /// Capabilities that the ring reports even if its clock was not set: whether it requires a bond, and
+  /// whether it has interval temperatures. `nil` if it does not report them.
   private func support() async throws(RingError) -> RingCapabilities? {
     if let capabilities { return capabilities }
     guard case .deviceSupport(let support)? = try await optional(.deviceSupport) else { return nil }
@@ -576,18 +579,19 @@ public struct RingBigDataAnswer: Hashable, Sendable {
   public let reply: RingBigDataReply
 }
 
-/// Measurements on demand. Section 3, 0x69 and 0x6A.
+/// Measurements on demand. Section 3, 0x69 and 0x6A, of `colmi-ring-protocol.md`.
 extension RingConversation {
   /// Interval between keep-alives. Without them, a measurement ends after about a minute.
   private static let keepAliveInterval = Duration.seconds(20)
 
-  /// Measures for a duration or until the task is cancelled. The measurement is stopped in every case.
+  /// Measures for a duration, or until the task is cancelled. Always stops the measurement.
   ///
   /// - Parameters:
   ///   - measurement: the quantity to measure.
   ///   - duration: `nil` to measure until cancelled.
-  ///   - body: called with each frame, on the loop's thread: it must not block.
-  /// - Throws: `lacking`, `refused` or `noReply` if it does not start, and `host` if the link ends meanwhile.
+  ///   - body: called with each frame on the loop's thread; it must not block.
+  /// - Throws: `lacking`, `refused` or `noReply` if the measurement does not start, and `host` if the link
+  ///   ends meanwhile.
   public func measure(
     _ measurement: RingMeasurement, for duration: Duration?,
     _ body: @escaping @Sendable (RingMeasurementFrame, ReceiveTime) -> Void
@@ -722,7 +726,8 @@ extension RingConversation {
 
 /// Checks that combine several answers.
 extension RingConversation {
-  /// The revisions in the Device Information service; `nil` for those that the ring lacks.
+  /// Hardware and firmware revision in the Device Information service; `nil` for a revision that the ring
+  /// does not have.
   public func revisions() async throws(RingError) -> (hardware: String?, firmware: String?) {
     do throws(GATTError) {
       let database = GATTDatabase(services: try await connection.discoverServices(.deviceInformation))
@@ -741,7 +746,7 @@ extension RingConversation {
 
   /// Compares the newest entries of today's logs with the expected time of the ring's clock.
   ///
-  /// Heart rates are ignored, because their slots after the current time may be outdated.
+  /// Heart rates are ignored, because their slots after the current time may be stale.
   public func judgeClock(
     _ now: RingDateTime, localOffsetMinutes: Int
   ) async throws(RingError) -> RingClockCheck.Finding {
@@ -765,7 +770,7 @@ extension RingConversation {
     return try? RingDateTime(date: date, hour: minute / 60, minute: minute % 60)
   }
 
-  /// Assumes that the ring's today is `date`.
+  /// Returns the newest entry of today's stress log, if the ring's today is `date`.
   private func newestStress(_ date: RingDate) async throws(RingError) -> (
     time: RingDateTime, slotMinutes: Int
   )? {
@@ -778,7 +783,7 @@ extension RingConversation {
     return (time, log.intervalMinutes)
   }
 
-  /// Returns `nil` if the ring does not answer the request.
+  /// Runs `body`. Returns `nil` if the ring does not answer its request.
   private func unlessLacking<Value: Sendable>(
     _ body: () async throws(RingError) -> Value?
   ) async throws(RingError) -> Value? {
@@ -791,7 +796,7 @@ extension RingConversation {
   }
 }
 
-/// A ring's answer, output as one JSON object per line with the keys of `ringtap ring decode`.
+/// A ring's answer. It is written as one JSON object per line, with the keys of `ringtap ring decode`.
 package enum RingAnswer: FieldSource, Sendable {
   case reply(RingReply)
   case dayLog(RingDayLog)
@@ -820,7 +825,7 @@ package enum RingAnswer: FieldSource, Sendable {
 /// An error of a request to a ring.
 public enum RingError: Error, Hashable, Sendable {
   case host(HostError)
-  /// The ring does not support the command; 0xEE is the only code observed.
+  /// The ring does not support the command. 0xEE is the only code observed.
   case refused(opcode: UInt8, code: UInt8)
   /// No reply arrived within the timeout.
   case noReply(to: String, seconds: Double)

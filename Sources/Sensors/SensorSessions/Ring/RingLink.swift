@@ -10,7 +10,8 @@ package struct RingLink: Sendable {
   struct Attributes: Hashable, Sendable {
     var command: GATTDatabase.Characteristic
     var replies: GATTDatabase.Characteristic
-    /// Some rings send the raw stream on this characteristic, instead of or in addition to `replies`.
+    /// The big data channel's characteristic from ring to host. Some rings send the raw stream on it, instead
+    /// of or in addition to `replies`.
     var bigData: GATTDatabase.Characteristic?
     var bigDataWrite: GATTDatabase.Characteristic?
   }
@@ -19,7 +20,8 @@ package struct RingLink: Sendable {
   let attributes: Attributes
   let client: GATTClient
 
-  /// Finds the ring's two services. Discovers them unless those of an earlier link are known to be valid.
+  /// Finds the ring's two services. Discovers them unless services from an earlier link are known to be
+  /// valid.
   ///
   /// - Throws: `unsuitable` if the device has no ring service.
   package init(_ connection: Connection) async throws(HostError) {
@@ -63,7 +65,7 @@ package struct RingLink: Sendable {
     return found
   }
 
-  /// Attributes of the first service with both characteristics; one whose replies can be enabled is
+  /// Attributes of the first service with both characteristics. A service whose replies can be enabled is
   /// preferred.
   private static func attributes(in database: GATTDatabase) -> Attributes? {
     let pairs = database.services.filter { $0.uuid == RingUUID.commandService }.compactMap { service in
@@ -85,8 +87,8 @@ package struct RingLink: Sendable {
   /// arrive on the characteristic of replies, and with some rings also on the second channel (reference
   /// `colmi-ring-protocol.md`, 5).
   ///
-  /// The MTU exchange can wait, because raw frames fit into the smallest MTU. The start command is sent right
-  /// after the subscription, and the first frame acknowledges both.
+  /// The MTU exchange can follow later, because raw frames fit into the smallest MTU. The start command is
+  /// sent right after the subscription request, and the first frame acknowledges both.
   ///
   /// - Parameter take: called with every notification of the ring, on the receive thread.
   package func startRaw(
@@ -114,7 +116,7 @@ package struct RingLink: Sendable {
 
   /// Finds the other attributes, and subscribes to the second channel.
   ///
-  /// - Parameter isSilent: whether the first channel sent nothing; the start command is then repeated.
+  /// - Parameter isSilent: whether the first channel delivered nothing. The start command is then repeated.
   package func listenFurther(
     isSilent: Bool,
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
@@ -128,7 +130,7 @@ package struct RingLink: Sendable {
 
   /// Stops the stream. If the ring does not respond in time, closes the connection.
   ///
-  /// Sends the command twice, 120 ms apart: one stop does not always take effect (reference
+  /// Sends the command twice, 120 ms apart, because a single stop is not always effective (reference
   /// `colmi-ring-protocol.md`, 5.4).
   package func stopRaw(within patience: Duration) async {
     let timer = connection.loop.after(patience) { await connection.close() }

@@ -8,7 +8,7 @@ import Synchronization
 public struct RingRawReading: NotificationSample, BitwiseCopyable {
   public let time: ReceiveTime
   public let sample: RingRawSample
-  /// Number of the link that delivered it; later links have higher numbers.
+  /// Number of the link that delivered the sample; later links have higher numbers.
   package let link: Int
 
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
@@ -41,13 +41,13 @@ public struct RingSession: SensorSession {
   /// Timeout for stopping the ring.
   private static let stopPatience = Duration.seconds(2)
 
-  /// Samples of about 8 s of the fastest stream (2,083/s).
+  /// Capacity of the sample queue: about 8 s of the fastest stream (2,083 samples per second).
   public static let queueCapacity = 1 << 14
   private let ring: RingLink
   private let times: SampleTimes
   private let take: @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// Finds the characteristics of the stream, subscribes and starts it.
+  /// Finds the stream's characteristics, subscribes, and starts the stream.
   ///
   /// - Throws: `unsuitable` if the device has no ring service.
   public static func start(
@@ -73,7 +73,7 @@ public struct RingSession: SensorSession {
     return SensorFacts()
   }
 
-  /// A ring with standard firmware sends each of its values once a second.
+  /// A ring with standard firmware sends one sample of each kind per second.
   public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
@@ -95,7 +95,7 @@ extension SampleSink<RingRawReading> {
   }
 }
 
-/// The attribute that delivered the first value of a link. Some rings repeat the stream on a second
+/// The attribute that delivered the first value on a link. Some rings repeat the stream on a second
 /// attribute, and some sensors have two characteristics of one type.
 package final class RawSource: Sendable {
   private let known = Atomic<UInt16>(0)
@@ -108,7 +108,7 @@ package final class RawSource: Sendable {
     return source == 0 ? nil : AttributeHandle(source)
   }
 
-  /// Call on the receive thread only.
+  /// Whether the attribute is the first that delivered a value. Call on the receive thread only.
   package func isFirst(_ handle: AttributeHandle) -> Bool {
     let source = known.load(ordering: .relaxed)
     if source == 0 { known.store(handle.rawValue, ordering: .relaxed) }

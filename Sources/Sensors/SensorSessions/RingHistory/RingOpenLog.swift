@@ -1,7 +1,7 @@
 import BLEWire
 import ColmiRing
 
-/// A log of a ring, assembled frame by frame from a recording: there are no timeouts and no retries.
+/// A log of a ring, assembled frame by frame from a recording, without timeouts or retries.
 struct RingOpenLog: Sendable {
   enum Log: Sendable {
     case day(RingDayLog)
@@ -14,21 +14,22 @@ struct RingOpenLog: Sendable {
     case ended(Log)
     /// The frame contradicts the log so far.
     case rejected
-    /// The frame belongs to another log of the same kind, so the end of this one was not recorded.
+    /// The frame belongs to another log of the same kind, so the end of this log was not recorded.
     case ofAnother
   }
 
-  /// Maximum pause inside a log, which a ring sends within a second. After a longer one, another log begins.
+  /// Maximum pause inside a log, which a ring sends within a second. After a longer pause, another log
+  /// begins.
   static let silence = Duration.seconds(10)
 
   let kind: RingLogKind
-  /// Day that the host requested, for logs without the ring's echo of it.
+  /// Day that the host requested, for logs in which the ring does not echo it.
   let asked: RingDayLog.Day?
   /// Time of the first frame.
   let start: ReceiveTime
   private(set) var latest: ReceiveTime
   private(set) var frameCount = 0
-  /// Position of the latest frame; 0 for the header.
+  /// Position of the latest frame in the log; 0 for the header.
   private var place = -1
   private var octets: [UInt8] = []
   private var days: RingDayLogAssembler?
@@ -55,7 +56,7 @@ struct RingOpenLog: Sendable {
     return step
   }
 
-  /// The log as received so far; `nil` without the header that defines its frames.
+  /// Returns the log as received so far; `nil` without the header that defines its frames.
   mutating func finish() -> Log? {
     days == nil ? records.finish().map { .activity($0) } : days?.finish().map { .day($0) }
   }
@@ -84,7 +85,7 @@ struct RingOpenLog: Sendable {
     }
   }
 
-  /// Position of a frame in its log; a ring sends frames in order.
+  /// Position of a frame in its log. A ring sends frames in order.
   private static func place(of bytes: Span<UInt8>, _ kind: RingLogKind) -> Int {
     guard kind == .activity else { return Int(bytes[1]) }
     return bytes[1] == 0xF0 ? 0 : Int(bytes[5]) + 1
@@ -94,7 +95,7 @@ struct RingOpenLog: Sendable {
 }
 
 extension ReceiveTime {
-  /// Whether both times are at most `duration` apart. Times of a log can have any value.
+  /// Whether both times are at most `duration` apart. Times in a log can have any value.
   func isNear(_ other: ReceiveTime, within duration: Duration) -> Bool {
     let (difference, overflow) = nanoseconds.subtractingReportingOverflow(other.nanoseconds)
     return !overflow && difference.magnitude <= UInt64(duration / .nanoseconds(1))

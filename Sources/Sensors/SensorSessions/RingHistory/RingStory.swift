@@ -4,13 +4,13 @@ import JSONText
 
 /// Converts the recorded packets between a ring and its host to rows of the ring's history and to messages.
 ///
-/// Days follow the ring's clock: as the host set it in the log, or as `calendar` defines it before that. The
-/// day of a log follows from the host's request, the echo in the ring's answer, or dates in the answer. Parts
-/// of logs and messages may be interleaved with other frames. If parts are missing, the received rows are
-/// kept and the log is marked incomplete.
+/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before
+/// that. The day of a log is taken from the host's request, the echo in the ring's answer, or dates in the
+/// answer. Parts of logs and messages may be interleaved with other frames. If parts are missing, the
+/// received rows are kept and the log is marked incomplete.
 package struct RingStory {
   package private(set) var counts = Counts()
-  /// Offset of the ring's clock from the log's, in seconds, since the host set it; `nil` before.
+  /// Offset of the ring's clock from the log's clock, in seconds, as set by the host; `nil` before.
   package var clockOffset: Int64? { clock.offset }
 
   private var clock: RingStoryClock
@@ -32,11 +32,11 @@ package struct RingStory {
   }
 
   /// - Parameters:
-  ///   - calendar: time zone of the ring's clock. If `nil`, it is the offset between the time that the host
-  ///     set and the time of the log, rounded to a quarter of an hour.
-  ///   - fallback: time zone until the host sets the clock, if `calendar` is `nil`.
+  ///   - calendar: time zone of the ring's clock. If `nil`, it is computed as the difference between the time
+  ///     that the host set and the time of the log, rounded to a quarter of an hour.
+  ///   - fallback: time zone before the host sets the clock, if `calendar` is `nil`.
   ///   - message: called with a JSON line, including its line feed, for each frame, log and message except
-  ///     those of the raw stream. It has time and direction, and the output of `ringtap ring decode`.
+  ///     those of the raw stream. The line has time and direction, and the output of `ringtap ring decode`.
   package init(
     calendar: RingCalendar?, fallback: RingCalendar = .utc,
     message: @escaping (Span<UInt8>) -> Void = { _ in }
@@ -58,7 +58,7 @@ package struct RingStory {
     }
   }
 
-  /// Closes incomplete logs and messages; call it at the end of a link and of the log.
+  /// Closes incomplete logs and messages. Call it at the end of each link and of the log.
   package mutating func finish() {
     for kind in RingLogKind.allCases { close(kind) }
     requests.removeAll()
@@ -236,7 +236,7 @@ package struct RingStory {
     case .sleepLog(let nights): for night in nights { keep(.sleep, rows.of(night: night)) }
     case .nap(let naps): for nap in naps { keep(.sleep, rows.of(nap: nap)) }
     case .spO2(let days): for day in days { keep(.spo2, rows.of(day)) }
-    // Half-hourly temperatures do not replace those of the ring's finer interval.
+    // Half-hourly temperatures do not replace those measured at the ring's shorter interval.
     case .temperature(let days): for day in days { keep(.temperature, rows.of(day), .keep) }
     case .manualHeartRate(let log): keep(.heartRate, rows.of(log))
     case .intervalTemperature(let packet): keep(packet, time)
@@ -332,9 +332,9 @@ package struct RingStory {
 }
 
 extension FieldList {
-  /// The `kind` member, on which programs rely.
+  /// The `kind` member, on which programs depend.
   fileprivate var kind: String { text("kind") }
-  /// Why the value is invalid.
+  /// Reason why the value is invalid.
   fileprivate var reason: String { text("reason") }
 
   private func text(_ name: String) -> String {
@@ -344,7 +344,7 @@ extension FieldList {
 }
 
 extension RingDayLog.Day {
-  /// - Parameter today: by the ring's clock; the result is `nil` for an invalid date.
+  /// - Parameter today: today by the ring's clock; the result is `nil` if it is not a valid date.
   fileprivate func date(from today: RingDate) -> RingDate? {
     switch self {
     case .timestamp(let timestamp):
@@ -377,44 +377,44 @@ extension RingStory {
       package let code: UInt8
     }
 
-    /// All values received. Each is also counted in one of `frames`, `messages`, `logFrames`, `pieces`,
-    /// `unknown`, `invalid` and `rawFrames`.
+    /// Number of all values received. Each is also counted in one of `frames`, `messages`, `logFrames`,
+    /// `pieces`, `unknown`, `invalid` and `rawFrames`.
     package var values = 0
-    /// Single frames of the command channel, by their `kind` in JSON.
+    /// Number of single frames of the command channel, by their `kind` in JSON.
     package var frames: [String: Int] = [:]
-    /// Messages of the big data channel, by their `kind` in JSON.
+    /// Number of messages of the big data channel, by their `kind` in JSON.
     package var messages: [String: Int] = [:]
-    /// Values that were part of a message, which was completed later or never.
+    /// Number of values that contained only part of a message.
     package var pieces = 0
     package var logFrames: [RingLogKind: Int] = [:]
     package var rawFrames = 0
     package var unknown: [Unknown: Int] = [:]
-    /// Invalid values by reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that
+    /// Number of invalid values by reason: `checksum`, `length`, `value`, `opcode`, or `log` for a frame that
     /// contradicts its log.
     package var invalid: [String: Int] = [:]
 
-    /// Assembled logs, by their `kind` in JSON.
+    /// Number of assembled logs, by their `kind` in JSON.
     package var logs: [String: Int] = [:]
     /// Number of incomplete logs among them.
     package var incompleteLogs = 0
-    /// Logs of an unknown day; their rows are not in the tables.
+    /// Number of logs whose day is unknown; their rows are not in the tables.
     package var undatedLogs = 0
-    /// Rows dropped because the tables were full.
+    /// Number of rows dropped because the tables were full.
     package var droppedRows = 0
   }
 }
 
-/// Time shown by a ring's clock during a recording.
+/// The ring's clock during a recording.
 private struct RingStoryClock: Sendable {
   /// Time zone of the ring's clock.
   private(set) var calendar: RingCalendar
-  /// Offset of the ring's clock from the log's, in seconds, since the host set it.
+  /// Offset of the ring's clock from the log's clock, in seconds, as set by the host; `nil` before.
   private(set) var offset: Int64?
   private let isGiven: Bool
 
   /// Maximum offset of a time zone from UTC.
   private static let farthestZoneSeconds: Int64 = 14 * 3600
-  /// Offsets of time zones are multiples of this.
+  /// Unit of the offsets of time zones, which are multiples of it.
   private static let zoneStepSeconds: Int64 = 15 * 60
 
   /// - Parameter isGiven: whether to keep the calendar when the host sets the ring's clock.
@@ -429,7 +429,7 @@ private struct RingStoryClock: Sendable {
     guard !isGiven else { return }
     let steps = Int64((Double(offset) / Double(Self.zoneStepSeconds)).rounded())
     let zone = steps * Self.zoneStepSeconds
-    // A larger offset means that the host's clock or the log's was never set.
+    // A larger offset means that the clock of the host or of the log was never set.
     guard zone.magnitude <= Self.farthestZoneSeconds else { return }
     calendar = RingCalendar { _ in Int32(zone) }
   }

@@ -4,12 +4,13 @@ import ColmiRing
 
 /// The tables of recorded ring traffic: history, battery, and measurements on demand.
 struct RingStoryTables {
-  /// Enough for ten months of everything that a ring stores.
+  /// Maximum number of history rows: enough for ten months of everything that a ring stores.
   static let historyRows = Limit(
     131_072, "rows of a ring's history from a packet log", by: .file,
     whenFull: "rows of other times are left out",
     counted: "`droppedRows` of the import")
-  /// Enough for a day and a half of continuous measurement.
+  /// Maximum number of rows of battery and of measurements: enough for a day and a half of continuous
+  /// measurement.
   static let momentRows = Limit(
     262_144, "rows of a ring's battery and of its measurements from a packet log, each", by: .file,
     whenFull: "later ones are left out", counted: "`droppedRows` of the import")
@@ -34,9 +35,9 @@ struct RingStoryTables {
 
     let time: ReceiveTime
     let measurement: RingMeasurement
-    /// Measured value; 0 without a value.
+    /// Measured value; 0 if there is none.
     let value: UInt8
-    /// Interval between two beats; 0 without an interval.
+    /// Interval between two beats; 0 if there is none.
     let pulseIntervalMilliseconds: UInt16
     let result: Result
   }
@@ -144,8 +145,8 @@ extension RingStory {
   /// Whether no table has a row.
   package var hasNoRows: Bool { tables.isEmpty }
 
-  /// Writes the tables of `ring sync`, battery.csv and measurements.csv. Existing files are replaced; a table
-  /// without rows has only its header. Call `finish` before.
+  /// Writes the tables of `ring sync`, battery.csv and measurements.csv. Existing files are replaced. A table
+  /// without rows has only its header. Call `finish` first.
   package func write(in directory: String) throws(SystemError) -> [WrittenTable] {
     try tables.write(in: directory)
   }

@@ -9,14 +9,14 @@ public struct RingSync: Sendable {
   /// Result for one table.
   public struct Outcome: Hashable, Sendable {
     public let kind: RingHistoryKind
-    /// Number of rows in the file afterwards.
+    /// Number of rows in the file after the sync.
     public var rows = 0
     public var added = 0
-    /// Existing rows whose values changed, such as those of today.
+    /// Number of existing rows whose values changed, such as those of today.
     public var changed = 0
-    /// Why the table has fewer rows than requested; `nil` if it is complete.
+    /// Reason why the table has fewer rows than requested; `nil` if it is complete.
     public var note: String?
-    /// Whether rows are missing that the ring may have.
+    /// Whether rows are missing that the ring may still have.
     public var isIncomplete = false
   }
 
@@ -27,7 +27,7 @@ public struct RingSync: Sendable {
 
   private let conversation: RingConversation
   private let rows: RingRows
-  /// Expected time of the ring's clock.
+  /// Time that the ring's clock should show.
   private var now: RingDateTime { rows.now }
   private let days: Int
   private let directory: String
@@ -35,7 +35,7 @@ public struct RingSync: Sendable {
   /// - Parameters:
   ///   - conversation: conversation with the ring.
   ///   - calendar: time zone of the days.
-  ///   - now: expected time of the ring's clock; it decides which day is today.
+  ///   - now: time that the ring's clock should show; it decides which day is today.
   ///   - since: the first day; `nil` for as much as a ring stores.
   ///   - directory: directory of the tables.
   public init(
@@ -48,7 +48,8 @@ public struct RingSync: Sendable {
     self.directory = directory
   }
 
-  /// Fetches all kinds one after the other. If the ring lacks one, the others are still fetched.
+  /// Fetches all kinds one after the other. If the ring does not have one of them, the others are still
+  /// fetched.
   ///
   /// - Throws: `host` if the link or the disk fails, `interrupted` if the task is cancelled.
   public func run(_ progress: @Sendable (RingHistoryKind) -> Void) async throws(RingError) -> [Outcome] {
@@ -81,7 +82,7 @@ public struct RingSync: Sendable {
 
   private typealias Rows = [RingTable.Row]
 
-  /// Returns the rows received; the outcome states what is missing.
+  /// Fetches a kind and returns the rows received. The outcome states what is missing.
   private func fetch(_ kind: RingHistoryKind, _ outcome: inout Outcome) async throws(RingError) -> Rows {
     var rows: Rows = []
     var notes: [String] = []
@@ -149,7 +150,7 @@ public struct RingSync: Sendable {
 
   private func sleep() async throws(RingError) -> Rows {
     let answers = try await conversation.nights()
-    // The ring sends naps, unsolicited, before the nights.
+    // The ring sends its naps unsolicited, before the nights.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
       case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }
@@ -159,8 +160,8 @@ public struct RingSync: Sendable {
     }
   }
 
-  /// Returns half-hourly temperatures, and those at the ring's own interval if available. A ring has one of
-  /// them or neither.
+  /// Returns half-hourly temperatures and those measured at the ring's own interval. A ring has at most one
+  /// of the two.
   private func temperature(
     _ outcome: inout Outcome, _ notes: inout [String]
   ) async throws(RingError) -> Rows {

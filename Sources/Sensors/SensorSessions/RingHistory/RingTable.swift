@@ -4,8 +4,8 @@ import ColmiRing
 
 /// A table of a ring's history: a CSV file that grows with each sync.
 ///
-/// The first column is `time_ns`; the first columns together are the row's key. A newer row replaces an
-/// existing one with the same key, because today's counters grow.
+/// The first column is `time_ns`; the first one or two columns are the row's key. A newer row replaces an
+/// existing row with the same key, because today's counters grow.
 struct RingTable: Sendable {
   struct Row: Hashable, Sendable {
     let time: ReceiveTime
@@ -110,7 +110,7 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
 
   public var fileName: String { rawValue + ".csv" }
 
-  /// Header line. The row of a slot has the time of the slot's start.
+  /// Header line. The time in a row is the start of its slot.
   var header: String {
     switch self {
     case .heartRate: "time_ns,source,beats_per_minute"
@@ -127,18 +127,18 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
   var keyColumnCount: Int { self == .heartRate || self == .sleep ? 2 : 1 }
 }
 
-/// Converts a ring's stored data to rows of its tables.
+/// Converts a ring's stored data to rows of its history tables.
 struct RingRows: Sendable {
   typealias Row = RingTable.Row
 
   /// The time zone of the ring's clock.
   let calendar: RingCalendar
-  /// Time shown by the ring's clock when it answered; "days ago" are counted from it.
+  /// Time shown by the ring's clock when it answered, from which "days ago" are counted.
   let now: RingDateTime
 
   /// - Parameter date: the requested day.
   func of(_ log: RingDayLog, on date: RingDate) -> [Row] {
-    // Today's slots after the current time may have outdated values.
+    // Today's slots after the current time may have stale values.
     let last = date == now.date ? Int(now.hour) * 60 + Int(now.minute) : 1440
     return log.entries.filter { $0.slot * log.intervalMinutes <= last }.map { entry in
       let value = String(entry.value)

@@ -5,12 +5,12 @@ public import BLEWire
 import JSONText
 import Synchronization
 
-/// Keys of paired devices, stored as a file for each device, beside those of `KnownDevices`. Only the owner
-/// can read the files.
+/// Stores the keys of paired devices in a file for each device, beside the files of `KnownDevices`. Only the
+/// owner can read the files.
 ///
-/// Each file is replaced atomically. Unless a caller asks for it (`CapturingTransport.Keys.logged`), no other
-/// file of ringtap contains keys. A file that cannot be read is left alone with a warning; the device must
-/// then be paired again.
+/// Each file is replaced atomically. No other file of ringtap contains keys unless a caller requests it
+/// (`CapturingTransport.Keys.logged`). A file that cannot be read causes a warning and is not changed; the
+/// device must then be paired again.
 public final class BondFiles: BondStore {
   /// Maximum size of a file, in bytes.
   static let fileLimit = 1 << 16
@@ -29,11 +29,11 @@ public final class BondFiles: BondStore {
     known = Mutex(Self.read(folder, warn))
   }
 
-  /// Ordered by use; the last is the most recently used.
+  /// All bonds in order of use, the most recently used last.
   public func bonds() -> [StoredBond] { known.withLock { $0 } }
 
-  /// Writes the file synchronously, a few hundred bytes: keeping the keys of a pairing matters more than a
-  /// short delay of the receive thread.
+  /// Writes the file synchronously. It has a few hundred bytes, and keeping the keys of a pairing matters
+  /// more than a short delay of the receive thread.
   public func keep(_ bond: StoredBond) {
     known.withLock { known in
       known.removeAll { $0.device == bond.device }
@@ -44,8 +44,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Returns the sign counter to use, and stores the next one on disk before it returns. Signatures made
-  /// meanwhile by other runs of the program are taken into account.
+  /// Returns the sign counter to use, and stores the next one on disk before it returns. Signatures that
+  /// other runs of the program made meanwhile are taken into account.
   public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
@@ -65,8 +65,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Whether a signed command is valid. Its counter is stored before this returns; if that fails, the command
-  /// is rejected.
+  /// Whether a signed command is valid. Its counter is stored before this returns. If storing fails, the
+  /// command is rejected.
   public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
@@ -101,7 +101,7 @@ public final class BondFiles: BondStore {
     return true
   }
 
-  /// `70-CB-0D-00-A1-B2-public.bond`
+  /// Returns the path of a device's file, such as `70-CB-0D-00-A1-B2-public.bond` in the folder.
   private func path(_ device: DeviceAddress) -> String {
     "\(folder)/\(device.fileName)-\(device.type.name).bond"
   }
@@ -122,7 +122,7 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Returns `nil` if the file is damaged.
+  /// Reads a file. Returns `nil` if it is damaged.
   private static func bond(in path: String) throws(SystemError) -> StoredBond? {
     let octets = try Files.octets(of: path, limit: fileLimit)
     return (try? JSONDocument(octets)).flatMap(StoredBond.init)
@@ -166,8 +166,8 @@ extension StoredBond {
     line.endLine()
   }
 
-  /// A key that exists but cannot be read makes the file damaged; without it, the device would get wrong
-  /// answers.
+  /// A key that exists but cannot be read makes the file damaged, because without the key, ringtap would give
+  /// the device wrong answers.
   fileprivate init?(_ file: JSONDocument) {
     guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
       let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
@@ -199,7 +199,7 @@ extension StoredBond {
   }
 }
 
-/// A member exists but is invalid.
+/// Error for a member that exists but is invalid.
 private struct Unreadable: Error {}
 
 extension LongTermKey {
@@ -229,7 +229,7 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  /// 32 hexadecimal digits without a sign.
+  /// A key of 32 hexadecimal digits without a sign.
   fileprivate var key: UInt128? {
     text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
   }
@@ -243,7 +243,7 @@ extension JSONDocument {
     return value
   }
 
-  /// The address type is a member of the same name followed by `Type`.
+  /// Reads an address. Its type is in a member of the same name followed by `Type`.
   fileprivate func address(_ name: String) -> DeviceAddress? {
     let type: AddressType? =
       switch self[name + "Type"]?.text {

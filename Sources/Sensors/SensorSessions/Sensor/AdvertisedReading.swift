@@ -13,7 +13,8 @@ package enum AdvertisedReading: Sendable {
   /// Temperature Measurement, Temperature (GATT Specification Supplement). Reference `sensor-services.md`, 2,
   /// 4 and 5.
   ///
-  /// - Throws: `WireError` for AD structures with an invalid format; earlier readings were already passed on.
+  /// - Throws: `WireError` if the format of the AD structures is invalid. Earlier readings were already
+  ///   passed to `body`.
   package static func forEach(
     in report: borrowing AdvertisingReport, at time: ReceiveTime,
     _ body: (_ reading: AdvertisedReading, _ octets: Span<UInt8>) -> Void
@@ -66,7 +67,7 @@ package enum AdvertisedReading: Sendable {
 }
 
 extension TemperatureSample {
-  /// Hundredths of a degree Celsius, signed, little-endian; 0x8000 means unknown.
+  /// Decodes hundredths of a degree Celsius, signed, little-endian; 0x8000 means unknown.
   fileprivate init(hundredths value: Span<UInt8>, at time: ReceiveTime) {
     let bits = value.u16(at: 0)
     let number =

@@ -5,26 +5,26 @@ import Synchronization
 
 /// Counts of notifications and samples of a sensor over all links of a session.
 package struct SampleCounts: Hashable, Sendable {
-  /// Notifications of any kind.
+  /// Number of notifications of any kind.
   package var received = 0
-  /// Samples without a value, because the sensor had nothing to measure.
+  /// Number of samples without a value, because the sensor had nothing to measure.
   package var states = 0
-  /// Notifications with an invalid format.
+  /// Number of notifications with an invalid format.
   package var malformed = 0
-  /// Valid notifications that are not samples: replies of a ring, unknown subtypes.
+  /// Number of valid notifications that are not samples: replies of a ring, unknown subtypes.
   package var other = 0
-  /// Samples received again on another characteristic.
+  /// Number of samples received again on another characteristic.
   package var repeated = 0
-  /// Samples dropped because the queue was full.
+  /// Number of samples dropped because the queue was full.
   package var dropped = 0
 
   package init() {}
 
-  /// Samples with a value, whether queued or dropped.
+  /// Number of samples with a value, whether queued or dropped.
   package var values: Int { received - states - malformed - other - repeated }
 }
 
-/// Content of a notification.
+/// Meaning of a notification.
 package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
   case sample(Sample)
   /// The notification is valid, but not a sample.
@@ -33,7 +33,7 @@ package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
   case repeated
 }
 
-/// Why a sink accepts no more samples.
+/// Reason why a sink accepts no more samples.
 package enum SampleEnd: Hashable, Sendable {
   /// The requested number of values was reached.
   case limit
@@ -44,11 +44,11 @@ package enum SampleEnd: Hashable, Sendable {
 /// Decodes, counts and queues each notification of a sensor, over all links. It allocates nothing, and locks
 /// only for malformed notifications.
 public final class SampleSink<Sample: NotificationSample>: Sendable {
-  /// Type of the queue's reader.
+  /// Type of the reader that empties the queue.
   package enum Reader: Hashable, Sendable {
-    /// A task, woken for each sample that it waits for.
+    /// A task, which is woken for each sample that it waits for.
     case task
-    /// A thread, woken by the connection at the end of each batch.
+    /// A thread, which the connection wakes at the end of each batch.
     case recorder
   }
 
@@ -71,9 +71,9 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   /// - Parameters:
   ///   - capacity: number of samples queued for a slow reader.
   ///   - reader: type of the queue's reader.
-  ///   - limit: number of values after which the sink and the packet log stop; `nil` for no limit.
+  ///   - limit: number of values after which the sink and the packet log accept no more; `nil` for no limit.
   ///   - tap: tap that fills the packet log.
-  ///   - ended: called on the receive thread.
+  ///   - ended: called on the receive thread when the sink accepts no more samples.
   package init(
     capacity: Int = 1024, for reader: Reader = .task, limit: Int? = nil, tap: PacketTap? = nil,
     ended: @escaping @Sendable (SampleEnd) -> Void = { _ in }
@@ -96,11 +96,11 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     return counts
   }
 
-  /// Whether the sensor ended the stream, although the link is up.
+  /// Whether the sensor ended the stream although the link is up.
   package var isEndedBySensor: Bool { isEnded.load(ordering: .relaxed) }
   package var lastMalformed: WireError? { lastError.withLock { $0 } }
 
-  /// Returns the number of a new link, from 1.
+  /// Assigns a number to a new link, from 1, and returns it.
   package func nextLink() -> Int { linkCount.add(1, ordering: .relaxed).newValue }
 
   // MARK: Receive thread only
@@ -110,7 +110,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     take(at: time) { () throws(WireError) in .sample(try Sample(decoding: value, at: time)) }
   }
 
-  /// Processes one notification, decoded by `read`, for values with more than one form.
+  /// Processes one notification that `read` decodes, for values with more than one form.
   package func take(at time: ReceiveTime, _ read: () throws(WireError) -> SampleReading<Sample>) {
     guard isOpen.load(ordering: .relaxed) else { return }
     receivedCount.add(1, ordering: .relaxed)

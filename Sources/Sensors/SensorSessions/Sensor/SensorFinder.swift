@@ -11,7 +11,7 @@ import Synchronization
 public struct SensorSearch: Sendable {
   /// Description of the sensor in messages: "no heart-rate sensor found within 20 s".
   public var name: String
-  /// Services to match; one is sufficient.
+  /// Advertised services to match; one is sufficient.
   public var services: [BluetoothUUID]
   /// Prefixes of the advertised name to match; one is sufficient. Many sensors do not advertise their
   /// service.
@@ -46,7 +46,7 @@ public enum SensorFinder {
   ///   - name: exact name to wait for; `nil` for the first sensor that `search` matches.
   ///   - adapter: adapter to scan with.
   ///   - duration: maximum time of the scan.
-  ///   - heard: called with a report of the scan when it ends, also after an error.
+  ///   - heard: called with a report of the scan when it ends, even after an error.
   /// - Throws: `notFound` if no sensor was found, and errors of the adapter.
   public static func find(
     _ search: SensorSearch, named name: String? = nil, on adapter: any Adapter, within duration: Duration,
@@ -64,11 +64,11 @@ public enum SensorFinder {
   ///
   /// - Parameters:
   ///   - searches: criteria of each sensor.
-  ///   - name: exact name to wait for instead.
+  ///   - name: exact name to wait for instead of matching `searches`.
   ///   - adapter: adapter to scan with.
   ///   - duration: maximum time of the scan.
-  ///   - heard: called with a report of the scan when it ends, also after an error.
-  /// - Returns: advertisers parallel to `searches`; `nil` for each that was not found in time.
+  ///   - heard: called with a report of the scan when it ends, even after an error.
+  /// - Returns: advertisers in the order of `searches`; `nil` for each sensor that was not found in time.
   public static func find(
     _ searches: [SensorSearch], named name: String? = nil, on adapter: any Adapter, within duration: Duration,
     heard: @Sendable (ScanReport) -> Void = { _ in }

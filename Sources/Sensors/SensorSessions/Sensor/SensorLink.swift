@@ -6,7 +6,7 @@ import Synchronization
 
 /// Information that a sensor reports about itself.
 public struct SensorFacts: Hashable, Sendable {
-  /// Texts of the Device Information service by characteristic; a sensor has some of the six.
+  /// Texts of the Device Information service by characteristic. A sensor may have any of the six.
   public var texts: [BluetoothUUID: String] = [:]
   public var battery: BatteryLevel?
   /// Body location of a heart-rate sensor.
@@ -44,12 +44,12 @@ package struct SensorNeed: Sendable {
 package final class SensorLink: Sendable {
   let connection: Connection
   package let client: GATTClient
-  /// Services that have the first wanted characteristic, preferably with notifications or indications; empty
-  /// if there is no such service.
+  /// Services that have the first required characteristic; those in which it notifies or indicates are
+  /// preferred. Empty if there is no such service.
   private let services: [GATTDatabase.Service]
   private let listening = Mutex<[Listening]>([])
 
-  /// Values of one type, taken from the first characteristic that sends any.
+  /// A subscription to values of one type, which are taken from the first characteristic that sends any.
   private struct Listening: Sendable {
     let uuid: BluetoothUUID
     let service: BluetoothUUID
@@ -62,9 +62,9 @@ package final class SensorLink: Sendable {
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Finds the services that have the first characteristic of a need; the first need with such a service is
-  /// used. Discovers them unless those of an earlier link are known to be valid. If the device lists no such
-  /// service by UUID, all services are discovered.
+  /// Finds the services that have the first characteristic of a need, and uses the first need with such a
+  /// service. Discovers the services unless those of an earlier link are known to be valid. If the device
+  /// lists no such service by UUID, all services are discovered.
   package init(_ connection: Connection, _ needs: SensorNeed...) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
@@ -89,7 +89,7 @@ package final class SensorLink: Sendable {
     candidates(uuid, in: service).first
   }
 
-  /// Equivalent characteristics: those that notify or indicate, or else all.
+  /// Equivalent characteristics: those that notify or indicate; if there are none, all.
   private func candidates(
     _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) -> [GATTDatabase.Characteristic] {
@@ -98,10 +98,10 @@ package final class SensorLink: Sendable {
     return able.isEmpty ? all : able
   }
 
-  /// Subscribes to a characteristic. If several are equivalent, values are taken from the first that sends
-  /// any.
+  /// Subscribes to a characteristic. If several are equivalent, values are taken from the first one that
+  /// sends any.
   ///
-  /// - Throws: the error of the device if it refuses all subscriptions.
+  /// - Throws: the device's error if it refuses all subscriptions.
   package func listen(
     to uuid: BluetoothUUID, in service: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
@@ -139,8 +139,8 @@ package final class SensorLink: Sendable {
     return taken
   }
 
-  /// Reports characteristics equivalent to those of the stream, and subscribes to them too if the stream is
-  /// silent.
+  /// Reports characteristics that are equivalent to those of the stream in a remark, and also subscribes to
+  /// them if the stream is silent.
   private func listenFurther(_ database: GATTDatabase) async throws(HostError) {
     for (index, entry) in listening.withLock({ $0 }).enumerated() {
       let all = database.characteristics(entry.uuid, in: entry.service).filter(\.canPush)
@@ -164,7 +164,7 @@ package final class SensorLink: Sendable {
     }
   }
 
-  /// The error for a device without the feature that a command needs.
+  /// Returns the error for a device without the feature that a command needs.
   package func lacks(_ what: String) -> HostError {
     .unsuitable(
       "\(connection.peer) has no \(what); see what it has with `ringtap gatt \(connection.peer)`")
@@ -179,13 +179,13 @@ package final class SensorLink: Sendable {
     let reader = FactsReader(client: client, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
-    // A late response may have been matched to the wrong request. From now on, responses are held for a
+    // A late response may have been matched to the wrong request. From now on, each response is delayed for a
     // moment.
     let hasStrays = await connection.statistics.strayResponses != strays
     return try await noteFirmware(hasStrays ? try await read(reader) : facts)
   }
 
-  /// Reports the firmware revision, and compares it with the one that an earlier program stored: other
+  /// Reports the firmware revision, and compares it with the one stored by an earlier program, because other
   /// firmware may have other attributes.
   ///
   /// - Returns: `nil` if the attributes have changed.
@@ -199,8 +199,8 @@ package final class SensorLink: Sendable {
     return facts
   }
 
-  /// Finds all attributes. If the device refuses to list them, finds those with information about the device,
-  /// service by service.
+  /// Discovers all attributes. If the device refuses to list them, discovers those with information about the
+  /// device, service by service.
   private func findAll() async throws(HostError) -> GATTDatabase? {
     do throws(GATTError) {
       do throws(GATTError) { return try await client.complete() } catch {
@@ -233,7 +233,8 @@ private struct FactsReader: Sendable {
   let client: GATTClient
   let database: GATTDatabase
 
-  /// Returns `nil` if the value is missing, cannot be decoded, or the device refuses to read it.
+  /// Reads and decodes a value. Returns `nil` if the value is missing or cannot be decoded, or if the device
+  /// refuses to read it.
   func decoded<Value: CharacteristicValue>(
     _ type: Value.Type, _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) async throws(HostError) -> Value? {

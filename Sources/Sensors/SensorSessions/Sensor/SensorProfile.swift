@@ -6,10 +6,10 @@ import Synchronization
 /// A session with one kind of sensor on one link: starts the stream, then reads the sensor's identity.
 public protocol SensorSession: Sendable {
   associatedtype Sample: NotificationSample
-  /// Settings to start the stream with.
+  /// Settings with which the stream is started.
   associatedtype Settings: Sendable
 
-  /// Number of samples queued for a recorder, which lets them gather for 250 ms; 1,024 by default.
+  /// Capacity of the sample queue for a recorder, which empties it every 250 ms; 1,024 samples by default.
   static var queueCapacity: Int { get }
 
   /// Finds the attributes that the stream needs, subscribes, and starts the stream. Sends no request that the
@@ -20,10 +20,11 @@ public protocol SensorSession: Sendable {
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
   /// Does the work that can follow the first sample: discovers the other attributes and reads the sensor's
-  /// identity. Called once for each start, while samples arrive. It starts no further request once its task
-  /// is cancelled.
+  /// identity. Called once for each start of the stream, while samples arrive. It sends no further request
+  /// once its task is cancelled.
   ///
-  /// - Returns: `nil` if the attributes have changed. The stream is then restarted, and this is called again.
+  /// - Returns: `nil` if the attributes have changed. The stream is then restarted, and this method is called
+  ///   again.
   func complete() async throws(HostError) -> SensorFacts?
   /// Stops the stream.
   func stop() async
@@ -44,14 +45,14 @@ extension SensorSession {
 
 /// A session with a sensor, with a single sequence of samples over all links.
 public final class SensorProfile<Session: SensorSession>: SessionProfile {
-  /// Samples of all links, until `finish`. Values that cannot be decoded are counted and skipped.
+  /// Samples of all links, until `finish` is called. Values that cannot be decoded are counted and skipped.
   public var samples: SampleChannel<Session.Sample> { sink.samples }
-  /// The session on each link that streams, until `finish`.
+  /// The session on each link that streams, until `finish` is called.
   public let sessions: AsyncStream<Session>
   public var times: SampleTimes { sink.times }
-  /// Identity of the sensor, once the first streaming link has reported it; `nil` before.
+  /// Identity of the sensor; `nil` until the first streaming link has reported it.
   public var facts: SensorFacts? { known.withLock(\.facts) }
-  /// Whether the sensor ended the stream by itself, although the link is up; `samples` then ends.
+  /// Whether the sensor ended the stream by itself although the link is up. `samples` then ends, too.
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
   private let settings: Session.Settings
@@ -63,7 +64,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   private let told: @Sendable (SensorFacts) -> Void
   private let isFirst = Atomic<Bool>(true)
 
-  /// Time at which the start of a stream began, by both clocks; no sample of the stream is earlier.
+  /// Time, by both clocks, at which the start of a stream began. No sample of the stream is earlier.
   package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
   private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
 
@@ -118,7 +119,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
 
   /// Waits until the sensor's identity is known.
   ///
-  /// - Returns: empty facts if the sensor never reported any, or the task is cancelled.
+  /// - Returns: empty facts if the sensor never reports any, or if the task is cancelled.
   package func learned() async -> SensorFacts {
     try? await learners.waitUnlessCancelled { known.withLock { $0.facts != nil || $0.isFinal } }
     return facts ?? SensorFacts()
@@ -134,7 +135,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
 
 /// The sample stream of one sensor of any kind, over all links of a session.
 package struct SensorFeed<Sample: NotificationSample>: Sendable {
-  /// The samples; they end with `finish`.
+  /// The samples; the sequence ends when `finish` is called.
   package let samples: SampleChannel<Sample>
   private let first: @Sendable () async -> Bool
   private let learned: @Sendable () async -> SensorFacts
@@ -162,7 +163,7 @@ package struct SensorFeed<Sample: NotificationSample>: Sendable {
 
   /// Waits for the sensor's identity, which is read soon after its first sample.
   ///
-  /// - Returns: empty facts if the sensor never reported any, or the task is cancelled.
+  /// - Returns: empty facts if the sensor never reports any, or if the task is cancelled.
   package func facts() async -> SensorFacts { await learned() }
 
   /// Keeps the sensor connected and streaming, as `DeviceSession.run` does.

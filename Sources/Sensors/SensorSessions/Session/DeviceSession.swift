@@ -6,7 +6,7 @@ import Synchronization
 
 /// Keeps a device connected and streaming: reconnects whenever the link is lost.
 ///
-/// The actor runs on its adapter's loop. It lists the times between two links as gaps; the profile receives
+/// The actor runs on its adapter's loop. It records the times between two links as gaps; the profile receives
 /// the data.
 public actor DeviceSession {
   /// Summary of one link.
@@ -20,39 +20,40 @@ public actor DeviceSession {
     public var disconnectReason: HCIStatus?
     /// Whether the link reused the attributes discovered on an earlier link.
     public var usedEarlierDiscovery: Bool
-    /// ATT requests before the link's first sample; `nil` if the link had no sample.
+    /// Number of ATT requests before the link's first sample; `nil` if the link had no sample.
     public var requestsBeforeFirstSample: Int?
     public var firstSampleAt: ReceiveTime?
     /// Unusual behaviour of the device.
     public var remarks: [LinkRemark]
   }
 
-  /// How to connect, and how long to retry.
+  /// Parameters that define how to connect, and how long to retry.
   public struct Plan: Sendable {
     public var peer: DeviceAddress
     /// Requested link parameters. If `startsFast`, the link has short intervals until the stream runs.
     public var request = LinkRequest()
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
-    /// Maximum time from the start of a connect until the stream runs: encryption, discovery, subscription.
-    /// At least half of it remains for the time after the connect.
+    /// Maximum time from the start of a connect until the stream runs, including encryption, discovery and
+    /// subscription. At least half of it is reserved for the steps after the connect.
     public var startTimeout = Duration.seconds(30)
     /// Timeout of each request, at most 30 s.
     public var answerTimeout = Duration.seconds(30)
-    /// Maximum time to reconnect after the loss of a link; zero to end the session with its link.
+    /// Maximum time for reconnecting after the loss of a link. If zero, the session ends with its link.
     public var patience = Duration.zero
     public var tap: PacketTap?
 
     public init(_ peer: DeviceAddress) { self.peer = peer }
   }
 
-  /// A time without a stream in which to retry.
+  /// A time without a stream in which the session retries.
   private struct Outage {
     let since: MonotonicTime
     var attempts = 0
-    /// Whether the stream fell silent. A link then counts only once it delivers a sample.
+    /// Whether the outage began because the stream fell silent. A link then counts only when it delivers a
+    /// sample.
     var isSilent = false
-    /// Links without a sample since the outage began.
+    /// Number of links without a sample since the outage began.
     var emptyLinks = 0
   }
 
@@ -73,11 +74,12 @@ public actor DeviceSession {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
 
   public private(set) var state = SessionState.idle
-  /// The gaps kept, in order.
+  /// The gaps, in order, within a limit.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
-  /// Numbers of all gaps and links, including those not kept.
+  /// Number of all gaps, including those not kept in `gaps`.
   public private(set) var gapCount = 0
+  /// Number of all links, including those not kept in `links`.
   public private(set) var linkCount = 0
   /// Statistics of all ended links.
   public private(set) var statistics = BearerStatistics()
@@ -91,7 +93,7 @@ public actor DeviceSession {
   /// The device's attributes as discovered on the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?
-  /// Requests that made the device end its link, and that are not repeated.
+  /// Requests that are not repeated because the device ended its link after them.
   private var avoidance = LinkAvoidance()
   /// Duration of the last link.
   private var lastAge = Duration.zero
@@ -121,7 +123,7 @@ public actor DeviceSession {
     get async { await current?.statistics ?? BearerStatistics() }
   }
 
-  /// Unusual behaviour of the device so far, each once.
+  /// Unusual behaviour of the device so far, each kind once.
   public var remarks: [LinkRemark] {
     get async {
       var all: [LinkRemark] = []
@@ -131,7 +133,7 @@ public actor DeviceSession {
     }
   }
 
-  /// The states from now on; a slow reader gets the latest ones.
+  /// Returns the states from now on. A slow reader gets only the latest ones.
   public func states() -> AsyncStream<SessionState> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: SessionState.self, bufferingPolicy: .bufferingNewest(64))
@@ -140,11 +142,11 @@ public actor DeviceSession {
     return stream
   }
 
-  /// Connects and streams until the task is cancelled or the device does not come back. Cancelling stops the
+  /// Connects and streams until the task is cancelled or the device does not return. Cancelling stops the
   /// stream and closes the link.
   ///
-  /// - Throws: the error that kept the first link from streaming, or that ended the last one; `noAnswer` if
-  ///   the device did not come back within `plan.patience`.
+  /// - Throws: the error that kept the first link from streaming, or that ended the last link; `noAnswer` if
+  ///   the device did not return within `plan.patience`.
   public func run(_ profile: some SessionProfile) async throws(HostError) {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
@@ -159,7 +161,7 @@ public actor DeviceSession {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
-      // If the first link was ended by one of this session's requests or by a controller failure, connect
+      // If the first link ended because of one of this session's requests or a controller failure, connect
       // again without that request.
       let isOurFault = avoidance.takeNews() || failure == .controllerReset
       let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
@@ -173,7 +175,7 @@ public actor DeviceSession {
       guard patience > .zero else {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
-      // After a link that lasted, the next attempt has no pause.
+      // After a link that lasted, the next attempt follows without a pause.
       if lastAge >= Self.steadyLinkAge, outage.attempts == 0 { backOff = BackOff() }
       let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
       let pause = min(backOff.next(hadSamples: hadSamples), patience)
@@ -185,7 +187,7 @@ public actor DeviceSession {
 
   private var isOver: Bool { isEnding || Task.isCancelled }
 
-  /// Time left of the current outage; `plan.patience` without an outage.
+  /// Remaining time for the current outage; `plan.patience` without an outage.
   private var patienceLeft: Duration {
     guard let outage else { return plan.patience }
     return plan.patience - outage.since.duration(to: adapter.loop.clock.monotonic())
@@ -193,7 +195,7 @@ public actor DeviceSession {
 
   // MARK: One link
 
-  /// Connects within the time left, without the requests that ended a link.
+  /// Connects within the remaining time, without the requests that ended a link.
   private func connect() async throws(HostError) -> Connection {
     set(.connecting)
     var timeout = plan.connectTimeout
@@ -209,7 +211,7 @@ public actor DeviceSession {
     return try await adapter.connect(to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
   }
 
-  /// - Returns: why the link ended or failed; `nil` if the session ends.
+  /// - Returns: the reason why the link ended or failed; `nil` if the session ends.
   private func attempt(_ profile: some SessionProfile) async -> HostError? {
     let begunAt = adapter.loop.clock.monotonic()
     let connection: Connection
@@ -281,7 +283,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Applies the findings of earlier links to a new one.
+  /// Applies what earlier links showed to a new one.
   private func prepare(_ connection: Connection, _ times: SampleTimes) async {
     avoidance.recall(await connection.recalled)
     await connection.avoid(avoidance.requests)
@@ -290,8 +292,8 @@ public actor DeviceSession {
     if let known { await connection.restore(known) }
   }
 
-  /// Reports the causes that ended earlier links, so that they are remembered: the current link, which avoids
-  /// them, streams.
+  /// Reports the causes for which earlier links ended, so that they are stored: the current link, which
+  /// avoids them, streams.
   private func remember(on connection: Connection) async {
     let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
     guard age < Self.promptReturn else { return avoidance.dropUntold() }
@@ -300,7 +302,7 @@ public actor DeviceSession {
 
   /// Records that the stream is running.
   ///
-  /// - Returns: the outage that has ended.
+  /// - Returns: the outage that this ends.
   private func takeUp(_ connectedAt: ReceiveTime) -> Outage? {
     if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
     hasStreamed = true
@@ -335,7 +337,7 @@ public actor DeviceSession {
 
   /// Starts the stream, or closes the link when `time` has passed.
   ///
-  /// - Throws: `startTimedOut`, and the errors of starting.
+  /// - Throws: `startTimedOut`, and the errors of starting the stream.
   private func start<Profile: SessionProfile>(
     _ profile: Profile, on connection: Connection, within time: Duration
   ) async throws(HostError) -> Profile.Stream {
@@ -365,7 +367,7 @@ public actor DeviceSession {
 
   private func endCompletion() async { await completion.take()?.end() }
 
-  /// Whether a device whose attributes have changed may respond like this to outdated handles.
+  /// Whether a device whose attributes have changed may cause this error if outdated handles are used.
   private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
     switch failure {
     case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
@@ -373,8 +375,8 @@ public actor DeviceSession {
     }
   }
 
-  /// Waits until the link or session ends, the device's attributes change, or, if the stream was silent, the
-  /// first sample arrives. A stream that falls silent ends its link.
+  /// Waits until the link or session ends, or the device's attributes change; if the stream was silent, also
+  /// until the first sample arrives. Ends the link if its stream falls silent.
   private func wait(
     for connection: Connection, _ times: SampleTimes, _ rule: SilenceRule?
   ) async -> LinkNews {
@@ -414,6 +416,8 @@ public actor DeviceSession {
     }
   }
 
+  /// Called when the first sample arrives.
+  ///
   /// - Parameter number: see `linkEnded`.
   private func sampleCame(_ number: Int) {
     guard number == linkCount else { return }
@@ -421,6 +425,8 @@ public actor DeviceSession {
     waiters.wakeAll()
   }
 
+  /// Called when the device's attributes change.
+  ///
   /// - Parameter number: see `linkEnded`.
   private func attributesChanged(_ number: Int) {
     guard number == linkCount else { return }
@@ -428,6 +434,8 @@ public actor DeviceSession {
     waiters.wakeAll()
   }
 
+  /// Called when a link ends.
+  ///
   /// - Parameter number: number of links before this one, so that a late event does not end a later link.
   private func linkEnded(_ number: Int) {
     guard number == linkCount else { return }
@@ -442,7 +450,7 @@ public actor DeviceSession {
     cutter = adapter.loop.after(Self.endPatience) { await self.cut() }
   }
 
-  /// Closes the current link at once, for callers that have ended the session and do not wait.
+  /// Closes the current link at once, for callers that have ended the session and do not wait for it.
   package func cut() async { await current?.close() }
 
   /// Stores the summary of a link, and closes it.
@@ -499,13 +507,13 @@ public actor DeviceSession {
     if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit.count {
       gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
     }
-    // Error 0x3E: the device was present but did not notice the connection. Retry even on the first attempt.
+    // Error 0x3E: the device was present, but missed the connection. Retry even on the first attempt.
     if outage == nil, reason?.rawValue == 0x3E {
       outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
     }
   }
 
-  /// Whether a retry may succeed: not if the adapter was removed or the device is unsuitable.
+  /// Whether a retry may succeed. It cannot if the adapter was removed or the device is unsuitable.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
     // Without free file descriptors, a retry fails as well.
@@ -513,7 +521,7 @@ public actor DeviceSession {
     case .noAnswer, .startTimedOut, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed),
       .gatt(.timedOut):
       true
-    // The controller may still be closing the last link, or have an incoming one.
+    // The controller may still be closing the last link, or may have an incoming one.
     case .commandRefused: true
     default: false
     }
@@ -534,18 +542,18 @@ public actor DeviceSession {
   }
 }
 
-/// The actions of a session on each link to its device, for one kind of sensor.
+/// The actions of a session on each link to its device. Each kind of sensor has its own profile.
 public protocol SessionProfile: Sendable {
   associatedtype Stream: Sendable
 
-  /// Receive times of samples; one object for the whole session.
+  /// Receive times of samples. The whole session uses the same object.
   var times: SampleTimes { get }
-  /// Finds the attributes that the stream needs, subscribes and starts it.
+  /// Finds the attributes that the stream needs, subscribes, and starts the stream.
   ///
   /// - Throws: `gatt(closed)` if the link ends meanwhile, which is retried; any other error ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does the work that can follow the first sample. Called after that sample, or after a time without one.
-  /// Once its task is cancelled, it sends no further requests.
+  /// Does the work that can follow the first sample. Called after the first sample, or after a timeout. Sends
+  /// no further requests once its task is cancelled.
   func complete(_ stream: Stream) async
   /// Rule for when the stream counts as silent although the link is up; `nil` for never.
   func silenceRule(of stream: Stream) -> SilenceRule?
@@ -553,26 +561,26 @@ public protocol SessionProfile: Sendable {
   func stop(_ stream: Stream) async
 }
 
-/// Requests that a session no longer sends to its device, because they ended a link.
+/// Requests that a session no longer sends to its device, because the device ended a link after them.
 struct LinkAvoidance: Sendable {
-  /// Number of avoided requests and parameters after which only requests that the stream needs are sent.
+  /// Number of avoided requests and parameters from which on only requests that the stream needs are sent.
   static let limit = 3
 
   /// ATT requests to avoid.
   private(set) var requests: Set<[UInt8]> = []
   private var parts: Set<LinkRequest.Part> = []
   private(set) var remarks: [LinkRemark] = []
-  /// Learned causes that were not yet reported by `takeUntold`.
+  /// Learned causes that `takeUntold` has not returned yet.
   private var untold: [LinkSuspect] = []
   private var last: LinkSuspect?
   private var hasNews = false
 
   var asksNothing: Bool { requests.count + parts.count >= Self.limit }
-  /// Whether the device ends its link when another interval is requested.
+  /// Whether to keep the connection interval, because the device ends its link when another one is requested.
   var keepsTiming: Bool { parts.contains(.timing) }
 
-  /// Learns the suspected reason why a device ended its link: immediately if the device ended the link
-  /// instead of responding, otherwise if the same reason is suspected twice in a row.
+  /// Learns the suspected reason why a device ended its link. A reason is learned at once if the device ended
+  /// the link instead of responding; otherwise if it is suspected twice in a row.
   mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
     defer { last = found?.cause }
     guard let (suspect, isUnanswered) = found else { return }
@@ -598,14 +606,15 @@ struct LinkAvoidance: Sendable {
     }
   }
 
-  /// Returns the causes learned since the last call that should be remembered. Subscriptions are omitted,
-  /// because a stream starts late without one.
+  /// Returns the causes learned since the last call that should be stored. Subscriptions are omitted, because
+  /// a stream starts late without one.
   fileprivate mutating func takeUntold() -> [LinkSuspect] {
     defer { untold = [] }
     return untold.filter { !$0.isSubscription }
   }
 
-  /// Forgets learned causes that were not reported. The device was away, so its user may have ended the link.
+  /// Forgets learned causes that were not returned yet. The device was out of reach, so its user may have
+  /// ended the link.
   fileprivate mutating func dropUntold() { untold = [] }
 
   /// Whether a cause was learned since the last call.
@@ -619,19 +628,20 @@ struct LinkAvoidance: Sendable {
     if parts.contains(.phy) { request.phy = nil }
     if parts.contains(.dataLength) { request.dataLength = nil }
     guard keepsTiming else { return }
-    // The link is created with its final timing.
+    // The link is created with its final parameters.
     (request.startsFast, request.keepsTiming) = (false, true)
   }
 }
 
 /// Work deferred until a stream's first sample has arrived, or until a timeout.
 struct StreamCompletion: Sendable {
-  /// Without a sample, the work starts after this time. A ring with standard firmware sends one sample a
-  /// second.
+  /// Time after which the work starts even if no sample has arrived. A ring with standard firmware sends one
+  /// sample a second.
   static let patience = Duration.seconds(2)
-  /// Without a sample, attributes of an earlier link are verified once after this time.
+  /// Time after which attributes of an earlier link are verified once if no sample has arrived.
   private static let doubtAfter = Duration.seconds(5)
-  /// The same time for attributes that an earlier program discovered, which are more likely to have changed.
+  /// Like `doubtAfter`, for attributes that an earlier program discovered, which are more likely to have
+  /// changed.
   private static let doubtOfRecalledAfter = Duration.seconds(1)
 
   private let withoutFirst: Task<Void, Never>
@@ -679,7 +689,7 @@ struct StreamCompletion: Sendable {
     afterFirst = loop.task {
       guard (try? await times.waitForFirst()) != nil else { return }
       if !turn.isTaken { withoutFirst.cancel() }
-      // An error that ends the link also ends the session's wait for it; a refusal changes nothing.
+      // An error that ends the link also ends the session's wait for it. A refusal changes nothing.
       if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
         try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).validate() }
       }
@@ -687,7 +697,7 @@ struct StreamCompletion: Sendable {
     }
   }
 
-  /// Cancels the work. No further request is sent when it returns, so the command that stops the sensor is
+  /// Cancels the work. No further request is sent after this returns, so the command that stops the sensor is
   /// the last one.
   func end() async {
     afterFirst.cancel()
@@ -696,7 +706,7 @@ struct StreamCompletion: Sendable {
     await afterFirst.value
   }
 
-  /// Decides which of the two tasks does the work.
+  /// Determines which of the two tasks does the work.
   private final class Turn: Sendable {
     private let state = Atomic(false)
 
@@ -707,8 +717,8 @@ struct StreamCompletion: Sendable {
   }
 }
 
-/// Runs `body`. If the task is cancelled and `body` still runs after `patience`, closes the link, so as not
-/// to wait for a device that does not respond.
+/// Runs `body`. If the task is cancelled and `body` still runs after `patience`, closes the link, so that the
+/// caller does not wait for a device that does not respond.
 package func closing<Value>(
   _ connection: Connection, after patience: Duration, isolation: isolated (any Actor)? = #isolation,
   _ body: () async throws -> Value

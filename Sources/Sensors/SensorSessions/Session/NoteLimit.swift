@@ -44,7 +44,8 @@ package final class NoteLimit: Sendable {
     if let rest { _ = loop.after(rest) { [weak self] in self?.flush() } }
   }
 
-  /// Reports the number of suppressed lines. It runs at the end of the minute; call it also at the end.
+  /// Reports the number of suppressed lines. It runs at the end of each minute. Call it also at the end of
+  /// the program.
   package func flush() {
     let count = state.withLock { state in
       defer { state.heldBack = 0 }

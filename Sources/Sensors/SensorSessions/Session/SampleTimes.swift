@@ -6,15 +6,17 @@ import Synchronization
 /// Receive times of samples on the current link, from which the session computes gaps. Written by the receive
 /// thread.
 public final class SampleTimes: Sendable {
-  /// Times of the first and last sample, in nanoseconds; `none` before the first sample.
+  /// Time of the first sample, in nanoseconds; `none` if there is none.
   private let firstTime = Atomic<Int64>(SampleTimes.none)
+  /// Time of the last sample, in nanoseconds; `none` if there is none.
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
-  /// Samples of the current link, and of all links.
+  /// Number of samples on the current link.
   private let linkCount = Atomic<Int>(0)
+  /// Number of samples on all links.
   private let totalCount = Atomic<Int>(0)
   private let lastMayBeLast = Atomic<Bool>(false)
-  /// Intervals between samples on ended links, and their sum in nanoseconds.
+  /// Number of intervals between samples on ended links, and their sum in nanoseconds.
   private let earlier = Mutex<(intervals: Int64, nanoseconds: Int64)>((0, 0))
   /// Counter of the current link's ATT requests.
   private let requests = Mutex<RequestCounter?>(nil)
@@ -23,11 +25,13 @@ public final class SampleTimes: Sendable {
 
   public init() {}
 
-  /// First and last sample of the link; `nil` before the first one.
+  /// Time of the link's first sample; `nil` if there is none.
   public var first: ReceiveTime? { Self.time(firstTime) }
+  /// Time of the link's last sample; `nil` if there is none.
   public var last: ReceiveTime? { Self.time(lastTime) }
 
-  /// ATT requests that the link had sent when its first sample arrived; `nil` if there is no sample.
+  /// Number of ATT requests that the link had sent when its first sample arrived; `nil` if there is no
+  /// sample.
   public var requestsBeforeFirst: Int? {
     let count = requestsBefore.load(ordering: .relaxed)
     return count < 0 ? nil : count
@@ -35,7 +39,7 @@ public final class SampleTimes: Sendable {
 
   /// Number of samples of all links.
   package var count: Int { totalCount.load(ordering: .relaxed) }
-  /// Whether the sensor may have stopped after its last sample, because it has nothing to measure.
+  /// Whether the sensor may have stopped after its last sample because it has nothing to measure.
   package var mayRest: Bool { lastMayBeLast.load(ordering: .relaxed) }
 
   /// Mean time between two samples of a link; `nil` if there are fewer than two.
@@ -52,7 +56,7 @@ public final class SampleTimes: Sendable {
   ///
   /// - Parameters:
   ///   - time: receive time of the sample.
-  ///   - mayBeLast: whether the sensor may stop after it.
+  ///   - mayBeLast: whether the sensor may stop after the sample.
   public func note(_ time: ReceiveTime, mayBeLast: Bool = false) {
     // Only one thread writes, so no read-modify-write operation is needed.
     linkCount.store(linkCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
@@ -65,7 +69,7 @@ public final class SampleTimes: Sendable {
     lastTime.store(time.nanoseconds, ordering: .relaxed)
   }
 
-  /// Called once per link; it may lock and wake other tasks.
+  /// Records the first sample. Called once per link; it may lock, and wakes other tasks.
   private func noteFirst() {
     if let count = requests.withLock({ $0?.value }) { requestsBefore.store(count, ordering: .relaxed) }
     waiters.wakeAll()

@@ -8,7 +8,8 @@ public enum SessionState: Hashable, Sendable {
   case connecting
   case discovering
   case streaming
-  /// The link was lost. `attempt` is the number of the attempt since then, from 1; it begins after `pause`.
+  /// The link was lost. `attempt` is the number of the attempt since the loss, from 1. The attempt begins
+  /// after `pause`.
   case reconnecting(attempt: Int, pause: Duration)
   case closed
 }
@@ -35,23 +36,23 @@ public struct SessionGap: Hashable, Sendable {
   /// The controller's reason, if known: 0x08 is a supervision timeout, 0x13 a disconnect by the device. Core
   /// 5.4, Vol 1, Part F, 2.
   public var reason: HCIStatus?
-  /// The last sample before the gap; `nil` if the link delivered none.
+  /// Time of the last sample before the gap; `nil` if the link delivered none.
   public var lastSampleAt: ReceiveTime?
-  /// Time when the loss was noticed. If the device fell silent, this is one supervision timeout after its
+  /// Time at which the loss was noticed. If the device fell silent, this is one supervision timeout after its
   /// last packet.
   public var lostAt: ReceiveTime
   /// Number of consecutive links, including this one, that ended within 3 s.
   public var shortLinks = 0
-  /// Pause before the first connect; it grows while links do not last.
+  /// Pause before the first attempt to reconnect. It grows while links do not last.
   public var pause = Duration.zero
-  /// Number of connects since the loss.
+  /// Number of attempts to reconnect since the loss.
   public var attempts = 0
-  /// The failed connects, in order.
+  /// The failed attempts, in order.
   public var failures: [Failure] = []
   public var connectedAt: ReceiveTime?
-  /// The first sample after the gap; `nil` if no sample followed.
+  /// Time of the first sample after the gap; `nil` if no sample followed.
   public var firstSampleAt: ReceiveTime?
-  /// ATT requests of the new link before that sample; each is a round trip.
+  /// Number of ATT requests on the new link before that sample; each is a round trip.
   public var requestsBeforeFirstSample: Int?
 
   package init(
@@ -63,7 +64,7 @@ public struct SessionGap: Hashable, Sendable {
     self.lostAt = lostAt
   }
 
-  /// Time from the loss to the first new sample, in nanoseconds; `nil` also if samples have the timestamps of
+  /// Time from the loss to the first new sample, in nanoseconds. Also `nil` if samples have the timestamps of
   /// a log.
   public var recoveryNanoseconds: Int64? {
     firstSampleAt.map { ($0 - lostAt).nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
@@ -76,12 +77,13 @@ public struct SessionGap: Hashable, Sendable {
   }
 }
 
-/// Pause before a session reconnects. It is zero at first and doubles up to 30 s, or up to 1 s if the links
-/// deliver samples. A link that lasts 3 s resets it.
+/// Pause before a session reconnects. It is zero at first and doubles up to 30 s; if the links deliver
+/// samples, it doubles up to 1 s. A link that lasts 3 s resets it.
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)
-  /// Maximum pause if links deliver samples: a link at the edge of its range is more useful than none.
+  /// Maximum pause if links deliver samples, because a link at the edge of its range is more useful than
+  /// none.
   public static let longestBetweenSamples = Duration.seconds(1)
 
   private var pause = Duration.zero
@@ -99,7 +101,7 @@ public struct BackOff: Hashable, Sendable {
 }
 
 extension Array {
-  /// Appends a gap or link to the history, within its limit.
+  /// Appends a gap or link to the history unless the limit is reached.
   mutating func append(limited element: Element) {
     if count == SessionGap.historyLimit.count { remove(at: 1) }
     append(element)

@@ -16,7 +16,7 @@ public struct TemperatureSample: NotificationSample {
   public let time: ReceiveTime
   public let reading: Reading
 
-  /// Decodes a result. Other readings are created where their characteristic is known.
+  /// Decodes a result. Other readings are created by callers that know the characteristic.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     self.init(.result(try TemperatureMeasurement(decoding: value)), at: time)
   }
@@ -33,8 +33,8 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Whether the sensor reports that it is not worn: a thermometer by NaN, a CORE sensor by the absence of a
-  /// reading.
+  /// Whether the sensor reports that it is not worn. A thermometer reports this by NaN, a CORE sensor by the
+  /// absence of a reading.
   public var isOffBody: Bool {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature == .nan
@@ -50,7 +50,7 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// A sample without a reading has a state but no number.
+  /// Whether there is a number. A sample without a reading only has a state.
   public var isValue: Bool { degrees != nil }
 
   /// The temperature in degrees of another unit.
@@ -69,8 +69,8 @@ public struct TemperatureSample: NotificationSample {
 
 /// A connected thermometer or CORE sensor, and its stream.
 ///
-/// A CORE sensor is read through its own service, which sends once a second; its Health Thermometer service
-/// sends once in 10 s.
+/// A CORE sensor is read through its own service, which sends once a second. Its Health Thermometer service
+/// sends only every 10 s.
 public struct ThermometerSession: SensorSession {
   public enum Kind: Hashable, Sendable {
     /// Health Thermometer Service 1.0.
