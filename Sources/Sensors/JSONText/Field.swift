@@ -2,7 +2,7 @@ package import BLEWire
 
 /// One decoded value: a member of a JSON object and a line of text.
 ///
-/// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; a second
+/// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; another
 /// renderer writes the lines of `log show`. The tree determines the content; the renderers determine the
 /// form.
 package struct Field: Hashable, Sendable {
@@ -12,24 +12,24 @@ package struct Field: Hashable, Sendable {
     case integer(Int64)
     case number(Double)
     case text(String)
-    /// Bytes, written in hexadecimal; in text, as lines of sixteen bytes unless there is a label.
+    /// Bytes in hexadecimal. Text output prints them in lines of sixteen bytes if the field has no label.
     case octets([UInt8])
     case uuid(BluetoothUUID)
     /// Reason why the following bytes were not decoded.
     case problem(String)
-    /// The children are members, each on a line of its own in text.
+    /// The children are members. Text output prints each on a line of its own.
     case object
-    /// The children are members, on one line in text if they are scalars.
+    /// The children are members. Text output prints them on one line if all are scalars.
     case sentence
-    /// The children are elements.
+    /// The children are elements of a list.
     case list
   }
 
-  /// The words before the value in text.
+  /// Label before the value in text output.
   package enum Label: Hashable, Sendable {
-    /// Text omits the field and its children.
+    /// Text output omits the field and its children.
     case hidden
-    /// Text has the value or the children without a label.
+    /// Text output prints the value or the children without a label.
     case none
     /// Derived from the name: `runningSteps` becomes "running steps".
     case ofName
@@ -40,13 +40,13 @@ package struct Field: Hashable, Sendable {
   package var name: String?
   package var label: Label
   package var value: Value
-  /// Unit that follows the value in text; `nil` if the name ends in the unit, as in `distanceMeters`.
+  /// Unit that follows the value in text output; `nil` if the name ends in the unit, as in `distanceMeters`.
   package var unit: String?
-  /// Text that replaces value and unit.
+  /// Text that replaces value and unit in text output.
   package var words: String?
   /// Position of the value in the dissected bytes, if the dissector provides it.
   package var octets: Range<Int>?
-  /// Members or elements; for any other value, additional lines of text.
+  /// Members or elements; for any other value, additional lines of text output.
   package var children: [Field]
 
   package init(
@@ -80,7 +80,7 @@ package protocol FieldSource {
 package struct FieldList: Hashable, Sendable {
   package enum Reader: Hashable, Sendable {
     case anyone
-    /// The fields are only rendered as JSON, so no text is generated.
+    /// The fields are only written as JSON, so no text is generated.
     case programs
   }
 
@@ -94,7 +94,7 @@ package struct FieldList: Hashable, Sendable {
     source.describe(into: &self)
   }
 
-  /// The text after a label, if text is generated.
+  /// Returns the text after a label if text is generated; otherwise `nil`.
   package func words(_ words: @autoclosure () -> String?) -> String? { reader == .anyone ? words() : nil }
 
   package mutating func append(_ field: Field) { fields.append(field) }
@@ -152,7 +152,7 @@ package struct FieldList: Hashable, Sendable {
     fields.append(Field(name, .list, label, words: self.words(words()), children: list.fields))
   }
 
-  /// Adds a member that is an object, on one line in text.
+  /// Adds a member that is an object. Text output prints it on one line.
   package mutating func object(_ name: String, _ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)
     members(&list)
@@ -228,9 +228,9 @@ extension JSONLine {
   }
 }
 
-/// Words and units for text, derived from the names in JSON.
+/// Words and units for text output, derived from the names in JSON.
 extension Field {
-  /// `runningSteps` becomes "running steps", `distanceMeters` "distance".
+  /// Returns "running steps" for `runningSteps`, and "distance" for `distanceMeters`.
   package static func words(of name: String) -> String {
     var words: [String] = []
     for scalar in stem(of: name).unicodeScalars {
@@ -254,7 +254,7 @@ extension Field {
     suffixes.first { name.utf8.count > $0.name.utf8.count && name.hasSuffix($0.name) }
   }
 
-  /// A suffix that ends in another suffix must precede it.
+  /// Suffixes and their units. A suffix that ends in another suffix must precede it.
   private static let suffixes: [(name: String, unit: String)] = [
     ("MetersPerSecond", "m/s"), ("DegreesPerSecond", "°/s"), ("RevolutionsPerMinute", "/min"),
     ("PerMinute", "/min"), ("Nanoseconds", "ns"), ("Milliseconds", "ms"), ("Seconds", "s"),

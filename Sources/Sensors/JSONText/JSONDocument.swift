@@ -2,7 +2,7 @@
 package indirect enum JSONDocument: Hashable, Sendable {
   case null
   case flag(Bool)
-  /// The digits as written: an `Int64` may have more digits than a `Double` can represent.
+  /// A number, as the digits in the text: an `Int64` may have more digits than a `Double` can represent.
   case number(String)
   case text(String)
   case array([JSONDocument])
@@ -39,7 +39,7 @@ package indirect enum JSONDocument: Hashable, Sendable {
     return (document, reader.places ?? Places())
   }
 
-  /// The line of a byte, from 1.
+  /// Returns the line of a byte, from 1.
   package static func line(of offset: Int, in octets: [UInt8]) -> Int {
     octets.prefix(offset).count { $0 == 0x0A } + 1
   }
@@ -55,10 +55,10 @@ package indirect enum JSONDocument: Hashable, Sendable {
   package var flag: Bool? { if case .flag(let flag) = self { flag } else { nil } }
   package var array: [JSONDocument]? { if case .array(let array) = self { array } else { nil } }
 
-  /// Nanoseconds since the Unix epoch, from a string of digits, or from a number as older versions wrote it.
+  /// Nanoseconds since the Unix epoch. They are a string of digits, or a number as older versions wrote it.
   package var nanoseconds: Int64? { text.flatMap { Int64($0) } ?? integer() }
 
-  /// The number, if it is an integer of this type.
+  /// Returns the number if it is an integer of this type.
   package func integer<Integer: FixedWidthInteger>(_ type: Integer.Type = Integer.self) -> Integer? {
     if case .number(let text) = self { Integer(text) } else { nil }
   }
@@ -71,13 +71,14 @@ private struct JSONReader {
   /// Positions of the values; `nil` if they are not recorded.
   fileprivate var places: JSONDocument.Places?
   private var pointer = ""
-  /// Offset up to which lines were counted, and the line there.
+  /// Offset up to which lines were counted.
   private var counted = 0
+  /// Number of the line at that offset.
   private var line = 1
 
   init(_ octets: [UInt8]) {
     self.octets = octets
-    // Skips the byte order mark that Windows editors write before UTF-8.
+    // Skip the byte order mark that Windows editors write before UTF-8.
     if octets.starts(with: [0xEF, 0xBB, 0xBF]) { offset = 3 }
   }
 

@@ -14,15 +14,15 @@ package import BLEWire
 package struct JSONLine {
   /// The text so far.
   package private(set) var octets: [UInt8] = []
-  /// Whether the next value or key follows another one.
+  /// Whether the next value or key follows another one in the same array or object.
   private var needsComma = false
   private let unseen: Unseen
 
-  /// How strings are written if they contain invisible or control characters (`Unicode.Scalar.isUnseen`).
+  /// Treatment of invisible and control characters in strings (`Unicode.Scalar.isUnseen`).
   package enum Unseen {
-    /// Escapes them, so that a parser gets the original text.
+    /// Escape them, so that a parser gets the original text.
     case escaped
-    /// Replaces them with U+FFFD, for a page that shows the strings without further processing.
+    /// Replace them with U+FFFD, for a page that shows the strings without further processing.
     case replaced
   }
 
@@ -82,8 +82,8 @@ package struct JSONLine {
     append(decimal: magnitude)
   }
 
-  /// Writes the shortest text that parses to the same number. Infinity and NaN, which JSON lacks, become
-  /// `null`.
+  /// Writes the shortest text that parses to the same number. Infinity and NaN, which JSON cannot represent,
+  /// become `null`.
   package mutating func value(_ number: Double) {
     literal(number.isFinite ? number.description : "null")
   }
@@ -92,7 +92,7 @@ package struct JSONLine {
 
   package mutating func null() { literal("null") }
 
-  /// Writes bytes as a string of two lower-case hexadecimal digits each.
+  /// Writes bytes as a string with two lower-case hexadecimal digits for each.
   package mutating func hex(_ bytes: Span<UInt8>) {
     quoted { line in
       for index in bytes.indices { line.appendHexadecimal(bytes[index]) }
@@ -223,7 +223,7 @@ package struct JSONLine {
     needsComma = true
   }
 
-  /// Appends the digits one by one, because a string would be allocated.
+  /// Appends the digits one by one, because creating a string would allocate memory.
   private mutating func append(decimal number: UInt64) {
     var divisor: UInt64 = 1
     while number / divisor >= 10 { divisor *= 10 }
@@ -245,8 +245,8 @@ package struct JSONLine {
     octets.append(UInt8(ascii: "\""))
   }
 
-  /// Also escapes invisible and control characters, as a surrogate pair if they are outside the Basic
-  /// Multilingual Plane.
+  /// Escapes a scalar if necessary, including invisible and control characters. A scalar outside the Basic
+  /// Multilingual Plane becomes a surrogate pair.
   private mutating func appendEscaped(_ scalar: Unicode.Scalar) {
     if scalar.isASCII { return appendEscaped(UInt8(scalar.value)) }
     guard scalar.isUnseen, unseen == .escaped else {
@@ -260,7 +260,7 @@ package struct JSONLine {
     }
   }
 
-  /// RFC 8259, 7: escapes quotation mark, reverse solidus and control characters. Other bytes are written as
+  /// Escapes quotation mark, reverse solidus and control characters. RFC 8259, 7. Other bytes are written as
   /// they are.
   private mutating func appendEscaped(_ octet: UInt8) {
     switch octet {

@@ -1,6 +1,6 @@
 /// Sanitizes text from outside, such as a name from an advertisement, a file or a broker.
 ///
-/// `printable` is for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters, so a
+/// Use `printable` for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters, so a
 /// program that parses the JSON gets the original text.
 extension Unicode.Scalar {
   /// Whether the character is not visible text: it controls a terminal (C0, DEL, C1), breaks a line, changes
@@ -17,14 +17,14 @@ extension Unicode.Scalar {
     }
   }
 
-  /// Whether XML forbids the character, even escaped: Extensible Markup Language 1.0, 2.2. Surrogates are not
+  /// Whether XML forbids the character, even escaped. Extensible Markup Language 1.0, 2.2. Surrogates are not
   /// scalars.
   fileprivate var isNoXML: Bool { value == 0xFFFE || value == 0xFFFF }
 }
 
 extension String {
-  /// The text as one line, or part of one, for a terminal. Invisible characters, including line feeds, become
-  /// U+FFFD.
+  /// The text as one line, or a part of one, for a terminal. Invisible characters, including line feeds,
+  /// become U+FFFD.
   package var printable: String { replacingUnseen { _ in false } }
 
   /// The text as lines for a terminal: like `printable`, but keeps line feeds and tabs.
