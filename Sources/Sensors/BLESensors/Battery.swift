@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// The remaining charge.
+/// The remaining charge of a battery.
 ///
 /// Battery Service 1.1, 3.1; Battery Level (0x2A19).
 public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
@@ -13,7 +13,7 @@ public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
     self.percent = percent
   }
 
-  /// - Throws: `truncated`; `invalidValue` above 100, which is reserved.
+  /// - Throws: `truncated`; `invalidValue` for a value above 100, which is reserved.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .battery)
     let percent = try reader.u8()
@@ -25,7 +25,7 @@ public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(percent) }
 }
 
-/// Four two-bit codes for the state of a battery. They come from early drafts of the service; some devices
+/// Four two-bit codes for the state of a battery. They are from early drafts of the service; some devices
 /// still have them.
 ///
 /// Battery Power State (0x2A1A).
@@ -55,7 +55,7 @@ public struct BatteryPowerState: CharacteristicValue, RawRepresentable, BitwiseC
 ///
 /// Battery Service 1.1, 3.2; Battery Level Status (0x2BED).
 public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
-  /// The 16 bits of power state codes.
+  /// The 16-bit Power State field.
   public struct PowerState: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt16
     public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -82,7 +82,7 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
   /// Flags as sent, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
   public let flags: UInt8
   public let powerState: PowerState
-  /// Identifies the battery if there are several.
+  /// Identifier of the battery, if there are several.
   public let identifier: UInt16?
   /// Charge in percent. Values above 100 are reserved but kept, because the other fields are valid.
   public let level: UInt8?

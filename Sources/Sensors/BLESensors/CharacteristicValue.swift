@@ -2,8 +2,8 @@ public import BLEWire
 
 /// A typed characteristic value: the bytes of a read, a write, a notification or an indication.
 ///
-/// The decoder keeps everything that the encoder needs to produce the same bytes, including reserved bits. If
-/// a peer may send bytes after the last known field, they are counted but not kept.
+/// The decoder keeps everything that the encoder needs to produce the same bytes, including reserved bits.
+/// Bytes after the last known field, which a peer may send, are counted but not kept.
 public protocol CharacteristicValue: Hashable, Sendable {
   /// - Throws: `WireError` with the layer of the service and the offset of the invalid field.
   init(decoding value: Span<UInt8>) throws(WireError)

@@ -16,7 +16,7 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
     self.organizationallyUniqueIdentifier = organizationallyUniqueIdentifier & 0xFF_FFFF
   }
 
-  /// The EUI-64 of a public device address, with FF FE in the middle.
+  /// Creates the EUI-64 of a public device address, with FF FE in the middle.
   public init(_ address: DeviceAddress) {
     self.init(
       manufacturerIdentifier: 0xFF_FE00_0000 | address.bits & 0xFF_FFFF,
@@ -31,7 +31,7 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
       organizationallyUniqueIdentifier: UInt32(truncatingIfNeeded: number >> 40))
   }
 
-  /// The device address from which the identifier was derived.
+  /// The device address from which the identifier was derived; `nil` if it was not derived from one.
   public var address: DeviceAddress? {
     guard manufacturerIdentifier >> 24 == 0xFFFE else { return nil }
     let upper = UInt64(organizationallyUniqueIdentifier) << 24
@@ -45,17 +45,18 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// Identifies vendor, product and version.
+/// Vendor, product and version of a device.
 ///
 /// Device Information Service 1.1, 3.9; PnP ID (0x2A50).
 public struct PnPID: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 
-  /// 1: `vendor` is a Bluetooth company identifier; 2: it is assigned by the USB Implementers Forum.
+  /// Meaning of `vendor`. 1: a Bluetooth company identifier; 2: an identifier assigned by the USB
+  /// Implementers Forum.
   public let vendorSource: UInt8
   public let vendor: UInt16
   public let product: UInt16
-  /// 0xJJMN for version JJ.M.N, by convention only.
+  /// Version as 0xJJMN for JJ.M.N. Only a convention.
   public let version: UInt16
 
   public init(vendorSource: UInt8, vendor: UInt16, product: UInt16, version: UInt16) {
@@ -115,9 +116,10 @@ public struct DeviceInformationText: CharacteristicValue {
 /// are big-endian, as throughout that standard.
 public struct RegulatoryCertification: CharacteristicValue {
   public struct Entry: Hashable, Sendable {
-    /// 2: Continua Health Alliance; 254: a national regulatory body; 255: defined by the maker.
+    /// Authority that issued the certification. 2: Continua Health Alliance; 254: a national regulatory body;
+    /// 255: defined by the maker.
     public var authority: UInt8
-    /// The layout of `data`, numbered by the authority.
+    /// Layout of `data`, numbered by the authority.
     public var structureType: UInt8
     public var data: [UInt8]
 

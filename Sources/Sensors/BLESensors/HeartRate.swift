@@ -3,7 +3,7 @@ public import BLEWire
 /// One notification of a heart-rate sensor: rate, skin contact, energy, and the intervals between beats.
 ///
 /// Heart Rate Service 1.0, 3.1; GATT Specification Supplement, Heart Rate Measurement (0x2A37). A rate of 0
-/// is normal until the device has detected the pulse; it is not a heart rate.
+/// means that the device has not detected the pulse yet.
 public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -18,7 +18,7 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 
   public enum SensorContact: Hashable, Sendable, BitwiseCopyable {
-    /// The sensor cannot detect contact, or does not do so on this connection.
+    /// The sensor cannot detect contact, or does not detect it on this connection.
     case notSupported
     case notDetected
     case detected
@@ -26,18 +26,18 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
 
   /// Flags as sent, including reserved bits.
   public let flags: Flags
-  /// Beats per minute.
+  /// Heart rate in beats per minute.
   public let beatsPerMinute: UInt16
   /// Energy in kilojoules since the last reset, at most 65,535. Most sensors send it with every tenth
   /// measurement, so `nil` does not mean 0.
   public let energyExpendedKilojoules: UInt16?
-  /// The intervals; empty if none were sent, which is possible even if the flag is set.
+  /// Intervals between beats. Empty if none were sent, which is possible even if the flag is set.
   public let rrIntervals: RRIntervals
   /// Number of bytes after the last field; 1 means half an interval.
   public let trailingByteCount: Int
 
   /// - Parameters:
-  ///   - beatsPerMinute: sent as one byte if it fits, else as two.
+  ///   - beatsPerMinute: heart rate; sent as one byte if it fits, otherwise as two.
   ///   - contact: whether the sensor touches the skin, if it can detect that.
   ///   - energyExpendedKilojoules: energy since the last reset; `nil` if not counted.
   ///   - rrIntervals: `nil` for a sensor that does not send them.
@@ -76,8 +76,8 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// Decodes the start of a truncated value, as in a log whose writer truncated the record: the rate, and as
-  /// much of energy and intervals as is present.
+  /// Decodes the start of a value that the writer of a log truncated: the rate, and as much of energy and
+  /// intervals as is present.
   ///
   /// - Returns: `nil` if the rate is incomplete.
   public init?(cut value: Span<UInt8>) {
@@ -120,12 +120,12 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// Times between successive heart beats in one measurement, oldest first, in 1/1024 s.
+/// Times between successive heartbeats in one measurement, oldest first, in 1/1024 s.
 ///
 /// Stored inline, so that a measurement can be queued without an allocation.
 public struct RRIntervals: Sendable, BitwiseCopyable {
-  /// Maximum number in the longest attribute value: 512 bytes (Core 5.4, Vol 3, Part F, 3.2.9) minus the
-  /// flags and the shortest rate.
+  /// Maximum number of intervals. They fit into the longest attribute value: 512 bytes (Core 5.4, Vol 3, Part
+  /// F, 3.2.9) minus the flags and the shortest rate.
   public static let capacity = 255
   public static let ticksPerSecond = 1024.0
 
@@ -134,7 +134,7 @@ public struct RRIntervals: Sendable, BitwiseCopyable {
 
   public init() {}
 
-  /// - Parameter ticks: in 1/1024 s, at most `capacity`.
+  /// - Parameter ticks: intervals in 1/1024 s; at most `capacity` of them.
   public init(_ ticks: some Sequence<UInt16>) {
     for tick in ticks { append(tick) }
   }
@@ -196,7 +196,7 @@ public struct BodySensorLocation: CharacteristicValue, RawRepresentable, Bitwise
 /// Heart Rate Service 1.0, 3.3; Heart Rate Control Point (0x2A39). A sensor rejects every command except the
 /// reset with the ATT error `controlPointNotSupported`.
 public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCopyable {
-  /// The application error code for a reserved command.
+  /// Application error code for a reserved command.
   public static let controlPointNotSupported: UInt8 = 0x80
 
   public let rawValue: UInt8
@@ -214,22 +214,22 @@ public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCo
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// The heart rate in advertisements of Xiaomi and Amazfit bands and watches, if the owner has enabled sharing
-/// and exercises.
+/// The heart rate in advertisements of Xiaomi and Amazfit bands and watches. It is present if the owner has
+/// enabled sharing and an exercise is in progress.
 ///
-/// The maker has not published the format; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`)
-/// decode it in the same way. According to theengs, a rate is present only after `57 01 02`: some watches,
+/// The maker has not published the format. theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`)
+/// decode it in the same way. According to theengs, a rate is present only after `57 01 02`; some watches,
 /// such as the Amazfit Bip S, send scrambled bytes of the same length.
 public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
-  /// Anhui Huami.
+  /// Company identifier of Anhui Huami.
   public static let company: UInt16 = 0x0157
   private static let byteCount = 26
-  /// The byte after the company identifier if a rate follows.
+  /// Value of the byte after the company identifier if a rate follows.
   private static let rateKind: UInt8 = 2
   private static let rateOffset = 5
   private static let addressOffset = 20
 
-  /// Beats per minute; `nil` if not shared.
+  /// Heart rate in beats per minute; `nil` if it is not shared.
   public let beatsPerMinute: UInt8?
 
   /// - Parameters:
@@ -249,7 +249,7 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
       throw WireError(.heartRate, offset: 2, .invalidValue(UInt32(value[2])))
     }
     let own = value.extracting(Self.addressOffset...)
-    // Neither source states the byte order.
+    // Neither source states the byte order of the address.
     guard
       own.indices.allSatisfy({ own[$0] == address.octet($0) })
         || own.indices.allSatisfy({ own[$0] == address.octet(5 - $0) })

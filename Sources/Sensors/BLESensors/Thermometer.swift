@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// One temperature. A thermometer indicates the final value and may notify intermediate values.
+/// One temperature. A thermometer indicates the final value, and may notify intermediate values.
 ///
 /// Health Thermometer Service 1.0, 3.1 and 3.3; Temperature Measurement (0x2A1C) and Intermediate Temperature
 /// (0x2A1E), which have the same layout.
@@ -21,7 +21,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
 
   /// Flags as sent, including reserved bits.
   public let flags: Flags
-  /// Temperature in `unit`. NaN if the sensor has no value, such as off the body.
+  /// Temperature in `unit`; NaN if the sensor has no value, for example because it is off the body.
   public let temperature: IEEE11073Float
   /// Time by the sensor's own clock.
   public let timestamp: DateTime?
@@ -80,7 +80,7 @@ public struct TemperatureType: CharacteristicValue, RawRepresentable, BitwiseCop
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let armpit = TemperatureType(rawValue: 1)
-  /// The body in general.
+  /// The body, without a specific location.
   public static let body = TemperatureType(rawValue: 2)
   public static let ear = TemperatureType(rawValue: 3)
   public static let finger = TemperatureType(rawValue: 4)
@@ -103,7 +103,7 @@ public struct TemperatureType: CharacteristicValue, RawRepresentable, BitwiseCop
 ///
 /// Health Thermometer Service 1.0, 3.4; Measurement Interval (0x2A21).
 public struct MeasurementInterval: CharacteristicValue, BitwiseCopyable {
-  /// The application error code for a value outside `MeasurementIntervalRange`.
+  /// Application error code for a value outside `MeasurementIntervalRange`.
   public static let outOfRange: UInt8 = 0x80
 
   /// Interval in seconds; 0 means no periodic measurement.
@@ -124,9 +124,9 @@ public struct MeasurementInterval: CharacteristicValue, BitwiseCopyable {
 ///
 /// Health Thermometer Service 1.0, 3.4.2.
 public struct MeasurementIntervalRange: CharacteristicValue, BitwiseCopyable {
-  /// Inclusive.
+  /// Lower limit of the interval in seconds, inclusive.
   public let lowerSeconds: UInt16
-  /// Inclusive.
+  /// Upper limit of the interval in seconds, inclusive.
   public let upperSeconds: UInt16
 
   public init(lowerSeconds: UInt16, upperSeconds: UInt16) {

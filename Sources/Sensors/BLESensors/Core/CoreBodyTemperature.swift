@@ -17,7 +17,7 @@ public enum CoreUUID {
 /// One notification of a CORE sensor: core and skin temperature, quality, heart rate and heat strain.
 ///
 /// CoreTemp BLE Service Specification 2.2, 3.1. A field is absent if its flag is clear. Some firmware always
-/// sends all ten bytes: each field then has a fixed place, and fields without a flag are ignored.
+/// sends all ten bytes: each field then has a fixed position, and fields without a flag are ignored.
 public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -31,7 +31,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     public static let hasHeatStrainIndex = Flags(rawValue: 1 << 5)
   }
 
-  /// The core temperature, if the sensor has one.
+  /// The core temperature, if there is one.
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
     /// Core temperature in hundredths of the unit.
     case temperature(hundredths: Int16)
@@ -50,7 +50,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     public var heartRateState: UInt8 { rawValue >> 4 & 3 }
   }
 
-  /// The length with all fields.
+  /// Length of a value with all fields, in bytes.
   public static let fullByteCount = 10
   private static let noReading: Int16 = 0x7FFF
 
@@ -62,7 +62,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   /// An undocumented field, which clients call heat flux.
   public let coreReserved: Int16?
   public let quality: Quality?
-  /// Beats per minute from a paired monitor; 0 if none was received.
+  /// Heart rate in beats per minute from a paired monitor; 0 if none was received.
   public let heartRate: UInt8?
   /// Heat strain index in tenths, 0 … 254.
   public let heatStrainIndexTenths: UInt8?
@@ -115,7 +115,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
 
   public var unit: TemperatureMeasurement.Unit { flags.contains(.isFahrenheit) ? .fahrenheit : .celsius }
 
-  /// Core temperature in degrees of `unit`; `nil` without a reading.
+  /// Core temperature in degrees of `unit`; `nil` if there is no reading.
   public var coreTemperature: Double? {
     switch core {
     case .temperature(let hundredths): Double(hundredths) / 100
@@ -123,7 +123,7 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// Skin temperature in degrees of `unit`; `nil` without a reading.
+  /// Skin temperature in degrees of `unit`; `nil` if there is no reading.
   public var skinTemperature: Double? {
     guard let skinHundredths, skinHundredths != Self.noReading else { return nil }
     return Double(skinHundredths) / 100
@@ -150,10 +150,10 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
 
 /// The content of a CORE sensor's advertisement, after the company identifier.
 ///
-/// CORE Connectivity Implementation Notes 3.1, 2.1. The document prints the bytes of the company identifier
+/// CORE Connectivity Implementation Notes 3.1, 2.1. That document prints the bytes of the company identifier
 /// in reverse order.
 public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
-  /// greenTEG AG.
+  /// Company identifier of greenTEG AG.
   public static let company: UInt16 = 0x0BF6
 
   public let version: UInt8

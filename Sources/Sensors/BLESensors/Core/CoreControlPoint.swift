@@ -11,10 +11,10 @@ public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// How a CORE sensor searches for heart-rate monitors.
+/// Kind of search for heart-rate monitors.
 public enum CoreScan: UInt8, Hashable, Sendable, BitwiseCopyable {
   case scanOnly = 0xFF
-  /// Also pairs with the strongest monitor.
+  /// Searches, and pairs with the monitor that has the strongest signal.
   case scanAndPair = 0xFE
 }
 
@@ -41,8 +41,8 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   case scannedAddress(index: UInt8)
   case clearMonitors
   case pairedMonitor(index: UInt8)
-  /// A rate from another source in beats per minute; `nil` turns it off. If the rate does not change for 15
-  /// s, the quality drops.
+  /// Sets the heart rate from another source, in beats per minute; `nil` turns it off. If the rate does not
+  /// change for 15 s, the quality decreases.
   case setExternalHeartRate(UInt8?)
 
   public var opcode: UInt8 {
@@ -137,30 +137,30 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
   /// Opcode of the indication. No request uses it.
   public static let opcode: UInt8 = 0x80
 
-  /// Content of a response. The request's opcode determines the form.
+  /// Content of a response. Its form depends on the request's opcode.
   public enum Content: Hashable, Sendable, BitwiseCopyable {
     case nothing
     case count(UInt8)
-    /// State: 0 closed, 1 searching, 2 synchronized.
+    /// `state`: 0 closed, 1 searching, 2 synchronized.
     case antMonitor(CoreANTDevice, state: UInt8)
     case scannedANT(CoreANTDevice)
-    /// State: 0 disconnected, 1 connected.
+    /// `state`: 0 disconnected, 1 connected.
     case monitor(state: UInt8, name: Name)
     case name(Name)
     case address(DeviceAddress)
-    /// State: 0 disconnected, 1 connected.
+    /// `state`: 0 disconnected, 1 connected.
     case pairedMonitor(state: UInt8, DeviceAddress)
   }
 
-  /// A name in UTF-8, which may end within a character.
+  /// A name in UTF-8. It may be cut within a character.
   public struct Name: Sendable, BitwiseCopyable {
-    /// Bytes that fit into an indication of 20 bytes.
+    /// Maximum number of bytes in a name, which fit into an indication of 20 bytes.
     public static let capacity = 17
 
     private var storage = InlineArray<17, UInt8>(repeating: 0)
     public private(set) var count = 0
 
-    /// - Parameter octets: truncated to `capacity`.
+    /// - Parameter octets: name in UTF-8; truncated to `capacity`.
     public init(_ octets: Span<UInt8>) {
       count = min(octets.count, Self.capacity)
       for index in 0..<count { storage[index] = octets[index] }
@@ -171,7 +171,7 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
   }
 
   public let requestOpcode: UInt8
-  /// 1 success, 2 opcode not supported, 3 invalid parameter, 4 failed.
+  /// Result of the request: 1 success, 2 opcode not supported, 3 invalid parameter, 4 failed.
   public let result: UInt8
   public let content: Content
 
@@ -252,7 +252,8 @@ extension FieldReader {
     CoreANTDevice(number: try u16(), transmissionType: try u8())
   }
 
-  /// The specification does not state the address type; straps have random static addresses.
+  /// Reads an address. The specification does not state the address type; straps have random static
+  /// addresses.
   fileprivate mutating func address() throws(WireError) -> DeviceAddress {
     bytes.address(at: try take(6), type: .random)
   }

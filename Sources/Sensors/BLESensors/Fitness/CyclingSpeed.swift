@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Cycling Speed and Cadence Service 1.0, 3.1; CSC Measurement (0x2A5B).
 public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
-  /// Cumulative revolutions, and the time when the last one ended.
+  /// Cumulative number of wheel revolutions, and the time at which the last one ended.
   public struct Wheel: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// Time of the last revolution in 1/1024 s; wraps every 64 s.
@@ -16,7 +16,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   }
 
   public struct Crank: Hashable, Sendable, BitwiseCopyable {
-    /// Cumulative revolutions; the count wraps.
+    /// Cumulative number of revolutions; wraps.
     public let revolutions: UInt16
     /// Time of the last revolution in 1/1024 s; wraps every 64 s.
     public let lastEventTicks: UInt16
@@ -27,10 +27,10 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   }
 
   /// Change between two measurements. If neither revolutions nor time changed, the measurement is a
-  /// repetition, not a stop.
+  /// repetition; it does not mean that the bicycle stopped.
   ///
   /// If the sensor restarted or the wheel rolled back, the counts imply a rate that no wheel or crank can
-  /// reach: `isPossible` is then `false`, and there is no rate.
+  /// reach. `isPossible` is then `false`, and there is no rate.
   public struct Change: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// Change of the time, in 1/1024 s.

@@ -8,7 +8,7 @@ public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
   public let flags: UInt8
   /// Speed in 1/256 m/s.
   public let speed256ths: UInt16
-  /// Steps of one foot per minute; some sensors count both feet.
+  /// Steps per minute of one foot; some sensors count both feet.
   public let cadencePerMinute: UInt8
   public let strideCentimeters: UInt16?
   public let distanceDecimeters: UInt32?

@@ -3,7 +3,7 @@ public import BLEWire
 /// A date and time by a sensor's own clock: local time without a time zone.
 ///
 /// GATT Specification Supplement, Date Time (0x2A08). Year, month and day are 0 if the sensor does not know
-/// them. Values out of range are kept: a wrong clock does not make the measurement wrong.
+/// them. Values out of range are kept, because a wrong clock does not make the measurement wrong.
 public struct DateTime: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 

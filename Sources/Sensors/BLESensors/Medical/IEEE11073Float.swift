@@ -1,8 +1,8 @@
 import BLEWire
 
-/// Meanings of the reserved mantissas in the IEEE 11073-20601 number formats, if the exponent is 0.
+/// Meanings of the reserved mantissas in the IEEE 11073-20601 number formats if the exponent is 0.
 public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
-  /// No valid result, for example because the sensor is off the body.
+  /// There is no valid result, for example because the sensor is off the body.
   case nan
   /// The result cannot be expressed with this exponent.
   case notAtThisResolution
@@ -12,7 +12,8 @@ public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
   case reserved
 }
 
-/// The 32-bit FLOAT: mantissa × 10^exponent, with an 8-bit signed exponent above a 24-bit signed mantissa.
+/// The 32-bit FLOAT: mantissa × 10^exponent. The signed exponent has the upper 8 bits, the signed mantissa
+/// the lower 24.
 ///
 /// Both parts are kept: `27.20` and `27.2` are the same number measured with different precision. IEEE
 /// 11073-20601, Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
@@ -29,7 +30,7 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
-  /// The encoded number; on air its least significant byte comes first.
+  /// - Parameter bitPattern: the encoded number. It is transmitted with the least significant byte first.
   public init(bitPattern: UInt32) {
     mantissa = Int32(bitPattern: bitPattern << 8) >> 8
     exponent = Int8(bitPattern: UInt8(truncatingIfNeeded: bitPattern >> 24))
@@ -63,13 +64,14 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary number; `nil` if the value is not a number.
+  /// The nearest binary floating-point number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
 }
 
-/// The 16-bit SFLOAT: a 4-bit signed exponent above a 12-bit signed mantissa. See `IEEE11073Float`.
+/// The 16-bit SFLOAT: mantissa × 10^exponent. The signed exponent has the upper 4 bits, the signed mantissa
+/// the lower 12. See `IEEE11073Float`.
 public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 2
 
@@ -85,7 +87,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
-  /// The encoded number; on air its least significant byte comes first.
+  /// - Parameter bitPattern: the encoded number. It is transmitted with the least significant byte first.
   public init(bitPattern: UInt16) {
     mantissa = Int16(bitPattern: bitPattern << 4) >> 4
     exponent = Int8(truncatingIfNeeded: Int16(bitPattern: bitPattern) >> 12)
@@ -119,13 +121,13 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary number; `nil` if the value is not a number.
+  /// The nearest binary floating-point number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
 }
 
-/// The binary number nearest to mantissa × 10^exponent.
+/// Returns the binary floating-point number nearest to mantissa × 10^exponent.
 private func decimal(_ mantissa: some SignedInteger, _ exponent: Int8) -> Double? {
   // 10^22 is the largest power of ten that a Double holds exactly, so the result is rounded only once.
   // Embedded Swift cannot parse a Double, so the last digits may differ there for values that no sensor

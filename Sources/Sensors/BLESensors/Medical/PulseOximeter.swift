@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// Oxygen saturation in percent and pulse rate per minute; NaN if there is no value.
+/// Oxygen saturation in percent and pulse rate in beats per minute; NaN if there is no value.
 public struct OximeterReading: Hashable, Sendable, BitwiseCopyable {
   public let spO2: IEEE11073ShortFloat
   public let pulseRate: IEEE11073ShortFloat
@@ -32,7 +32,7 @@ public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
   public let reading: OximeterReading
   public let timestamp: DateTime?
   public let measurementStatus: UInt16?
-  /// 24 bits.
+  /// Device and sensor status: 24 bits.
   public let deviceStatus: UInt32?
   /// Pulse amplitude index in percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
@@ -77,7 +77,7 @@ public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
   public let fast: OximeterReading?
   public let slow: OximeterReading?
   public let measurementStatus: UInt16?
-  /// 24 bits.
+  /// Device and sensor status: 24 bits.
   public let deviceStatus: UInt32?
   /// Pulse amplitude index in percent.
   public let pulseAmplitudeIndex: IEEE11073ShortFloat?
@@ -118,7 +118,7 @@ public struct OximeterFeatures: CharacteristicValue, BitwiseCopyable {
   /// Bit 0: measurement status; bit 1: device status; bit 2: storage; bit 3: timestamp; bit 4: fast; bit 5:
   /// slow; bit 6: pulse amplitude index; bit 7: several bonds.
   public let supported: UInt16
-  /// Bits of the status that the device uses.
+  /// Bits of the measurement status that the device uses.
   public let measurementStatus: UInt16?
   public let deviceStatus: UInt32?
   public let trailingByteCount: Int

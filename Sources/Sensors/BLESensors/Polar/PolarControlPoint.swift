@@ -23,7 +23,7 @@ public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable
 ///
 /// Online Measurement (2024), 3.1.
 public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
-  /// The first byte, which no other value of the control point has.
+  /// The first byte, by which the features differ from all other values of the control point.
   public static let marker: UInt8 = 0x0F
   private static let byteCount = 17
 
@@ -34,7 +34,7 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
     bits = types.reduce(0) { $0 | 1 << UInt64($1.rawValue) }
   }
 
-  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not the features.
+  /// - Throws: `truncated`; `unexpectedOpcode` for another value of the control point.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
     let marker = try reader.u8()
@@ -63,15 +63,15 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
 
 /// A request to the control point.
 ///
-/// Online Measurement (2024), 3.2. The response is a `PolarResponse` in an indication. Unless the indication
-/// is enabled, the sensor does nothing.
+/// Online Measurement (2024), 3.2. The response is a `PolarResponse` in an indication. The sensor does
+/// nothing unless the indication is enabled.
 public struct PolarRequest: CharacteristicValue {
   public var opcode: PolarOpcode
   /// Type of the measurement; valid if `opcode.hasType`.
   public var type: PolarMeasurementType
   /// Whether the sensor records to its memory instead of sending the data.
   public var isOffline: Bool
-  /// Settings of a start, each with one value.
+  /// Settings of a start request, each with one value.
   public var settings: [PolarSetting]
   /// Bytes that follow an opcode without a type.
   public var parameters: [UInt8]
@@ -114,8 +114,8 @@ public struct PolarRequest: CharacteristicValue {
   }
 }
 
-/// The response to a request. A long response comes in several parts, each with the same header; all except
-/// the last have `hasMore`.
+/// The response to a request. A long response has several parts with the same header; all parts except the
+/// last have `hasMore`.
 ///
 /// Online Measurement (2024), 3.3.
 public struct PolarResponse: CharacteristicValue {
@@ -124,9 +124,9 @@ public struct PolarResponse: CharacteristicValue {
 
   public var opcode: PolarOpcode
   public var type: PolarMeasurementType
-  /// 0 is success; the maker's reference lists the others.
+  /// Status of the request. 0 is success; the maker's reference lists the others.
   public var status: UInt8
-  /// `nil` if the byte was not sent, as in some error responses.
+  /// The byte that indicates further parts; `nil` if it was not sent, as in some error responses.
   public var moreByte: UInt8?
   public var parameters: [UInt8]
 
@@ -170,7 +170,7 @@ public struct PolarResponse: CharacteristicValue {
 
   /// The settings in a response to `getSettings`, `getSDKModeSettings` or `start`.
   ///
-  /// A single byte is reserved and not a setting.
+  /// A single byte is reserved, and is not a setting.
   public func settings() throws(WireError) -> [PolarSetting] {
     guard parameters.count > 1 else { return [] }
     let octets = parameters
@@ -223,21 +223,21 @@ public struct PolarStopEvent: CharacteristicValue {
 /// Online Measurement (2024), 3.4: kind, number of values, values.
 public struct PolarSetting: Hashable, Sendable {
   public enum Kind: UInt8, Hashable, Sendable, BitwiseCopyable {
-    /// In hertz.
+    /// Values in hertz.
     case sampleRate = 0
-    /// In bits.
+    /// Values in bits.
     case resolution = 1
     /// Positive and negative limit in g, degrees per second or gauss.
     case range = 2
     /// Positive and negative limit in thousandths of these units.
     case rangeMilliUnits = 3
     case channels = 4
-    /// The bit pattern of a 32-bit binary floating-point number; only in responses to a start.
+    /// The bit pattern of a 32-bit binary floating-point number. Only in responses to a start request.
     case conversionFactor = 5
-    /// 16 bytes each: the encryption of an offline recording, then the key.
+    /// Values of 16 bytes: the encryption of an offline recording, then the key.
     case security = 6
 
-    /// Bytes per value.
+    /// Number of bytes per value.
     public var byteCount: Int {
       switch self {
       case .sampleRate, .resolution, .range: 2
@@ -298,7 +298,7 @@ public struct PolarSetting: Hashable, Sendable {
 }
 
 extension FieldReader {
-  /// - Throws: `truncated`; `invalidValue` for an unknown kind, whose size is unknown too.
+  /// - Throws: `truncated`; `invalidValue` for an unknown kind, because its size is unknown, too.
   mutating func setting() throws(WireError) -> PolarSetting {
     let code = try u8()
     guard let kind = PolarSetting.Kind(rawValue: code) else {

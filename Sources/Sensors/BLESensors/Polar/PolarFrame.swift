@@ -1,25 +1,26 @@
 public import BLEWire
 
-/// One notification of raw data from a Polar sensor: a batch of samples of one kind, plain or as differences.
+/// One notification of raw data from a Polar sensor: samples of one kind, plain or as differences.
 ///
-/// Online Measurement (2024), 4. `content` borrows the notification's value. `init(validating:)` detects
-/// every error of a frame; `forEachSample` then passes on the samples one by one without an allocation.
+/// Online Measurement (2024), 4. `content` borrows the notification's value. `init(validating:)` detects all
+/// errors of a frame, and `forEachSample` then passes the samples one by one, without an allocation.
 public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   public static let headerByteCount = 10
   /// Origin of `timestampNanoseconds`, 2000-01-01T00:00:00, in seconds since the Unix epoch.
   public static let epochUnixSeconds: Int64 = 946_684_800
 
   public let type: PolarMeasurementType
-  /// Time of the last sample since 2000, by the sensor's clock, which is rarely set correctly; 0 if unknown.
+  /// Time of the last sample in nanoseconds since 2000, by the sensor's clock, which is rarely set correctly;
+  /// 0 if unknown.
   public let timestampNanoseconds: UInt64
-  /// 0 … 127.
+  /// Type of the frame, 0 … 127.
   public let frameType: UInt8
   /// Whether the frame contains a reference sample followed by differences.
   public let isCompressed: Bool
   /// The bytes after the header.
   public let content: Span<UInt8>
-  /// Layout of the samples; `nil` if the content is not samples: information about the measurement, or an
-  /// unknown type.
+  /// Layout of the samples. `nil` if the content is not samples but information about the measurement, or if
+  /// its type is unknown.
   public let layout: PolarSampleLayout?
   public let sampleCount: Int
 
@@ -112,11 +113,11 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
 
 /// A block of differences of one width.
 public struct PolarDeltaBlock: Hashable, Sendable, BitwiseCopyable {
-  /// Bits per difference, 0 … 32. A block of 0 bits has no samples, whatever its count field states, as in
-  /// the maker's SDK.
+  /// Number of bits per difference, 0 … 32. A block of 0 bits has no samples, whatever its count field
+  /// states, as in the maker's SDK.
   public let deltaBits: Int
   public let sampleCount: Int
-  /// Offset of the packed differences.
+  /// Offset of the packed differences, in bytes.
   let start: Int
 }
 
@@ -157,7 +158,7 @@ private struct PackedBits: ~Escapable {
     self.offset = offset
   }
 
-  /// - Parameter bits: 1 … 32.
+  /// - Parameter bits: number of bits, 1 … 32.
   mutating func next(_ bits: Int) -> Int32 {
     while pendingCount < bits {
       pending |= UInt64(octets[offset]) << UInt64(pendingCount)
@@ -172,7 +173,7 @@ private struct PackedBits: ~Escapable {
   }
 }
 
-/// Number of bytes needed for this many bits.
+/// Returns the number of bytes needed for this many bits.
 func packedByteCount(_ bits: Int) -> Int { (bits + 7) / 8 }
 
 extension FieldReader {
@@ -312,7 +313,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Bytes of one sample, also of the first sample in a compressed frame.
+  /// Number of bytes of one sample, also of the first sample in a compressed frame.
   public var byteCount: Int {
     switch form {
     case .integers(let bits): channelCount * (bits / 8)
@@ -324,7 +325,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Bits of a value in the first sample of a compressed frame.
+  /// Number of bits of a value in the first sample of a compressed frame.
   public var referenceBits: Int {
     switch form {
     case .integers(let bits): bits

@@ -58,7 +58,7 @@ public struct PolarFrameEncoder: Sendable {
     }
   }
 
-  /// The minimum number of bits for the difference between any of `samples` and its predecessor.
+  /// Returns the minimum number of bits for the difference between any of `samples` and its predecessor.
   ///
   /// - Parameters:
   ///   - samples: values of consecutive samples.
@@ -82,7 +82,7 @@ public struct PolarFrameEncoder: Sendable {
   /// - Parameters:
   ///   - samples: values of consecutive samples.
   ///   - previous: the sample before the first.
-  ///   - deltaBits: 1 … 32, at least the result of `deltaBits(_:after:)`.
+  ///   - deltaBits: bits per difference, 1 … 32; at least the result of `deltaBits(_:after:)`.
   ///   - output: needs room for the block.
   public func encodeBlock(
     _ samples: Span<Int32>, after previous: Span<Int32>, deltaBits: Int, into output: inout OutputSpan<UInt8>

@@ -4,21 +4,21 @@
 /// timestamp and the previous frame's. In the first frame, and after a gap, they precede it at the nominal
 /// rate. Times are integers, because a timestamp has more digits than a `Double`.
 ///
-/// Frames have no counter. Samples are missing before a frame if more sample periods have passed since the
-/// previous frame than the frame has samples. The period is the nominal one until two frames show the true
-/// one: some sensors are off by 4 %, and one firmware reports 135 Hz while it measures at 55 Hz (reference
-/// `sensor-services.md`, 5.3).
+/// Frames have no counter. If more sample periods have passed since the previous frame than a frame has
+/// samples, samples are missing before the frame. The period is the nominal one until two frames show the
+/// true one: some sensors are off by 4 %, and one firmware reports 135 Hz while it measures at 55 Hz
+/// (reference `sensor-services.md`, 5.3).
 public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
   /// Times of the samples of one frame.
   public struct Timing: Hashable, Sendable, BitwiseCopyable {
     /// Time of the last sample.
     let last: UInt64
     let sampleCount: UInt64
-    /// The sample period is `spanNanoseconds` / `spanCount`.
+    /// Time that `spanCount` sample periods take, in nanoseconds.
     let spanNanoseconds: UInt64
     let spanCount: UInt64
-    /// Number of samples missing before this frame. Once the period is known, those missing before earlier
-    /// frames are added.
+    /// Number of samples missing before this frame. When the period becomes known, it includes those missing
+    /// before earlier frames.
     public let missingSampleCount: Int
 
     /// Time of sample `index`, in nanoseconds since 2000.
@@ -37,7 +37,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Pairs of frames that do not yet show a plausible period.
+  /// Pairs of frames that do not show a plausible period yet.
   private struct Doubtful: Hashable, Sendable, BitwiseCopyable {
     var elapsed = 0.0
     var samples = 0.0
@@ -54,8 +54,8 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
   private var previous: UInt64?
   /// Sample period in nanoseconds, as measured from two frames.
   private var period: Double?
-  /// Mean difference between the number of samples that fit into a frame's duration and the number that it
-  /// has; initially a guess.
+  /// Mean difference between the number of samples that fit into the time since the previous frame and the
+  /// number that a frame has; initially a guess.
   private var deviation: Double?
   private var doubtful = Doubtful()
 
@@ -68,7 +68,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     self.previous = previous
   }
 
-  /// Sample period in nanoseconds, if known.
+  /// Sample period in nanoseconds; `nil` if it is unknown.
   public var periodNanoseconds: Double? { period ?? sampleRateHertz.map { 1e9 / Double($0) } }
 
   /// Whether the period was measured from frames.
@@ -78,8 +78,8 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
   /// before the next one.
   public mutating func interrupt() { previous = nil }
 
-  /// - Returns: `nil` if the times are unknown: for a frame without samples or timestamp, or the first frame
-  ///   without a rate.
+  /// - Returns: `nil` if the times are unknown: for a frame without samples or timestamp, or for the first
+  ///   frame if there is no rate.
   public mutating func timing(of timestampNanoseconds: UInt64, sampleCount: Int) -> Timing? {
     guard timestampNanoseconds != 0, sampleCount > 0 else { return nil }
     let count = UInt64(sampleCount)
@@ -144,7 +144,7 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
     return missing > 0 ? Int(min(missing, Double(Int32.max))) : 0
   }
 
-  /// Places the samples of a frame using only the period.
+  /// Computes the times of a frame's samples from the period alone.
   private func alone(_ last: UInt64, _ count: UInt64, missing: Int) -> Timing? {
     guard let sampleRateHertz else {
       guard let period, period >= 1 else { return nil }

@@ -1,10 +1,10 @@
 import BLEWire
 
-/// One ECG sample of a Polar sensor, with named fields.
+/// One ECG sample of a Polar sensor, split into its fields.
 ///
 /// Initialize it with a sample from `PolarFrame.forEachSample`, for a frame of the same kind.
 public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// Voltage in microvolts; without a unit in frames of type 3.
+  /// Voltage in microvolts; in frames of type 3, a value without a unit.
   public let value: Int32
   /// Contact data; only in frames of type 1.
   public let contact: Contact?
@@ -31,7 +31,7 @@ public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
 
 /// One interval between pulse waves.
 public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
-  /// Beats per minute.
+  /// Heart rate in beats per minute.
   public let heartRate: UInt8
   public let intervalMilliseconds: UInt16
   public let errorEstimateMilliseconds: UInt16
@@ -51,7 +51,8 @@ public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
   public var isSkinContactSupported: Bool { flags & 4 != 0 }
 }
 
-/// Conversion from raw numbers to units. The factor comes from the start response; the default is 1.
+/// Conversion from raw numbers to units. The factor is in the response to the start request; the default is
+/// 1.
 public enum PolarUnits {
   /// Milli-g per count of an accelerometer. Old firmware sends g in compressed frames of type 0; all other
   /// frames are in milli-g.
@@ -82,13 +83,13 @@ public enum PolarUnits {
 ///
 /// Source: the maker's SDK (`PpgData`).
 public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
-  /// Types 4 and 9: integration counts and the gains of both amplifiers, for twelve channels.
+  /// Frame types 4 and 9: integration counts and the gains of both amplifiers, for twelve channels.
   case integration(InlineGains)
-  /// Type 5.
+  /// Frame type 5.
   case operationMode(UInt32)
-  /// Type 6.
+  /// Frame type 6.
   case sport(UInt64)
-  /// Type 14.
+  /// Frame type 14.
   case gains(count: UInt8, first: UInt8, second: UInt8)
 
   public struct InlineGains: Sendable, BitwiseCopyable {
@@ -105,7 +106,7 @@ public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
     public func secondGain(_ channel: Int) -> UInt8 { octets[13 + 2 * channel] & 7 }
   }
 
-  /// - Returns: `nil` for a frame of another kind or a frame that is too short.
+  /// - Returns: `nil` if the frame has other content or is too short.
   public init?(_ frame: borrowing PolarFrame) {
     guard frame.type == .ppg, !frame.isCompressed else { return nil }
     let content = frame.content

@@ -6,15 +6,15 @@ public import BLEWire
 /// the features, get the settings, start.
 public enum PolarUUID {
   public static let service = BluetoothUUID(high: 0xFB00_5C80_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
-  /// `PolarControlPoint`: read, write, indicate.
+  /// Characteristic of control point values; read, write, indicate.
   public static let controlPoint = BluetoothUUID(high: 0xFB00_5C81_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
-  /// `PolarFrame`: notify.
+  /// Characteristic of `PolarFrame` values; notify.
   public static let data = BluetoothUUID(high: 0xFB00_5C82_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
 }
 
 /// A measurement or mode of a Polar sensor.
 ///
-/// Online Measurement (2024) and the maker's SDK. Codes that have no name here are kept.
+/// Online Measurement (2024) and the maker's SDK. Codes without a name here are kept.
 public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   /// 0 … 63.
   public let rawValue: UInt8
@@ -39,19 +39,19 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
 
 /// The heart rate in a Polar sensor's advertisement, after the company identifier.
 ///
-/// Blocks of other data may precede it, as in advertisements of an OH1. Each consists of flags with bit 6
-/// set, a byte count, and that many bytes. Source: the maker's SDK (`BlePolarHrAdvertisement`,
-/// `BleAdvertisementContent`).
+/// Blocks of other data may precede the heart rate, as in advertisements of an OH1. Each block consists of
+/// flags with bit 6 set, a byte count, and that many bytes. Source: the maker's SDK
+/// (`BlePolarHrAdvertisement`, `BleAdvertisementContent`).
 public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
-  /// Polar Electro Oy.
+  /// Company identifier of Polar Electro Oy.
   public static let company: UInt16 = 0x006B
 
   /// Bit 0: battery status; bit 1: skin contact; bits 2 to 4: frame counter; bit 5: broadcast; bit 7: status.
   public let flags: UInt8
   public let transmitterCode: UInt8
-  /// Beats per minute, averaged over a short time.
+  /// Heart rate in beats per minute, averaged over a short time.
   public let fastAverage: UInt8
-  /// Beats per minute, averaged over a long time. Present only as the last byte.
+  /// Heart rate in beats per minute, averaged over a long time. Present only as the last byte.
   public let slowAverage: UInt8?
   public let trailingByteCount: Int
 

@@ -3,7 +3,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
   public let rawValue: UInt16
   public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-  /// The symbol to write after a number: empty for a number without a unit, the UUID for an unknown unit.
+  /// The symbol to write after a number. Empty for a number without a unit, the UUID for an unknown unit.
   public var symbol: String {
     switch rawValue {
     case 0x2700, 0x271D, 0x271E: ""

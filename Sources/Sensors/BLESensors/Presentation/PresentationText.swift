@@ -1,10 +1,11 @@
 public import BLEWire
 
-/// A value as text, according to its Characteristic Presentation Format: `-0.04059 °F`.
+/// Formats a value as text, according to its Characteristic Presentation Format: `-0.04059 °F`.
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.5; formats in Bluetooth Assigned Numbers, 2.4.1.
 extension CharacteristicPresentationFormat {
-  /// Number of bytes in a value; `nil` if the value takes all remaining bytes, or if the format is unknown.
+  /// Number of bytes in a value; `nil` if the value consists of all remaining bytes, or if the format is
+  /// unknown.
   public var valueByteCount: Int? {
     switch format {
     case 0x01...0x04, 0x0C: 1
@@ -74,7 +75,8 @@ extension CharacteristicPresentationFormat {
     (mantissa < 0 ? "-" : "") + digits(mantissa.magnitude, exponent)
   }
 
-  /// The exact product of the number and a power of ten, with as many decimals as the exponent requires.
+  /// Formats the exact product of the number and a power of ten, with as many decimals as the exponent
+  /// requires.
   private static func digits(_ magnitude: UInt64, _ exponent: Int) -> String {
     let digits = String(magnitude)
     // Use an exponent if there are too many digits to write out.
