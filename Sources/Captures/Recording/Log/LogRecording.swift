@@ -32,7 +32,7 @@ public struct LogRecording: Sendable {
     public var elapsed: Duration
   }
 
-  /// Why the recording ended.
+  /// Reason for the end of a recording.
   private enum End: Sendable { case count, duration, failure, source }
 
   /// Opens the source.
@@ -55,7 +55,7 @@ public struct LogRecording: Sendable {
     }
   }
 
-  /// Takes records from another source than the kernel, for tests of the writer.
+  /// Records from a source other than the kernel, for tests of the writer.
   ///
   /// - Parameter open: creates the source of one run.
   package init(
@@ -147,7 +147,8 @@ public struct LogRecording: Sendable {
       case nil: "interrupted"
       }
     var lost = LogRecordingReport.Loss(packetLog: outcome.lostInQueue, disk: outcome.lostOnDisk)
-    // Packets that the log of another process does not have were dropped before this writer.
+    // If another process's log is followed, the drops that it records happened in that process, before this
+    // writer.
     if isOfCapture {
       lost.packetLog += writer.sourceDrops
     } else {

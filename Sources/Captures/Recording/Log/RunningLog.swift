@@ -8,7 +8,7 @@ public struct RunningLog: Hashable, Sendable {
   public struct Origin: Hashable, Sendable {
     /// The adapter or transport.
     public var adapter: String
-    /// How ringtap accesses the radio.
+    /// Mode in which ringtap accesses the radio.
     public var mode: String
     /// The device, if the log covers a single link.
     public var device: String?

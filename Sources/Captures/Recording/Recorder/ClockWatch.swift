@@ -61,8 +61,9 @@ struct ClockWatch: Sendable {
   /// Steps after which no timestamp has been found yet.
   private struct Pending: Sendable {
     var span: Int64 = 0
-    /// Times of the readings before and after the steps, by the boot clock, in nanoseconds.
+    /// Time of the reading before the steps, by the boot clock, in nanoseconds.
     var from: Int64
+    /// Time of the reading after the steps, by the boot clock, in nanoseconds.
     var to: Int64
     /// Offset of the wall clock before the steps.
     var offset: Int64

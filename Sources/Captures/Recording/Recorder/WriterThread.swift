@@ -50,7 +50,7 @@ extension WriterJob where Self: ~Copyable {
   mutating func look() {}
 }
 
-/// How much of the queues a turn empties.
+/// Part of the queues that a turn empties.
 enum WriterTurn: Hashable, Sendable { case some, all }
 
 /// A thread that writes files, so that the receive thread only fills bounded queues.

@@ -6,7 +6,7 @@ package enum SessionDocument {
   /// Maximum size in bytes.
   private static let limit = 1 << 23
 
-  /// Why the file cannot be read.
+  /// Reason why the file cannot be read.
   package enum Problem: Error, CustomStringConvertible {
     case file(SystemError)
     case content(JSONDocument.Failure)

@@ -12,7 +12,7 @@ public struct SessionReport: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
-    /// Number of samples without an optical reading; `nil` if this does not apply.
+    /// Number of samples without an optical reading; `nil` for a table without optical readings.
     public var dropouts: Int?
     /// Number of times that the sensor's counters restarted or went back; `nil` for a table without counters.
     public var restarts: Int?
@@ -41,8 +41,8 @@ public struct SessionReport: Hashable, Sendable {
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
-  /// How far the wall clock was set forward during the recording, relative to the monotonic clock; `nil` if
-  /// it was not set. All timestamps here use the wall clock.
+  /// Time by which the wall clock was set forward during the recording, relative to the monotonic clock;
+  /// `nil` if it was not set. All timestamps here use the wall clock.
   public var clockStepNanoseconds: Int64?
   /// The first steps of the wall clock.
   public var clockSteps: [ClockStep] = []
@@ -583,7 +583,7 @@ package struct ImportOrigin: Hashable, Sendable {
   package struct Attribute: Hashable, Sendable {
     package var handle: AttributeHandle
     package var uuid: BluetoothUUID
-    /// How the attribute was identified: `file`, `discovery`, `knownDevice` or `payload`.
+    /// Source of the attribute's type: `file`, `discovery`, `knownDevice` or `payload`.
     package var knownBy: String
 
     package init(handle: AttributeHandle, uuid: BluetoothUUID, knownBy: String) {

@@ -14,7 +14,7 @@ struct FrameOrder: Sendable {
     var duration: UInt64
     /// Timestamp by the kernel: nanoseconds since the Unix epoch.
     var timestamp: Int64
-    /// Number of the link that delivered it; later links have higher numbers.
+    /// Number of the link that delivered the frame; later links have higher numbers.
     var link: Int
     /// Digest of the frame's bytes.
     var digest: UInt64
