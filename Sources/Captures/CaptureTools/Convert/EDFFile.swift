@@ -145,7 +145,7 @@ package struct EDFFile: ~Copyable {
 
   /// Closes the file.
   ///
-  /// - Throws: if the file lacks records, for example because the disk is full.
+  /// - Throws: an error if the file lacks records, for example because the disk is full.
   package mutating func finish() throws(SystemError) {
     isOpen = false
     // SAFETY: the path is a null-terminated string for the length of the call.

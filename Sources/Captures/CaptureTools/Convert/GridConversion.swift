@@ -78,7 +78,7 @@ package enum GridConversion {
 }
 
 extension GridConversion {
-  /// - Throws: if the grid would contain a day or more without data.
+  /// - Throws: an error if the grid would contain a day or more without data.
   private static func checkPauses(
     _ tracks: [GridTrack], span: Double, _ directory: String
   ) throws(ConversionError) {

@@ -29,7 +29,7 @@ struct SignalLanes {
   /// machine's clock.
   private static let agreement: Int64 = 5_000_000_000
 
-  /// - Throws: if no table has a steady rate, or none can be read.
+  /// - Throws: an error if no table has a steady rate, or none can be read.
   init(_ capture: RecordedCapture, progress: (ConversionProgress) -> Void) throws(ConversionError) {
     var refusal: ConversionError?
     for table in try SignalTable.all(of: capture) {

@@ -218,7 +218,7 @@ enum LogFile {
   /// - Parameter keys: keys of encrypted links in a sniffer's capture.
   /// - Returns: the reason if the records end before the file does, else `nil`; and the findings about the
   ///   log's clock.
-  /// - Throws: if the file cannot be opened or is not a packet log.
+  /// - Throws: an error if the file cannot be opened or is not a packet log.
   static func read(
     _ path: String, keys: [AirKey] = [], progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void
   ) throws(ReportError) -> (problem: String?, timeline: LogTimeline) {

@@ -51,7 +51,7 @@ struct PolarLogStreams {
 
   private var number: Int { link * Self.startLimit }
 
-  /// - Throws: if the value is not a valid frame.
+  /// - Throws: an error if the value is not a valid frame.
   func takeFrame(
     _ value: Span<UInt8>, at time: ReceiveTime, into sink: inout some LogReadingSink
   ) throws(WireError) {

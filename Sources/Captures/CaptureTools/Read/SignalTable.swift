@@ -37,7 +37,7 @@ package struct SignalTable {
   /// Returns the tables of a capture that have a steady rate: the ticks of a ring, or the raw streams of a
   /// Polar sensor.
   ///
-  /// - Throws: if no table has one.
+  /// - Throws: an error if no table has one.
   static func all(of capture: RecordedCapture) throws(ConversionError) -> [SignalTable] {
     var steady = capture.tables.compactMap { SignalTable($0) }
     if !ClockSteps(capture.session).isEmpty {

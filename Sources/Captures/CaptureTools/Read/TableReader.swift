@@ -280,7 +280,7 @@ final class ArrayTableReader: TableReader {
   private(set) var problem: String?
   private var columns: [ArrayInput] = []
 
-  /// - Throws: if a column's file cannot be opened. If a file is not an array, `problem` says so.
+  /// - Throws: an error if a column's file cannot be opened. If a file is not an array, `problem` says so.
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
     for column in table.columns {

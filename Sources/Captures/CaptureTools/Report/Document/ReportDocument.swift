@@ -106,7 +106,7 @@ struct ReportSection: Sendable {
     /// Index among the section's tables.
     var table: Int
     var style = Style.line
-    /// How the range of the value axis is chosen.
+    /// Rule by which the range of the value axis is chosen.
     var axis = ValueAxis.Rule()
     var series: [Series]
   }

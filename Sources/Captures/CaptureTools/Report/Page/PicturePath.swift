@@ -48,8 +48,9 @@ struct PictureFrame {
 struct PicturePath {
   private let style: ReportSection.Chart.Style
   private var path = ""
-  /// Position of the current pixel column, and its values.
+  /// Position of the current pixel column.
   private var x: Double?
+  /// First, largest, smallest and last value in the current pixel column.
   private var (first, top, bottom, last) = (0.0, 0.0, 0.0, 0.0)
   private var isTopLater = false
   private var isPenDown = false
