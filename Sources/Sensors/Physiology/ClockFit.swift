@@ -437,7 +437,7 @@ private struct EventGrid: Sendable {
   /// Largest divisor of the interval that is tested.
   private static let largestDivisor = 32
 
-  /// Ratio of a step to the mean step above which it is long.
+  /// A step counts as long if it exceeds the mean step by this factor.
   private static let longStep = 1.4
 
   private var last: Double?
@@ -493,7 +493,7 @@ private struct EventGrid: Sendable {
   }
 
   /// Largest fraction of `interval` of which all steps are multiples, if some steps are not multiples of
-  /// `interval` itself. In that case, ticks occur almost once in a number of events.
+  /// `interval` itself: ticks then occur almost once in a certain number of events.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)

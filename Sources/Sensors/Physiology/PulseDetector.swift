@@ -32,8 +32,9 @@ public struct PulseDetector: Sendable {
   public static let minimumRate = 18.0
 
   private let rate: Double
-  /// Odd numbers of samples, so that the averages are centred.
+  /// Width of the average over a peak, in samples; odd, so that the average is centred.
   private let peakWidth: Int
+  /// Width of the average over a beat, in samples; odd, so that the average is centred.
   private let beatWidth: Int
   /// The last `size` samples of the filtered signal.
   private var filtered: [Double]

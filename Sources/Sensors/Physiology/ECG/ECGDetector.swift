@@ -75,8 +75,9 @@ public struct ECGDetector: Sendable {
 
   private let rate: Double
   private var filter: LinearPhaseBandPass
-  /// Widths of the averages: odd numbers of samples, so that the averages are centred.
+  /// Width of the average over a complex, in samples; odd, so that the average is centred.
   private let complexWidth: Int
+  /// Width of the average over a beat, in samples; odd, so that the average is centred.
   private let beatWidth: Int
   /// The last `size` samples of the squared filtered signal.
   private var squared: [Double]

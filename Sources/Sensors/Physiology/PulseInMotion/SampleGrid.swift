@@ -139,7 +139,7 @@ struct SampleGrid {
     return limited
   }
 
-  /// Filters the next value on the way to a sample.
+  /// Filters the next value on the straight line to a sample.
   private mutating func advance(to sample: SignalSample) {
     step += 1
     let value = sample.light ?? last?.light ?? 0
