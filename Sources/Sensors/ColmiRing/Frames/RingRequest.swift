@@ -172,9 +172,9 @@ public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case stop
   /// Requests one frame of each subtype. The optical values do not change.
   case snapshot
-  /// `A1 04`.
+  /// Starts the stream with `A1 04`.
   case start
-  /// `A1 04 04`, which has no known difference from `start`.
+  /// Starts the stream with `A1 04 04`, which has no known difference from `start`.
   case startLong
 
   var command: RingCommand {

@@ -177,14 +177,14 @@ struct FirstTicks: Sendable {
     }
   }
 
-  /// Returns the period to test at a step. Over all ticks, a step is a quarter of a period.
+  /// Returns the period to test at a step. Each step moves the last tick by a quarter of a period.
   private func candidate(_ step: Int, _ slow: Double) -> Double {
     slow * (1 - Double(step) / (4 * span))
   }
 
   /// Costs of describing the ticks under one hypothesis, in natural units of information.
   private struct Cost: Sendable {
-    /// Cost of the lateness of each event in eighths of a period, with drops.
+    /// Cost of the lateness of each event, in eighths of a period, if ticks were dropped.
     var exact = Double.infinity
     /// Cost of the number of ticks that each event held back, if ticks were dropped.
     var lost = Double.infinity

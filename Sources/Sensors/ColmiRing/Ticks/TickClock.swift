@@ -82,7 +82,7 @@ public import Physiology
 ///   missing, because frames have no numbers. If only the frames were delayed, at either end, nothing is
 ///   missing.
 /// - If the connection interval is a whole multiple of the period, a clock that drifts slowly against the
-///   controller's looks like a ring that loses a tick each time they have drifted apart by one
+///   controller's looks like a ring that loses a tick each time the two have drifted apart by one period
 ///   (`ClockJumps`).
 /// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` that is not a
 ///   delay, the fit restarts, because the link was lost and established again, and the ring starts its timer
