@@ -31,7 +31,7 @@ public struct SessionGap: Hashable, Sendable {
     4_096, "gaps of a session, and its links", by: .air, whenFull: "the first and the latest are listed",
     counted: "`gapCount` and `links` in session.json")
 
-  /// How the link ended, as reported by its bearer.
+  /// The end of the link, as reported by its bearer.
   public var end: BearerEnd
   /// The controller's reason, if known: 0x08 is a supervision timeout, 0x13 a disconnect by the device. Core
   /// 5.4, Vol 1, Part F, 2.
