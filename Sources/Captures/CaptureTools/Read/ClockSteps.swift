@@ -25,7 +25,7 @@ package struct ClockSteps: Sendable {
   /// Creates an empty list: the clock was not set.
   package init() {}
 
-  /// - Parameter session: `session.json`; `nil` if the capture has none.
+  /// - Parameter session: `session.json`; `nil` if the capture lacks it.
   package init(_ session: JSONDocument?) {
     for name in ["clockSteps", "clockDoubts"] {
       for step in session?[name]?.array ?? [] {

@@ -44,7 +44,7 @@ extension AnalysisReport {
       return first
     }
 
-    /// Median over the good segments; `nil` if there are none.
+    /// Median over the good segments; `nil` without good segments.
     package func median(_ number: (Variability) -> Double?) -> Double? {
       let sorted = good.compactMap(number).sorted()
       guard !sorted.isEmpty else { return nil }

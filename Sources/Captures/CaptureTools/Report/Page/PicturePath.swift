@@ -50,7 +50,7 @@ struct PicturePath {
   private var path = ""
   /// Position of the current pixel column.
   private var x: Double?
-  /// First, largest, smallest and last value in the current pixel column.
+  /// Vertical positions of the first, largest, smallest and last value in the current pixel column.
   private var (first, top, bottom, last) = (0.0, 0.0, 0.0, 0.0)
   private var isTopLater = false
   private var isPenDown = false
