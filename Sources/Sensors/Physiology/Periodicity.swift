@@ -34,7 +34,7 @@ struct Periodicity: Sendable {
     var strength: Double
     /// Correlation of the signal with itself half a period later: −1 … 1.
     var halfStrength: Double
-    /// Height of the highest peak at a shorter lag; 0 if there is none.
+    /// Height of the highest peak at a shorter lag; 0 without such a peak.
     var rival = 0.0
     /// Whether the signal is slower than most pulses and nearly repeats itself at a shorter lag, as steps in
     /// a pattern do. The second wave of a slow pulse is unlike the first one.
