@@ -6,9 +6,9 @@ import Synchronization
 /// Receive times of samples on the current link, from which the session computes gaps. Written by the receive
 /// thread.
 public final class SampleTimes: Sendable {
-  /// Time of the first sample, in nanoseconds; `none` if there is none.
+  /// Time of the first sample, in nanoseconds; `none` before it.
   private let firstTime = Atomic<Int64>(SampleTimes.none)
-  /// Time of the last sample, in nanoseconds; `none` if there is none.
+  /// Time of the last sample, in nanoseconds; `none` before the first one.
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
   /// Number of samples on the current link.
@@ -25,9 +25,9 @@ public final class SampleTimes: Sendable {
 
   public init() {}
 
-  /// Time of the link's first sample; `nil` if there is none.
+  /// Time of the link's first sample; `nil` before it.
   public var first: ReceiveTime? { Self.time(firstTime) }
-  /// Time of the link's last sample; `nil` if there is none.
+  /// Time of the link's last sample; `nil` before the first one.
   public var last: ReceiveTime? { Self.time(lastTime) }
 
   /// Number of ATT requests that the link had sent when its first sample arrived; `nil` if there is no
