@@ -1,4 +1,5 @@
 import BLEWire
+import JSONText
 
 /// Result of passing a frame to a log's assembler.
 public enum RingLogStep<Log: Sendable>: Sendable {
