@@ -47,7 +47,7 @@ import Testing
   }
 
   private func shown(_ log: [UInt8]) throws -> String {
-    var view = PacketView(PacketFilter(), style: .text, context: 0)
+    var view = PacketView(PacketFilter(), PacketPrinter(style: .text), context: 0)
     var reader = PacketLogReader()
     var decoder = PacketDecoder()
     try reader.read(log.span) { record in

@@ -116,7 +116,7 @@ import Testing
     }
     let file = monitorFile(records)
     for style in [PacketPrinter.Style.text, .json] {
-      var view = PacketView(PacketFilter(), style: style, context: 0)
+      var view = PacketView(PacketFilter(), PacketPrinter(style: style), context: 0)
       var reader = PacketLogReader()
       var decoder = PacketDecoder()
       var count = 0

@@ -168,7 +168,7 @@ import Testing
   /// `doc/mgmt-api.txt`: Device Connected, and the reply to Set Powered.
   @Test func namesManagement() throws {
     func note(_ opcode: UInt16, _ octets: String) throws -> NSDictionary {
-      var view = PacketView(PacketFilter(), style: .json, context: 0)
+      var view = PacketView(PacketFilter(), PacketPrinter(style: .json), context: 0)
       var reader = PacketLogReader()
       try reader.read(monitorFile([(opcode, octetsOf(octets))]).span) { view.take(note: $0) }
       let object = try JSONSerialization.jsonObject(with: Data(view.octets)) as? NSDictionary

@@ -168,7 +168,7 @@ import Testing
         .length(claimed: 1, available: 3),
       ])
     add(
-      "RingLogStep.swift RingLogError",
+      "RingLogs.swift RingLogError",
       [
         RingLogError.frameCount(1), .interval(0), .index(9, count: 4), .otherDay(RingDayLog.Day.daysAgo(1)),
         .recordCount(1, announced: 2),
@@ -184,7 +184,7 @@ import Testing
       ])
     add("JSONDocument.swift Failure", [JSONDocument.Failure(offset: 3)])
     add(
-      "SharedEvidence.swift Refusal",
+      "SharedMotion.swift Refusal",
       [
         SharedEvidence.Refusal.nothing(.movement), .nothing(.beats), .unlike(.movement), .unlike(.beats),
         .ambiguous(.movement, seconds: 2), .ambiguous(.beats, seconds: 2), .beyond(.beats, seconds: 2),
@@ -214,7 +214,7 @@ import Testing
         .refused(reason: 142, name: "Session taken over"), .refused(reason: 132, name: "Unsupported version"),
         .refused(reason: 151, name: "Quota exceeded"), .other("a protocol error"),
       ].compactMap { error in
-        (try? BrokerAddress("mqtt://broker.local"))?.problem(error, certificates: nil, option: "--publish")
+        (try? BrokerAddress("mqtt://broker.local"))?.problem(error, certificates: nil)
       })
     add(
       "PublishProblem.swift PublishProblem",
@@ -233,7 +233,7 @@ import Testing
     add("InfluxPlan.swift ParseError", [InfluxPlan.ParseError(description: "'udp://x' is not a URL")])
     // The text of these two is a member, which the error that people see contains.
     add(
-      "AttributeText.swift Fault", [DeviceFileError(line: 1, AttributeText.Fault("handles must rise").reason)]
+      "DeviceFile.swift Fault", [DeviceFileError(line: 1, AttributeText.Fault("handles must rise").reason)]
     )
     add("Wearer.swift Refusal", [thrown { try VirtualPeripheralSpecification(parsing: "ring,bpm=9000") }])
     add(

@@ -127,6 +127,6 @@ package struct RingActivityCommand: AsyncParsableCommand {
     let seconds = Int(sample.seconds)
     let clock = "\(seconds / 60):\(seconds % 60 < 10 ? "0" : "")\(seconds % 60)"
     let pulse = sample.heartRate == 0 ? "no pulse yet" : "\(sample.heartRate) bpm"
-    try Console.print("\(clock)  \(pulse), \(sample.steps) steps, \(sample.distanceMeters) m")
+    try Console.print("\(clock)  \(pulse), \(counted(sample.steps, "step")), \(sample.distanceMeters) m")
   }
 }
