@@ -57,8 +57,8 @@ static void keep_short(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 }
 
-int ringtap_tcp_connect(const char *host, const char *port) {
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+static int connect_inet(const char *host, const char *port, int type) {
+  struct addrinfo hints = {.ai_socktype = type}, *list = NULL;
   int status = getaddrinfo(host, port, &hints, &list);
   if (status != 0) {
     errno = status == EAI_SYSTEM ? errno : EHOSTUNREACH;
@@ -67,7 +67,7 @@ int ringtap_tcp_connect(const char *host, const char *port) {
   int fd = -1, error = EHOSTUNREACH;
   for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
     fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-    if (fd >= 0) keep_short(fd);
+    if (fd >= 0 && type == SOCK_STREAM) keep_short(fd);
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) break;
     error = errno;
     if (fd >= 0) close(fd);
@@ -77,7 +77,7 @@ int ringtap_tcp_connect(const char *host, const char *port) {
   int on = 1;
   if (fd >= 0) {
     // Without it packets come later, no more.
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (type == SOCK_STREAM) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (ringtap_set_nonblocking(fd) == 0) return fd;
     error = errno;
     close(fd);
@@ -85,6 +85,10 @@ int ringtap_tcp_connect(const char *host, const char *port) {
   errno = error;
   return -1;
 }
+
+int ringtap_tcp_connect(const char *host, const char *port) { return connect_inet(host, port, SOCK_STREAM); }
+
+int ringtap_udp_connect(const char *host, const char *port) { return connect_inet(host, port, SOCK_DGRAM); }
 
 int ringtap_unix_connect(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};

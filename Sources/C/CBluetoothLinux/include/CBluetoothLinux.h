@@ -73,6 +73,8 @@ int ringtap_bt_raise_security(int fd, uint8_t level);
 int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_control);
 /// Connects a stream socket; the address comes from getaddrinfo. -1 with errno.
 int ringtap_tcp_connect(const char *host, const char *port);
+/// A socket for datagrams to one receiver.
+int ringtap_udp_connect(const char *host, const char *port);
 int ringtap_unix_connect(const char *path);
 /// Listening stream sockets; `host` NULL for every address. A UNIX socket's stale file is replaced, with a `mode` only this
 /// user's; its mode is what the umask leaves of `mode`, where that is 0 of all.

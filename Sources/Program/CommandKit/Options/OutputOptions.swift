@@ -14,7 +14,9 @@ package struct Outputs: Sendable {
   package private(set) var fleet: PublishRun.Plan?
   package private(set) var homeAssistant: HomePlan?
   package private(set) var influx: InfluxPlan?
-  /// The rows sent to streams, LSL and the database.
+  /// Receivers of Open Sound Control.
+  package private(set) var osc: [OSCOutput.Place] = []
+  /// The rows sent to all but collectors and Home Assistant.
   package var rows = SampleRows.tables
 
   package init() {}
@@ -22,7 +24,9 @@ package struct Outputs: Sendable {
   package var isEmpty: Bool { self.streams.isEmpty && isOnlyStreams }
 
   /// Whether there is no output other than `streams`.
-  package var isOnlyStreams: Bool { !isForLab && fleet == nil && homeAssistant == nil && influx == nil }
+  package var isOnlyStreams: Bool {
+    !isForLab && fleet == nil && homeAssistant == nil && influx == nil && osc.isEmpty
+  }
 
   /// Adds an output.
   ///
@@ -38,12 +42,18 @@ package struct Outputs: Sendable {
       case let other: throw ValidationError("as=\(other): it must be fleet or home-assistant")
       }
     case "influx+http", "influx+https": try add(influx: text.dropFirst("influx+".count))
+    case "osc":
+      guard let place = OSCOutput.Place(text) else {
+        throw ValidationError("'\(text.printable)' is not a receiver such as osc://127.0.0.1:9000")
+      }
+      guard !osc.contains(place) else { throw ValidationError("'\(text)' is given twice") }
+      osc.append(place)
     case "lsl" where text == "lsl:": try set(\.isForLab, true, isFirst: !isForLab, text)
     case "-", "unix", "tcp": try add(stream: text)
     default:
       throw ValidationError(
         "'\(String(text.prefix { $0 != "@" }).printable)' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, "
-          + "mqtt://HOST or influx+http://HOST/PATH; see `ringtap help outputs`")
+          + "osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH; see `ringtap help outputs`")
     }
   }
 
@@ -174,8 +184,8 @@ package struct OutputOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       """
-      Send samples elsewhere, too: -, unix:PATH, tcp:HOST:PORT, lsl:, mqtt://HOST, influx+http://HOST/PATH; \
-      repeatable (`ringtap help outputs`).
+      Send samples elsewhere, too: -, unix:PATH, tcp:HOST:PORT, lsl:, osc://HOST:PORT, mqtt://HOST, \
+      influx+http://…; repeatable (`ringtap help outputs`).
       """, valueName: "url"))
   package var to: [String] = []
 

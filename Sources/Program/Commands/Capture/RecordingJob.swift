@@ -54,6 +54,9 @@ struct RecordingJob: Sendable {
     defer { publishing?.abandon() }
     let home = outputs.homeAssistant.map { HomeAssistant($0) { Console.note($0) } }
     defer { home?.abandon() }
+    let osc = try outputs.osc.map { place in
+      try failing { () throws(SystemError) in (place, try OSCOutput(place)) }
+    }
     let stream = try SampleStream.open(outputs.streams, outputEnd)
     defer { stream?.close() }
     let outcomes = try await quietened(view).showing(limits, into: directory) { view in
@@ -62,9 +65,10 @@ struct RecordingJob: Sendable {
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
         defer { links.flush() }
-        let taps: [@Sendable (SampleDevice) -> any SampleOutput] = [
-          stream?.output, lab?.output, database?.output,
-        ].compactMap(\.self)
+        let taps: [@Sendable (SampleDevice) -> any SampleOutput] =
+          [
+            stream?.output, lab?.output, database?.output,
+          ].compactMap(\.self) + osc.map { $0.1.output }
         let recordings = found.map {
           recording(of: $0, request, radio, isAlone: found.count == 1, view, taps, publishing, home, links)
         }
@@ -79,6 +83,10 @@ struct RecordingJob: Sendable {
     }
     await stream?.finishAndTell()
     await lab?.finish()
+    for (place, output) in osc where output.missed > 0 {
+      Console.note(
+        "\(counted(output.missed, "message")) to \(place) could not be sent; the recording has all values")
+    }
     // These run concurrently, so that an interrupted command waits only for the slowest one.
     async let told = home?.finishAndTell() ?? true
     async let written = database?.finishAndTell() ?? true

@@ -174,6 +174,9 @@ enum HelpTopic: String, CaseIterable {
       lsl:                   a stream of the Lab Streaming Layer per table, which
                              every host on the network can receive. Needs liblsl;
                              RINGTAP_LIBLSL is its path if it is not found
+      osc://HOST:PORT        Open Sound Control over UDP, for programs of music and
+                             pictures: /ring/70-CB-0D-00-A1-B2/ppg with the values
+                             of a row; /ring/…/link "lost" or "back", /ring/…/end
       mqtt[s]://[USER@]HOST[:PORT][/PREFIX]
                              to every `ringtap collect` at this broker
       mqtt[s]://…?as=home-assistant

@@ -52,6 +52,17 @@ public enum ControllerPort {
       })
   }
 
+  /// A non-blocking socket for datagrams to one receiver.
+  ///
+  /// - Throws: EHOSTUNREACH for a name that does not resolve.
+  package static func udp(host: String, port: UInt16) throws(SystemError) -> FileDescriptor {
+    FileDescriptor(
+      owning: try checked("connect \(host):\(port)") {
+        // SAFETY: both are null-terminated strings for the length of the call.
+        unsafe ringtap_udp_connect(host, String(port))
+      })
+  }
+
   package static func unix(path: String) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("connect \(path)") {
