@@ -143,7 +143,7 @@ import Testing
     let shown = try text([
       .acl(.controllerToHost, "4010 0300 120001"), .acl(.controllerToHost, "4020 0500 0800 0400 1b"),
     ])
-    #expect(shown.contains("! malformed: acl at octet 0"))
+    #expect(shown.contains("! malformed: ACL data at byte 0"))
     #expect(shown.split(separator: "\n").count { $0.hasPrefix(">") } == 2)
   }
 

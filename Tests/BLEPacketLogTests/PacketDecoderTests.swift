@@ -60,7 +60,7 @@ import Testing
     #expect(line.att?.opcode == Int(octetsOf(pdu)[0]))
     #expect(line.att?.handle == nil)
     #expect(line.att?.value == nil)
-    #expect(line.problem?.hasPrefix("att at octet") == true)
+    #expect(line.problem?.hasPrefix("ATT at byte") == true)
   }
 
   @Test func givesAResponseTheHandleOfItsRequest() throws {
@@ -191,7 +191,7 @@ import Testing
                   Data: a10229812acd29c1010c01000000003c
                   Ring PPG: 10625, max 10957, min 10689, diff 268
         > ACL Data RX: Handle 512 flags 0x02 dlen 1                         #4 61.000000
-                ! malformed: acl at octet 2: length field says 9 octets, 1 are there
+                ! malformed: ACL data at byte 2: the length field says 9 bytes, 1 is there
                 00 22 09 00 01                                   ."...
 
         """)

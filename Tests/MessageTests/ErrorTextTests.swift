@@ -92,7 +92,7 @@ import Testing
         WireError(.att, offset: 0, .invalidValue(7)),
         WireError(.ring, offset: 0, .checksum(expected: 1, found: 2)),
         WireError(.att, offset: 0, .unexpectedOpcode(4)),
-      ])
+      ] + layers.map { WireError($0, offset: 3, .invalidValue(7)) })
     add(
       "CaptureAnalysis.swift AnalysisError",
       [
@@ -301,6 +301,47 @@ import Testing
       }
     }
     return found
+  }
+
+  /// All formats that are decoded.
+  private static let layers = (0...UInt8.max).compactMap { WireError.Layer(rawValue: $0) }
+
+  /// A decoding error names its format as people do, and counts bytes.
+  @Test(
+    arguments: [
+      (
+        WireError(.att, offset: 3, .truncated(needed: 5, available: 3)),
+        "ATT at byte 3: 5 bytes are needed, 3 are there"
+      ),
+      (
+        WireError(.battery, offset: 0, .truncated(needed: 1, available: 0)),
+        "battery level at byte 0: 1 byte is needed, 0 are there"
+      ),
+      (
+        WireError(.l2cap, offset: 0, .lengthMismatch(claimed: 1, available: 2)),
+        "L2CAP at byte 0: the length field says 1 byte, 2 are there"
+      ),
+      (
+        WireError(.acl, offset: 2, .lengthMismatch(claimed: 9, available: 1)),
+        "ACL data at byte 2: the length field says 9 bytes, 1 is there"
+      ),
+      (
+        WireError(.coreTemperature, offset: 3, .invalidValue(0x2A)),
+        "core temperature at byte 3: the value 0x2a is not valid"
+      ),
+      (
+        WireError(.ring, offset: 15, .checksum(expected: 1, found: 0xA2)),
+        "ring frame at byte 15: the checksum is 0xa2 instead of 0x01"
+      ),
+      (WireError(.smp, offset: 0, .unexpectedOpcode(4)), "SMP at byte 0: the opcode 0x04 is not expected"),
+    ])
+  func namesTheFormat(_ error: WireError, _ text: String) { #expect("\(error)" == text) }
+
+  /// No two formats share a name.
+  @Test func eachFormatHasItsName() {
+    let names = Set(Self.layers.map { "\(WireError($0, offset: 0, .invalidValue(0)))" })
+    #expect(Self.layers.count == 25)
+    #expect(names.count == Self.layers.count)
   }
 
   @Test func eachTypeHasExamples() throws {

@@ -49,13 +49,14 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
 
   static let all = [
     BrokenLog(
-      name: "cut inside a record", content: .octets(whole.dropLast(3)), good: 2, message: "octet 78: needs 31"
+      name: "cut inside a record", content: .octets(whole.dropLast(3)), good: 2,
+      message: "byte 78: 31 bytes are needed"
     ),
     BrokenLog(
-      name: "cut inside a record's header", content: .octets(whole.dropLast(20)), good: 2, message: "octet 78"
+      name: "cut inside a record's header", content: .octets(whole.dropLast(20)), good: 2, message: "byte 78"
     ),
     BrokenLog(
-      name: "cut inside the header", content: .octets(Array(whole.prefix(10))), good: 0, message: "octet 0"),
+      name: "cut inside the header", content: .octets(Array(whole.prefix(10))), good: 0, message: "byte 0"),
     BrokenLog(
       name: "another magic number", content: .octets(changed(whole, 0, Array("btsnoob".utf8))), good: 0,
       message: "not a packet log"),
@@ -65,19 +66,19 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
     BrokenLog(
       name: "record of 4 GB", content: .octets(changed(whole, 47, [UInt8](repeating: 0xFF, count: 8))),
       good: 1,
-      message: "octet 51: invalid value 0xffffffff"),
+      message: "byte 51: the value 0xffffffff is not valid"),
     BrokenLog(
       name: "pcapng block that does not end",
       content: .octets(pcapng.dropLast(pcapng.count - lastBlock - 20)),
-      good: 2, message: "octet \(lastBlock)"),
+      good: 2, message: "byte \(lastBlock)"),
     BrokenLog(
       name: "pcapng block of 4 GB",
       content: .octets(changed(pcapng, lastBlock + 4, [0xFC, 0xFF, 0xFF, 0xFF])), good: 2,
-      message: "octet \(lastBlock + 4): invalid value 0xfffffffc"),
+      message: "byte \(lastBlock + 4): the value 0xfffffffc is not valid"),
     BrokenLog(
       name: "pcapng block of other length at its end",
       content: .octets(changed(pcapng, pcapng.count - 4, [0x44, 0, 0, 0])), good: 3,
-      message: "octet \(pcapng.count - 4): length field says 68"),
+      message: "byte \(pcapng.count - 4): the length field says 68 bytes"),
     BrokenLog(name: "folder", content: .folder, good: 0, message: "Is a directory"),
     BrokenLog(name: "missing", content: .nothing, good: 0, message: "No such file or directory"),
     BrokenLog(name: "unreadable", content: .unreadable, good: 0, message: "Permission denied"),

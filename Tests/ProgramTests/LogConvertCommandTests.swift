@@ -85,7 +85,7 @@ import Testing
       #expect(run.status == 1)
       #expect(
         run.errors
-          == "ringtap: \(bad.path): btsnoop at octet 47: needs 31 octets, has 28; the record before is good\n"
+          == "ringtap: \(bad.path): btsnoop at byte 47: 31 bytes are needed, 28 are there; the record before is good\n"
       )
       #expect(try Self.read(out).packets.map { $0.octets[5] } == [1])
       try Data("nothing of the kind".utf8).write(to: bad)

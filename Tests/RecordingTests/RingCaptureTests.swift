@@ -100,7 +100,8 @@ import Testing
       #expect(result.report.received == 38)
       #expect(result.report.malformed == 6)
       #expect(result.report.otherFrames == 2)
-      #expect(result.report.lastMalformed == "ring at octet 0: length field says 16 octets, 8 are there")
+      #expect(
+        result.report.lastMalformed == "ring frame at byte 0: the length field says 16 bytes, 8 are there")
       #expect(tables(folder).count == 30)
       #expect(try LoggedPDU.all(folder + "/packets.btsnoop").count { $0.octets[0] == 0x1B } == 38)
       await adapter.close()

@@ -5,7 +5,6 @@ package import BLELinux
 package import BLEReplay
 import BLESecurity
 package import BLEWire
-import JSONText
 package import Recording
 import RingTap
 package import SensorSessions

@@ -1,4 +1,5 @@
 package import BLEHost
+import BLEWire
 package import JSONText
 
 /// Text about a scan for the user.

@@ -11,13 +11,13 @@ extension Span where Element == UInt8 {
   /// A single bounds check lets the compiler merge the bytes into one load.
   @inlinable package func u32(at offset: Int) -> UInt32 {
     let octets = extracting(offset...)
-    precondition(octets.count >= 4, "the octets are not there")
+    precondition(octets.count >= 4, "the bytes are not there")
     return UInt32(octets[0]) | UInt32(octets[1]) << 8 | UInt32(octets[2]) << 16 | UInt32(octets[3]) << 24
   }
 
   @inlinable package func u64(at offset: Int) -> UInt64 {
     let octets = extracting(offset...)
-    precondition(octets.count >= 8, "the octets are not there")
+    precondition(octets.count >= 8, "the bytes are not there")
     return UInt64(octets.u32(at: 0)) | UInt64(octets.u32(at: 4)) << 32
   }
 
@@ -62,7 +62,7 @@ extension OutputSpan where Element == UInt8 {
   /// Checks the capacity once before several bytes are appended one by one. In a function without branches
   /// the optimiser merges the appends into one store. Therefore the functions below are not inlined.
   @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
-    precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the octets")
+    precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the bytes")
   }
 
   @inlinable @inline(never) package mutating func append(u16 value: UInt16) {

@@ -1,4 +1,5 @@
 import BLELinux
+import BLEWire
 package import JSONText
 import Recording
 

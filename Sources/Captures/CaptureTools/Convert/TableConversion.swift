@@ -1,4 +1,5 @@
 import BLELinux
+import BLEWire
 import JSONText
 import Recording
 

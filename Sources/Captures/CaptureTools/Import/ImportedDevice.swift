@@ -4,7 +4,6 @@ import BLELinux
 import BLESensors
 import BLEWire
 import ColmiRing
-import JSONText
 import Recording
 import SensorSessions
 

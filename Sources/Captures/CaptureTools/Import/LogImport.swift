@@ -5,7 +5,6 @@ package import BLEPacketLog
 import BLEStack
 package import BLEWire
 import ColmiRing
-import JSONText
 package import Recording
 package import SensorSessions
 

@@ -3,7 +3,6 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import ColmiRing
-import JSONText
 import SensorSessions
 
 /// Receives the sensor readings in a log.

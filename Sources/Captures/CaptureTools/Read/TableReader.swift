@@ -1,5 +1,6 @@
 import BLELinux
 import BLEPacketLog
+import BLEWire
 import JSONText
 package import Recording
 

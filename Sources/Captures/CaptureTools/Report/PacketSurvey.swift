@@ -2,7 +2,6 @@ import BLEDissector
 import BLELinux
 import BLEPacketLog
 import BLEWire
-import JSONText
 import Recording
 
 /// Reads a packet log once and summarizes it by device.

@@ -1,3 +1,4 @@
+import BLEWire
 package import JSONText
 
 extension SessionReport {

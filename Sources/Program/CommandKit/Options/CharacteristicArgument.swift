@@ -2,7 +2,6 @@ package import ArgumentParser
 package import BLEHost
 package import BLEStack
 package import BLEWire
-import JSONText
 
 /// A characteristic on the command line: a UUID, or a value handle with the prefix `0x`.
 package enum CharacteristicArgument: ExpressibleByArgument, Sendable {

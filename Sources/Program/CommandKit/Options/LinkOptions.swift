@@ -1,7 +1,6 @@
 package import ArgumentParser
 package import BLEHost
 package import BLEWire
-import JSONText
 import Recording
 
 /// Link parameters to request, on every command that connects.

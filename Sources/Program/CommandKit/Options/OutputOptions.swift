@@ -1,5 +1,6 @@
 package import ArgumentParser
 import BLELinux
+import BLEWire
 package import Fleet
 import JSONText
 package import Outlets

@@ -1,5 +1,5 @@
 package import BLEReplay
-import JSONText
+import BLEWire
 
 /// Text about a replay's result for the user.
 package enum ReplayText {

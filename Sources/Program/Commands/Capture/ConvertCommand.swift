@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLEWire
 import CaptureTools
 import CommandKit
 import JSONText

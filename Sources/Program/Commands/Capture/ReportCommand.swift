@@ -1,8 +1,8 @@
 import ArgumentParser
 import BLELinux
+import BLEWire
 import CaptureTools
 import CommandKit
-import JSONText
 
 /// `ringtap report`: renders a recording as a page.
 struct ReportCommand: ParsableCommand {

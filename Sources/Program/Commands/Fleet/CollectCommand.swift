@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLELinux
+import BLEWire
 import CommandKit
 import Fleet
 import JSONText

@@ -1,9 +1,9 @@
 import ArgumentParser
 import BLEHost
 import BLELinux
+import BLEWire
 import ColmiRing
 import CommandKit
-import JSONText
 import SensorSessions
 
 /// The day whose log is shown.

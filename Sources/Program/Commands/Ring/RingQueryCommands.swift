@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEHost
 import BLELinux
 import BLEStack
+import BLEWire
 import ColmiRing
 import CommandKit
 import JSONText

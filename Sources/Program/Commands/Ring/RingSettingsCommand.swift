@@ -1,8 +1,8 @@
 import ArgumentParser
 import BLEHost
+import BLEWire
 import ColmiRing
 import CommandKit
-import JSONText
 import SensorSessions
 
 /// `ringtap ring settings`.

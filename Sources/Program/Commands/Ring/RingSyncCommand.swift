@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLELinux
+import BLEWire
 import ColmiRing
 import CommandKit
 import JSONText

@@ -1,5 +1,4 @@
 import BLEWire
-import JSONText
 
 /// Result of passing a frame to a log's assembler.
 public enum RingLogStep<Log: Sendable>: Sendable {

@@ -2,7 +2,6 @@ import BLEHost
 import BLELinux
 import BLEWire
 public import ColmiRing
-import JSONText
 
 /// Fetches a ring's history into tables, one for each kind. Later runs add new rows.
 public struct RingSync: Sendable {

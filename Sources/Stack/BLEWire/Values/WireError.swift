@@ -49,15 +49,49 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
     public var description: String {
       let what =
         switch reason {
-        case .truncated(let needed, let available): "needs \(needed) octets, has \(available)"
+        case .truncated(let needed, let available):
+          "\(counted(needed, "byte is", "bytes are")) needed, \(counted(available, "is", "are")) there"
         case .lengthMismatch(let claimed, let available):
-          "length field says \(claimed) octets, \(available) are there"
-        case .invalidValue(let value): "invalid value 0x\(String(value, radix: 16))"
+          "the length field says \(counted(claimed, "byte")), \(counted(available, "is", "are")) there"
+        case .invalidValue(let value): "the value 0x\(String(value, radix: 16)) is not valid"
         case .checksum(let expected, let found):
-          "checksum 0x\(hexadecimal(found)), expected 0x\(hexadecimal(expected))"
-        case .unexpectedOpcode(let opcode): "unexpected opcode 0x\(hexadecimal(opcode))"
+          "the checksum is 0x\(hexadecimal(found)) instead of 0x\(hexadecimal(expected))"
+        case .unexpectedOpcode(let opcode): "the opcode 0x\(hexadecimal(opcode)) is not expected"
         }
-      return "\(layer) at octet \(offset): \(what)"
+      return "\(layer.name) at byte \(offset): \(what)"
+    }
+  }
+
+  extension WireError.Layer {
+    /// The format's name in messages.
+    fileprivate var name: String {
+      switch self {
+      case .h4: "HCI transport (H4)"
+      case .hciCommand: "HCI command"
+      case .hciEvent: "HCI event"
+      case .acl: "ACL data"
+      case .advertisingData: "advertising data"
+      case .l2cap: "L2CAP"
+      case .att: "ATT"
+      case .smp: "SMP"
+      case .ring: "ring frame"
+      case .management: "management packet"
+      case .btsnoop: "btsnoop"
+      case .pcap: "pcap"
+      case .pcapng: "pcapng"
+      case .packetLogger: "PacketLogger file"
+      case .airLog: "sniffer packet"
+      case .packetLog: "packet log"
+      case .battery: "battery level"
+      case .coreTemperature: "core temperature"
+      case .cyclingSpeed: "cycling speed and cadence"
+      case .deviceInformation: "device information"
+      case .heartRate: "heart rate"
+      case .polarMeasurement: "Polar measurement"
+      case .pulseOximeter: "pulse oximeter"
+      case .runningSpeed: "running speed and cadence"
+      case .thermometer: "thermometer"
+      }
     }
   }
 #endif

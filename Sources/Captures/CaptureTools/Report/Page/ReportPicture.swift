@@ -1,4 +1,5 @@
 import BLEDissector
+import BLEWire
 import JSONText
 import Recording
 
