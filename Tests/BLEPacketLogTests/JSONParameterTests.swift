@@ -221,7 +221,7 @@ import Testing
           [
             "eventType": 0, "eventTypeName": "Connectable undirected - ADV_IND", "addressType": 1,
             "addressTypeName": "Random", "address": "70:CB:0D:00:A1:B2",
-            "problem": "Data length 8, 1 are left", "octets": "02",
+            "problem": "Data length 8, 1 is left", "octets": "02",
           ] as [String: Any]
         ]
       ])

@@ -172,7 +172,7 @@ import SensorSessions
       }
     }
     let words = String(decoding: text.octets, as: UTF8.self)
-    #expect(words.contains("! cut: the log's writer kept 13 of 15 octets") && !words.contains("malformed"))
+    #expect(words.contains("! cut: the log's writer kept 13 of 15 bytes") && !words.contains("malformed"))
     let line = String(decoding: json.octets, as: UTF8.self).split(separator: "\n")[3]
     #expect(line.contains(#""cut":{"keptOctets":13,"octets":15}"#) && line.contains(#""value":"163e""#))
     #expect(!line.contains("problem"))

@@ -86,7 +86,7 @@ extension WithoutKernel {
       try hole(in: log, to: path, withoutRecordEndingIn: [0x01, 0x06, 0x14, 0x00, 0x0A])
       let result = try scene.harness("replay", path)
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.output.contains("1 differences"), "\(result.output)")
+      #expect(result.output.contains(", 1 difference\n"), "\(result.output)")
       #expect(result.output.contains("packet 28: Find By Type Value Request"), "\(result.output)")
       #expect(try scene.harness("replay", "--strict", path).status == 1)
     }

@@ -1,5 +1,5 @@
+import BLEWire
 import Foundation
-import JSONText
 import TestKit
 import Testing
 
@@ -22,31 +22,29 @@ import Testing
     notifications|requests|combinations|publishers|duplicates|sessions|messages|reports|frames|records|packets|\
     replies|timeouts|days|years|steps|lines|links|characteristics|responses|differences|devices|streams|places|\
     stretches|pauses|hours|captures|services|silences|advertisers|adapters|connections|files|tables|bonds|keys|\
-    attributes|problems|entries|signals|beats|handles
+    attributes|problems|entries|signals|beats|handles|updates|events|channels|changes|dialogues|seconds
     """
-
-  /// Folders whose messages do not use `counted` yet.
-  private static let others = [
-    "Stack/", "Logs/", "Outlets/", "Emulation/", "Program/Daemon/", "Program/RingTap/",
-    "Program/Commands/Log/",
-    "Program/Commands/Daemon/",
-  ]
 
   /// A message that writes a number before a plural itself is wrong for 1. Fractions are not, nor are numbers in
   /// text form.
   @Test func eachCountInASourceAgrees() throws {
-    let root = Place.root + "/Sources"
-    let files = try #require(FileManager.default.enumerator(atPath: root)).compactMap { $0 as? String }
+    let files = try ["Sources", "Tools/Harness"].flatMap { folder in
+      let names = try #require(FileManager.default.enumerator(atPath: "\(Place.root)/\(folder)"))
+      return names.compactMap { ($0 as? String).map { "\(folder)/\($0)" } }
+    }
     let nested = #"\((?:[^()"]|\((?:[^()"]|\([^()"]*\))*\))*\)"#
     let pattern = try Regex(#"\\("# + nested + #") (?:more |partial |of )?(?:"# + Self.nouns + #")\b"#)
-    let fraction = #/fixed\(|rounded\(|number\(|milliseconds\(|range\(|grouped\(|precise\(/#
-    // Text of the user, or a fraction of a number that cannot be 1.
-    let texts: Set = ["\\(payload)", "\\(rate)", "\\(days)", "\\(index + 1)"]
+    let fraction =
+      #/fixed\(|rounded\(|number\(|milliseconds\(|range\(|grouped\(|precise\(|[lL]imit\)|maximum\w+\)/#
+    // Text of the user, a fraction of a number that cannot be 1, or the unit beats/min. Limits are not 1 either.
+    let texts: Set = [
+      "\\(payload)", "\\(rate)", "\\(days)", "\\(index + 1)", "\\(beatsPerMinute)", "\\(Self.text(rate))",
+    ]
     var wrong: [String] = []
     var read = 0
-    for file in files where file.hasSuffix(".swift") && !Self.others.contains(where: file.hasPrefix) {
+    for file in files where file.hasSuffix(".swift") {
       read += 1
-      let text = try String(contentsOfFile: "\(root)/\(file)", encoding: .utf8)
+      let text = try String(contentsOfFile: "\(Place.root)/\(file)", encoding: .utf8)
       for line in text.split(separator: "\n") {
         let code = line.drop { $0 == " " }
         guard !code.hasPrefix("//"), !code.contains("precondition") else { continue }

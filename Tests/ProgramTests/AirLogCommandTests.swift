@@ -43,9 +43,9 @@ import Testing
   /// report.
   @Test func playsAndReportsWithTheKey() throws {
     let plain = try Program.run(Place.harness, ["replay", Self.sample])
-    #expect(plain.status == 0 && plain.output.contains("1 advertising events, 0 notifications"))
+    #expect(plain.status == 0 && plain.output.contains("1 advertising event, 0 notifications"))
     let decrypted = try Program.run(Place.harness, ["replay", "--ltk", Self.key, Self.sample])
-    #expect(decrypted.status == 0 && decrypted.output.contains("1 advertising events, 3 notifications"))
+    #expect(decrypted.status == 0 && decrypted.output.contains("1 advertising event, 3 notifications"))
     try withFolder { folder in
       for (keys, updates) in [([], false), (["--ltk", Self.key], true)] {
         let page = folder + "/\(keys.count).html"

@@ -119,7 +119,7 @@ struct ScriptPeerCommandTests {
         #"{"event":"dialogue","name":"write","test":"","passed":false,"line":14,"expected":["120300a102"],"found":"120300a103"}"#,
         #"{"event":"end","passed":0,"failed":1,"notPlayed":0}"#,
       ])
-    #expect(peer.errorLines == ["ringtap: 1 of 1 dialogues failed"])
+    #expect(peer.errorLines == ["ringtap: 1 of 1 dialogue failed"])
   }
 
   @Test func refusesABadFile() async throws {

@@ -227,6 +227,15 @@ public final class LogReader: Sequence, IteratorProtocol {
     /// Message for the user, with the name of the log and the number of good records.
     public var description: String { "\(LogReader.name(of: path)): \(text)" }
 
+    /// How many records before the fault are good, to be added to the cause.
+    package var good: String {
+      switch records {
+      case 0: ""
+      case 1: "; the record before is good"
+      default: "; the \(counted(records, "record")) before are good"
+      }
+    }
+
     private var text: String {
       switch cause {
       case .unopened(let error):
@@ -237,12 +246,6 @@ public final class LogReader: Sequence, IteratorProtocol {
         }
         return "not a packet log: \(advice)"
       case .input, .record:
-        let good =
-          switch records {
-          case 0: ""
-          case 1: "; the record before is good"
-          default: "; the \(records) records before are good"
-          }
         return "\(cause)\(good)"
       }
     }
@@ -256,10 +259,14 @@ public final class LogReader: Sequence, IteratorProtocol {
   /// Remark for the user about a log that was read to its end; `nil` if there is nothing to say.
   public var remark: String? {
     if let number = parser.foreignLinkType {
-      let all = parser.foreignPackets == recordCount
-      return
-        "\(all ? "all \(recordCount)" : "\(parser.foreignPackets) of \(recordCount)") packets are of "
-        + LinkType.unsupported(number)
+      let count = parser.foreignPackets
+      let packets =
+        switch (recordCount, count) {
+        case (1, 1): "its only packet is"
+        case (count, _): "all \(counted(count, "packet")) are"
+        default: "\(count) of \(counted(recordCount, "packet")) \(count == 1 ? "is" : "are")"
+        }
+      return "\(packets) of \(LinkType.unsupported(number))"
     }
     return format != nil && recordCount == 0 ? "it contains no packets" : nil
   }

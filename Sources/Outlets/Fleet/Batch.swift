@@ -1,3 +1,4 @@
+import BLEWire
 import JSONText
 
 /// Rows of a table in one message: a line with a JSON object, followed by the rows as lines of CSV.
@@ -75,7 +76,7 @@ extension Batch {
       throw Refusal("row, count and from are inconsistent")
     }
     guard body.count <= Self.byteCountLimit, Self.lineCount(body) == numbers[1] else {
-      throw Refusal("the rows are not \(numbers[1]) lines of CSV in \(Self.byteCountLimit) bytes")
+      throw Refusal("the rows are not \(counted(numbers[1], "line")) of CSV in \(Self.byteCountLimit) bytes")
     }
     self.init(
       publisher: publisher, session: session, table: table, header: header, row: numbers[0],

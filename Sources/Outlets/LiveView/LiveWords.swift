@@ -1,4 +1,5 @@
 import BLEHost
+import BLEWire
 import Physiology
 import Recording
 
@@ -26,7 +27,7 @@ struct LiveWords {
   }
 
   func title(_ count: Int, _ radio: String) -> [LiveLine] {
-    [LiveLine("\(count) devices", .title), LiveLine(radio, .faint)]
+    [LiveLine(counted(count, "device"), .title), LiveLine(radio, .faint)]
   }
 
   /// Elapsed time, such as `1:12, 8:48 left` or `1:12, 1800 of 3000`.
@@ -142,7 +143,7 @@ struct LiveWords {
     var parts = [lost]
     if device.gaps > 0 { parts.append(gaps(device)) }
     if device.missingTicks > 0 {
-      parts.append(LiveLine("\(device.missingTicks) ticks never came", .doubtful))
+      parts.append(LiveLine("\(counted(device.missingTicks, "tick")) never came", .doubtful))
     }
     parts.append(LiveLine("\(counts.malformed) malformed", counts.malformed > 0 ? .doubtful : .faint))
     return parts
@@ -150,7 +151,7 @@ struct LiveWords {
 
   private func gaps(_ device: LiveDevice) -> LiveLine {
     let last = device.lastGap.map { ", last \($0)" } ?? ""
-    return LiveLine("\(device.gaps) \(device.gaps == 1 ? "gap" : "gaps")\(last)", .doubtful)
+    return LiveLine("\(counted(device.gaps, "gap"))\(last)", .doubtful)
   }
 
   /// Size and directory, such as `1.2 MB in walk`. Leaves space for the hint after it.

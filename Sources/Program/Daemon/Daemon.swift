@@ -280,7 +280,7 @@ struct DaemonEvents: Sendable {
   func ended(_ report: SessionReport, _ directory: String, of device: String) {
     let lost = report.lost.total > 0 ? ", \(report.lost.total) lost" : ""
     note(
-      "\(device): \(report.received) notifications\(lost), \(report.gapCount) gaps in \(directory); "
+      "\(device): \(counted(report.received, "notification"))\(lost), \(counted(report.gapCount, "gap")) in \(directory); "
         + "\(report.endReason ?? "")")
   }
 }

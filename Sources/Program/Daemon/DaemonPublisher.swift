@@ -1,4 +1,5 @@
 import BLELinux
+import BLEWire
 import Fleet
 
 /// Publishes a daemon's captures. Each current capture has its own run. Ended captures with unsent rows,
@@ -114,7 +115,7 @@ actor DaemonPublisher {
       else { continue }
       keep(report)
       guard let problem = report.problem else {
-        note("\(capture.path) was published, \(report.confirmed) rows")
+        note("\(capture.path) was published, \(counted(report.confirmed, "row"))")
         faults[capture.path] = nil
         behind -= 1
         continue

@@ -177,9 +177,9 @@ extension DaemonStatus {
     let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
     var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
     if let publishing {
-      let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures waiting" : ""
+      let behind = publishing.behind > 0 ? "; \(counted(publishing.behind, "ended capture")) waiting" : ""
       lines.append(
-        "\(publishing.broker): of the current captures \(publishing.confirmed) rows collected, "
+        "\(publishing.broker): of the current captures \(counted(publishing.confirmed, "row")) collected, "
           + "\(publishing.waiting) waiting\(behind)")
       if let problem = publishing.lastProblem { lines.append("  \(problem)") }
     }
@@ -190,7 +190,7 @@ extension DaemonStatus {
       // Samples that the sensor itself failed to deliver cannot be counted here, so a count of 0 is called
       // "dropped".
       parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
-      parts.append("\(device.counts.gaps) gaps")
+      parts.append("\(counted(device.counts.gaps, "gap"))")
       for stream in device.streams {
         if let rate = stream.rate { parts.append("\(stream.name) \(NumberText.fixed(rate, 1))/s") }
       }

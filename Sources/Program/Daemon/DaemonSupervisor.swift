@@ -1,5 +1,6 @@
 import BLEHost
 import BLELinux
+import BLEWire
 import CommandKit
 import JSONText
 import Recording
@@ -61,7 +62,7 @@ package actor DaemonSupervisor {
       let daemon = Daemon(configuration, on: radio.adapter) { Console.note($0) }
       let running = Task(executorPreference: radio.adapter.loop.preference) { await daemon.run() }
       (self.daemon, self.running, mustReopen) = (daemon, running, false)
-      notifier.ready("recording \(configuration.devices.count) devices on \(radio.adapter.name)")
+      notifier.ready("recording \(counted(configuration.devices.count, "device")) on \(radio.adapter.name)")
       if Task.isCancelled { running.cancel() }
       let lost = await running.value
       (self.daemon, self.running) = (nil, nil)
@@ -102,7 +103,7 @@ package actor DaemonSupervisor {
         running?.cancel()
       } else {
         await daemon?.reload(new)
-        Console.note("\(file): reloaded, \(new.devices.count) devices")
+        Console.note("\(file): reloaded, \(counted(new.devices.count, "device"))")
       }
       if new.statusSocket != old.statusSocket || new.metrics?.host != old.metrics?.host
         || new.metrics?.port != old.metrics?.port
@@ -113,7 +114,7 @@ package actor DaemonSupervisor {
       Console.note("\((error as? Failure)?.message ?? "\(error)")")
       Console.note("configuration unchanged: fix the file and reload")
     }
-    notifier.ready("recording \(configuration.devices.count) devices")
+    notifier.ready("recording \(counted(configuration.devices.count, "device"))")
   }
 
   // MARK: Status requests

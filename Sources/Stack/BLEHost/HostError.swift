@@ -145,7 +145,7 @@ extension HostError: CustomStringConvertible {
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
     case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
     case .dataBuffersTooSmall(let byteCount):
-      "\(name): the controller accepts at most \(byteCount) bytes of data, but Bluetooth LE needs 27; use "
+      "\(name): the controller accepts at most \(counted(byteCount, "byte")) of data, but Bluetooth LE needs 27; use "
         + "another one"
     case .transportLost:
       "\(name): the controller disappeared; replug it, or restart the program at the other end"

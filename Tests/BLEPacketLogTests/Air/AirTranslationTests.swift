@@ -184,7 +184,7 @@ import Testing
     let ethernet = Translation(section + interface + packet)
     #expect(ethernet.error == nil && ethernet.records.count == 1)
     #expect(
-      ethernet.remark?.hasPrefix("all 1 packets are of link type 1 (Ethernet), which is not supported")
+      ethernet.remark?.hasPrefix("its only packet is of link type 1 (Ethernet), which is not supported")
         == true)
   }
 

@@ -28,7 +28,7 @@ package struct LogPlayer: ~Copyable {
     self.log = log
     guard let link else { return }
     guard log.connections.indices.contains(link - 1) else {
-      throw .unsuitable("the log has \(log.connections.count) links; there is no link \(link)")
+      throw .unsuitable("the log has \(counted(log.connections.count, "link")); there is no link \(link)")
     }
     positions = log.connections[link - 1].positions.filter {
       switch ReplayRole(log.packets[$0].octets) {

@@ -126,7 +126,7 @@ struct CaptureCost: Sendable {
   private var text: String {
     """
     \(report.device) by \(report.adapter), \(report.mode) mode
-    \(report.received) notifications in \(BenchText.number(seconds)) s: \(BenchText.number(perSecond))/s, \
+    \(counted(report.received, "notification")) in \(BenchText.number(seconds)) s: \(BenchText.number(perSecond))/s, \
     \(report.lost.total) lost
     each notification: \(BenchText.precise(nanosecondsEach / 1000)) µs of the process
     mallocs in the second half of the stream: \(mallocs.map { "\($0)" } ?? "not counted")

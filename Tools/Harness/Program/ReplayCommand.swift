@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLEReplay
+import BLEWire
 import CommandKit
 import HarnessKit
 import JSONText
@@ -60,13 +61,13 @@ struct ReplayCommand: AsyncParsableCommand {
   func run() async throws {
     let (file, link, speed, keys) = (file, link, ReplaySpeed(speed) ?? .max, air.keys)
     let log = try failing { () throws(HostError) in
-      try ReplayLog.read(file, keys: keys) { Console.progress("read \($0) packets …") }
+      try ReplayLog.read(file, keys: keys) { Console.progress("read \(counted($0, "packet")) …") }
     }
     Console.progress("")
     let report = try await Interruption.cancelling {
       try await failing { () async throws(HostError) in
         try await LogReplay(log, speed: speed, link: link).run { played, count in
-          Console.progress("\(played) of \(count) packets   (Ctrl-C ends)")
+          Console.progress("\(played) of \(counted(count, "packet"))   (Ctrl-C ends)")
         }
       }
     }
@@ -92,19 +93,28 @@ private enum ReplayReportText {
   /// The output of `harness replay`.
   static func lines(_ report: LogReplayReport, _ log: ReplayLog) -> [String] {
     let findings = report.findings
-    var lines = ["\(findings.played) of \(report.packets) packets played"]
+    var lines = ["\(findings.played) of \(counted(report.packets, "packet")) played"]
     lines.append(
-      "  host      \(findings.reproduced) packets as recorded, \(findings.differenceCount) differences")
-    lines.append("  received  \(findings.reports) advertising events, \(report.notifications) notifications")
+      "  host      \(counted(findings.reproduced, "packet")) as recorded, "
+        + counted(findings.differenceCount, "difference"))
+    lines.append(
+      "  received  \(counted(findings.reports, "advertising event")), "
+        + counted(report.notifications, "notification"))
     if report.samples.contains(where: { $0 > 0 }) {
       let streams = RingStream.allCases.map { "\(report.samples[$0.rawValue]) \($0.name)" }
-      lines.append("  ring      \(streams.joined(separator: ", ")), \(report.otherFrames) other frames")
+      lines.append(
+        "  ring      \(streams.joined(separator: ", ")), \(counted(report.otherFrames, "other frame"))")
     }
     if findings.notPlayed > 0 {
-      lines.append("  left out  \(findings.notPlayed) packets that do not belong to LE links")
+      let packets = counted(findings.notPlayed, "packet that does", "packets that do")
+      lines.append("  left out  \(packets) not belong to LE links")
     }
-    if log.cut > 0 { lines.append("  cut       \(log.cut) packets that the log contains only in part") }
-    if log.drops > 0 { lines.append("  lost      \(log.drops) packets, as reported by the log's writer") }
+    if log.cut > 0 {
+      lines.append("  cut       \(counted(log.cut, "packet")) that the log contains only in part")
+    }
+    if log.drops > 0 {
+      lines.append("  lost      \(counted(log.drops, "packet")), as reported by the log's writer")
+    }
     for kind in ReplayDifference.Kind.allCases {
       guard let count = findings.counts[kind] else { continue }
       lines.append("\(count) \(kind.rawValue): \(meaning(kind))")

@@ -156,9 +156,11 @@ struct ScriptPeerCommand: AsyncParsableCommand {
         line.member("notPlayed", count - outcomes.count)
       }
     }
-    if failed > 0 { throw Failure("\(failed) of \(count) dialogues failed") }
+    if failed > 0 { throw Failure("\(failed) of \(counted(count, "dialogue")) failed") }
     if outcomes.count < count {
-      throw Failure("\(count - outcomes.count) of \(count) dialogues were not played")
+      let missing = count - outcomes.count
+      throw Failure(
+        "\(missing) of \(counted(count, "dialogue")) \(missing == 1 ? "was" : "were") not played")
     }
   }
 }

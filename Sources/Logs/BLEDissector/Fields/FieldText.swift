@@ -31,13 +31,13 @@ enum FieldText {
     case .centiseconds: return "\(number * 10) msec (\(digits))"
     case .inquiryIntervals: return "\(number * 1_280) msec (\(digits))"
     case .milliseconds: return "\(number) msec (\(digits))"
-    case .seconds: return "\(number) seconds"
+    case .seconds: return counted(number, "second")
     case .address: return address(value.address(at: 0, type: type))
     case .randomAddress: return address(value.address(at: 0, type: .random))
     case .publicAddress: return address(value.address(at: 0, type: .public))
     case .uuid: return value.uuid(at: 0, byteCount: 16).map { PacketText.uuid($0) } ?? ""
     case .features: return octets(value)
-    case .supportedCommands: return "\(bitCount(value)) entries"
+    case .supportedCommands: return counted(bitCount(value), "entry", "entries")
     default: return "\(number)"
     }
   }

@@ -85,12 +85,12 @@ struct LayoutDissector: FieldVisitor {
   }
 
   mutating func fail(_ field: PacketField, needed: Int, _ rest: Range<Int>, in bytes: Span<UInt8>) {
-    var reason = "\(field.label) needs \(needed) octets"
+    var reason = "\(field.label) needs \(counted(needed, "byte"))"
     if case .advertisingData(let byteCount) = field.kind, rest.lowerBound >= byteCount, needed > byteCount {
       append(Field(nil, .integer(Int64(needed)), .words(field.label)))
       reason = "\(field.label) \(needed)"
     }
-    append(Field("problem", .problem("\(reason), \(rest.count) are left"), .none))
+    append(Field("problem", .problem("\(reason), \(counted(rest.count, "is", "are")) left"), .none))
     leave(rest, in: bytes)
   }
 

@@ -250,7 +250,7 @@ package struct PacketPrinter {
       if let title { text.line(6, title) }
       text.print(fields, 8)
       if let data = packet.payload {
-        text.line(6, "Joined from several reports: \(data.count) bytes of data")
+        text.line(6, "Joined from several reports: \(counted(data.count, "byte")) of data")
         text.print(AdvertisingDissector.joined(data, for: .anyone), 8)
       }
     case .acl where packet.payload != nil: printChannel(packet)
@@ -271,7 +271,8 @@ package struct PacketPrinter {
     }
     let kept = packet.packet.count
     text.line(
-      8, "! cut: the log's writer kept \(kept) of \(packet.originalByteCount) octets", color: .problem)
+      8, "! cut: the log's writer kept \(kept) of \(counted(packet.originalByteCount, "byte"))",
+      color: .problem)
     text.dump(8, packet.packet)
   }
 
@@ -320,7 +321,7 @@ package struct PacketPrinter {
       return packet.hci?.subevent == nil || packet.isCut
         ? String(HCIDissector.title(packet).trimmingPrefix("HCI ")) : nil
     case .acl where packet.payload != nil: return nil
-    case .acl: return "ACL fragment of \(max(0, packet.packet.count - 4)) bytes"
+    case .acl: return "ACL fragment of \(counted(max(0, packet.packet.count - 4), "byte"))"
     default: return HCIDissector.title(packet)
     }
   }

@@ -5,19 +5,35 @@ import JSONText
 /// Prints the report about a sniffer's log as tables.
 enum AirText {
   static func lines(_ report: AirReport, from start: ReceiveTime?) -> [String] {
-    var lines = ["", "On the air: \(report.packets) packets"]
+    var lines = ["", "On the air: \(counted(report.packets, "packet"))"]
     for (pdu, count) in report.sortedKinds { lines.append("\(right(count, 10))  \(pdu.name)") }
-    let counts = [
-      (report.retransmissions, "sent again"), (report.decrypted, "decrypted"),
-      (report.encrypted, "encrypted, and left so"), (report.badCRC, "with a bad CRC"),
-      (report.unreadable, "records that are truncated, or not packets"),
-      (report.joinedAdvertisements, "extended advertisements of several packets, received completely"),
-      (report.incompleteAdvertisements, "extended advertisements with a missing packet"),
-      (report.keysForgotten, "keys dropped, because there were too many"),
+    let counts: [(Int, String, String?)] = [
+      (report.retransmissions, "sent again", nil), (report.decrypted, "decrypted", nil),
+      (report.encrypted, "encrypted, and left so", nil), (report.badCRC, "with a bad CRC", nil),
+      (
+        report.unreadable, "record that is truncated, or not a packet",
+        "records that are truncated, or not packets"
+      ),
+      (
+        report.joinedAdvertisements, "extended advertisement of several packets, received completely",
+        "extended advertisements of several packets, received completely"
+      ),
+      (
+        report.incompleteAdvertisements, "extended advertisement with a missing packet",
+        "extended advertisements with a missing packet"
+      ),
+      (
+        report.keysForgotten, "key dropped, because there were too many",
+        "keys dropped, because there were too many"
+      ),
     ]
-    for (count, what) in counts where count > 0 { lines.append("  \(count) \(what)") }
+    for (count, one, several) in counts where count > 0 {
+      lines.append("  \(counted(count, one, several ?? one))")
+    }
     for (index, link) in report.links.enumerated() { lines += Self.lines(link, index + 1, from: start) }
-    if report.omittedLinks > 0 { lines.append("\(report.omittedLinks) further links are not listed") }
+    if report.omittedLinks > 0 {
+      lines.append("\(counted(report.omittedLinks, "further link is", "further links are")) not listed")
+    }
     return lines
   }
 
@@ -48,11 +64,11 @@ enum AirText {
         "  packet error rate \(StatisticsText.fixed(rate * 100, 2)) %: share of packets sent again")
     }
     if let missed = link.missedEvents {
-      lines.append("  \(missed) connection events without a received packet")
+      lines.append("  \(counted(missed, "connection event")) without a received packet")
     }
     if let channels = link.channels {
-      let off = link.packetsOffMap > 0 ? "; \(link.packetsOffMap) packets on others" : ""
-      lines.append("  \(channels) channels in use at the end\(off)")
+      let off = link.packetsOffMap > 0 ? "; \(counted(link.packetsOffMap, "packet")) on others" : ""
+      lines.append("  \(counted(channels, "channel")) in use at the end\(off)")
     }
     return lines
   }

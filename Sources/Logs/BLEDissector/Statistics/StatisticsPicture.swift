@@ -19,7 +19,8 @@ package struct StatisticsPicture {
 
   package init(_ report: LogReport) {
     text(
-      Self.left, y, "\(report.records) records in \(StatisticsText.seconds(report.duration)) s", size: 15)
+      Self.left, y, "\(counted(report.records, "record")) in \(StatisticsText.seconds(report.duration)) s",
+      size: 15)
     y += 16
     drawLegend()
     // The connections are selected by traffic, but drawn in the order of the log.
@@ -30,7 +31,9 @@ package struct StatisticsPicture {
     for (index, connection) in chosen { draw(connection, number: index + 1) }
     let others = report.connections.count - chosen.count + report.omittedConnections
     if others > 0 {
-      text(Self.left, y + 14, "\(others) connections more, with fewer updates, are not drawn")
+      text(
+        Self.left, y + 14,
+        "\(counted(others, "connection")) more, with fewer updates, \(others == 1 ? "is" : "are") not drawn")
       y += 24
     }
     drawHistogram(report.intervals)
@@ -65,7 +68,7 @@ package struct StatisticsPicture {
     text(Self.left, y + 14, "Connection \(number): \(StatisticsText.title(connection))", size: 13)
     text(
       Self.left, y + 29,
-      "\(Self.updates(connection)) updates in \(StatisticsText.seconds(connection.duration)) s; "
+      "\(counted(Self.updates(connection), "update")) in \(StatisticsText.seconds(connection.duration)) s; "
         + StatisticsText.text(connection.end), color: Color.quiet)
     rectangle(Self.left, top, Self.plotWidth, Self.plotHeight, Color.plot)
     let span = max(Double(connection.duration), 1)
@@ -175,7 +178,7 @@ package struct StatisticsPicture {
     guard let summary = DurationSummary(intervals) else { return }
     text(
       Self.left, y + 14,
-      "\(summary.count) intervals between updates of an attribute: p50 "
+      "\(counted(summary.count, "interval")) between updates of an attribute: p50 "
         + "\(StatisticsText.milliseconds(summary.p50)) ms, p99 \(StatisticsText.milliseconds(summary.p99)) ms, "
         + "max \(StatisticsText.milliseconds(summary.maximum)) ms", size: 13)
     let top = y + 26

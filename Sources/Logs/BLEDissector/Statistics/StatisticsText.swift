@@ -14,7 +14,9 @@ package struct StatisticsText {
       print(connection, number: index + 1, logStart: report.firstTime ?? connection.startTime)
     }
     if report.omittedConnections > 0 {
-      line("\n\(report.omittedConnections) further connections are not listed")
+      line(
+        "\n\(counted(report.omittedConnections, "further connection is", "further connections are")) not listed"
+      )
     }
   }
 
@@ -25,21 +27,23 @@ package struct StatisticsText {
   // MARK: The whole log
 
   private mutating func printLog(_ report: LogReport) {
-    line("\(report.records) records in \(Self.seconds(report.duration)) s")
+    line("\(counted(report.records, "record")) in \(Self.seconds(report.duration)) s")
     for count in report.packets.counts {
       let name = Self.padded("\(count.type.title)", 16)
       line(
         "  \(name)\(Self.right(count.sent, 10)) sent\(Self.right(count.received, 10)) received"
-          + "\(Self.right(count.octets, 12)) octets")
+          + "\(Self.column(count.octets, 12, "octet", endsLine: true))")
     }
     if report.notes > 0 { line("  \(Self.padded("notes", 16))\(Self.right(report.notes, 10))") }
-    let losses = [
-      (report.drops, "dropped by the log's writer"), (report.cut, "cut by the log's writer"),
-      (report.malformed, "malformed"),
-      (report.latePackets, "data packets after the end of their connection"),
-      (report.timeReversals, "records older than the one before"),
-    ]
-    for (count, what) in losses where count > 0 { line("  ! \(count) \(what)") }
+    printLosses([
+      (report.drops, "dropped by the log's writer", nil), (report.cut, "cut by the log's writer", nil),
+      (report.malformed, "malformed", nil),
+      (
+        report.latePackets, "data packet after the end of its connection",
+        "data packets after the end of their connection"
+      ),
+      (report.timeReversals, "record older than the one before", "records older than the one before"),
+    ])
     for text in Self.clockSteps(report) { line("  ! \(text)") }
     let commands = report.commands.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
     if !commands.isEmpty { line("\nCommands") }
@@ -75,7 +79,7 @@ package struct StatisticsText {
             + "show which"
     }
     if report.clockStepCount > texts.count {
-      texts.append("the clock was set \(report.clockStepCount - texts.count) more times")
+      texts.append("the clock was set \(counted(report.clockStepCount - texts.count, "more time"))")
     }
     if report.disorderedRecords > 0 {
       let count = report.disorderedRecords
@@ -88,9 +92,16 @@ package struct StatisticsText {
       report.timeReversals - report.disorderedRecords
       - report.clockSteps.count { !$0.isCertain && $0.span.nanoseconds < 0 }
     if back > 0 {
-      texts.append("the times go back \(back) \(back == 1 ? "time" : "times"), and so do those of the rows")
+      texts.append("the times go back \(counted(back, "time")), and so do those of the rows")
     }
     return texts
+  }
+
+  /// Prints the counts that are not 0, each with its words for 1 and for more; `nil` if they are the same.
+  private mutating func printLosses(_ losses: [(count: Int, one: String, several: String?)]) {
+    for (count, one, several) in losses where count > 0 {
+      line("  ! \(counted(count, one, several ?? one))")
+    }
   }
 
   // MARK: One connection
@@ -107,25 +118,23 @@ package struct StatisticsText {
       let time = Self.seconds(nanoseconds(from: connection.startTime, to: change.time))
       line("    +\(time) s  \(Self.text(change.value))")
     }
-    if connection.omittedChanges > 0 { line("    and \(connection.omittedChanges) changes more") }
+    if connection.omittedChanges > 0 { line("    and \(counted(connection.omittedChanges, "change")) more") }
     for (name, traffic) in [("sent", connection.sent), ("received", connection.received)] {
       line(
-        "  \(Self.padded(name, 10))\(Self.right(traffic.packets, 9)) packets"
-          + "\(Self.right(traffic.octets, 11)) octets"
+        "  \(Self.padded(name, 10))\(Self.column(traffic.packets, 9, "packet"))"
+          + "\(Self.column(traffic.octets, 11, "octet"))"
           + "\(Self.padded(Self.fixed(connection.throughput(traffic), 1), left: 12)) octets/s")
     }
     if let uncompleted = connection.uncompletedPackets, uncompleted > 0 {
-      line("  ! \(uncompleted) packets sent without a completion at the end")
+      line("  ! \(counted(uncompleted, "packet")) sent without a completion at the end")
     }
-    let losses = [
-      (connection.drops, "packets dropped by the log's writer"),
-      (connection.cut, "cut by the log's writer"), (connection.malformed, "malformed"),
-      (connection.unaskedResponses, "responses without a request"),
-      (
-        connection.omittedUpdates, "updates of attributes beyond the \(ConnectionAccount.maximumAttributes)th"
-      ),
-    ]
-    for (count, what) in losses where count > 0 { line("  ! \(count) \(what)") }
+    let beyond = "of attributes beyond the \(ConnectionAccount.maximumAttributes)th"
+    printLosses([
+      (connection.drops, "packet dropped by the log's writer", "packets dropped by the log's writer"),
+      (connection.cut, "cut by the log's writer", nil), (connection.malformed, "malformed", nil),
+      (connection.unaskedResponses, "response without a request", "responses without a request"),
+      (connection.omittedUpdates, "update \(beyond)", "updates \(beyond)"),
+    ])
     printAttributes(connection)
     printRequests(connection)
   }
@@ -154,7 +163,7 @@ package struct StatisticsText {
           + "+\(Self.seconds(nanoseconds(from: connection.startTime, to: gap.time))) s"
       }
       line(
-        "      \(attribute.gapCount) \(attribute.gapCount == 1 ? "pause" : "pauses"), longest \(list.joined(separator: ", "))"
+        "      \(counted(attribute.gapCount, "pause")), longest \(list.joined(separator: ", "))"
       )
     }
   }
@@ -211,8 +220,9 @@ package struct StatisticsText {
     switch value {
     case .timing(let parameters): text(parameters)
     case .phy(let transmit, let receive): "PHY sent \(phy(transmit)), received \(phy(receive))"
-    case .dataLength(let transmit, let receive): "data length sent \(transmit), received \(receive) bytes"
-    case .mtu(let mtu): "MTU \(mtu) bytes"
+    case .dataLength(let transmit, let receive):
+      "data length sent \(transmit), received \(counted(receive, "byte"))"
+    case .mtu(let mtu): "MTU \(counted(mtu, "byte"))"
     case .refused(let status): "change refused: \(name(status))"
     }
   }
@@ -253,6 +263,13 @@ package struct StatisticsText {
   private static func hexadecimal(_ octet: UInt8) -> String { BLEWire.hexadecimal(octet) }
 
   private static func right(_ number: Int, _ width: Int) -> String { padded("\(number)", left: width) }
+
+  /// A number in a column, and its noun; unless they end the line, the noun is as wide as its plural.
+  private static func column(
+    _ number: Int, _ width: Int, _ noun: String, endsLine: Bool = false
+  ) -> String {
+    right(number, width) + (number != 1 ? " \(noun)s" : endsLine ? " \(noun)" : " \(noun) ")
+  }
 
   private static func padded(_ text: String, _ width: Int) -> String {
     text + String(repeating: " ", count: max(1, width - text.utf8.count))

@@ -108,10 +108,13 @@ extension AirReport {
         advice = "the program that decrypted the others did not decrypt them; give the link's key with --ltk"
       default: advice = "give the link's key with --ltk"
       }
-      return "\(encrypted) of \(packets) packets could not be decrypted: \(advice)"
+      return "\(encrypted) of \(counted(packets, "packet")) could not be decrypted: \(advice)"
     }
     if unreadable > 0 {
-      return "\(unreadable) of \(packets + unreadable) records are truncated, or are not packets from the air"
+      return "\(unreadable) of \(counted(packets + unreadable, "record")) "
+        + (unreadable == 1
+          ? "is truncated, or is not a packet from the air"
+          : "are truncated, or are not packets from the air")
     }
     return nil
   }

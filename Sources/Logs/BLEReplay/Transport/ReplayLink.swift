@@ -23,7 +23,7 @@ package struct ReplayLink {
   init(_ number: Int?, of log: ReplayLog) throws(HostError) {
     if let number {
       guard log.connections.indices.contains(number - 1) else {
-        throw .unsuitable("the log has \(log.connections.count) links; there is no link \(number)")
+        throw .unsuitable("the log has \(counted(log.connections.count, "link")); there is no link \(number)")
       }
       self.init(number, log)
       guard hasPDUs else { throw .unsuitable("link \(number) of the log has no ATT PDU to play") }

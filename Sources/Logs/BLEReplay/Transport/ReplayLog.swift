@@ -69,7 +69,7 @@ public struct ReplayLog: Sendable {
     while reader.read({ log.take($0, &tracker) }) { progress(log.packets.count) }
     if let problem = reader.problem {
       guard reader.format != nil else { throw .unsuitable("\(path) is not a packet log: \(problem.advice)") }
-      log.problem = "\(problem.cause); the \(problem.records) records before are good"
+      log.problem = "\(problem.cause)\(problem.good)"
     }
     log.drops = reader.cumulativeDrops
     return log

@@ -84,7 +84,7 @@ package struct Refusals: Sendable {
     }
     var line = "a message is refused: \(last)"
     if untold > 1 {
-      line = "\(untold) messages are refused"
+      line = "\(counted(untold, "message is", "messages are")) refused"
       if let most = table.values.max(by: { $0.untold < $1.untold }), let publisher = most.publisher {
         line += ", \(most.untold) of them from \(publisher)"
       }

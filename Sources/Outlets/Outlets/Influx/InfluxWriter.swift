@@ -78,13 +78,20 @@ package final class InfluxWriter: Sendable {
   package var problem: String? {
     let (counts, told) = (buffer.counts, told.withLock { $0 })
     var parts: [String] = []
-    if counts.dropped > 0 { parts.append("\(counts.dropped) were dropped, because too many waited") }
-    if counts.refused > 0 { parts.append("\(counts.refused) were refused (\(told.refusal ?? "unknown"))") }
+    if counts.dropped > 0 {
+      parts.append("\(counted(counts.dropped, "was", "were")) dropped, because too many waited")
+    }
+    if counts.refused > 0 {
+      parts.append("\(counted(counts.refused, "was", "were")) refused (\(told.refusal ?? "unknown"))")
+    }
     if counts.waiting > 0 {
-      parts.append("\(counts.waiting) are still waiting (\(told.trouble ?? "the time limit was reached"))")
+      parts.append(
+        "\(counted(counts.waiting, "is", "are")) still waiting (\(told.trouble ?? "the time limit was reached"))"
+      )
     }
     return parts.isEmpty
-      ? nil : "\(plan.place) has confirmed \(counts.confirmed) lines; " + parts.joined(separator: ", ")
+      ? nil
+      : "\(plan.place) has confirmed \(counted(counts.confirmed, "line")); " + parts.joined(separator: ", ")
   }
 
   /// Ends the writer as soon as possible, because nothing was recorded or the user cancelled.

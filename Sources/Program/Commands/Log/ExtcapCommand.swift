@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLELinux
+import BLEWire
 import CommandKit
 import FoundationEssentials
 import Glibc
@@ -136,7 +137,9 @@ package struct ExtcapCommand: AsyncParsableCommand {
       guard failure.number == EPIPE else { throw Failure(failure) }
       return
     }
-    if report.lost.total > 0 { Console.note("\(report.lost.total) packets were lost") }
+    if report.lost.total > 0 {
+      Console.note("\(counted(report.lost.total, "packet was", "packets were")) lost")
+    }
   }
 
   private func source(_ name: String) throws -> LogRecording.Source {

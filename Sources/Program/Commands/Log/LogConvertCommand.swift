@@ -125,14 +125,16 @@ extension LogCommand {
       let hasFailed = !problems.isEmpty || complete.contains(where: \.isForeign)
       // If no log could be read, keep an existing output file.
       if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
-      tell(
-        sink.leftOut, split == nil ? "records do not fit the format" : "records belong to no connection"
-      )
-      tell(hidden, "notes may contain personal data")
+      if split == nil {
+        tell(sink.leftOut, "record does not fit the format", "records do not fit the format")
+      } else {
+        tell(sink.leftOut, "record belongs to no connection", "records belong to no connection")
+      }
+      tell(hidden, "note may contain personal data", "notes may contain personal data")
       if let blanked = anonymiser?.blankedRecords, blanked > 0 {
         Console.note(
-          "\(blanked) records have parts that may contain personal data; these were blanked, keeping their "
-            + "length")
+          "\(counted(blanked, "record has", "records have")) parts that may contain personal data; these were blanked, keeping "
+            + "their length")
       }
       for problem in problems { Console.note("\(problem)") }
       for log in complete {
@@ -141,8 +143,10 @@ extension LogCommand {
       if hasFailed { throw ExitCode.failure }
     }
 
-    private func tell(_ count: Int, _ text: String) {
-      if count > 0 { Console.note("\(count) \(text) and were left out") }
+    private func tell(_ count: Int, _ one: String, _ several: String) {
+      if count > 0 {
+        Console.note("\(counted(count, one, several)) and \(count == 1 ? "was" : "were") left out")
+      }
     }
 
     /// Runs both learning passes before anything is written. The first pass finds addresses, names and keys;

@@ -145,8 +145,8 @@ package struct LogRecordCommand: AsyncParsableCommand {
           Console.note("recording \(name)   (Ctrl-C ends)")
         } progress: { progress in
           Console.progress(
-            "\(progress.elapsed.components.seconds) s  \(progress.records) packets  "
-              + "\(progress.byteCount) bytes  \(progress.lost) lost   (Ctrl-C ends)")
+            "\(progress.elapsed.components.seconds) s  \(counted(progress.records, "packet"))  "
+              + "\(counted(progress.byteCount, "byte"))  \(progress.lost) lost   (Ctrl-C ends)")
         }
       } catch { throw Failure(error) }
     }
@@ -158,7 +158,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
 
   private func finish(_ report: LogRecordingReport) throws {
     if report.repairedByteCount > 0 {
-      Console.note("removed \(report.repairedByteCount) bytes of a partial record from \(output)")
+      Console.note("removed \(counted(report.repairedByteCount, "byte")) of a partial record from \(output)")
     }
     // The reader has closed the pipe.
     if output == "-", report.failure?.number == EPIPE { return }
@@ -172,7 +172,12 @@ package struct LogRecordCommand: AsyncParsableCommand {
       try Console.print(text(report))
     }
     if let failure = report.failure {
-      let before = report.packets == 0 ? "" : "; the \(report.packets) packets before that are in \(output)"
+      let before =
+        switch report.packets {
+        case 0: ""
+        case 1: "; the packet before that is in \(output)"
+        default: "; the \(counted(report.packets, "packet")) before that are in \(output)"
+        }
       throw Failure("\(failure)\(before)")
     }
     if report.lost.total > 0 { throw ExitCode(3) }
@@ -187,8 +192,8 @@ package struct LogRecordCommand: AsyncParsableCommand {
       : "\(lost.total) lost: kernel queue \(lost.kernelQueue), packet log \(lost.packetLog), disk \(lost.disk)"
     let files =
       report.files.count == 1
-      ? report.files[0] : "\(report.files.count) files up to \(report.files.last ?? output)"
-    return "\(report.packets) packets, \(report.byteCount) bytes in \(NumberText.fixed(seconds, 1)) s "
-      + "in \(files); \(report.endReason); \(loss)"
+      ? report.files[0] : "\(counted(report.files.count, "file")) up to \(report.files.last ?? output)"
+    return "\(counted(report.packets, "packet")), \(counted(report.byteCount, "byte")) in "
+      + "\(NumberText.fixed(seconds, 1)) s in \(files); \(report.endReason); \(loss)"
   }
 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEDissector
 import BLELinux
 import BLEPacketLog
+import BLEWire
 import CommandKit
 
 extension LogCommand {
@@ -100,7 +101,10 @@ extension LogCommand {
         if let remark = log.remark ?? log.airReport()?.remark {
           Console.note("\(log.name): \(remark)")
         } else if isEmpty {
-          Console.note("\(log.name): none of the \(log.recordCount) packets match")
+          let none =
+            log.recordCount == 1
+            ? "the only packet does not match" : "none of the \(counted(log.recordCount, "packet")) match"
+          Console.note("\(log.name): \(none)")
         }
         if log.isForeign { throw ExitCode.failure }
       } catch let failure as Failure {

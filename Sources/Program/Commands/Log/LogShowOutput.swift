@@ -1,4 +1,5 @@
 import BLELinux
+import BLEWire
 import CommandKit
 import FoundationEssentials
 
@@ -76,7 +77,7 @@ struct LogProgress {
     guard isShown, bytesRead >= lastShown + 4_000_000 else { return }
     lastShown = bytesRead
     let part = byteCount.map { " of \($0 / 1_000_000)" } ?? ""
-    Console.progress("\(bytesRead / 1_000_000)\(part) MB, \(records()) packets")
+    Console.progress("\(bytesRead / 1_000_000)\(part) MB, \(counted(records(), "packet"))")
   }
 
   /// Clears the line.

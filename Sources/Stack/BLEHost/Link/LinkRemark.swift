@@ -65,7 +65,7 @@ extension LinkRemark: CustomStringConvertible {
     case .listeningDespite(let handle, let error):
       "\(error); values of handle \(hex(handle)) come all the same"
     case .several(let uuid, let handles, let taken):
-      "\(handles.count) characteristics \(name(uuid)) can send values, at handles "
+      "\(counted(handles.count, "characteristic")) \(name(uuid)) can send values, at handles "
         + "\(handles.map { hex($0) }.joined(separator: ", ")); "
         + (taken.map { "using \(hex($0))" } ?? "using the first that sends")
     case .notAskedAgain(let suspect):

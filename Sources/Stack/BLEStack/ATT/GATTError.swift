@@ -63,7 +63,7 @@ extension GATTError: CustomStringConvertible {
     case .closed(let end): "\(end)"
     case .cancelled: "cancelled"
     case .valueTooLong(let byteCount, let limit):
-      "the value has \(byteCount) bytes; at most \(limit) fit"
+      "the value has \(counted(byteCount, "byte")); at most \(counted(limit, "fits", "fit"))"
     case .writeNotVerified(let handle):
       "the device echoed another value than was written to handle \(hex(handle.rawValue)); "
         + "the write was cancelled"

@@ -118,7 +118,7 @@ extension DeviceIdentity: CustomStringConvertible {
 extension Bond: CustomStringConvertible {
   public var description: String {
     (isAuthenticated ? "authenticated" : "unauthenticated")
-      + (isSecureConnections ? ", Secure Connections" : ", legacy") + ", \(keyByteCount) bytes"
+      + (isSecureConnections ? ", Secure Connections" : ", legacy") + ", \(counted(keyByteCount, "byte"))"
       + (isBonded ? ", bonded" : "")
   }
 }
