@@ -135,7 +135,7 @@ import CommandKit
       ])
     #expect(
       faults(#""radio": {"mode": "exclusive", "adapter": "usb"}"#) == [
-        "3: radio: 'usb' is not an adapter name such as hci0"
+        "3: radio: 'usb' is not an adapter name such as hci0, or an adapter's address (see `ringtap adapters`)"
       ])
     #expect(
       faults("\"publish\": {\"to\": \"mqtt://b\",\n\"as\": \"a b\"}") == [

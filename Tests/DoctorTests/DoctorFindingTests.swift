@@ -284,6 +284,13 @@ import Testing
       facts.views[1] = try Self.settings(0x200)
       expect(try trouble(facts), .adapterState, .note, "hci1 is down", doing: "btmgmt --index 1 power on")
       expect(try trouble(facts, adapter: "hci1"), .adapterState, .obstacle, "hci1 is down", doing: "power on")
+      // Both have this address.
+      expect(
+        try trouble(facts, adapter: "00:00:5E:00:53:01"), .adapterState, .note, "hci1 is down",
+        doing: "power on")
+      expect(
+        try trouble(facts, adapter: "00:1A:7D:DA:71:13"), .adapters, .obstacle, "no 00:1A:7D:DA:71:13",
+        "hci0 00:00:5E:00:53:01", doing: "--adapter hci0")
       facts.handed = [.userChannel(1)]
       #expect(Doctor(facts, adapter: "hci1").findings().allSatisfy { $0.state == .good })
       facts.views[0] = try Self.settings(Self.classic)

@@ -14,7 +14,8 @@ package struct RadioChoice: Hashable, Sendable {
     case auto, raw, coexist, exclusive
   }
 
-  /// The adapter, such as `hci0`; `nil` for the first that is up.
+  /// The adapter, such as `hci0`, or its address; `nil` for the first that is up. An address is resolved each
+  /// time the radio is opened.
   package var adapter: String?
   package var mode = Mode.auto
   /// A controller to use instead of an adapter.
@@ -39,11 +40,24 @@ package struct RadioChoice: Hashable, Sendable {
     }
   }
 
+  /// Parses the name or address of an adapter.
+  ///
+  /// - Throws: `ValidationError` with valid examples.
+  package static func adapter(_ text: String) throws -> AdapterName {
+    guard let name = AdapterName(text) else {
+      throw ValidationError(
+        "'\(text.printable)' is not an adapter name such as hci0, or an adapter's address (see "
+          + "`ringtap adapters`)")
+    }
+    return name
+  }
+
   /// Checks that the settings fit together.
   ///
   /// - Throws: `ValidationError` that names the conflicting settings.
   package func validate() throws {
-    if packetLog != nil, try exclusiveTransport() == nil {
+    if let adapter { _ = try Self.adapter(adapter) }
+    if packetLog != nil, transport == nil, !isExclusive {
       throw ValidationError(
         "--packet-log is for exclusive mode; in other modes record the kernel's packets with `btmon -w FILE`")
     }
@@ -56,18 +70,21 @@ package struct RadioChoice: Hashable, Sendable {
   /// The transport in exclusive mode; `nil` in the other modes.
   ///
   /// - Throws: `ValidationError` if the adapter's name is invalid.
-  package func exclusiveTransport() throws -> TransportSpecification? {
+  ///
+  /// - Throws: `Failure` if no adapter has the address, or several have it.
+  private func exclusiveTransport() throws -> TransportSpecification? {
     if let transport { return transport }
-    let handed = InheritedSockets.userChannel.map { "hci\($0)" }
-    // An inherited user channel selects exclusive mode.
-    guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
-      return nil
-    }
-    let name = adapter ?? handed ?? "hci0"
-    guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
-      throw ValidationError("'\(name)' is not an adapter name such as hci0")
-    }
-    return .hciSocket(index: index)
+    guard isExclusive else { return nil }
+    guard let adapter else { return .hciSocket(index: InheritedSockets.userChannel ?? 0) }
+    let name = try Self.adapter(adapter)
+    return .hciSocket(index: try failing { () throws(HostError) in try KernelAdapter.index(of: name) })
+  }
+
+  /// Whether this process uses the adapter alone. An inherited user channel selects exclusive mode.
+  private var isExclusive: Bool {
+    guard mode == .auto, let handed = InheritedSockets.userChannel else { return mode == .exclusive }
+    guard let adapter else { return true }
+    return AdapterName(adapter).flatMap { try? KernelAdapter.index(of: $0) } == handed
   }
 
   // MARK: Opening
@@ -157,7 +174,7 @@ package struct RadioChoice: Hashable, Sendable {
   /// stored, because they do not exist in later runs.
   package var knownDevices: KnownDevices? {
     guard remembers, ProcessFacts.environment("RINGTAP_NO_REMEMBER") == nil else { return nil }
-    switch try? exclusiveTransport() {
+    switch transport {
     case .virtual?, .replay?: return nil
     default: return KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
     }

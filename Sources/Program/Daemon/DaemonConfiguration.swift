@@ -14,7 +14,7 @@ package import SensorSessions
 /// ```json
 /// {
 ///   "directory": "/var/lib/ringtap/captures",
-///   "radio": {"adapter": "hci0", "mode": "auto"},
+///   "radio": {"adapter": "00:1A:7D:DA:71:13", "mode": "auto"},
 ///   "newCaptureHours": 24,
 ///   "syncSeconds": 1,
 ///   "keepDays": 30,
@@ -187,10 +187,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     radio.mode =
       reader.parsed("mode", of: section) { try choice($0, of: RadioChoice.Mode.self) } ?? radio.mode
     radio.transport = reader.parsed("transport", of: section, RadioChoice.transport)
-    do {
-      try radio.validate()
-      _ = try radio.exclusiveTransport()
-    } catch { reader.note("\(section): \(error)") }
+    do { try radio.validate() } catch { reader.note("\(section): \(error)") }
     return radio
   }
 

@@ -5,7 +5,7 @@ import BLEWire
 /// Checks of adapters and of the programs that use them.
 extension Doctor {
   /// The adapters to check.
-  private var chosen: [AdapterInfo] { facts.adapters.filter { adapter == nil || $0.name == adapter } }
+  private var chosen: [AdapterInfo] { facts.adapters.filter { $0.isChosen(by: adapter) } }
 
   /// Whether the kernel's host can use the adapter in its current state.
   private func isUsable(_ info: AdapterInfo) -> Bool {
@@ -32,7 +32,9 @@ extension Doctor {
       func value(_ name: String) -> String? {
         Files.text(at: "\(folder)/\(entry)/\(name)").map { String($0.prefix { $0 != "\n" }) }
       }
-      guard value("type") == "bluetooth", let name = value("name"), adapter == nil || name == adapter else {
+      guard value("type") == "bluetooth", let name = value("name"),
+        adapter == nil || name == adapter || chosen.contains(where: { $0.name == name })
+      else {
         continue
       }
       if value("hard") == "1" {
@@ -57,7 +59,7 @@ extension Doctor {
       return [Finding(.adapters, .good, chosen.map { "\($0.name) \($0.address)" }.joined(separator: ", "))]
     }
     if let adapter, !facts.adapters.isEmpty {
-      let present = facts.adapters.map(\.name).joined(separator: ", ")
+      let present = facts.adapters.map { "\($0.name) \($0.address)" }.joined(separator: ", ")
       return [
         Finding(
           .adapters, .obstacle, "there is no \(adapter)", cause: "there are: \(present)",
@@ -219,5 +221,13 @@ extension Doctor {
       }
     }
     return findings.isEmpty ? [Finding(.links, .good, "no device is connected")] : findings
+  }
+}
+
+extension AdapterInfo {
+  /// Whether this is the adapter to check: a name or an address; `nil` for all.
+  func isChosen(by adapter: String?) -> Bool {
+    guard let adapter else { return true }
+    return AdapterName(adapter)?.isName(of: self) == true
   }
 }

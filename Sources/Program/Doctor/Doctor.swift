@@ -9,7 +9,7 @@ public struct Doctor: Sendable {
   typealias Finding = DoctorFinding
 
   let facts: DoctorFacts
-  /// The only adapter to check; `nil` for all.
+  /// The only adapter to check, by name or address; `nil` for all.
   let adapter: String?
   private let holders: [UInt64: [Int]]
   let daemon: Int?

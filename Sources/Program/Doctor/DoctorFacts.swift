@@ -63,7 +63,7 @@ extension DoctorFacts {
   /// parameters of advertising that is off. Changes nothing else.
   ///
   /// - Parameters:
-  ///   - adapter: the only adapter to check.
+  ///   - adapter: the only adapter to check, by name or address.
   ///   - folder: the directory for captures.
   public static func gather(adapter: String?, folder: String) async -> DoctorFacts {
     var facts = DoctorFacts()
@@ -85,7 +85,7 @@ extension DoctorFacts {
       facts.socketError = error
       return facts
     }
-    for info in facts.adapters where adapter == nil || info.name == adapter {
+    for info in facts.adapters where info.isChosen(by: adapter) {
       facts.views[info.index] = view(of: info.index)
       facts.links[info.index] = (try? AdapterLink.all(index: info.index)) ?? []
       guard info.isUp, case .settings(let settings)? = facts.views[info.index] else { continue }

@@ -6,8 +6,11 @@ public import BLEWire
 public enum HostError: Error, Hashable, Sendable {
   /// The kernel does not support Bluetooth, or the program runs outside the initial network namespace.
   case noBluetooth
-  /// The adapter does not exist. Contains the requested name (`nil` for any) and the adapters present.
-  case noAdapter(String?, present: [String])
+  /// The adapter does not exist. Contains the requested name or address (`nil` for any) and the adapters
+  /// present.
+  case noAdapter(String?, present: [AdapterInfo])
+  /// Several adapters have the requested address.
+  case severalAdapters(DeviceAddress, [AdapterInfo])
   case adapterDown(String)
   /// The program lacks a capability that `action` requires.
   case notPermitted(action: String, capability: String)
@@ -53,10 +56,12 @@ extension HostError: CustomStringConvertible {
     case .noBluetooth:
       "this kernel has no Bluetooth sockets (AF_BLUETOOTH); load the bluetooth module, and run "
         + "containers in the host's network namespace"
-    case .noAdapter(let name?, let present) where !present.isEmpty:
-      "there is no adapter \(name); choose one of \(present.joined(separator: ", ")) with --adapter"
+    case .noAdapter(let name?, let present) where !present.isEmpty: Self.noAdapter(name, present)
     case .noAdapter:
       "no Bluetooth adapter found; plug one in, or load its driver (see `rfkill list` and `dmesg`)"
+    case .severalAdapters(let address, let adapters):
+      "\(adapters.map(\.name).joined(separator: " and ")) have the same address \(address); choose one by "
+        + "name, such as --adapter \(adapters[0].name)"
     case .adapterDown(let name):
       "\(name) is down; bring it up with `btmgmt --index \(name.dropFirst(3)) power on` "
         + "(check `rfkill list` if that fails)"
@@ -113,6 +118,16 @@ extension HostError: CustomStringConvertible {
     case .gatt(let error): "\(error)"
     case .system(let error): "\(error)"
     }
+  }
+
+  private static func noAdapter(_ name: String, _ present: [AdapterInfo]) -> String {
+    let names = present.map { "\($0.name) (\($0.address == .any ? "no address" : $0.address.description))" }
+    let text = "there is no adapter \(name); choose one of \(names.joined(separator: ", ")) with --adapter"
+    guard case .address? = AdapterName(name), let unknown = present.first(where: { $0.address == .any })
+    else { return text }
+    return text
+      + "; the kernel reads an address when an adapter is first brought up: try "
+      + "`btmgmt --index \(unknown.index) power on`"
   }
 
   /// The device is bonded with another address of this computer. The controller was replaced, or reports
@@ -186,7 +201,7 @@ extension HostError {
     case .busy: self = .adapterBusy(name, holder: Self.daemon)
     case .notPermitted:
       self = .notPermitted(action: "opening \(name)", capability: "CAP_NET_ADMIN or access to the port")
-    case .adapterGone: self = .noAdapter(name, present: (try? KernelAdapter.all().map(\.name)) ?? [])
+    case .adapterGone: self = .noAdapter(name, present: (try? KernelAdapter.all()) ?? [])
     default: self = .system(error)
     }
   }

@@ -13,7 +13,7 @@ package struct AdapterOptions: ParsableArguments {
 
   package typealias Mode = RadioChoice.Mode
 
-  @Option(help: "The adapter, such as hci0 (default: the first up).")
+  @Option(help: "The adapter: hci0 or its address (default: first up).")
   package var adapter: String?
 
   @Option(help: "How to reach the radio; see `ringtap help modes`.")

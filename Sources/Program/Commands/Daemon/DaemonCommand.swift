@@ -16,7 +16,7 @@ struct DaemonCommand: AsyncParsableCommand {
       The file is JSON. It must have directory and devices, and each device must have name, address and sensor:
 
         {"directory": "/var/lib/ringtap/captures",
-         "radio": {"adapter": "hci0", "mode": "auto"},
+         "radio": {"adapter": "00:1A:7D:DA:71:13", "mode": "auto"},
          "newCaptureHours": 24, "syncSeconds": 1,
          "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
@@ -32,8 +32,9 @@ struct DaemonCommand: AsyncParsableCommand {
             "stream": "ecg", "rate": 130}]}
 
       sensor is ring, heart-rate, thermometer, cycling or polar (with stream ecg, acc or ppg); format is csv or \
-      npy. radio has the options --adapter, --mode and --transport of other commands, link those of \
-      `capture`: interval, latency, supervision-timeout, phy, data-length. publish sends rows to \
+      npy. radio has the options --adapter, --mode and --transport of other commands. Give the adapter by its \
+      address (`ringtap adapters`): after a reboot or when it is plugged in again, hci0 may be another one. \
+      link has those of `capture`: interval, latency, supervision-timeout, phy, data-length. publish sends rows to \
       collectors and homeAssistant values to Home Assistant: to is the broker, ca and password-file are those \
       of `ringtap help outputs`, and so are as (name there) and backlog of publish. Rows that no collector has confirmed when a \
       capture or the daemon ends are sent later, while the capture is kept. A gigabyte is 10⁹ bytes.

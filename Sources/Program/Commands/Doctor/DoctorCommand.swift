@@ -25,7 +25,7 @@ struct DoctorCommand: AsyncParsableCommand {
             fault.btsnoop, in which addresses, names and keys are replaced
       """)
 
-  @Option(help: "Check only this adapter, such as hci0 (default: all adapters).")
+  @Option(help: "Check only this adapter: hci0 or its address (default: all adapters).")
   var adapter: String?
 
   @Option(help: ArgumentHelp("The directory for captures.", valueName: "path"))
@@ -44,10 +44,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
   func validate() throws {
     if log != nil, report == nil { throw ValidationError("--log needs --report") }
-    guard let adapter else { return }
-    guard adapter.hasPrefix("hci"), UInt16(adapter.dropFirst(3)) != nil else {
-      throw ValidationError("'\(adapter.printable)' is not an adapter name such as hci0")
-    }
+    _ = try adapter.map(RadioChoice.adapter)
   }
 
   func run() async throws {

@@ -36,7 +36,7 @@ package struct EmulationOptions: ParsableArguments {
       """, valueName: "spec"))
   package var transport: [String] = []
 
-  @Option(help: "Advertise on this adapter, such as hci0, under its address, for other machines to find.")
+  @Option(help: "Advertise on this adapter, hci0 or its address, for other machines to find.")
   var adapter: String?
 
   @Option(help: "How to reach the --adapter: raw, coexist or exclusive; see `ringtap help modes`.")

@@ -122,7 +122,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     var other: AdapterOptions?
     if let advertiseOn {
       var options = radio
-      let isTransport = advertiseOn.contains(":")
+      let isTransport = advertiseOn.contains(":") && AdapterName(advertiseOn) == nil
       (options.transport, options.adapter) = isTransport ? (advertiseOn, nil) : (nil, advertiseOn)
       if isTransport { options.mode = .auto }
       options.packetLog = nil

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLEHost
 import BLELinux
 import CommandKit
 import Daemon
@@ -26,7 +27,7 @@ struct OpenCommand: ParsableCommand {
       """,
     shouldDisplay: false)
 
-  @Option(help: "Open the user channel of this adapter, such as hci0: for exclusive mode.")
+  @Option(help: "Open the user channel of this adapter, hci0 or its address: for exclusive mode.")
   var userChannel: [String] = []
 
   @Flag(help: "Open the kernel's management interface: for scans in coexist mode.")
@@ -43,7 +44,13 @@ struct OpenCommand: ParsableCommand {
 
   func validate() throws {
     guard !command.isEmpty else { throw ValidationError("give a command after --") }
-    _ = try sockets()
+    for name in userChannel { _ = try RadioChoice.adapter(name) }
+    guard Set(userChannel).count == userChannel.count else {
+      throw ValidationError("an adapter is named twice")
+    }
+    guard management || monitor || !userChannel.isEmpty else {
+      throw ValidationError("give at least one of --user-channel, --management and --monitor")
+    }
     _ = try owner()
   }
 
@@ -57,17 +64,13 @@ struct OpenCommand: ParsableCommand {
   private func sockets() throws -> [InheritedSocket] {
     var sockets: [InheritedSocket] = []
     for name in userChannel {
-      guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
-        throw ValidationError("'\(name.printable)' is not an adapter name such as hci0")
-      }
+      let adapter = try RadioChoice.adapter(name)
+      let index = try failing { () throws(HostError) in try KernelAdapter.index(of: adapter) }
       sockets.append(.userChannel(index))
     }
     if management { sockets.append(.management) }
     if monitor { sockets.append(.monitor) }
     guard Set(sockets).count == sockets.count else { throw ValidationError("an adapter is named twice") }
-    guard !sockets.isEmpty else {
-      throw ValidationError("give at least one of --user-channel, --management and --monitor")
-    }
     return sockets
   }
 

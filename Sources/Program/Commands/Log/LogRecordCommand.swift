@@ -1,4 +1,5 @@
 package import ArgumentParser
+import BLEHost
 import BLELinux
 import BLEWire
 import CommandKit
@@ -47,7 +48,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
       """)
   var format: Format?
 
-  @Option(help: "Only records of this adapter, such as hci0, and those of no adapter (default: all).")
+  @Option(help: "Only records of this adapter (hci0 or its address), and those of no adapter.")
   var adapter: String?
 
   @Option(
@@ -90,7 +91,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
   package init() {}
 
   package func validate() throws {
-    _ = try adapterIndex()
+    _ = try adapter.map(RadioChoice.adapter)
     if capture != nil, adapter != nil {
       throw ValidationError("give --capture or --adapter, not both")
     }
@@ -105,11 +106,8 @@ package struct LogRecordCommand: AsyncParsableCommand {
   }
 
   private func adapterIndex() throws -> UInt16? {
-    guard let adapter else { return nil }
-    guard adapter.hasPrefix("hci"), let index = UInt16(adapter.dropFirst(3)) else {
-      throw ValidationError("'\(adapter)' is not an adapter name such as hci0")
-    }
-    return index
+    guard let name = try adapter.map(RadioChoice.adapter) else { return nil }
+    return try failing { () throws(HostError) in try KernelAdapter.index(of: name) }
   }
 
   package func run() async throws {

@@ -42,6 +42,7 @@ public struct Radio: Sendable {
   /// | text | radio |
   /// |---|---|
   /// | `hci0` | a kernel adapter, shared with `bluetoothd` and other programs |
+  /// | `00:1A:7D:DA:71:13` | the same by its address, which does not change when it is plugged in again |
   /// | `hci-socket:0` | the same adapter, used exclusively by the library's own host; it must be down |
   /// | `serial:/dev/ttyAMA0,115200` | a controller at a serial port; append `,flow` for RTS/CTS |
   /// | `tcp-client:127.0.0.1:6402`, `unix:/tmp/controller` | a controller behind a socket |
@@ -55,12 +56,12 @@ public struct Radio: Sendable {
   /// - Parameters:
   ///   - name: the radio's name, as in the table.
   ///   - note: receives messages for the user, one line each, on the receive thread; must not block.
-  /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`, `adapterBusy`, `notPermitted`, `controller`;
+  /// - Throws: `noBluetooth`, `noAdapter`, `severalAdapters`, `adapterDown`, `adapterBusy`, `notPermitted`, `controller`;
   ///   `unsuitable` for an invalid name.
   public static func open(
     _ name: String? = nil, note: @escaping @Sendable (String) -> Void = { _ in }
   ) async throws(HostError) -> Radio {
-    guard let name, name.contains(":") else {
+    guard let name, name.contains(":"), AdapterName(name) == nil else {
       let info = try KernelAdapter.find(name)
       return Radio(ModeChoice.here().adapter(info, on: try EventLoop.start(), note: note))
     }

@@ -41,16 +41,30 @@ public actor KernelAdapter: SecuringAdapter {
     do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
   }
 
-  /// Finds an adapter by name, or the first that is up.
+  /// Finds an adapter that is up by name or address, or the first that is up.
   ///
-  /// - Parameter name: `hci0`, or `nil` for any.
-  /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`.
+  /// - Parameter name: `hci0`, the adapter's address such as `00:1A:7D:DA:71:13`, or `nil` for any.
+  /// - Throws: `noBluetooth`, `noAdapter`, `severalAdapters`, `adapterDown`.
   public static func find(_ name: String?) throws(HostError) -> AdapterInfo {
     let all = try all()
-    let wanted = name.map { name in all.filter { $0.name == name } } ?? all
-    guard let first = wanted.first else { throw .noAdapter(name, present: all.map(\.name)) }
+    var wanted = all
+    if let name {
+      guard let parsed = AdapterName(name) else { throw .noAdapter(name, present: all) }
+      wanted = [try parsed.find(among: all)]
+    }
+    guard let first = wanted.first else { throw .noAdapter(name, present: all) }
     guard let up = wanted.first(where: \.isUp) else { throw .adapterDown(first.name) }
     return up
+  }
+
+  /// Index of an adapter, up or down. An index that no adapter has is returned as well.
+  ///
+  /// - Throws: `noBluetooth`, `noAdapter` and `severalAdapters` for an address.
+  package static func index(of name: AdapterName) throws(HostError) -> UInt16 {
+    switch name {
+    case .index(let index): index
+    case .address: try name.find(among: all()).index
+    }
   }
 
   public var malformed: Int { get async { await channel?.malformed ?? 0 } }

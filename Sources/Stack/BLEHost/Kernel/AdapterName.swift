@@ -1,0 +1,50 @@
+public import BLELinux
+public import BLEWire
+
+/// How a user names an adapter: by its index or by its address.
+public enum AdapterName: Hashable, Sendable {
+  /// `hci0`. The kernel assigns the index anew after each start, and each time the adapter is plugged in.
+  case index(UInt16)
+  /// The adapter's public address, which stays the same.
+  case address(DeviceAddress)
+
+  /// Parses `hci0` or `00:1A:7D:DA:71:13`; `nil` for other text.
+  public init?(_ text: String) {
+    if let address = DeviceAddress(text) {
+      self = .address(address)
+    } else if text.hasPrefix("hci"), let index = UInt16(text.dropFirst(3)),
+      text.dropFirst(3).first != "+"
+    {
+      self = .index(index)
+    } else {
+      return nil
+    }
+  }
+
+  /// Whether this is a name of the adapter. An adapter without an address has no name but its index.
+  public func isName(of info: AdapterInfo) -> Bool {
+    switch self {
+    case .index(let index): info.index == index
+    case .address(let address): info.address == address && address != .any
+    }
+  }
+
+  /// Finds the adapter, up or down.
+  ///
+  /// - Throws: `noAdapter`; `severalAdapters` if adapters share the address.
+  public func find(among present: [AdapterInfo]) throws(HostError) -> AdapterInfo {
+    let found = present.filter(isName)
+    guard let first = found.first else { throw .noAdapter(description, present: present) }
+    guard found.count == 1 else { throw .severalAdapters(first.address, found) }
+    return first
+  }
+}
+
+extension AdapterName: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .index(let index): "hci\(index)"
+    case .address(let address): address.description
+    }
+  }
+}
